@@ -1,0 +1,32 @@
+# Warnings, sanitizers and OpenMP for everything that this tree builds.
+
+add_compile_options(-Wall -Wextra -Wpedantic)
+if(STRATA_WARNINGS_AS_ERRORS)
+  add_compile_options(-Werror)
+endif()
+
+if(STRATA_SANITIZE)
+  set(strata_sanitize_flags -fsanitize=${STRATA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND STRATA_SANITIZE MATCHES "address")
+    list(APPEND strata_sanitize_flags -shared-libasan)
+  endif()
+  add_compile_options(${strata_sanitize_flags})
+  add_link_options(${strata_sanitize_flags})
+else()
+  # A plugin with an undefined symbol fails here, not when it is loaded. Sanitizers leave theirs undefined.
+  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>:LINKER:--no-undefined>
+                   $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:LINKER:--no-undefined>)
+endif()
+
+# Strata::openmp: link it where '#pragma omp' is used; without OpenMP the pragmas are ignored in silence.
+add_library(strata_openmp INTERFACE)
+add_library(Strata::openmp ALIAS strata_openmp)
+if(STRATA_OPENMP)
+  find_package(OpenMP COMPONENTS CXX)
+  if(NOT OpenMP_CXX_FOUND)
+    message(FATAL_ERROR "No OpenMP for this compiler: install its runtime (Clang: libomp-dev) or set STRATA_OPENMP=OFF")
+  endif()
+  target_link_libraries(strata_openmp INTERFACE OpenMP::OpenMP_CXX)
+else()
+  target_compile_options(strata_openmp INTERFACE -Wno-unknown-pragmas)
+endif()

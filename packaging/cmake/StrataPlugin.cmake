@@ -1,0 +1,34 @@
+# strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model>
+#                   SOURCES <file>... [LIBRARIES <target>...])
+#
+# Builds <kind>_<name>.so against Strata::sdk and installs it where the host looks for plugins.
+# The target is strata_<kind>_<name>. The same function serves this tree and plugins built outside of it.
+
+function(strata_add_plugin)
+  cmake_parse_arguments(PARSE_ARGV 0 plugin "" "NAME;KIND" "SOURCES;LIBRARIES")
+  if(NOT plugin_NAME OR NOT plugin_SOURCES)
+    message(FATAL_ERROR "strata_add_plugin: NAME and SOURCES are required")
+  endif()
+  if(plugin_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): unknown arguments ${plugin_UNPARSED_ARGUMENTS}")
+  endif()
+  set(kinds device communicator strategy model)
+  if(NOT plugin_KIND IN_LIST kinds)
+    message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): KIND '${plugin_KIND}' is not one of ${kinds}")
+  endif()
+
+  include(GNUInstallDirs)
+  set(target strata_${plugin_KIND}_${plugin_NAME})
+  add_library(${target} MODULE ${plugin_SOURCES})
+  target_link_libraries(${target} PRIVATE Strata::sdk ${plugin_LIBRARIES})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  set_target_properties(${target} PROPERTIES
+    PREFIX ""
+    OUTPUT_NAME ${plugin_KIND}_${plugin_NAME}
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/strata/plugins
+    INSTALL_RPATH "$ORIGIN/../..")
+  set_property(GLOBAL APPEND PROPERTY STRATA_PLUGIN_TARGETS ${target})
+  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/strata/plugins COMPONENT plugins)
+endfunction()
