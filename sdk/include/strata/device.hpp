@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strata/attributes.hpp"
+#include "strata/export.hpp"
+#include "strata/layout.hpp"
+#include "strata/options.hpp"
+#include "strata/plugin.hpp"
+#include "strata/tensor.hpp"
+
+namespace strata {
+
+/// One operand or result as a kernel sees it: contiguous, row-major.
+struct OperandDescription {
+  DType dtype = DType::f32;
+  /// Names of the iteration dimensions that its dimensions walk.
+  Dims dims;
+  /// Local sizes.
+  Shape shape;
+};
+
+/// One op with everything known that is known before the run, for one rank.
+struct OpInstance {
+  std::string op;
+  /// Keys random numbers: strata::random::stream_key(seed, name, step).
+  std::string name;
+  Attributes attributes;
+  std::vector<OperandDescription> operands;
+  std::vector<OperandDescription> results;
+  /// For every iteration dimension, which global indices this rank computes.
+  std::map<Dim, IndexMap, std::less<>> index_maps;
+  /// Iteration dimension whose global index grows by its global size with every micro-batch ("batch"), if any.
+  std::optional<Dim> micro_batch_dim;
+  std::uint64_t seed = 0;
+  /// Results are added to what the outputs hold.
+  bool accumulate = false;
+};
+
+/// What changes from launch to launch.
+struct StepContext {
+  std::uint64_t step = 0;  ///< the optimizer step, from 0
+  int micro_batch = 0;
+  double learning_rate = 0;
+};
+
+/// Operands in the order of OpInstance, in device memory. A result may alias the operand that
+/// OpDefinition::in_place_operands names.
+struct KernelArguments {
+  std::span<const void* const> operands;
+  std::span<void* const> results;
+  void* workspace = nullptr;
+  StepContext context;
+};
+
+/// A prepared op. Launching allocates nothing.
+class STRATA_API Kernel {
+ public:
+  virtual ~Kernel();
+  /// Enqueues the work on the device's compute stream.
+  virtual void launch(const KernelArguments& arguments) = 0;
+};
+
+enum class StreamKind : std::uint8_t { compute, communication };
+
+/// A point in a stream's work.
+class STRATA_API Event {
+ public:
+  virtual ~Event();
+};
+
+/// One rank's device. Work on one stream runs in order; streams are independent but for events. A device whose work is
+/// done when a call returns (a CPU) needs no events and returns null ones. Not thread-safe, but the communication
+/// stream may be used from another thread than the compute stream.
+class STRATA_API Device {
+ public:
+  virtual ~Device();
+
+  /// For people: "AMD EPYC, 1 thread, AVX-512".
+  [[nodiscard]] virtual std::string description() const = 0;
+  /// Bytes that a rank may plan to use.
+  [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
+  /// True if host code may read and write device memory directly.
+  [[nodiscard]] virtual bool is_host_memory() const = 0;
+
+  /// Empty if the device has a kernel for `instance`, else why not.
+  [[nodiscard]] virtual std::optional<std::string> unsupported(const OpInstance& instance) const = 0;
+  /// Scratch bytes that the kernel for `instance` needs.
+  [[nodiscard]] virtual std::int64_t workspace_bytes(const OpInstance& instance) const = 0;
+  /// \throws ConfigurationError if unsupported.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> prepare(const OpInstance& instance) = 0;
+
+  /// Memory aligned to 64 bytes or more, zeroed. Called once per rank with the planned size. \throws RuntimeError if
+  /// there is not enough.
+  [[nodiscard]] virtual std::shared_ptr<void> allocate(std::int64_t bytes) = 0;
+
+  virtual void copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) = 0;
+  /// Returns when the data is there.
+  virtual void copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) = 0;
+  virtual void copy(StreamKind stream, void* destination, const void* source, std::int64_t bytes) = 0;
+  /// `rows` runs of `width` bytes, `pitch` bytes apart.
+  virtual void copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
+                         std::int64_t source_pitch, std::int64_t width, std::int64_t rows) = 0;
+  /// destination[i] = reduction over sources[j][i], in the order of sources, bf16 and f16 in f32. The destination may
+  /// be one of the sources.
+  virtual void reduce(StreamKind stream, Reduction reduction, DType dtype, void* destination,
+                      std::span<const void* const> sources, std::int64_t elements) = 0;
+  virtual void fill_zero(StreamKind stream, void* destination, std::int64_t bytes) = 0;
+
+  /// Null for a device whose calls return when the work is done.
+  [[nodiscard]] virtual std::shared_ptr<Event> record(StreamKind stream) = 0;
+  /// Makes work enqueued later on `stream` wait for `event` (null: nothing).
+  virtual void wait(StreamKind stream, const std::shared_ptr<Event>& event) = 0;
+  /// Returns when the stream is idle.
+  virtual void synchronize(StreamKind stream) = 0;
+};
+
+/// Which of the ranks in this process a device is for.
+struct DeviceRequest {
+  int rank = 0;
+  /// Ranks that share the machine: a CPU device divides the cores by it.
+  int ranks_on_host = 1;
+};
+
+/// What a device plugin hands to the host.
+class STRATA_API DeviceFactory : public PluginFactory {
+ public:
+  ~DeviceFactory() override;
+  [[nodiscard]] virtual std::unique_ptr<Device> create(const Options& options, const DeviceRequest& request) const = 0;
+};
+
+}  // namespace strata

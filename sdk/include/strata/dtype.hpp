@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "strata/export.hpp"
+
+namespace strata {
+
+/// Element types of tensors. `bf16` is the upper half of an IEEE binary32, `f16` is IEEE binary16.
+enum class DType : std::uint8_t { f64, f32, bf16, f16, i32, i64 };
+
+/// Bytes of one element.
+STRATA_API std::size_t size_of(DType dtype);
+/// "f32" and so on.
+STRATA_API std::string_view to_string(DType dtype);
+/// The inverse of to_string. \throws ConfigurationError naming the accepted types.
+STRATA_API DType dtype_from_string(std::string_view name);
+/// True for f64, f32, bf16 and f16.
+STRATA_API bool is_floating_point(DType dtype);
+
+}  // namespace strata

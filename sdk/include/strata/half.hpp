@@ -1,0 +1,52 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+/// \file
+/// The 16-bit floating-point types as bits, for code without hardware support.
+
+namespace strata {
+
+/// The nearest bf16 (ties to even) as bits; NaN stays NaN.
+inline std::uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
+}
+
+inline float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
+
+/// The nearest IEEE binary16 (ties to even) as bits; too large a number becomes infinity, NaN stays NaN.
+inline std::uint16_t to_f16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16U) & 0x8000U;
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00U);
+  const float magnitude = std::fabs(value);
+  if (magnitude >= 65520.0F) return static_cast<std::uint16_t>(sign | 0x7C00U);
+  // Below 2^-14 the spacing is 2^-24: adding 0.5 puts the last bit there and lets the hardware round.
+  if (magnitude < 0x1p-14F) {
+    const auto rounded = std::bit_cast<std::uint32_t>(magnitude + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
+    return static_cast<std::uint16_t>(sign | rounded);
+  }
+  const std::uint32_t rebased = (bits & 0x7FFFFFFFU) - (112U << 23U);
+  return static_cast<std::uint16_t>(sign | ((rebased + 0xFFFU + ((rebased >> 13U) & 1U)) >> 13U));
+}
+
+inline float from_f16(std::uint16_t bits) {
+  const int exponent = (bits >> 10U) & 0x1F;
+  const int mantissa = bits & 0x3FF;
+  float magnitude = 0.0F;
+  if (exponent == 31) {
+    magnitude = mantissa == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == 0) {
+    magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+  } else {
+    magnitude = std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
+  }
+  return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
+}
+
+}  // namespace strata

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "strata/export.hpp"
+
+namespace strata::random {
+
+/// The key of one stream of random numbers: everything drawn by op `name` at `step` of a run with `seed`.
+/// FNV-1a over the name, mixed with the others by SplitMix64.
+STRATA_API std::uint64_t stream_key(std::uint64_t seed, std::string_view name, std::uint64_t step);
+
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): four words from a counter and a
+/// key. Inline because kernels of every device draw from it.
+inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * counter[0];
+    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57U} * counter[2];
+    counter = {static_cast<std::uint32_t>(product1 >> 32U) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(product1),
+               static_cast<std::uint32_t>(product0 >> 32U) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(product0)};
+    key[0] += 0x9E3779B9U;
+    key[1] += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+/// The words of one block of a stream: the counter is the block's number.
+inline std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t block) {
+  const std::array<std::uint32_t, 4> counter{static_cast<std::uint32_t>(block),
+                                             static_cast<std::uint32_t>(block >> 32U), 0, 0};
+  return philox4x32(counter, {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32U)});
+}
+
+/// The word of element `index` of a stream: lane index % 4 of block index / 4.
+inline std::uint32_t word(std::uint64_t key, std::uint64_t index) { return philox4x32(key, index / 4)[index % 4]; }
+
+/// Elements whose word is below this are dropped: floor(probability · 2^32).
+inline std::uint32_t drop_threshold(double probability) {
+  return static_cast<std::uint32_t>(probability * 4294967296.0);
+}
+
+/// A standard normal number for element `index`: Box-Muller on the words of Philox block `index`.
+STRATA_API double normal(std::uint64_t key, std::uint64_t index);
+
+/// A whole number in [0, bound) for element `index`, without bias that matters below 2^32.
+STRATA_API std::uint64_t below(std::uint64_t key, std::uint64_t index, std::uint64_t bound);
+
+}  // namespace strata::random

@@ -1,0 +1,63 @@
+#include "strata/op.hpp"
+
+namespace strata {
+namespace {
+
+class Context final : public DecomposeContext {
+ public:
+  Context(Graph& graph, const OpRegistry& registry, std::vector<Node>& placed, Node node)
+      : graph_(graph), registry_(registry), placed_(placed), node_(std::move(node)) {}
+
+  [[nodiscard]] const Graph& graph() const override { return graph_; }
+  [[nodiscard]] const Node& node() const override { return node_; }
+
+  std::vector<Value> emit(const std::string& op, std::vector<Value> operands, Attributes attributes) override {
+    Node piece;
+    piece.op = op;
+    piece.name = node_.name + "." + op;
+    piece.operands = std::move(operands);
+    piece.attributes = std::move(attributes);
+    piece.block = node_.block;
+    piece.phase = node_.phase;
+    piece.results = registry_.get(op).infer(graph_, piece);
+    const auto count = static_cast<int>(piece.results.size());
+    const int id = graph_.append(piece);
+    placed_.push_back(graph_.node(id));
+    std::vector<Value> values;
+    for (int result = 0; result < count; ++result) values.push_back({id, result});
+    return values;
+  }
+
+  void replace(int index, Value value) override { replacements.emplace_back(Value{node_.id, index}, value); }
+
+  std::vector<std::pair<Value, Value>> replacements;
+
+ private:
+  Graph& graph_;
+  const OpRegistry& registry_;
+  std::vector<Node>& placed_;
+  Node node_;
+};
+
+}  // namespace
+
+void decompose(Graph& graph, const OpRegistry& registry) {
+  std::vector<Node> placed;
+  std::vector<std::pair<Value, Value>> replacements;
+  for (const Node& node : std::vector<Node>(graph.nodes())) {
+    if (node.is_leaf()) {
+      placed.push_back(node);
+      continue;
+    }
+    Context context(graph, registry, placed, node);
+    if (registry.get(node.op).decompose(context)) {
+      replacements.insert(replacements.end(), context.replacements.begin(), context.replacements.end());
+    } else {
+      placed.push_back(node);
+    }
+  }
+  graph.replace_nodes(std::move(placed));
+  for (const auto& [from, to] : replacements) graph.replace_uses(from, to);
+}
+
+}  // namespace strata

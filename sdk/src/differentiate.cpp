@@ -1,0 +1,139 @@
+#include <map>
+
+#include "strata/error.hpp"
+#include "strata/op.hpp"
+
+namespace strata {
+namespace {
+
+/// Reverse-mode differentiation: walks the forward nodes backwards and lets each op's rule emit its gradient nodes.
+class Differentiator {
+ public:
+  Differentiator(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
+
+  void run() {
+    const std::vector<Node> forward = graph_.nodes();
+    for (auto node = forward.rbegin(); node != forward.rend(); ++node) {
+      if (node->is_leaf()) continue;
+      if (is_loss(*node) || has_cotangent(*node)) visit(*node);
+    }
+  }
+
+ private:
+  class Context;
+
+  /// A term of a value's gradient and the block that produced it.
+  struct Term {
+    int block;
+    Value value;
+  };
+
+  [[nodiscard]] bool is_loss(const Node& node) const {
+    for (const Sink& sink : graph_.sinks) {
+      if (sink.kind == Sink::Kind::loss && sink.value.node == node.id) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool has_cotangent(const Node& node) const {
+    for (int result = 0; result < static_cast<int>(node.results.size()); ++result) {
+      if (terms_.contains({node.id, result})) return true;
+    }
+    return false;
+  }
+
+  void visit(const Node& node);
+
+  Value emit_sum(const std::vector<Value>& values, int block, const std::string& name) {
+    if (values.size() == 1) return values.front();
+    Node node;
+    node.op = "sum";
+    node.name = name;
+    node.operands = values;
+    node.block = block;
+    node.phase = Phase::backward;
+    node.results = registry_.get("sum").infer(graph_, node);
+    return {graph_.append(std::move(node)), 0};
+  }
+
+  /// Terms of one block are summed there, then the blocks' sums where the value was produced: a value that skips blocks
+  /// sends one gradient per block back, not one per use.
+  std::optional<Value> total(Value value, int block, const std::string& name) {
+    const auto found = terms_.find(value);
+    if (found == terms_.end()) return std::nullopt;
+    std::map<int, std::vector<Value>, std::greater<>> by_block;
+    for (const Term& term : found->second) by_block[term.block].push_back(term.value);
+    std::vector<Value> sums;
+    for (const auto& [at, values] : by_block) sums.push_back(emit_sum(values, at, name + ".gradient"));
+    const Value sum = emit_sum(sums, block, name + ".gradient");
+    found->second = {{block, sum}};
+    return sum;
+  }
+
+  Graph& graph_;
+  const OpRegistry& registry_;
+  std::map<Value, std::vector<Term>> terms_;
+};
+
+class Differentiator::Context final : public GradientContext {
+ public:
+  Context(Differentiator& owner, Node node) : owner_(owner), node_(std::move(node)) {}
+
+  [[nodiscard]] const Graph& graph() const override { return owner_.graph_; }
+  [[nodiscard]] const Node& node() const override { return node_; }
+
+  std::optional<Value> cotangent(int index) override { return owner_.total(result(index), node_.block, node_.name); }
+
+  [[nodiscard]] bool needs_gradient(int index) const override {
+    const Value value = operand(index);
+    return owner_.graph_.node(value.node).op != "input" && is_floating_point(owner_.graph_.type(value).dtype);
+  }
+
+  std::vector<Value> emit(int index, const std::string& op, std::vector<Value> operands,
+                          Attributes attributes) override {
+    Node node;
+    node.op = op;
+    // The forward name: gradient nodes draw the forward node's random numbers.
+    node.name = node_.name;
+    node.operands = std::move(operands);
+    node.attributes = std::move(attributes);
+    node.block = node_.block;
+    node.phase = is_parameter(index) ? Phase::weight : Phase::backward;
+    node.results = owner_.registry_.get(op).infer(owner_.graph_, node);
+    const auto count = static_cast<int>(node.results.size());
+    const int id = owner_.graph_.append(std::move(node));
+    std::vector<Value> values;
+    for (int i = 0; i < count; ++i) values.push_back({id, i});
+    return values;
+  }
+
+  void contribute(int index, Value gradient) override {
+    if (!needs_gradient(index)) return;
+    if (is_parameter(index)) {
+      owner_.graph_.sinks.push_back(
+          {Sink::Kind::parameter_gradient, owner_.graph_.node(operand(index).node).name, gradient});
+    } else {
+      owner_.terms_[operand(index)].push_back({node_.block, gradient});
+    }
+  }
+
+ private:
+  [[nodiscard]] bool is_parameter(int index) const { return owner_.graph_.node(operand(index).node).op == "parameter"; }
+
+  Differentiator& owner_;
+  Node node_;
+};
+
+void Differentiator::visit(const Node& node) {
+  Context context(*this, node);
+  registry_.get(node.op).gradient(context);
+}
+
+}  // namespace
+
+void differentiate(Graph& graph, const OpRegistry& registry) {
+  Differentiator(graph, registry).run();
+  graph.remove_dead_nodes();
+}
+
+}  // namespace strata

@@ -1,0 +1,113 @@
+#include "strata/error.hpp"
+#include "strata/graph.hpp"
+#include "strata/op.hpp"
+
+namespace strata {
+
+GraphBuilder::GraphBuilder(Graph& graph, const OpRegistry& registry, GraphMode mode, DType float_type)
+    : graph_(graph), registry_(registry), mode_(mode), float_type_(float_type) {}
+
+void GraphBuilder::define_dim(const Dim& dim, std::int64_t size) {
+  if (size < 1)
+    throw ConfigurationError("dimension '" + dim + "' has size " + std::to_string(size) + "; at least 1 is needed");
+  const auto [place, added] = graph_.sizes.try_emplace(dim, size);
+  if (!added && place->second != size) {
+    throw ConfigurationError("dimension '" + dim + "' has size " + std::to_string(place->second) +
+                             " already; the model wants " + std::to_string(size));
+  }
+}
+
+std::optional<std::int64_t> GraphBuilder::find_size(const Dim& dim) const {
+  const auto found = graph_.sizes.find(dim);
+  if (found == graph_.sizes.end()) return std::nullopt;
+  return found->second;
+}
+
+void GraphBuilder::begin_block(int block) {
+  if (block < block_)
+    throw VerificationError("block " + std::to_string(block) + " begins after block " + std::to_string(block_));
+  block_ = block;
+}
+
+Value GraphBuilder::parameter(const std::string& name, const Dims& dims, Initialization initialization, bool decay,
+                              bool gradient_is_zero) {
+  if (const Parameter* known = graph_.find_parameter(name)) {
+    if (graph_.type(known->value).dims != dims)
+      throw VerificationError("parameter '" + name + "' is asked for with other dims");
+    return known->value;
+  }
+  Node node;
+  node.op = "parameter";
+  node.name = name;
+  node.results = {{dims, float_type_}};
+  const Value value{graph_.append(std::move(node)), 0};
+  graph_.parameters.push_back({name, value, initialization, decay, gradient_is_zero});
+  return value;
+}
+
+Value GraphBuilder::input(const std::string& name, const Dims& dims, DType dtype) {
+  for (const Node& node : graph_.nodes()) {
+    if (node.op == "input" && node.name == name) return {node.id, 0};
+  }
+  Node node;
+  node.op = "input";
+  node.name = name;
+  node.results = {{dims, dtype}};
+  return {graph_.append(std::move(node)), 0};
+}
+
+std::vector<Value> GraphBuilder::op(const std::string& op, std::vector<Value> operands, const std::string& name,
+                                    Attributes attributes) {
+  Node node;
+  node.op = op;
+  node.name = name;
+  node.operands = std::move(operands);
+  node.attributes = std::move(attributes);
+  node.block = block_;
+  node.results = registry_.get(op).infer(graph_, node);
+  const auto count = static_cast<int>(node.results.size());
+  const int id = graph_.append(std::move(node));
+  std::vector<Value> values;
+  for (int result = 0; result < count; ++result) values.push_back({id, result});
+  return values;
+}
+
+Value GraphBuilder::embedding(Value table, Value ids, const std::string& name) {
+  return op("embedding", {table, ids}, name)[0];
+}
+
+Value GraphBuilder::linear(Value x, Value weight, const Dims& result, const std::string& name) {
+  return op("linear", {x, weight}, name, {{"result", join(result)}})[0];
+}
+
+Value GraphBuilder::add(Value x, Value y, const std::string& name) { return op("add", {x, y}, name)[0]; }
+
+Value GraphBuilder::layer_norm(Value x, Value gain, Value bias, double epsilon, const std::string& name) {
+  return op("layer_norm", {x, gain, bias}, name, {{"epsilon", epsilon}})[0];
+}
+
+Value GraphBuilder::activation(Value x, const std::string& kind, const std::string& name) {
+  return op("activation", {x}, name, {{"kind", kind}})[0];
+}
+
+Value GraphBuilder::dropout(Value x, double probability, const std::string& name) {
+  if (probability == 0.0 || mode_ != GraphMode::training) return x;
+  return op("dropout", {x}, name, {{"p", probability}})[0];
+}
+
+Value GraphBuilder::attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name) {
+  const double probability = mode_ == GraphMode::training ? dropout : 0.0;
+  return op("attention", {q, k, v}, name, {{"causal", causal}, {"dropout", probability}})[0];
+}
+
+void GraphBuilder::cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main) {
+  const std::vector<Value> results = op("cross_entropy", {logits, targets}, name);
+  graph_.sinks.push_back({Sink::Kind::loss, {}, results[0]});
+  if (main) graph_.sinks.push_back({Sink::Kind::count, {}, results[2]});
+}
+
+void GraphBuilder::output(const std::string& name, Value value) {
+  graph_.sinks.push_back({Sink::Kind::output, name, value});
+}
+
+}  // namespace strata

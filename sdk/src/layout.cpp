@@ -1,0 +1,91 @@
+#include "strata/layout.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata {
+
+std::string_view to_string(Reduction reduction) { return reduction == Reduction::sum ? "sum" : "max"; }
+
+LayoutRules::LayoutRules(Mesh mesh, DimSizes sizes, std::vector<Rule> rules)
+    : mesh_(std::move(mesh)), sizes_(std::move(sizes)) {
+  for (Rule& rule : rules) {
+    if (mesh_.size(rule.axis) == 1) continue;
+    const auto [place, added] = distributions_.try_emplace({rule.dim, rule.axis}, rule.distribution);
+    if (!added && place->second != rule.distribution) {
+      throw ConfigurationError("two rules deal dimension '" + rule.dim + "' over axis '" + rule.axis +
+                               "' in different ways (block and zigzag)");
+    }
+    rules_.push_back(std::move(rule));
+  }
+  std::stable_sort(rules_.begin(), rules_.end(), [](const Rule& a, const Rule& b) { return a.priority < b.priority; });
+}
+
+Distribution LayoutRules::distribution(const Dim& dim, const Axis& axis) const {
+  const auto found = distributions_.find({dim, axis});
+  return found == distributions_.end() ? Distribution::block : found->second;
+}
+
+IterationLayout LayoutRules::assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole) const {
+  IterationLayout general;   // by rules for every op: nest in mesh order
+  IterationLayout filtered;  // by rules for some ops: innermost
+  for (const Dim& dim : dims) {
+    general[dim];
+    filtered[dim];
+  }
+  std::set<Axis> used;
+  for (const Rule& rule : rules_) {
+    if (!general.contains(rule.dim) || whole.contains(rule.dim) || used.contains(rule.axis)) continue;
+    if (rule.filter && !rule.filter(op, dims)) continue;
+    std::vector<Axis> together = general[rule.dim];
+    together.insert(together.end(), filtered[rule.dim].begin(), filtered[rule.dim].end());
+    together.push_back(rule.axis);
+    std::int64_t pieces = mesh_.size(together);
+    for (const Axis& axis : together) {
+      if (distribution(rule.dim, axis) == Distribution::zigzag) {
+        pieces *= 2;
+        break;
+      }
+    }
+    if (sizes_.at(rule.dim) % pieces != 0) continue;
+    (rule.filter ? filtered : general)[rule.dim].push_back(rule.axis);
+    used.insert(rule.axis);
+  }
+  for (auto& [dim, axes] : general) {
+    std::sort(axes.begin(), axes.end(),
+              [this](const Axis& a, const Axis& b) { return mesh_.order(a) < mesh_.order(b); });
+    axes.insert(axes.end(), filtered[dim].begin(), filtered[dim].end());
+  }
+  return general;
+}
+
+Layout LayoutRules::canonical(const Dims& dims) const {
+  const IterationLayout assigned = assign({}, dims);
+  Layout layout;
+  for (const Dim& dim : dims) layout.push_back(assigned.at(dim));
+  return layout;
+}
+
+Shape LayoutRules::local_shape(const Dims& dims, const Layout& layout) const {
+  Shape shape = shape_of(dims, sizes_);
+  for (std::size_t i = 0; i < dims.size(); ++i) shape[i] /= mesh_.size(layout.at(i));
+  return shape;
+}
+
+IndexMap LayoutRules::index_map(const Dim& dim, const std::vector<Axis>& axes, const Coordinates& coordinates) const {
+  IndexMap map = IndexMap::whole(sizes_.at(dim));
+  for (const Axis& axis : axes) map = map.piece(mesh_.size(axis), coordinates.at(axis), distribution(dim, axis));
+  return map;
+}
+
+std::string to_string(const Dims& dims, const Layout& layout) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    words.push_back(layout.at(i).empty() ? dims[i] : dims[i] + "/" + join(layout[i], "+"));
+  }
+  return join(words);
+}
+
+}  // namespace strata

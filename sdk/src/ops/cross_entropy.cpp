@@ -1,0 +1,161 @@
+#include "ops/op_base.hpp"
+
+namespace strata::ops {
+namespace {
+
+/// Checks logits […  V] with targets […] i32.
+class TargetOp : public NamedOp {
+ public:
+  using NamedOp::NamedOp;
+
+ protected:
+  static void require_targets(const TensorType& targets, const Dims& dims, const Node& node) {
+    require_dims(targets, dims, node);
+    require(targets.dtype == DType::i32, node, "targets are i32, found " + to_string(targets));
+  }
+  static void require_logits(const TensorType& logits, const Node& node) {
+    require_float(logits, node);
+    require(!logits.dims.empty(), node, "logits have at least one dim");
+  }
+};
+
+class CrossEntropy final : public TargetOp {
+ public:
+  CrossEntropy()
+      : TargetOp("cross_entropy",
+                 "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64: the sum over "
+                 "targets that are not "
+                 "negative, and their number. Short-hand for pieces that a sharded V splits.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2);
+    require_logits(types[0], node);
+    require_targets(types[1], without_last(types[0].dims), node);
+    return {{{}, DType::f64}, {types[1].dims, types[0].dtype}, {{}, DType::f64}};
+  }
+
+  void gradient(GradientContext& context) const override {
+    require_no_cotangent(context, 1);
+    context.contribute(0, context.emit(0, "cross_entropy_gradient",
+                                       {context.operand(0), context.result(1), context.operand(1)}, {})[0]);
+  }
+
+  bool decompose(DecomposeContext& context) const override {
+    const Value logits = context.node().operands[0];
+    const Value targets = context.node().operands[1];
+    const Value maximum = context.emit("row_max", {logits}, {})[0];
+    const Value exponentials = context.emit("sum_exponentials", {logits, maximum}, {})[0];
+    const Value log_sum = context.emit("log_sum_exponential", {maximum, exponentials}, {})[0];
+    const Value picked = context.emit("pick", {logits, targets}, {})[0];
+    context.replace(0, context.emit("cross_entropy_sum", {log_sum, picked, targets}, {})[0]);
+    context.replace(1, log_sum);
+    context.replace(2, context.emit("count_targets", {targets}, {})[0]);
+    return true;
+  }
+};
+
+class RowMax final : public TargetOp {
+ public:
+  RowMax() : TargetOp("row_max", "x […  V] -> […]: the largest of the last dim.") {}
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 1);
+    require_logits(types[0], node);
+    return {{without_last(types[0].dims), types[0].dtype}};
+  }
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    space.reduction = Reduction::max;
+    return space;
+  }
+};
+
+class SumExponentials final : public TargetOp {
+ public:
+  SumExponentials() : TargetOp("sum_exponentials", "x […  V], m […] -> […]: sum of exp(x - m) over the last dim.") {}
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2);
+    require_logits(types[0], node);
+    require_same(types[1], {without_last(types[0].dims), types[0].dtype}, node);
+    return {types[1]};
+  }
+};
+
+class LogSumExponential final : public TargetOp {
+ public:
+  LogSumExponential() : TargetOp("log_sum_exponential", "m […], s […] -> m + log(s).") {}
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2);
+    require_same(types[1], types[0], node);
+    return {types[0]};
+  }
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
+};
+
+class Pick final : public TargetOp {
+ public:
+  Pick()
+      : TargetOp("pick",
+                 "x […  V], targets […] i32 -> […]: the target's element; 0 for a negative target and for one outside "
+                 "of the shard.") {}
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2);
+    require_logits(types[0], node);
+    require_targets(types[1], without_last(types[0].dims), node);
+    return {{types[1].dims, types[0].dtype}};
+  }
+};
+
+class CrossEntropySum final : public TargetOp {
+ public:
+  CrossEntropySum()
+      : TargetOp("cross_entropy_sum",
+                 "log_sum_exponential […], picked […], targets […] i32 -> [] f64: sum of the difference over targets "
+                 "not negative.") {}
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 3);
+    require_same(types[1], types[0], node);
+    require_targets(types[2], types[0].dims, node);
+    return {{{}, DType::f64}};
+  }
+};
+
+class CountTargets final : public TargetOp {
+ public:
+  CountTargets() : TargetOp("count_targets", "targets […] i32 -> [] f64: how many are not negative.") {}
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 1);
+    require_targets(types[0], types[0].dims, node);
+    return {{{}, DType::f64}};
+  }
+};
+
+class CrossEntropyGradient final : public TargetOp {
+ public:
+  CrossEntropyGradient()
+      : TargetOp("cross_entropy_gradient",
+                 "logits […  V], log_sum_exponential […], targets […] i32 -> […  V]: softmax minus one-hot; zeros for "
+                 "negative targets.") {}
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 3);
+    require_logits(types[0], node);
+    require_same(types[1], {without_last(types[0].dims), types[0].dtype}, node);
+    require_targets(types[2], types[1].dims, node);
+    return {types[0]};
+  }
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+};
+
+}  // namespace
+
+void register_cross_entropy(OpRegistry& registry) {
+  registry.add(std::make_unique<CrossEntropy>());
+  registry.add(std::make_unique<RowMax>());
+  registry.add(std::make_unique<SumExponentials>());
+  registry.add(std::make_unique<LogSumExponential>());
+  registry.add(std::make_unique<Pick>());
+  registry.add(std::make_unique<CrossEntropySum>());
+  registry.add(std::make_unique<CountTargets>());
+  registry.add(std::make_unique<CrossEntropyGradient>());
+}
+
+}  // namespace strata::ops

@@ -1,0 +1,61 @@
+#include "ops/op_base.hpp"
+
+namespace strata::ops {
+namespace {
+
+class Dropout final : public NamedOp {
+ public:
+  Dropout()
+      : NamedOp("dropout",
+                "x -> x / (1-p) where the element is kept, else 0 (attribute p). The mask depends on seed, name, step "
+                "and the element's "
+                "global index only; applied to a gradient under the same name it is its own gradient.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 1);
+    require_float(types[0], node);
+    const double p = node.attributes.number("p");
+    require(p >= 0 && p < 1, node, "p must be at least 0 and below 1");
+    return {types[0]};
+  }
+
+  void gradient(GradientContext& context) const override {
+    const auto dy = context.cotangent(0);
+    context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
+  }
+
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+};
+
+class DropoutAdd final : public NamedOp {
+ public:
+  DropoutAdd()
+      : NamedOp("dropout_add",
+                "x, residual -> residual + dropout(x) (attribute p): the fused form of dropout and add.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2);
+    require_float(types[0], node);
+    require_same(types[1], types[0], node);
+    const double p = node.attributes.number("p");
+    require(p >= 0 && p < 1, node, "p must be at least 0 and below 1");
+    return {types[0]};
+  }
+
+  void gradient(GradientContext& context) const override {
+    const auto dy = context.cotangent(0);
+    context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
+    context.contribute(1, *dy);
+  }
+
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
+};
+
+}  // namespace
+
+void register_dropout(OpRegistry& registry) {
+  registry.add(std::make_unique<Dropout>());
+  registry.add(std::make_unique<DropoutAdd>());
+}
+
+}  // namespace strata::ops

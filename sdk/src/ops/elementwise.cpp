@@ -1,0 +1,99 @@
+#include "ops/op_base.hpp"
+
+namespace strata::ops {
+namespace {
+
+class Add final : public NamedOp {
+ public:
+  Add()
+      : NamedOp("add",
+                "x, y -> x + y; y has the dims of x or an ordered subset, over the rest of which it is repeated.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2);
+    require_float(types[0], node);
+    require(types[0].dtype == types[1].dtype && is_ordered_subset(types[1].dims, types[0].dims), node,
+            to_string(types[1]) + " cannot be added to " + to_string(types[0]));
+    return {types[0]};
+  }
+
+  void gradient(GradientContext& context) const override {
+    const auto dy = context.cotangent(0);
+    context.contribute(0, *dy);
+    if (!context.needs_gradient(1)) return;
+    const Dims dims = context.graph().type(context.operand(1)).dims;
+    const bool repeated = dims != context.graph().type(*dy).dims;
+    context.contribute(1, repeated ? context.emit(1, "reduce_sum", {*dy}, {{"result", join(dims)}})[0] : *dy);
+  }
+
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
+};
+
+class ReduceSum final : public NamedOp {
+ public:
+  ReduceSum() : NamedOp("reduce_sum", "x -> sum over the dims that the result (attribute result) lacks.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 1);
+    const Dims result = split_dims(node.attributes.word("result"));
+    require(is_ordered_subset(result, types[0].dims), node,
+            "[" + join(result) + "] is no part of " + to_string(types[0]));
+    return {{result, types[0].dtype}};
+  }
+};
+
+class Sum final : public NamedOp {
+ public:
+  Sum() : NamedOp("sum", "x1, …, xn -> x1 + … + xn, all of one type.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, node.operands.size());
+    require(!types.empty(), node, "takes at least one operand");
+    for (const TensorType& type : types) require_same(type, types[0], node);
+    return {types[0]};
+  }
+
+  void gradient(GradientContext& context) const override {
+    const auto dy = context.cotangent(0);
+    for (int index = 0; index < static_cast<int>(context.node().operands.size()); ++index)
+      context.contribute(index, *dy);
+  }
+
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    for (int index = 0; index < static_cast<int>(node.operands.size()); ++index) space.partial_operands.insert(index);
+    return space;
+  }
+
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+};
+
+class Cast final : public NamedOp {
+ public:
+  Cast() : NamedOp("cast", "x -> x in another floating-point type (attribute dtype).") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 1);
+    require_float(types[0], node);
+    const DType to = dtype_from_string(node.attributes.word("dtype"));
+    require(is_floating_point(to), node, "casts to floating-point types only");
+    return {{types[0].dims, to}};
+  }
+
+  void gradient(GradientContext& context) const override {
+    const auto dy = context.cotangent(0);
+    const std::string back(to_string(context.graph().type(context.operand(0)).dtype));
+    context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
+  }
+};
+
+}  // namespace
+
+void register_elementwise(OpRegistry& registry) {
+  registry.add(std::make_unique<Add>());
+  registry.add(std::make_unique<ReduceSum>());
+  registry.add(std::make_unique<Sum>());
+  registry.add(std::make_unique<Cast>());
+}
+
+}  // namespace strata::ops

@@ -1,0 +1,96 @@
+#include "ops/op_base.hpp"
+
+namespace strata::ops {
+namespace {
+
+/// What the whole family shares: the normalised (last) dim is needed whole.
+class NormOp : public NamedOp {
+ public:
+  using NamedOp::NamedOp;
+
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    space.whole = {space.operands[0].back()};
+    return space;
+  }
+};
+
+class LayerNorm final : public NormOp {
+ public:
+  LayerNorm()
+      : NormOp("layer_norm",
+               "x […  E], gain [E], bias [E] -> y […  E], mean […], inverse_std […]: normalises the last dim "
+               "(attribute epsilon); Ba, "
+               "Kiros, Hinton, \"Layer Normalization\", 2016.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 3);
+    require_float(types[0], node);
+    require(!types[0].dims.empty(), node, "takes at least one dim");
+    require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
+    const TensorType row{{types[0].dims.back()}, types[0].dtype};
+    require_same(types[1], row, node);
+    require_same(types[2], row, node);
+    const TensorType statistic{without_last(types[0].dims), types[0].dtype};
+    return {types[0], statistic, statistic};
+  }
+
+  void gradient(GradientContext& context) const override {
+    const auto dy = context.cotangent(0);
+    require_no_cotangent(context, 1);
+    require_no_cotangent(context, 2);
+    const Value x = context.operand(0);
+    const Value mean = context.result(1);
+    const Value inverse_std = context.result(2);
+    if (context.needs_gradient(0)) {
+      context.contribute(
+          0, context.emit(0, "layer_norm_input_gradient", {*dy, x, context.operand(1), mean, inverse_std}, {})[0]);
+    }
+    const auto parameters = context.emit(1, "layer_norm_parameter_gradient", {*dy, x, mean, inverse_std}, {});
+    context.contribute(1, parameters[0]);
+    context.contribute(2, parameters[1]);
+  }
+};
+
+class LayerNormInputGradient final : public NormOp {
+ public:
+  LayerNormInputGradient()
+      : NormOp("layer_norm_input_gradient", "dy […  E], x […  E], gain [E], mean […], inverse_std […] -> dx […  E].") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 5);
+    require_same(types[1], types[0], node);
+    require_dims(types[2], {types[0].dims.back()}, node);
+    require_dims(types[3], without_last(types[0].dims), node);
+    require_dims(types[4], without_last(types[0].dims), node);
+    return {types[0]};
+  }
+
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+};
+
+class LayerNormParameterGradient final : public NormOp {
+ public:
+  LayerNormParameterGradient()
+      : NormOp("layer_norm_parameter_gradient",
+               "dy […  E], x […  E], mean […], inverse_std […] -> dgain [E], dbias [E].") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 4);
+    require_same(types[1], types[0], node);
+    require_dims(types[2], without_last(types[0].dims), node);
+    require_dims(types[3], without_last(types[0].dims), node);
+    const TensorType row{{types[0].dims.back()}, types[0].dtype};
+    return {row, row};
+  }
+};
+
+}  // namespace
+
+void register_layer_norm(OpRegistry& registry) {
+  registry.add(std::make_unique<LayerNorm>());
+  registry.add(std::make_unique<LayerNormInputGradient>());
+  registry.add(std::make_unique<LayerNormParameterGradient>());
+}
+
+}  // namespace strata::ops

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <set>
+
+#include "ops/op_base.hpp"
+
+namespace strata::ops {
+namespace {
+
+/// Shared by the plain product and the one with a bias.
+class LinearOp : public NamedOp {
+ public:
+  using NamedOp::NamedOp;
+
+  Cost cost(const Graph& graph, const Node& node) const override {
+    Cost cost = OpDefinition::cost(graph, node);
+    std::set<Dim> all;
+    for (const std::size_t index : {0U, 1U}) {
+      for (const Dim& dim : graph.type(node.operands[index]).dims) all.insert(dim);
+    }
+    cost.flops = 2;
+    for (const Dim& dim : all) cost.flops *= static_cast<double>(graph.sizes.at(dim));
+    return cost;
+  }
+
+ protected:
+  /// The product's type. \throws VerificationError where the operands do not make one.
+  static TensorType infer_product(const std::vector<TensorType>& types, const Node& node) {
+    require_float(types[0], node);
+    require(types[0].dtype == types[1].dtype, node,
+            to_string(types[0]) + " and " + to_string(types[1]) + " differ in type");
+    const Dims result = split_dims(node.attributes.word("result"));
+    for (const Dim& dim : result) {
+      require(find_dim(types[0].dims, dim) >= 0 || find_dim(types[1].dims, dim) >= 0, node,
+              "no operand has dim '" + dim + "'");
+    }
+    for (const TensorType& type : types) {
+      const Dims& other = (&type == types.data() ? types[1] : types[0]).dims;
+      for (const Dim& dim : type.dims) {
+        require(find_dim(result, dim) >= 0 || find_dim(other, dim) >= 0, node,
+                "dim '" + dim + "' stands in one operand only and is not in the result");
+      }
+    }
+    return {result, types[0].dtype};
+  }
+
+  /// The weight's gradient is x·dy, the input's dy·w: both keep the operand that the other loses.
+  static void contribute_products(GradientContext& context, Value dy) {
+    for (const int index : {0, 1}) {
+      if (!context.needs_gradient(index)) continue;
+      const std::string dims = join(context.graph().type(context.operand(index)).dims);
+      const std::vector<Value> operands =
+          index == 0 ? std::vector<Value>{dy, context.operand(1)} : std::vector<Value>{context.operand(0), dy};
+      context.contribute(index, context.emit(index, "linear", operands, {{"result", dims}})[0]);
+    }
+  }
+};
+
+class Linear final : public LinearOp {
+ public:
+  Linear()
+      : LinearOp("linear",
+                 "x, w -> y (attribute result: the dims of y): products of x and w summed over the dims that both have "
+                 "and y lacks.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    return {infer_product(operand_types(graph, node, 2), node)};
+  }
+
+  void gradient(GradientContext& context) const override { contribute_products(context, *context.cotangent(0)); }
+};
+
+class LinearBias final : public LinearOp {
+ public:
+  LinearBias()
+      : LinearOp("linear_bias",
+                 "x, w, b -> y (attribute result): linear plus a bias over the last dims of y. The summed dims must be "
+                 "whole, since the "
+                 "bias is added once: the fused form of linear and add.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 3);
+    const TensorType product = infer_product(types, node);
+    const Dims& bias = types[2].dims;
+    require(bias.size() <= product.dims.size() && std::equal(bias.rbegin(), bias.rend(), product.dims.rbegin()) &&
+                types[2].dtype == product.dtype,
+            node, "bias " + to_string(types[2]) + " is not the end of " + to_string(product));
+    return {product};
+  }
+
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    for (const Dim& dim : space.operands[0]) {
+      if (find_dim(space.results[0], dim) < 0) space.whole.insert(dim);
+    }
+    return space;
+  }
+
+  void gradient(GradientContext& context) const override {
+    const Value dy = *context.cotangent(0);
+    contribute_products(context, dy);
+    if (!context.needs_gradient(2)) return;
+    const Dims dims = context.graph().type(context.operand(2)).dims;
+    const bool repeated = dims != context.graph().type(dy).dims;
+    context.contribute(2, repeated ? context.emit(2, "reduce_sum", {dy}, {{"result", join(dims)}})[0] : dy);
+  }
+};
+
+}  // namespace
+
+void register_linear(OpRegistry& registry) {
+  registry.add(std::make_unique<Linear>());
+  registry.add(std::make_unique<LinearBias>());
+}
+
+}  // namespace strata::ops

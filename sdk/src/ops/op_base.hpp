@@ -1,0 +1,90 @@
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "strata/error.hpp"
+#include "strata/op.hpp"
+
+namespace strata::ops {
+
+/// An op with its name and its sentence; families derive from it.
+class NamedOp : public OpDefinition {
+ public:
+  NamedOp(std::string name, std::string documentation)
+      : name_(std::move(name)), documentation_(std::move(documentation)) {}
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] std::string documentation() const override { return documentation_; }
+
+ protected:
+  /// \throws VerificationError naming the node unless `holds`.
+  static void require(bool holds, const Node& node, const std::string& what) {
+    if (!holds) throw VerificationError("op " + node.op + " '" + node.name + "': " + what);
+  }
+
+  /// The types of exactly `count` operands.
+  static std::vector<TensorType> operand_types(const Graph& graph, const Node& node, std::size_t count) {
+    require(node.operands.size() == count, node,
+            "takes " + std::to_string(count) + " operands, found " + std::to_string(node.operands.size()));
+    std::vector<TensorType> types;
+    for (const Value& operand : node.operands) types.push_back(graph.type(operand));
+    return types;
+  }
+
+  static void require_same(const TensorType& found, const TensorType& expected, const Node& node) {
+    require(found == expected, node, "expected " + to_string(expected) + ", found " + to_string(found));
+  }
+
+  static void require_dims(const TensorType& found, const Dims& expected, const Node& node) {
+    require(found.dims == expected, node, "expected dims [" + join(expected) + "], found " + to_string(found));
+  }
+
+  static void require_float(const TensorType& type, const Node& node) {
+    require(is_floating_point(type.dtype), node, "expected a floating-point operand, found " + to_string(type));
+  }
+
+  /// Result `index` exists for the gradient only: nothing may differentiate through it.
+  static void require_no_cotangent(GradientContext& context, int index) {
+    require(!context.cotangent(index).has_value(), context.node(),
+            "has no gradient through result " + std::to_string(index));
+  }
+
+ private:
+  std::string name_;
+  std::string documentation_;
+};
+
+/// The words of an attribute such as "batch seq embed".
+inline Dims split_dims(const std::string& text) {
+  std::istringstream words(text);
+  Dims dims;
+  for (std::string word; words >> word;) dims.push_back(word);
+  return dims;
+}
+
+inline Dims without_last(Dims dims) {
+  dims.pop_back();
+  return dims;
+}
+
+/// True if `part` is `whole` with some dimensions left out, in the same order.
+inline bool is_ordered_subset(const Dims& part, const Dims& whole) {
+  std::size_t at = 0;
+  for (const Dim& dim : whole) {
+    if (at < part.size() && part[at] == dim) ++at;
+  }
+  return at == part.size();
+}
+
+// One function a family; registry.cpp calls them all.
+void register_embedding(OpRegistry& registry);
+void register_linear(OpRegistry& registry);
+void register_elementwise(OpRegistry& registry);
+void register_layer_norm(OpRegistry& registry);
+void register_activation(OpRegistry& registry);
+void register_dropout(OpRegistry& registry);
+void register_attention(OpRegistry& registry);
+void register_cross_entropy(OpRegistry& registry);
+
+}  // namespace strata::ops
