@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+namespace strata::cpu {
+
+/// The shape of an operand x[sizes...] beside another one that has only some of its dims.
+struct BroadcastShape {
+  static constexpr int kMaxDims = 12;
+  int count = 0;
+  std::int64_t sizes[kMaxDims] = {};
+  bool present[kMaxDims] = {};  ///< whether the smaller operand has the dim
+};
+
+/// Plain arithmetic on flat buffers of `size` elements. Outputs may be the same buffer as an input.
+struct ElementwiseKernels {
+  /// z = x + y
+  void (*add)(std::int64_t size, const float* x, const float* y, float* z, int threads);
+  /// z[sizes...] = x[sizes...] + y[present dims...]
+  void (*add_broadcast)(const BroadcastShape& shape, const float* x, const float* y, float* z, int threads);
+  /// y = inputs[0] + inputs[1] + ..., added in this order; with `accumulate`, y += that sum
+  void (*sum)(std::int64_t size, const float* const* inputs, int count, float* y, bool accumulate, int threads);
+  /// y += x
+  void (*accumulate)(std::int64_t size, const float* x, float* y, int threads);
+  /// y = factor * x
+  void (*scale)(std::int64_t size, float factor, const float* x, float* y, int threads);
+  /// y = value
+  void (*fill)(std::int64_t size, float value, float* y, int threads);
+};
+
+}  // namespace strata::cpu

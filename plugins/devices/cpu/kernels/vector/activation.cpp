@@ -1,0 +1,125 @@
+#include "kernels/activation.hpp"
+
+#include "kernels/vector/math.hpp"
+#include "kernels/vector/parallel.hpp"
+#include "kernels/vector/target.hpp"
+
+namespace strata::cpu::STRATA_CPU_TARGET {
+namespace {
+
+// gelu_tanh(x) = x/2 (1 + tanh(u)) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3): the second form loses no
+// digits where tanh is near -1.
+constexpr float kTwoRootTwoOverPi = 1.5957691216057308F;
+constexpr float kCubic = 0.044715F;
+
+/// exp(-x), bounded so that the products below stay finite.
+inline Float exponential_of_minus(Float x) { return exponential(-maximum(broadcast(-87.0F), x)); }
+
+struct GeluTanh {
+  static Float value(Float x) {
+    const Float u = x * kTwoRootTwoOverPi * multiply_add(x * x, kCubic, 1.0F);
+    return x / (1.0F + exponential_of_minus(u));
+  }
+  static Float slope(Float x) {
+    const Float square = x * x;
+    const Float u = x * kTwoRootTwoOverPi * multiply_add(square, kCubic, 1.0F);
+    const Float e = exponential_of_minus(u);
+    const Float s = 1.0F / (1.0F + e);
+    return multiply_add(x * s * (e * s), kTwoRootTwoOverPi * multiply_add(square, 3.0F * kCubic, 1.0F), s);
+  }
+};
+
+struct Relu {
+  static Float value(Float x) { return maximum(Float{}, x); }
+  static Float slope(Float x) { return select(x > Float{}, broadcast(1.0F), Float{}); }
+};
+
+struct Silu {
+  static Float value(Float x) { return x / (1.0F + exponential_of_minus(x)); }
+  static Float slope(Float x) {
+    const Float e = exponential_of_minus(x);
+    const Float s = 1.0F / (1.0F + e);
+    return multiply_add(x * s, e * s, s);
+  }
+};
+
+template <class Kind>
+void forward_of(std::int64_t size, const float* x, float* y, int threads) {
+  parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
+    map_range(begin, end, x, y, [](Float a) { return Kind::value(a); });
+  });
+}
+
+template <class Kind>
+void gradient_of(std::int64_t size, const float* dy, const float* x, float* dx, bool accumulate, int threads) {
+  parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
+    if (!accumulate) return map_range(begin, end, dy, x, dx, [](Float d, Float a) { return d * Kind::slope(a); });
+    each_vector(
+        begin, end, [=](std::int64_t i) { store(dx + i, load(dx + i) + load(dy + i) * Kind::slope(load(x + i))); },
+        [=](std::int64_t i, std::int64_t n) {
+          store_first(dx + i, load_first(dx + i, n) + load_first(dy + i, n) * Kind::slope(load_first(x + i, n)), n);
+        });
+  });
+}
+
+template <class Kind>
+void bias_forward_of(std::int64_t rows, std::int64_t columns, const float* x, const float* bias, float* z, float* y,
+                     int threads) {
+  parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin * columns; at < end * columns; at += columns) {
+      each_vector(
+          0, columns,
+          [=](std::int64_t i) {
+            const Float a = load(x + at + i) + load(bias + i);
+            store(z + at + i, a);
+            store(y + at + i, Kind::value(a));
+          },
+          [=](std::int64_t i, std::int64_t n) {
+            const Float a = load_first(x + at + i, n) + load_first(bias + i, n);
+            store_first(z + at + i, a, n);
+            store_first(y + at + i, Kind::value(a), n);
+          });
+    }
+  });
+}
+
+void forward(ActivationKind kind, std::int64_t size, const float* x, float* y, int threads) {
+  switch (kind) {
+    case ActivationKind::gelu_tanh:
+      return forward_of<GeluTanh>(size, x, y, threads);
+    case ActivationKind::relu:
+      return forward_of<Relu>(size, x, y, threads);
+    case ActivationKind::silu:
+      return forward_of<Silu>(size, x, y, threads);
+  }
+}
+
+void gradient(ActivationKind kind, std::int64_t size, const float* dy, const float* x, float* dx, bool accumulate,
+              int threads) {
+  switch (kind) {
+    case ActivationKind::gelu_tanh:
+      return gradient_of<GeluTanh>(size, dy, x, dx, accumulate, threads);
+    case ActivationKind::relu:
+      return gradient_of<Relu>(size, dy, x, dx, accumulate, threads);
+    case ActivationKind::silu:
+      return gradient_of<Silu>(size, dy, x, dx, accumulate, threads);
+  }
+}
+
+void bias_forward(ActivationKind kind, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
+                  float* z, float* y, int threads) {
+  switch (kind) {
+    case ActivationKind::gelu_tanh:
+      return bias_forward_of<GeluTanh>(rows, columns, x, bias, z, y, threads);
+    case ActivationKind::relu:
+      return bias_forward_of<Relu>(rows, columns, x, bias, z, y, threads);
+    case ActivationKind::silu:
+      return bias_forward_of<Silu>(rows, columns, x, bias, z, y, threads);
+  }
+}
+
+}  // namespace
+
+const ActivationKernels activation_kernels = {forward, gradient, bias_forward};
+
+}  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -1,0 +1,168 @@
+#pragma once
+
+// What attention and its gradient share. A tile is the scores of kQueries queries and at most kKeys keys of one head,
+// stored as [key][query]: the vector lanes are queries, so maxima and sums over keys need no shuffles.
+
+#include "kernels/attention.hpp"
+#include "kernels/vector/global_index.hpp"
+#include "kernels/vector/philox.hpp"
+#include "kernels/vector/tile_product.hpp"
+
+namespace strata::cpu::STRATA_CPU_TARGET {
+namespace {
+
+constexpr int kQueryVectors = kTileVectors;
+constexpr std::int64_t kQueries = kQueryVectors * kLanes;
+constexpr std::int64_t kKeys = 32;  // small, as a causal mask wastes half of the tiles on its diagonal
+constexpr std::int64_t kTileSize = kKeys * kQueries;
+
+/// Hands out pieces of a workspace, each on a cache line of its own; with a null begin it only counts.
+class Workspace {
+ public:
+  explicit Workspace(void* begin) : begin_(static_cast<char*>(begin)) {}
+
+  template <class Element>
+  Element* take(std::int64_t count) {
+    Element* piece = begin_ == nullptr ? nullptr : reinterpret_cast<Element*>(begin_ + used_);
+    used_ += round_up(count * static_cast<std::int64_t>(sizeof(Element)), 64);
+    return piece;
+  }
+
+  std::int64_t used() const { return used_; }
+
+ private:
+  char* begin_;
+  std::int64_t used_ = 0;
+};
+
+/// Global positions of a sequence and their least and largest per block.
+struct Positions {
+  Positions(Workspace& workspace, std::int64_t length, std::int64_t block_length)
+      : size(length), block(block_length), at(workspace.take<std::int32_t>(round_up(length, block_length))) {}
+
+  void fill(const IndexMap& map) const {
+    for (std::int64_t i = 0; i < size;) {
+      const IndexSegment segment = segment_of(map, size, i);
+      for (; i < segment.local_begin + segment.length; ++i) {
+        at[i] = static_cast<std::int32_t>(segment.global_begin + (i - segment.local_begin));
+      }
+    }
+    for (std::int64_t i = size; i < round_up(size, block); ++i) at[i] = at[size - 1];
+  }
+
+  std::int32_t least(std::int64_t begin) const {
+    std::int32_t result = at[begin];
+    for (std::int64_t i = begin; i < begin + block; ++i) result = at[i] < result ? at[i] : result;
+    return result;
+  }
+
+  std::int32_t largest(std::int64_t begin) const {
+    std::int32_t result = at[begin];
+    for (std::int64_t i = begin; i < begin + block; ++i) result = at[i] > result ? at[i] : result;
+    return result;
+  }
+
+  std::int64_t size;
+  std::int64_t block;
+  std::int32_t* at;
+};
+
+enum class TileMask { none, some, all };
+
+/// Which scores of a tile are masked out.
+inline TileMask tile_mask(const AttentionShape& shape, const Positions& queries, std::int64_t query,
+                          const Positions& keys, std::int64_t key) {
+  if (!shape.causal || keys.largest(key) <= queries.least(query)) return TileMask::none;
+  return keys.least(key) > queries.largest(query) ? TileMask::all : TileMask::some;
+}
+
+/// Sets the masked ones of the scores to `value`.
+inline void mask_scores(const Positions& queries, std::int64_t query, const Positions& keys, std::int64_t key,
+                        std::int64_t key_count, float value, float* scores) {
+  for (int v = 0; v < kQueryVectors; ++v) {
+    const Int position = load<Int>(queries.at + query + v * kLanes);
+    for (std::int64_t j = 0; j < key_count; ++j) {
+      float* score = scores + j * kQueries + v * kLanes;
+      store(score, select(position >= broadcast(keys.at[key + j]), load(score), broadcast(value)));
+    }
+  }
+}
+
+/// The dropout factors of the probabilities of one head's block of queries.
+class TileDropout {
+ public:
+  TileDropout(const AttentionShape& shape, std::int64_t batch, std::int64_t head, const Positions& queries,
+              std::int64_t query, const Positions& keys)
+      : factors_(shape.dropout), keys_(keys) {
+    const std::int64_t sample = global_index(shape.samples, shape.batch, batch);
+    const std::int64_t global_head = global_index(shape.head_indices, shape.heads, head);
+    const std::int64_t first = (sample * shape.global_heads + global_head) * shape.global_sequence;
+    for (std::int64_t i = 0; i < kQueries; ++i) {
+      row_begin_[i] = static_cast<std::uint64_t>(first + queries.at[query + i]) *
+                      static_cast<std::uint64_t>(shape.global_kv_sequence);
+    }
+    rows_aligned_ = shape.global_kv_sequence % 4 == 0;
+  }
+
+  /// factors[key][query] of a tile
+  void fill(std::int64_t key, std::int64_t key_count, float* factors) const {
+    for (std::int64_t j = 0; j < key_count;) {
+      const std::int64_t position = keys_.at[key + j];
+      if (rows_aligned_ && position % 4 == 0 && j + 4 <= key_count && keys_.at[key + j + 3] == position + 3) {
+        fill_four(position, factors + j * kQueries);
+        j += 4;
+      } else {
+        fill_one(position, factors + j * kQueries);
+        ++j;
+      }
+    }
+  }
+
+ private:
+  RandomWords random_words(int v, std::int64_t position) const {
+    Word low{};
+    Word high{};
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const std::uint64_t block = (row_begin_[v * kLanes + lane] + static_cast<std::uint64_t>(position)) / 4;
+      low[lane] = static_cast<std::uint32_t>(block);
+      high[lane] = static_cast<std::uint32_t>(block >> 32);
+    }
+    return philox(low, high, factors_.key);
+  }
+
+  /// Four keys that share their Philox blocks.
+  void fill_four(std::int64_t position, float* factors) const {
+    for (int v = 0; v < kQueryVectors; ++v) {
+      const RandomWords random = random_words(v, position);
+      for (int word = 0; word < 4; ++word) {
+        store(factors + word * kQueries + v * kLanes, factors_.of(random.words[word]));
+      }
+    }
+  }
+
+  void fill_one(std::int64_t position, float* factors) const {
+    for (int v = 0; v < kQueryVectors; ++v) {
+      const RandomWords random = random_words(v, position);
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const std::uint64_t word = (row_begin_[v * kLanes + lane] + static_cast<std::uint64_t>(position)) % 4;
+        factors[v * kLanes + lane] = random.words[word][lane] >= factors_.threshold ? factors_.kept : 0.0F;
+      }
+    }
+  }
+
+  DropoutFactors factors_;
+  const Positions& keys_;
+  std::uint64_t row_begin_[kQueries];
+  bool rows_aligned_;
+};
+
+inline const float* head_begin(const float* data, const HeadStrides& strides, std::int64_t batch, std::int64_t head) {
+  return data + batch * strides.batch + head * strides.head;
+}
+
+inline float* head_begin(float* data, const HeadStrides& strides, std::int64_t batch, std::int64_t head) {
+  return data + batch * strides.batch + head * strides.head;
+}
+
+}  // namespace
+}  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -1,0 +1,124 @@
+#include "kernels/dropout.hpp"
+
+#include "kernels/vector/global_index.hpp"
+#include "kernels/vector/parallel.hpp"
+#include "kernels/vector/philox.hpp"
+#include "kernels/vector/target.hpp"
+#include "kernels/vector/transpose.hpp"
+
+namespace strata::cpu::STRATA_CPU_TARGET {
+namespace {
+
+constexpr std::int64_t kChunk = 4 * kLanes;  // the elements of kLanes Philox blocks
+
+/// factors[i] = factor of the element with global index 4 * block + i, for i < kChunk
+inline void factors_of_chunk(const DropoutFactors& dropout, std::uint64_t block, float* factors) {
+  Word low = broadcast(static_cast<std::uint32_t>(block));
+  Word high = broadcast(static_cast<std::uint32_t>(block >> 32));
+  for (int lane = 0; lane < kLanes; ++lane) {
+    low[lane] = static_cast<std::uint32_t>(block + static_cast<std::uint64_t>(lane));
+    high[lane] = static_cast<std::uint32_t>((block + static_cast<std::uint64_t>(lane)) >> 32);
+  }
+  const RandomWords random = philox(low, high, dropout.key);
+  float by_word[4 * kLanes];
+  for (int word = 0; word < 4; ++word) store(by_word + word * kLanes, dropout.of(random.words[word]));
+  transpose(4, kLanes, by_word, kLanes, factors, 4, 1.0F);
+}
+
+/// apply(i, n, factors) for consecutive pieces of [0, length), n <= kChunk, where element 0 has the global index given.
+template <class Apply>
+inline void each_chunk(const DropoutFactors& dropout, std::uint64_t global, std::int64_t length, const Apply& apply) {
+  float factors[kChunk + 4];
+  std::int64_t i = 0;
+  std::int64_t skip = static_cast<std::int64_t>(global % 4);
+  std::uint64_t block = global / 4;
+  for (; i < length; block += kLanes) {
+    factors_of_chunk(dropout, block, factors);
+    const std::int64_t n = smaller(kChunk - skip, length - i);
+    apply(i, n, factors + skip);
+    i += n;
+    skip = 0;
+  }
+}
+
+/// The global flat index of the first element of the global row (all dims but the last) that holds a local row.
+std::uint64_t global_row_begin(const IndexedDim* dims, int count, std::int64_t row) {
+  std::uint64_t begin = 0;
+  std::uint64_t stride = static_cast<std::uint64_t>(dims[count - 1].global_size);
+  for (int i = count - 2; i >= 0; --i) {
+    const IndexedDim& dim = dims[i];
+    begin += stride * static_cast<std::uint64_t>(global_index(dim.map, dim.local_size, row % dim.local_size));
+    stride *= static_cast<std::uint64_t>(dim.global_size);
+    row /= dim.local_size;
+  }
+  return begin;
+}
+
+/// apply(at, column, n, factors) over the whole tensor: n elements at flat index `at`, in the row from `column` on.
+template <class Apply>
+void each_factor(const DropoutSettings& settings, const IndexedDim* dims, int count, int threads, const Apply& apply) {
+  const DropoutFactors dropout(settings);
+  const IndexedDim& last = dims[count - 1];
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < count; ++i) rows *= dims[i].local_size;
+  parallel_rows(threads, rows, last.local_size, [&](std::int64_t first_row, std::int64_t end_row) {
+    for (std::int64_t row = first_row; row < end_row; ++row) {
+      const std::uint64_t begin = global_row_begin(dims, count, row);
+      for (std::int64_t column = 0; column < last.local_size;) {
+        const IndexSegment segment = segment_of(last.map, last.local_size, column);
+        const std::int64_t start = column;
+        const std::int64_t length = segment.local_begin + segment.length - start;
+        const std::int64_t global = segment.global_begin + (start - segment.local_begin);
+        each_chunk(dropout, begin + static_cast<std::uint64_t>(global), length,
+                   [&](std::int64_t i, std::int64_t n, const float* factors) {
+                     apply(row * last.local_size + start + i, start + i, n, factors);
+                   });
+        column += length;
+      }
+    }
+  });
+}
+
+void forward(const DropoutSettings& settings, const IndexedDim* dims, int count, const float* x, float* y,
+             bool accumulate, int threads) {
+  each_factor(settings, dims, count, threads, [=](std::int64_t at, std::int64_t, std::int64_t n, const float* factors) {
+    if (accumulate) {
+      each_vector(
+          0, n, [=](std::int64_t i) { store(y + at + i, load(y + at + i) + load(x + at + i) * load(factors + i)); },
+          [=](std::int64_t i, std::int64_t rest) {
+            const Float value = load_first(x + at + i, rest) * load_first(factors + i, rest);
+            store_first(y + at + i, load_first(y + at + i, rest) + value, rest);
+          });
+    } else {
+      map_range(0, n, x + at, factors, y + at, [](Float a, Float factor) { return a * factor; });
+    }
+  });
+}
+
+void bias_add(const DropoutSettings& settings, const IndexedDim* dims, int count, const float* x, const float* bias,
+              const float* residual, float* y, int threads) {
+  const auto apply = [=](std::int64_t at, std::int64_t column, std::int64_t n, const float* factors) {
+    const auto part = [=](std::int64_t i, std::int64_t width) {
+      Float value = load_first(x + at + i, width);
+      if (bias != nullptr) value += load_first(bias + column + i, width);
+      if (factors != nullptr) value *= load_first(factors + i, width);
+      if (residual != nullptr) value += load_first(residual + at + i, width);
+      store_first(y + at + i, value, width);
+    };
+    each_vector(
+        0, n, [=](std::int64_t i) { part(i, kLanes); }, part);
+  };
+  if (settings.probability > 0.0) return each_factor(settings, dims, count, threads, apply);
+  const std::int64_t columns = dims[count - 1].local_size;
+  std::int64_t rows = 1;
+  for (int i = 0; i + 1 < count; ++i) rows *= dims[i].local_size;
+  parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) apply(row * columns, 0, columns, nullptr);
+  });
+}
+
+}  // namespace
+
+const DropoutKernels dropout_kernels = {forward, bias_add};
+
+}  // namespace strata::cpu::STRATA_CPU_TARGET

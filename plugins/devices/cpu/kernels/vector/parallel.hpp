@@ -1,0 +1,88 @@
+#pragma once
+
+#include "kernels/vector/vector.hpp"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace strata::cpu::STRATA_CPU_TARGET {
+namespace {
+
+/// Elements below which starting another thread costs more than it saves.
+constexpr std::int64_t kParallelGrain = 16384;
+
+/// body(begin, end) over [0, count) cut into one range per thread, each a multiple of `unit`; fewer threads where a
+/// range would hold fewer than `grain`. Bodies must not depend on where the cuts are.
+template <class Body>
+inline void parallel_ranges(int threads, std::int64_t count, std::int64_t unit, std::int64_t grain, const Body& body) {
+  const std::int64_t wanted = smaller(threads, count / larger(grain, 1));
+#if defined(_OPENMP)
+  if (wanted > 1) {
+    const std::int64_t length = round_up(divide_up(count, wanted), unit);
+#pragma omp parallel num_threads(threads)
+    for (std::int64_t i = omp_get_thread_num(); i * length < count; i += omp_get_num_threads()) {
+      body(i * length, smaller(count, (i + 1) * length));
+    }
+    return;
+  }
+#endif
+  static_cast<void>(wanted);
+  static_cast<void>(unit);
+  if (count > 0) body(std::int64_t{0}, count);
+}
+
+/// The same for elements of a flat buffer.
+template <class Body>
+inline void parallel_elements(int threads, std::int64_t size, const Body& body) {
+  parallel_ranges(threads, size, 64, kParallelGrain, body);
+}
+
+/// The same for rows of `columns` elements.
+template <class Body>
+inline void parallel_rows(int threads, std::int64_t rows, std::int64_t columns, const Body& body) {
+  parallel_ranges(threads, rows, 1, divide_up(kParallelGrain, larger(columns, 1)), body);
+}
+
+/// body(task, thread) for every task of [0, count), handed out one at a time in ascending order.
+template <class Body>
+inline void parallel_tasks(int threads, std::int64_t count, const Body& body) {
+#if defined(_OPENMP)
+  if (threads > 1 && count > 1) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (std::int64_t task = 0; task < count; ++task) body(task, omp_get_thread_num());
+    return;
+  }
+#endif
+  static_cast<void>(threads);
+  for (std::int64_t task = 0; task < count; ++task) body(task, 0);
+}
+
+/// body(index, vectors...) helper: step through [begin, end) by whole vectors, then one partial vector.
+/// whole(i) handles kLanes elements at i; rest(i, n) the last n < kLanes.
+template <class Whole, class Rest>
+inline void each_vector(std::int64_t begin, std::int64_t end, const Whole& whole, const Rest& rest) {
+  std::int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) whole(i);
+  if (i < end) rest(i, end - i);
+}
+
+/// z[i] = f(x[i]) for i in [begin, end).
+template <class Function>
+inline void map_range(std::int64_t begin, std::int64_t end, const float* x, float* z, const Function& f) {
+  each_vector(
+      begin, end, [&](std::int64_t i) { store(z + i, f(load(x + i))); },
+      [&](std::int64_t i, std::int64_t n) { store_first(z + i, f(load_first(x + i, n)), n); });
+}
+
+/// z[i] = f(x[i], y[i]) for i in [begin, end).
+template <class Function>
+inline void map_range(std::int64_t begin, std::int64_t end, const float* x, const float* y, float* z,
+                      const Function& f) {
+  each_vector(
+      begin, end, [&](std::int64_t i) { store(z + i, f(load(x + i), load(y + i))); },
+      [&](std::int64_t i, std::int64_t n) { store_first(z + i, f(load_first(x + i, n), load_first(y + i, n)), n); });
+}
+
+}  // namespace
+}  // namespace strata::cpu::STRATA_CPU_TARGET

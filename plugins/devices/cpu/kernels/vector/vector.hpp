@@ -1,0 +1,151 @@
+#pragma once
+
+// The vectors that the kernels compute with. Every file of this folder is compiled once per instruction set, each time
+// with another STRATA_CPU_TARGET. All code is in that namespace and in an unnamed one, and no standard library header
+// with inline functions is included: a linker keeps one copy of such a function, maybe the one that was compiled for
+// units that the processor lacks. Of the AVX-512 intrinsics the zero-masked forms are used: GCC 12 warns of the others.
+
+#include <cstdint>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#if defined(__clang__)
+#define STRATA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define STRATA_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+namespace strata::cpu::STRATA_CPU_TARGET {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+
+using Float = float __attribute__((vector_size(kLanes * 4)));
+using Int = std::int32_t __attribute__((vector_size(kLanes * 4)));
+using Word = std::uint32_t __attribute__((vector_size(kLanes * 4)));
+using Long = std::uint64_t __attribute__((vector_size(kLanes * 4)));
+
+constexpr float kInfinity = __builtin_inff();
+
+template <class Vector = Float>
+inline Vector load(const void* from) {
+  Vector value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class Vector>
+inline void store(void* to, Vector value) {
+  __builtin_memcpy(to, &value, sizeof value);
+}
+
+inline Float broadcast(float value) { return value - Float{}; }
+inline Word broadcast(std::uint32_t value) { return value - Word{}; }
+inline Int broadcast(std::int32_t value) { return value - Int{}; }
+
+/// The first `count` elements, the rest 0.
+inline Float load_first(const float* from, std::int64_t count) {
+  Float value{};
+  __builtin_memcpy(&value, from, static_cast<std::size_t>(count) * sizeof(float));
+  return value;
+}
+
+inline void store_first(float* to, Float value, std::int64_t count) {
+  __builtin_memcpy(to, &value, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+template <class To, class From>
+inline To bits_of(From value) {
+  static_assert(sizeof(To) == sizeof(From));
+  To result;
+  __builtin_memcpy(&result, &value, sizeof result);
+  return result;
+}
+
+inline Float select(Int mask, Float a, Float b) { return mask ? a : b; }
+
+/// a * b + c, with one rounding where the unit has such an instruction. Compilers are told to fuse nothing by
+/// themselves
+/// (-ffp-contract=off): whether they do may differ between two copies of one loop, and so with the number of threads.
+inline Float multiply_add(Float a, Float b, Float c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__) && defined(__AVX2__)
+  return _mm256_fmadd_ps(a, b, c);
+#elif defined(__aarch64__)
+  return vfmaq_f32(c, a, b);
+#else
+  return a * b + c;
+#endif
+}
+
+inline Float multiply_add(Float a, float b, Float c) { return multiply_add(a, broadcast(b), c); }
+inline Float multiply_add(Float a, Float b, float c) { return multiply_add(a, b, broadcast(c)); }
+inline Float multiply_add(Float a, float b, float c) { return multiply_add(a, broadcast(b), broadcast(c)); }
+
+/// Keeps a NaN in `b`.
+inline Float maximum(Float a, Float b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(0xFFFF, a, b);
+#elif defined(__AVX2__)
+  return _mm256_max_ps(a, b);
+#elif defined(__SSE2__)
+  return _mm_max_ps(a, b);
+#else
+  return select(a > b, a, b);
+#endif
+}
+
+inline Float square_root(Float x) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xFFFF, x);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(x);
+#elif defined(__SSE2__)
+  return _mm_sqrt_ps(x);
+#else
+  Float result;
+  for (int lane = 0; lane < kLanes; ++lane) result[lane] = __builtin_sqrtf(x[lane]);
+  return result;
+#endif
+}
+
+/// Lanes are added in a fixed order: halves onto halves.
+inline float horizontal_sum(Float value) {
+  float lanes[kLanes];
+  store(lanes, value);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+inline float horizontal_maximum(Float value) {
+  float lanes[kLanes];
+  store(lanes, value);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) {
+      const float other = lanes[lane + width];
+      lanes[lane] = lanes[lane] > other ? lanes[lane] : other;
+    }
+  }
+  return lanes[0];
+}
+
+inline std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+inline std::int64_t larger(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+
+}  // namespace
+}  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -1,0 +1,116 @@
+#include <vector>
+
+#include "index_map.hpp"
+#include "ops/operations.hpp"
+#include "strata/random.hpp"
+
+namespace strata::cpu {
+namespace {
+
+/// The dims of a tensor for the kernel that walks them in memory order.
+class TensorIndices {
+ public:
+  explicit TensorIndices(const OpInstance& op) : dims_(op.results[0].dims.size()) {
+    for (const Dim& dim : op.results[0].dims) indices_.emplace_back(op, dim);
+  }
+  const IndexedDim* at(int micro_batch) {
+    for (std::size_t i = 0; i < indices_.size(); ++i) dims_[i] = indices_[i].dim(micro_batch);
+    return dims_.data();
+  }
+  [[nodiscard]] int count() const { return static_cast<int>(dims_.size()); }
+
+ private:
+  std::vector<DimIndices> indices_;
+  std::vector<IndexedDim> dims_;
+};
+
+/// Element by element, for a tensor whose micro-batches don't follow one another in the step's order of elements: the
+/// dim that grows with them counts as the outermost one.
+class ScatteredDropout {
+ public:
+  explicit ScatteredDropout(const OpInstance& op) : op_(op), strides_(op.results[0].dims.size()) {
+    std::int64_t stride = 1;
+    for (std::size_t i = strides_.size(); i-- > 0;) {
+      if (op.results[0].dims[i] == op.micro_batch_dim) continue;
+      strides_[i] = stride;
+      stride *= map(i).global_size;
+    }
+    for (std::size_t i = 0; i < strides_.size(); ++i) {
+      if (op.results[0].dims[i] == op.micro_batch_dim) strides_[i] = stride;
+    }
+  }
+
+  void run(const DropoutSettings& settings, const KernelArguments& arguments) const {
+    const float* x = f32(arguments, 0);
+    const float* residual = op_.operands.size() == 2 ? f32(arguments, 1) : nullptr;
+    float* y = f32_result(arguments, 0);
+    const std::uint32_t threshold = random::drop_threshold(op_.attributes.number("p"));
+    const auto factor = static_cast<float>(1.0 / (1.0 - settings.probability));
+    for (std::int64_t i = 0; i < elements(op_.results[0]); ++i) {
+      const std::uint64_t index = global_element(i, arguments.context.micro_batch);
+      float value = random::word(settings.stream_key, index) >= threshold ? x[i] * factor : 0.0F;
+      if (residual != nullptr) value += residual[i];
+      y[i] = op_.accumulate ? y[i] + value : value;
+    }
+  }
+
+ private:
+  [[nodiscard]] const strata::IndexMap& map(std::size_t dim) const { return index_map(op_, op_.results[0].dims[dim]); }
+
+  [[nodiscard]] std::uint64_t global_element(std::int64_t local, int micro_batch) const {
+    const OperandDescription& result = op_.results[0];
+    std::int64_t index = 0;
+    for (std::size_t i = strides_.size(); i-- > 0;) {
+      std::int64_t global = map(i).global_index(local % result.shape[i]);
+      if (result.dims[i] == op_.micro_batch_dim) global += map(i).global_size * micro_batch;
+      index += global * strides_[i];
+      local /= result.shape[i];
+    }
+    return static_cast<std::uint64_t>(index);
+  }
+
+  OpInstance op_;
+  Shape strides_;
+};
+
+/// True if memory order is the order in which random numbers are dealt.
+bool is_in_step_order(const OpInstance& op) {
+  const Dims& dims = op.results[0].dims;
+  return !dims.empty() && (!op.micro_batch_dim || find_dim(dims, *op.micro_batch_dim) <= 0);
+}
+
+auto settings_of(const OpInstance& op) {
+  return [seed = op.seed, name = op.name, probability = op.attributes.number("p")](const StepContext& context) {
+    return DropoutSettings{probability, random::stream_key(seed, name, context.step)};
+  };
+}
+
+ComputeKernel prepare_scattered(const OpInstance& op) {
+  return {[settings = settings_of(op), dropout = ScatteredDropout(op)](const KernelArguments& arguments) {
+    dropout.run(settings(arguments.context), arguments);
+  }};
+}
+
+}  // namespace
+
+ComputeKernel prepare_dropout(const OpInstance& op, const Environment& environment) {
+  if (!is_in_step_order(op)) return prepare_scattered(op);
+  const auto forward = environment.library->dropout.forward;
+  return {[forward, settings = settings_of(op), indices = TensorIndices(op), accumulate = op.accumulate,
+           threads = environment.threads](const KernelArguments& arguments) mutable {
+    forward(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(), f32(arguments, 0),
+            f32_result(arguments, 0), accumulate, threads);
+  }};
+}
+
+ComputeKernel prepare_dropout_add(const OpInstance& op, const Environment& environment) {
+  if (!is_in_step_order(op)) return prepare_scattered(op);
+  const auto bias_add = environment.library->dropout.bias_add;
+  return {[bias_add, settings = settings_of(op), indices = TensorIndices(op),
+           threads = environment.threads](const KernelArguments& arguments) mutable {
+    bias_add(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(), f32(arguments, 0),
+             nullptr, f32(arguments, 1), f32_result(arguments, 0), threads);
+  }};
+}
+
+}  // namespace strata::cpu

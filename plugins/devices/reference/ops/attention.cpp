@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <limits>
+
+#include "kernel_table.hpp"
+#include "strata/random.hpp"
+
+namespace strata::reference {
+namespace {
+
+/// q, o [batch, queries, heads, width]; k, v [batch, keys, kv_heads, width]; several head dims count as one.
+struct AttentionShape {
+  explicit AttentionShape(const OpInstance& op)
+      : batch(op.operands[0].shape[0]),
+        queries(op.operands[0].shape[1]),
+        keys(op.operands[1].shape[1]),
+        width(columns(op.operands[0])),
+        heads(elements(op.operands[0]) / (batch * queries * width)),
+        kv_heads(elements(op.operands[1]) / (batch * keys * width)) {}
+
+  [[nodiscard]] std::int64_t query(std::int64_t b, std::int64_t h, std::int64_t q) const {
+    return ((b * queries + q) * heads + h) * width;
+  }
+  /// The row of key `k` that query head `h` sees.
+  [[nodiscard]] std::int64_t key(std::int64_t b, std::int64_t h, std::int64_t k) const {
+    return ((b * keys + k) * kv_heads + h / (heads / kv_heads)) * width;
+  }
+  [[nodiscard]] std::int64_t row(std::int64_t b, std::int64_t h, std::int64_t q) const {
+    return (b * heads + h) * queries + q;
+  }
+
+  std::int64_t batch, queries, keys, width, heads, kv_heads;
+};
+
+/// Which keys a query sees and which probabilities dropout keeps, by global coordinates.
+class Mask {
+ public:
+  explicit Mask(const OpInstance& op)
+      : causal_(op.attributes.flag("causal")),
+        dropout_(op.attributes.number("dropout")),
+        batch_dim_(op.operands[0].dims.front()),
+        query_dim_(op.operands[0].dims[1]),
+        key_dim_(op.operands[1].dims[1]),
+        query_count_(index_map(op, query_dim_).global_size),
+        key_count_(index_map(op, key_dim_).global_size) {
+    const OperandDescription& q = op.operands[0];
+    OperandDescription heads{q.dtype, Dims(q.dims.begin() + 2, q.dims.end() - 1),
+                             Shape(q.shape.begin() + 2, q.shape.end() - 1)};
+    head_count_ = element_count(global_shape(op, heads));
+    for (std::int64_t h = 0; h < elements(heads); ++h) global_heads_.push_back(global_head(op, heads, h));
+  }
+
+  [[nodiscard]] bool visible(const Launch& launch, std::int64_t q, std::int64_t k) const {
+    return !causal_ || launch.global_index(query_dim_)(q) >= launch.global_index(key_dim_)(k);
+  }
+
+  /// What dropout multiplies a probability by.
+  [[nodiscard]] double keep(const Launch& launch, std::int64_t b, std::int64_t h, std::int64_t q,
+                            std::int64_t k) const {
+    if (dropout_ == 0.0) return 1.0;
+    std::int64_t index = launch.global_index(batch_dim_)(b);
+    index = index * head_count_ + global_heads_[static_cast<std::size_t>(h)];
+    index = index * query_count_ + launch.global_index(query_dim_)(q);
+    index = index * key_count_ + launch.global_index(key_dim_)(k);
+    const std::uint32_t word = random::word(launch.stream_key(), static_cast<std::uint64_t>(index));
+    return word >= random::drop_threshold(dropout_) ? 1.0 / (1.0 - dropout_) : 0.0;
+  }
+
+ private:
+  static std::int64_t global_head(const OpInstance& op, const OperandDescription& heads, std::int64_t local) {
+    std::int64_t global = 0;
+    std::int64_t stride = 1;
+    for (std::size_t i = heads.dims.size(); i-- > 0;) {
+      const IndexMap& map = index_map(op, heads.dims[i]);
+      global += map.global_index(local % heads.shape[i]) * stride;
+      local /= heads.shape[i];
+      stride *= map.global_size;
+    }
+    return global;
+  }
+
+  bool causal_;
+  double dropout_;
+  Dim batch_dim_, query_dim_, key_dim_;
+  std::int64_t query_count_, key_count_;
+  std::int64_t head_count_ = 1;
+  std::vector<std::int64_t> global_heads_;
+};
+
+double dot(const Reader& x, std::int64_t x_first, const Reader& y, std::int64_t y_first, std::int64_t width) {
+  double sum = 0.0;
+  for (std::int64_t j = 0; j < width; ++j) sum += x[x_first + j] * y[y_first + j];
+  return sum;
+}
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+/// One row of scores.
+std::int64_t attention_workspace(const OpInstance& op) {
+  return op.operands[1].shape[1] * static_cast<std::int64_t>(sizeof(double));
+}
+
+LaunchFunction prepare_attention(const OpInstance& op) {
+  const AttentionShape shape(op);
+  const Mask mask(op);
+  return [shape, mask](const Launch& launch) {
+    const Reader query = launch.operand(0);
+    const Reader key = launch.operand(1);
+    const Reader value = launch.operand(2);
+    const Writer output = launch.result(0);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.width));
+    double* scores = launch.workspace();
+
+    const auto attend = [&](std::int64_t b, std::int64_t h, std::int64_t q) {
+      double largest = kMinusInfinity;
+      for (std::int64_t k = 0; k < shape.keys; ++k) {
+        scores[k] = !mask.visible(launch, q, k)
+                        ? kMinusInfinity
+                        : scale * dot(query, shape.query(b, h, q), key, shape.key(b, h, k), shape.width);
+        largest = std::max(largest, scores[k]);
+      }
+      const bool sees_nothing = largest == kMinusInfinity;
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < shape.keys; ++k) sum += sees_nothing ? 0.0 : std::exp(scores[k] - largest);
+      const double log_sum = sees_nothing ? kMinusInfinity : largest + std::log(sum);
+      // The scores become probabilities after dropout.
+      for (std::int64_t k = 0; k < shape.keys; ++k) {
+        scores[k] = scores[k] == kMinusInfinity ? 0.0 : std::exp(scores[k] - log_sum) * mask.keep(launch, b, h, q, k);
+      }
+      for (std::int64_t j = 0; j < shape.width; ++j) {
+        double result = 0.0;
+        for (std::int64_t k = 0; k < shape.keys; ++k) result += scores[k] * value[shape.key(b, h, k) + j];
+        output.set(shape.query(b, h, q) + j, result);
+      }
+      launch.result(1).set(shape.row(b, h, q), log_sum);
+    };
+
+    for (std::int64_t b = 0; b < shape.batch; ++b) {
+      for (std::int64_t h = 0; h < shape.heads; ++h) {
+        for (std::int64_t q = 0; q < shape.queries; ++q) attend(b, h, q);
+      }
+    }
+  };
+}
+
+/// One row of each of dq, dk and dv.
+std::int64_t attention_gradient_workspace(const OpInstance& op) {
+  return 3 * columns(op.operands[0]) * static_cast<std::int64_t>(sizeof(double));
+}
+
+/// With probabilities p = exp(score - lse), dropout factors m, dp = m · (do · v) and D = do · o (the sum of p · dp over
+/// all keys, also those of other ranks): dscore = p · (dp - D); dv = Σ p · m · do.
+LaunchFunction prepare_attention_gradient(const OpInstance& op) {
+  const AttentionShape shape(op);
+  const Mask mask(op);
+  return [shape, mask](const Launch& launch) {
+    const Reader query = launch.operand(0);
+    const Reader key = launch.operand(1);
+    const Reader value = launch.operand(2);
+    const Reader output = launch.operand(3);
+    const Reader lse = launch.operand(4);
+    const Reader doutput = launch.operand(5);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.width));
+
+    struct Pair {
+      double dropped_probability = 0.0;
+      double dscore = 0.0;
+    };
+    const auto pair = [&](std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) -> Pair {
+      const double log_sum = lse[shape.row(b, h, q)];
+      if (!mask.visible(launch, q, k) || log_sum == kMinusInfinity) return {};
+      const std::int64_t query_row = shape.query(b, h, q);
+      const std::int64_t key_row = shape.key(b, h, k);
+      const double p = std::exp(scale * dot(query, query_row, key, key_row, shape.width) - log_sum);
+      const double m = mask.keep(launch, b, h, q, k);
+      const double dp = m * dot(doutput, query_row, value, key_row, shape.width);
+      const double d = dot(doutput, query_row, output, query_row, shape.width);
+      return {p * m, p * (dp - d)};
+    };
+
+    double* dq = launch.workspace();
+    double* dk = dq + shape.width;
+    double* dv = dk + shape.width;
+    const auto write_row = [&](std::size_t result, std::int64_t first, const double* row) {
+      for (std::int64_t j = 0; j < shape.width; ++j) launch.result(result).set(first + j, row[j]);
+    };
+
+    const auto query_gradient = [&](std::int64_t b, std::int64_t h, std::int64_t q) {
+      std::fill_n(dq, shape.width, 0.0);
+      for (std::int64_t k = 0; k < shape.keys; ++k) {
+        const double dscore = pair(b, h, q, k).dscore;
+        for (std::int64_t j = 0; j < shape.width; ++j) dq[j] += scale * dscore * key[shape.key(b, h, k) + j];
+      }
+      write_row(0, shape.query(b, h, q), dq);
+    };
+
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    const auto key_and_value_gradient = [&](std::int64_t b, std::int64_t kv_head, std::int64_t k) {
+      std::fill_n(dk, 2 * shape.width, 0.0);
+      for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        for (std::int64_t q = 0; q < shape.queries; ++q) {
+          const Pair gradients = pair(b, h, q, k);
+          const std::int64_t query_row = shape.query(b, h, q);
+          for (std::int64_t j = 0; j < shape.width; ++j) {
+            dk[j] += scale * gradients.dscore * query[query_row + j];
+            dv[j] += gradients.dropped_probability * doutput[query_row + j];
+          }
+        }
+      }
+      write_row(1, shape.key(b, kv_head * group, k), dk);
+      write_row(2, shape.key(b, kv_head * group, k), dv);
+    };
+
+    for (std::int64_t b = 0; b < shape.batch; ++b) {
+      for (std::int64_t h = 0; h < shape.heads; ++h) {
+        for (std::int64_t q = 0; q < shape.queries; ++q) query_gradient(b, h, q);
+      }
+      for (std::int64_t kv_head = 0; kv_head < shape.kv_heads; ++kv_head) {
+        for (std::int64_t k = 0; k < shape.keys; ++k) key_and_value_gradient(b, kv_head, k);
+      }
+    }
+  };
+}
+
+}  // namespace strata::reference

@@ -1,0 +1,61 @@
+#include "kernel_table.hpp"
+#include "strata/random.hpp"
+
+namespace strata::reference {
+namespace {
+
+/// Row-major index of an element among all elements of the step: local indices become global ones. The dim that grows
+/// with every micro-batch counts as the outermost, so that masks do not depend on the number of micro-batches.
+class GlobalElement {
+ public:
+  GlobalElement(const OpInstance& op, const OperandDescription& operand)
+      : dims_(operand.dims), local_shape_(operand.shape) {
+    const Shape global = global_shape(op, operand);
+    std::int64_t stride = 1;
+    strides_.resize(dims_.size());
+    for (std::size_t i = dims_.size(); i-- > 0;) {
+      if (is_micro_batch_dim(op, dims_[i])) continue;
+      strides_[i] = stride;
+      stride *= global[i];
+    }
+    for (std::size_t i = 0; i < dims_.size(); ++i) {
+      if (is_micro_batch_dim(op, dims_[i])) strides_[i] = stride;
+    }
+  }
+
+  [[nodiscard]] std::uint64_t operator()(const Launch& launch, std::int64_t local) const {
+    std::int64_t result = 0;
+    for (std::size_t i = dims_.size(); i-- > 0;) {
+      result += launch.global_index(dims_[i])(local % local_shape_[i]) * strides_[i];
+      local /= local_shape_[i];
+    }
+    return static_cast<std::uint64_t>(result);
+  }
+
+ private:
+  Dims dims_;
+  Shape local_shape_;
+  Shape strides_;
+};
+
+}  // namespace
+
+/// A second operand is added to the result.
+LaunchFunction prepare_dropout(const OpInstance& op) {
+  const double probability = op.attributes.number("p");
+  const GlobalElement global_element(op, op.results[0]);
+  const bool has_residual = op.operands.size() == 2;
+  return [probability, global_element, has_residual](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Writer y = launch.result(0);
+    const std::uint64_t key = launch.stream_key();
+    const std::uint32_t threshold = random::drop_threshold(probability);
+    for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
+      const bool keep = random::word(key, global_element(launch, i)) >= threshold;
+      const double residual = has_residual ? launch.operand(1)[i] : 0.0;
+      y.set(i, residual + (keep ? x[i] / (1.0 - probability) : 0.0));
+    }
+  };
+}
+
+}  // namespace strata::reference

@@ -1,0 +1,79 @@
+#include "kernel_table.hpp"
+#include "strided.hpp"
+
+namespace strata::reference {
+namespace {
+
+/// Nested loops over named dims, with where each step goes in x and in w.
+struct Loops {
+  Dims dims;
+  Shape shape;
+  Strides x;
+  Strides w;
+};
+
+/// Adds the dims of `operand` that are not among `known`.
+void add_missing_dims(const OperandDescription& operand, const Dims& known, Loops& loops) {
+  for (std::size_t i = 0; i < operand.dims.size(); ++i) {
+    if (find_dim(known, operand.dims[i]) >= 0 || find_dim(loops.dims, operand.dims[i]) >= 0) continue;
+    loops.dims.push_back(operand.dims[i]);
+    loops.shape.push_back(operand.shape[i]);
+  }
+}
+
+}  // namespace
+
+/// y[result dims] = sum over all other dims of x · w: einsum with the dims' names as letters. A third operand is a bias
+/// over some dims of y.
+LaunchFunction prepare_linear(const OpInstance& op) {
+  const OperandDescription& x = op.operands[0];
+  const OperandDescription& w = op.operands[1];
+  Loops kept{op.results[0].dims, op.results[0].shape, {}, {}};
+  Loops contracted;
+  add_missing_dims(x, kept.dims, contracted);
+  add_missing_dims(w, kept.dims, contracted);
+  for (Loops* loops : {&kept, &contracted}) {
+    loops->x = strides_along(x, loops->dims);
+    loops->w = strides_along(w, loops->dims);
+  }
+
+  const bool has_bias = op.operands.size() == 3;
+  const Strides bias_strides = has_bias ? strides_along(op.operands[2], kept.dims) : Strides();
+
+  // The last contracted dim is a plain inner loop.
+  std::int64_t inner_size = 1;
+  std::int64_t inner_x = 0;
+  std::int64_t inner_w = 0;
+  if (!contracted.dims.empty()) {
+    inner_size = contracted.shape.back();
+    inner_x = contracted.x.back();
+    inner_w = contracted.w.back();
+    for (auto* list : {&contracted.shape, &contracted.x, &contracted.w}) list->pop_back();
+  }
+
+  return [=](const Launch& launch) {
+    const auto multiply = [&](const auto& x_values, const auto& w_values) {
+      const Writer y = launch.result(0);
+      const std::int64_t count = element_count(kept.shape);
+      const std::int64_t outer_count = element_count(contracted.shape);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t x_first = offset(i, kept.shape, kept.x);
+        const std::int64_t w_first = offset(i, kept.shape, kept.w);
+        double sum = has_bias ? launch.operand(2)[offset(i, kept.shape, bias_strides)] : 0.0;
+        for (std::int64_t j = 0; j < outer_count; ++j) {
+          const std::int64_t x_start = x_first + offset(j, contracted.shape, contracted.x);
+          const std::int64_t w_start = w_first + offset(j, contracted.shape, contracted.w);
+          for (std::int64_t k = 0; k < inner_size; ++k) {
+            sum += x_values[x_start + k * inner_x] * w_values[w_start + k * inner_w];
+          }
+        }
+        y.set(i, sum);
+      }
+    };
+    launch.with_operand(0, [&](const auto& x_values) {
+      launch.with_operand(1, [&](const auto& w_values) { multiply(x_values, w_values); });
+    });
+  };
+}
+
+}  // namespace strata::reference

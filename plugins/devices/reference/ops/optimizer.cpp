@@ -1,0 +1,85 @@
+#include <algorithm>
+
+#include "kernel_table.hpp"
+
+namespace strata::reference {
+namespace {
+
+/// Weight decay of each element of a bucket: the first `decay_elements` of the whole bucket have it.
+class Decay {
+ public:
+  explicit Decay(const OpInstance& op)
+      : weight_decay_(op.attributes.number("weight_decay")),
+        decay_elements_(op.attributes.integer("decay_elements")),
+        map_(index_map(op, op.operands[0].dims[0])) {}
+
+  double operator()(std::int64_t local) const {
+    return map_.global_index(local) < decay_elements_ ? weight_decay_ : 0.0;
+  }
+
+ private:
+  double weight_decay_;
+  std::int64_t decay_elements_;
+  IndexMap map_;
+};
+
+}  // namespace
+
+/// norm = √(sum of squares) / count; scale = min(1, clip / (norm + 1e-6)) / count. Without a single target both are 0.
+LaunchFunction prepare_gradient_scale(const OpInstance& op) {
+  const double clip = op.attributes.number("clip");
+  return [clip](const Launch& launch) {
+    const double sum_of_squares = launch.operand(0)[0];
+    const double count = launch.operand(1)[0];
+    const double norm = count > 0.0 ? std::sqrt(sum_of_squares) / count : 0.0;
+    const double factor = clip > 0.0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+    launch.result(0).set(0, count > 0.0 ? factor / count : 0.0);
+    launch.result(1).set(0, norm);
+  };
+}
+
+LaunchFunction prepare_adamw_update(const OpInstance& op) {
+  const double beta1 = op.attributes.number("beta1");
+  const double beta2 = op.attributes.number("beta2");
+  const double epsilon = op.attributes.number("epsilon");
+  const Decay decay(op);
+  return [=](const Launch& launch) {
+    const Reader gradient = launch.operand(0);
+    const double scale = launch.operand(1)[0];
+    const Writer parameter = launch.result(0);
+    const Writer first_moment = launch.result(1);
+    const Writer second_moment = launch.result(2);
+    const auto t = static_cast<double>(launch.context().step + 1);
+    const double learning_rate = launch.context().learning_rate;
+    for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
+      const double g = gradient[i] * scale;
+      const double m = beta1 * first_moment.get(i) + (1.0 - beta1) * g;
+      const double v = beta2 * second_moment.get(i) + (1.0 - beta2) * g * g;
+      const double unbiased_m = m / (1.0 - std::pow(beta1, t));
+      const double unbiased_v = v / (1.0 - std::pow(beta2, t));
+      const double p = parameter.get(i);
+      first_moment.set(i, m);
+      second_moment.set(i, v);
+      parameter.set(i, p - learning_rate * (unbiased_m / (std::sqrt(unbiased_v) + epsilon) + decay(i) * p));
+    }
+  };
+}
+
+LaunchFunction prepare_sgd_update(const OpInstance& op) {
+  const double momentum = op.attributes.number("momentum");
+  const Decay decay(op);
+  return [=](const Launch& launch) {
+    const Reader gradient = launch.operand(0);
+    const double scale = launch.operand(1)[0];
+    const Writer parameter = launch.result(0);
+    const Writer buffer = launch.result(1);
+    for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
+      const double b = momentum * buffer.get(i) + gradient[i] * scale;
+      const double p = parameter.get(i);
+      buffer.set(i, b);
+      parameter.set(i, p - launch.context().learning_rate * (b + decay(i) * p));
+    }
+  };
+}
+
+}  // namespace strata::reference
