@@ -1,0 +1,46 @@
+#include <numeric>
+
+#include "gpt2.hpp"
+#include "sizes.hpp"
+
+namespace gpt2 {
+namespace {
+
+using namespace strata;
+
+class Gpt2Factory final : public ModelFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return option_schema(); }
+
+  [[nodiscard]] std::unique_ptr<Model> create(const Options& options) const override {
+    return std::make_unique<Gpt2>(settings_from(options));
+  }
+
+  [[nodiscard]] Options shrink(const Options& options, const std::map<Dim, std::int64_t>& multiples) const override {
+    const auto multiple = [&](const char* dim) {
+      const auto found = multiples.find(dim);
+      return found == multiples.end() ? std::int64_t{1} : found->second;
+    };
+    // Two of everything, so that a mistake in an index cannot hide.
+    const auto at_least_two = [](std::int64_t size) { return size < 2 ? 2 : size; };
+    const Settings full = settings_from(options);
+    const std::int64_t heads = at_least_two(multiple("heads"));
+    const std::int64_t head_dim = at_least_two(multiple("head_dim"));
+    const std::int64_t step = std::lcm(heads * head_dim, std::lcm(multiple("embed"), multiple("ffn")));
+    const std::int64_t embed = step < 8 ? 8 / step * step : step;
+    Options small = options;
+    small.set("size", OptionValue(std::string("custom")));
+    small.set("layers", OptionValue(std::min(full.layers, at_least_two(multiple("layers")))));
+    small.set("heads", OptionValue(heads));
+    small.set("embed", OptionValue(embed));
+    small.set("context", OptionValue(std::lcm(std::lcm(multiple("seq"), multiple("pos")), std::int64_t{8})));
+    small.set("vocab", OptionValue(std::lcm(multiple("vocab"), std::int64_t{16})));
+    return small;
+  }
+};
+
+}  // namespace
+}  // namespace gpt2
+
+STRATA_PLUGIN(model, "gpt2", "0.1.0", "Apache-2.0", "GPT-2 as published, by name of size or by fields.",
+              gpt2::Gpt2Factory);

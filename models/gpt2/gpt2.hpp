@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "strata/model.hpp"
+
+namespace gpt2 {
+
+/// The sizes and rates that make one GPT-2.
+struct Settings {
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  std::int64_t embed = 768;
+  std::int64_t context = 1024;
+  /// 0: as many as the data has.
+  std::int64_t vocab = 0;
+  double dropout = 0.1;
+  double attention_dropout = 0.1;
+};
+
+/// GPT-2 as published (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): pre-norm blocks,
+/// learned positions, GELU in the tanh form, biases everywhere, input and output embeddings tied.
+class Gpt2 final : public strata::Model {
+ public:
+  explicit Gpt2(const Settings& settings) : settings_(settings) {}
+
+  [[nodiscard]] std::int64_t context() const override { return settings_.context; }
+  [[nodiscard]] std::optional<std::int64_t> vocab() const override {
+    return settings_.vocab > 0 ? std::optional(settings_.vocab) : std::nullopt;
+  }
+  void build(strata::GraphBuilder& builder) const override;
+
+ private:
+  Settings settings_;
+};
+
+}  // namespace gpt2

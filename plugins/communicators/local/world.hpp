@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "shared_state.hpp"
+#include "strata/communicator.hpp"
+
+namespace strata::local {
+
+/// All ranks, each a thread of this process.
+class LocalWorld final : public World {
+ public:
+  /// \param timeout seconds that a rank waits for its peers before it gives up.
+  LocalWorld(int rank_count, double timeout);
+
+  [[nodiscard]] int rank_count() const override { return shared_->rank_count(); }
+  [[nodiscard]] std::vector<int> local_ranks() const override;
+  /// Sends never wait for their receive.
+  [[nodiscard]] CommunicatorLimits limits() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
+
+ private:
+  std::shared_ptr<SharedState> shared_;
+};
+
+class LocalCommunicatorFactory final : public CommunicatorFactory {
+ public:
+  LocalCommunicatorFactory();
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] std::unique_ptr<World> create(const Options& options, int rank_count) const override;
+
+ private:
+  OptionSchema schema_;
+};
+
+}  // namespace strata::local
