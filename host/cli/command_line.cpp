@@ -1,0 +1,94 @@
+#include "cli/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <array>
+
+#include "cli/check_command.hpp"
+#include "cli/command_context.hpp"
+#include "cli/explain_command.hpp"
+#include "cli/generate_command.hpp"
+#include "cli/help_command.hpp"
+#include "cli/plugins_command.hpp"
+#include "cli/train_command.hpp"
+#include "cli/verify_command.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kRefused = 2;
+
+/// Every command, in the order of the help text.
+constexpr std::array kCommands = {
+    add_train_command,
+    add_check_command,
+    add_verify_command,
+    add_explain_command,
+    add_generate_command,
+    add_plugins_command,
+    add_help_command,
+};
+
+void add_common_options(CLI::App& app, CommandContext& context) {
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.set_version_flag("--version", "strata " STRATA_VERSION, "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.add_option_function<std::string>(
+         "--log-level", [&](const std::string& level) { context.log.set_level(level); },
+         "What is logged to standard error, default info")
+      ->check(CLI::IsMember(log_level_names()));
+}
+
+/// What CLI11 says, and the command that was probably meant.
+std::string parse_failure(const CLI::App& app, const CLI::ParseError& error, int argument_count,
+                          const char* const* arguments) {
+  std::string message = error.what();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (app.get_subcommands().empty() && argument_count > 1) {
+    const std::string word = arguments[1];
+    if (word.empty() || word[0] != '-') message = "there is no command '" + word + "'";
+    if (const std::string near = nearest(word, names); !near.empty()) message += "; did you mean '" + near + "'?";
+  }
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const std::string command = chosen.empty() ? "" : " " + chosen.back()->get_name();
+  return message + "; see strata" + command + " --help";
+}
+
+int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, const char* const* arguments) {
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error, context.out, context.messages);
+    context.messages << "error: " << parse_failure(app, error, argument_count, arguments) << '\n';
+    return kRefused;
+  }
+  const int code = context.action();
+  if (!context.out.flush()) throw RuntimeError("the results cannot be written to standard output");
+  return code;
+}
+
+}  // namespace
+
+int run_command_line(int argument_count, const char* const* arguments, std::ostream& out, std::ostream& messages) {
+  try {
+    CommandContext context(out, messages);
+    CLI::App app("Strata trains language models in parallel: a model names its dimensions, strategies map them.",
+                 "strata");
+    add_common_options(app, context);
+    for (const auto& add_command : kCommands) add_command(app, context);
+    return parse_and_run(app, context, argument_count, arguments);
+  } catch (const ConfigurationError& error) {
+    messages << "error: " << error.what() << '\n';
+    return kRefused;
+  } catch (const std::exception& error) {
+    messages << "error: " << error.what() << '\n';
+    return kFailed;
+  } catch (...) {
+    messages << "error: something that is no exception was thrown\n";
+    return kFailed;
+  }
+}
+
+}  // namespace strata::host

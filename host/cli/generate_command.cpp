@@ -1,0 +1,74 @@
+#include "cli/generate_command.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/text_generation.hpp"
+
+namespace strata::host {
+namespace {
+
+struct GenerateArguments {
+  std::string checkpoint;
+  std::string prompt;
+  std::int64_t tokens = 200;
+  SamplingSettings sampling;
+  std::vector<std::string> overrides;
+};
+
+/// What a text begins with when no prompt is given: a new line where the vocabulary has one, else its first token.
+std::vector<std::int32_t> default_prompt(const Tokenizer& tokenizer, const Vocabulary& vocabulary) {
+  if (vocabulary.kind == Vocabulary::Kind::tokens) return {0};
+  try {
+    return tokenizer.encode("\n");
+  } catch (const ConfigurationError&) {
+    return {0};
+  }
+}
+
+int generate_text(const GenerateArguments& arguments, CommandContext& context) {
+  const CheckpointReader checkpoint(find_checkpoint(arguments.checkpoint));
+  const RunSetup setup = prepare(generation_configuration(checkpoint, arguments.overrides), context.plugins());
+  const auto tokenizer = make_tokenizer(checkpoint.run().vocabulary);
+  std::vector<std::int32_t> prompt = tokenizer->encode(arguments.prompt);
+  if (prompt.empty()) prompt = default_prompt(*tokenizer, checkpoint.run().vocabulary);
+  context.out << arguments.prompt << std::flush;
+  generate(setup, checkpoint, std::move(prompt), arguments.tokens, arguments.sampling, [&](std::int32_t token) {
+    context.out << tokenizer->decode({&token, 1}) << std::flush;
+  });
+  context.out << '\n';
+  return 0;
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<GenerateArguments>();
+  CLI::App* command = app.add_subcommand("generate", "Write text with a trained model, on one rank");
+  command
+      ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
+      ->required();
+  command->add_option("--prompt", arguments->prompt, "The text to continue; token numbers for a model of tokens");
+  command->add_option("--tokens", arguments->tokens, "Tokens to make")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", arguments->sampling.temperature,
+                   "Above 1 bolder, below 1 safer, 0 the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-k", arguments->sampling.top_k, "Choose among the K likeliest tokens; 0 among all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--seed", arguments->sampling.seed, "Fixes every choice")->capture_default_str();
+  command
+      ->add_option("--set", arguments->overrides,
+                   "Overrides a key of the checkpoint's configuration, as in --set device.plugin=cpu")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->callback(
+      [arguments, &context] { context.action = [arguments, &context] { return generate_text(*arguments, context); }; });
+}
+
+}  // namespace strata::host

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "cli/command_context.hpp"
+
+namespace strata::host {
+
+/// `strata generate CHECKPOINT [--prompt TEXT] [--tokens N] [--temperature T] [--top-k K] [--seed S]`.
+void add_generate_command(CLI::App& app, CommandContext& context);
+
+}  // namespace strata::host

@@ -1,0 +1,34 @@
+#include "cli/log.hpp"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+namespace strata::host {
+
+struct Log::Implementation {
+  spdlog::logger logger;
+};
+
+const std::vector<std::string>& log_level_names() {
+  static const std::vector<std::string> names = {"trace", "debug", "info", "warning", "error", "off"};
+  return names;
+}
+
+Log::Log(std::ostream& stream, const std::string& level)
+    : implementation_(std::make_unique<Implementation>(Implementation{
+          spdlog::logger("strata", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream, /*force_flush=*/true))})) {
+  implementation_->logger.set_pattern("%H:%M:%S %l: %v");
+  set_level(level);
+}
+
+Log::~Log() = default;
+
+void Log::set_level(const std::string& level) { implementation_->logger.set_level(spdlog::level::from_str(level)); }
+
+// Messages are handed over as text, not as a format: braces in them mean nothing.
+void Log::debug(const std::string& message) { implementation_->logger.debug(spdlog::string_view_t(message)); }
+void Log::info(const std::string& message) { implementation_->logger.info(spdlog::string_view_t(message)); }
+void Log::warning(const std::string& message) { implementation_->logger.warn(spdlog::string_view_t(message)); }
+void Log::error(const std::string& message) { implementation_->logger.error(spdlog::string_view_t(message)); }
+
+}  // namespace strata::host

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace strata::host {
+
+/// Names of the levels, from the most to the least talkative.
+const std::vector<std::string>& log_level_names();
+
+/// Messages for people beside the results, to one stream (standard error), with time and level. Safe to use from
+/// several threads.
+class Log {
+ public:
+  explicit Log(std::ostream& stream, const std::string& level = "info");
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  /// One of log_level_names().
+  void set_level(const std::string& level);
+
+  void debug(const std::string& message);
+  void info(const std::string& message);
+  void warning(const std::string& message);
+  void error(const std::string& message);
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace strata::host

@@ -1,0 +1,156 @@
+#include "cli/plugins_command.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+
+#include "config/reference.hpp"
+
+namespace strata::host {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct PluginsArguments {
+  std::string name;
+  bool json = false;
+};
+
+std::string abi_text(const PluginDescription& description) {
+  return std::to_string(description.abi_major) + "." + std::to_string(description.abi_minor);
+}
+
+void write(std::ostream& out, const ordered_json& document) {
+  // What a file says of itself need not be UTF-8.
+  out << document.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+}
+
+ordered_json to_json(const PluginFile& file) {
+  const PluginDescription& description = *file.description;
+  return {{"kind", to_string(description.kind)},    {"name", description.name},
+          {"version", description.version},         {"licence", description.licence},
+          {"description", description.description}, {"abi", abi_text(description)},
+          {"flavour", description.flavour},         {"path", file.path.string()}};
+}
+
+ordered_json to_json(const OptionSpecification& option) {
+  ordered_json entry = {{"name", option.name}, {"type", to_string(option.type)}};
+  if (option.default_value) {
+    std::visit([&](const auto& value) { entry["default"] = value; }, *option.default_value);
+  } else {
+    entry["required"] = true;
+  }
+  if (option.minimum) entry["minimum"] = *option.minimum;
+  if (option.maximum) entry["maximum"] = *option.maximum;
+  if (!option.choices.empty()) entry["choices"] = option.choices;
+  entry["documentation"] = option.documentation;
+  return entry;
+}
+
+int list_as_json(const PluginRegistry& registry, std::ostream& out) {
+  ordered_json document = {
+      {"places", ordered_json::array()}, {"plugins", ordered_json::array()}, {"refused", ordered_json::array()}};
+  for (const auto& place : registry.places()) {
+    document["places"].push_back({{"path", place.string()}, {"exists", std::filesystem::is_directory(place)}});
+  }
+  for (const PluginFile& file : registry.files()) {
+    if (file.refusal.empty()) {
+      document["plugins"].push_back(to_json(file));
+    } else {
+      document["refused"].push_back({{"path", file.path.string()}, {"reason", file.refusal}});
+    }
+  }
+  write(out, document);
+  return 0;
+}
+
+int list(const PluginRegistry& registry, std::ostream& out) {
+  const auto line = [&](const std::string& kind, const std::string& name, const std::string& version,
+                        const std::string& abi, const std::string& path) {
+    out << std::left << std::setw(14) << kind << std::setw(20) << name << std::setw(10) << version << std::setw(6)
+        << abi << path << '\n';
+  };
+  line("KIND", "NAME", "VERSION", "ABI", "FILE");
+  for (const PluginFile& file : registry.files()) {
+    if (!file.refusal.empty()) continue;
+    const PluginDescription& description = *file.description;
+    line(std::string(to_string(description.kind)), description.name, description.version, abi_text(description),
+         file.path.string());
+  }
+  for (const PluginFile& file : registry.files()) {
+    if (!file.refusal.empty()) out << "refused: " << file.path.string() << ": " << file.refusal << '\n';
+  }
+  for (const auto& place : registry.places()) {
+    out << "searched: " << place.string() << (std::filesystem::is_directory(place) ? "" : " (no such folder)") << '\n';
+  }
+  return 0;
+}
+
+/// The sound files called `name`, of any kind.
+std::vector<const PluginFile*> find(const PluginRegistry& registry, const std::string& name) {
+  std::vector<const PluginFile*> found;
+  std::vector<std::string> known;
+  std::string refusal;
+  for (const PluginFile& file : registry.files()) {
+    const bool named = file.description && file.description->name == name;
+    if (file.refusal.empty()) {
+      known.push_back(file.description->name);
+      if (named) found.push_back(&file);
+    } else if (refusal.empty() && (named || file.path.stem().string().ends_with("_" + name))) {
+      refusal = file.path.string() + ": refused: " + file.refusal;
+    }
+  }
+  if (!found.empty()) return found;
+  if (!refusal.empty()) throw ConfigurationError(refusal);
+  const std::string near = nearest(name, known);
+  throw ConfigurationError("plugin '" + name + "' not found" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
+                           "; see strata plugins list");
+}
+
+int show(const std::string& name, bool json, PluginRegistry& registry, std::ostream& out) {
+  ordered_json plugins = ordered_json::array();
+  for (const PluginFile* file : find(registry, name)) {
+    const PluginDescription& description = *file->description;
+    const OptionSchema& schema = registry.load(description.kind, description.name).options();
+    ordered_json entry = to_json(*file);
+    entry["options"] = ordered_json::array();
+    for (const OptionSpecification& option : schema.options()) entry["options"].push_back(to_json(option));
+    plugins.push_back(entry);
+    if (json) continue;
+    out << to_string(description.kind) << ' ' << description.name << ' ' << description.version << '\n';
+    out << "  " << description.description << '\n';
+    out << "  licence " << description.licence << ", ABI " << abi_text(description) << ", " << description.flavour
+        << '\n';
+    out << "  " << file->path.string() << "\n\n";
+    out << (schema.options().empty() ? "It has no options.\n" : "Options:\n" + options_text(schema));
+  }
+  if (json) write(out, {{"plugins", plugins}});
+  return 0;
+}
+
+}  // namespace
+
+void add_plugins_command(CLI::App& app, CommandContext& context) {
+  CLI::App* command = app.add_subcommand("plugins", "List plugins, or show one with its options");
+  command->require_subcommand(1);
+  auto arguments = std::make_shared<PluginsArguments>();
+
+  CLI::App* list_command = command->add_subcommand("list", "What was found where, refused files with the reason");
+  list_command->add_flag("--json", arguments->json, "Print JSON");
+  list_command->callback([arguments, &context] {
+    context.action = [arguments, &context] {
+      return arguments->json ? list_as_json(context.plugins(), context.out) : list(context.plugins(), context.out);
+    };
+  });
+
+  CLI::App* show_command = command->add_subcommand("show", "A plugin's options with types, ranges and defaults");
+  show_command->add_option("NAME", arguments->name, "The plugin's name")->required();
+  show_command->add_flag("--json", arguments->json, "Print JSON");
+  show_command->callback([arguments, &context] {
+    context.action = [arguments, &context] {
+      return show(arguments->name, arguments->json, context.plugins(), context.out);
+    };
+  });
+}
+
+}  // namespace strata::host

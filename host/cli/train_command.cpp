@@ -1,0 +1,153 @@
+#include "cli/train_command.hpp"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/configuration_arguments.hpp"
+#include "train/file_io.hpp"
+#include "train/progress.hpp"
+#include "train/stop_signal.hpp"
+#include "train/trainer.hpp"
+#include "train/training_log.hpp"
+
+namespace strata::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainArguments {
+  ConfigurationArguments configuration;
+  std::optional<std::int64_t> steps;
+  std::string log_json;
+  std::string resume;
+};
+
+/// Passes on what the trainer says to the progress line and the log.
+class RunReporter : public TrainingObserver {
+ public:
+  RunReporter(std::unique_ptr<Progress> progress, std::unique_ptr<TrainingLog> log)
+      : progress_(std::move(progress)), log_(std::move(log)) {}
+
+  void step(const StepRecord& record) override {
+    progress_->step(record);
+    if (log_) log_->step(record);
+  }
+  void evaluation(const EvaluationRecord& record) override {
+    progress_->evaluation(record);
+    if (log_) log_->evaluation(record);
+  }
+  void checkpoint(const fs::path& path) override {
+    last_checkpoint_ = path;
+    progress_->note("checkpoint " + path.string());
+  }
+  bool stop() override {
+    if (signal_.received() == 0) return false;
+    progress_->note("stopping on request; a checkpoint is written first");
+    return true;
+  }
+
+  void finish(const TrainingSummary& summary) {
+    progress_.reset();
+    if (log_) log_->summary(summary);
+  }
+  [[nodiscard]] bool was_stopped() const { return signal_.received() != 0; }
+  [[nodiscard]] const fs::path& last_checkpoint() const { return last_checkpoint_; }
+
+ private:
+  StopSignal signal_;
+  std::unique_ptr<Progress> progress_;
+  std::unique_ptr<TrainingLog> log_;
+  fs::path last_checkpoint_;
+};
+
+bool is_terminal(const std::ostream& stream) { return &stream == &std::cerr && ::isatty(STDERR_FILENO) == 1; }
+
+/// Makes the output folder and makes sure that no other run writes there.
+FileLock lock_output(const fs::path& output) {
+  std::error_code error;
+  fs::create_directories(output, error);
+  if (error) throw RuntimeError("run.output '" + output.string() + "': cannot be made: " + error.message());
+  return {output / ".lock", "run.output '" + output.string() + "' is in use by another run"};
+}
+
+void describe_start(const RunSetup& setup, const Corpus& corpus, const Trainer& trainer, Log& log) {
+  std::int64_t parameters = 0;
+  for (const CheckpointTensor& tensor : plan_checkpoint(rank_programs(trainer.programs().training))) {
+    if (!tensor.name.starts_with("optimizer/")) parameters += element_count(tensor.shape);
+  }
+  const RunConfiguration& configuration = setup.configuration;
+  log.info("run '" + configuration.run.name + "': " + short_number(static_cast<double>(parameters)) + " parameters, " +
+           short_number(static_cast<double>(corpus.size())) + " tokens, " + std::to_string(setup.mesh.rank_count()) +
+           " rank(s), global batch " + std::to_string(configuration.batch.global) + ", micro-batch " +
+           std::to_string(configuration.batch.micro) + ", " +
+           short_bytes(trainer.programs().planned_peak_bytes().front()) + " planned on rank 0");
+}
+
+void print_result(const TrainingSummary& summary, const RunReporter& reporter, std::ostream& out) {
+  out << "steps " << summary.step << '\n';
+  if (summary.loss) out << "loss " << *summary.loss << " nats per token\n";
+  if (summary.evaluation_loss) out << "validation loss " << *summary.evaluation_loss << " nats per token\n";
+  if (summary.median_tokens_per_second > 0) out << "tokens/s " << summary.median_tokens_per_second << '\n';
+  if (!reporter.last_checkpoint().empty()) out << "checkpoint " << reporter.last_checkpoint().string() << '\n';
+}
+
+int train(const TrainArguments& arguments, CommandContext& context) {
+  ConfigurationArguments given = arguments.configuration;
+  if (arguments.steps) given.overrides.push_back("run.steps=" + std::to_string(*arguments.steps));
+  const RunSetup setup = prepare(given.load(), context.plugins());
+  const RunSection& run = setup.configuration.run;
+  const Corpus corpus = open_data(setup.configuration, setup.model->context());
+  std::unique_ptr<CheckpointReader> resume;
+  if (!arguments.resume.empty()) resume = std::make_unique<CheckpointReader>(find_checkpoint(arguments.resume));
+
+  const fs::path output = run.output;
+  const FileLock lock = lock_output(output);
+  std::unique_ptr<TrainingLog> log;
+  if (!arguments.log_json.empty()) log = std::make_unique<TrainingLog>(arguments.log_json, resume != nullptr);
+  const std::uint64_t first_step = resume ? resume->run().step : 0;
+  auto progress =
+      std::make_unique<Progress>(context.messages, Progress::Style{is_terminal(context.messages), run.log_every},
+                                 first_step, static_cast<std::uint64_t>(run.steps));
+  RunReporter reporter(std::move(progress), std::move(log));
+
+  const CheckpointSettings checkpoints{output / "checkpoints", run.checkpoint_every,
+                                       static_cast<int>(run.keep_checkpoints)};
+  Trainer trainer(setup, corpus, checkpoints, resume.get(), reporter);
+  describe_start(setup, corpus, trainer, context.log);
+  if (resume)
+    context.log.info("resuming after step " + std::to_string(first_step) + " from " + resume->directory().string());
+  const TrainingSummary summary = trainer.run();
+  reporter.finish(summary);
+  if (reporter.was_stopped()) {
+    context.log.info("stopped after step " + std::to_string(summary.step) + "; continue with --resume " +
+                     output.string());
+  }
+  print_result(summary, reporter, context.out);
+  return 0;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* command = app.add_subcommand("train", "Train a model as a configuration says");
+  arguments->configuration.add_to(*command);
+  command->add_option("--steps", arguments->steps, "Train up to this step instead of run.steps")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--log-json", arguments->log_json,
+                   "Write a JSON object a line: every step, evaluation and a summary")
+      ->type_name("FILE");
+  command
+      ->add_option("--resume", arguments->resume,
+                   "Go on from a checkpoint, or from the last one of a run's output folder")
+      ->type_name("DIR");
+  command->callback(
+      [arguments, &context] { context.action = [arguments, &context] { return train(*arguments, context); }; });
+}
+
+}  // namespace strata::host

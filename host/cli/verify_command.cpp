@@ -1,0 +1,81 @@
+#include "cli/verify_command.hpp"
+
+#include <iomanip>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/configuration_arguments.hpp"
+#include "train/verification.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr int kFailed = 1;
+
+struct VerifyArguments {
+  ConfigurationArguments configuration;
+  VerificationOptions options;
+  double tolerance = 1e-9;
+  bool json = false;
+};
+
+nlohmann::ordered_json to_json(const Verification& verification, double tolerance, bool holds) {
+  const StackDifference& difference = verification.difference;
+  return {{"ok", holds},
+          {"ranks", verification.mesh.rank_count()},
+          {"steps", verification.stack.losses.size()},
+          {"tolerance", tolerance},
+          {"loss", difference.loss},
+          {"grad_norm", difference.gradient_norm},
+          {"parameters", difference.parameter},
+          {"worst_parameter", difference.worst_parameter},
+          {"replicas", verification.stack.replica_difference},
+          {"excluded_parameters", difference.excluded},
+          {"planned_peak_bytes", verification.stack.planned_peak_bytes},
+          {"arena_peak_bytes", verification.stack.arena_peak_bytes}};
+}
+
+void print(std::ostream& out, const Verification& verification, double tolerance, bool holds) {
+  const StackDifference& difference = verification.difference;
+  out << verification.mesh.rank_count() << " ranks against one, " << verification.stack.losses.size()
+      << " steps in f64; largest relative difference of\n"
+      << std::scientific << std::setprecision(2) << "  loss           " << difference.loss << '\n'
+      << "  gradient norm  " << difference.gradient_norm << '\n'
+      << "  parameters     " << difference.parameter << "  (" << difference.worst_parameter << ")\n"
+      << "  replicas       " << verification.stack.replica_difference
+      << "  (absolute, among ranks that hold the same)\n";
+  if (!difference.excluded.empty()) {
+    out << "left out, since their true gradient is zero: " << join(difference.excluded, ", ") << '\n';
+  }
+  out << (holds ? "equal within " : "NOT equal within ") << tolerance << '\n' << std::defaultfloat;
+}
+
+int verify(const VerifyArguments& arguments, CommandContext& context) {
+  const Verification verification = verify_stack(arguments.configuration.load(), context.plugins(), arguments.options);
+  const bool holds = verification.difference.worst() <= arguments.tolerance &&
+                     verification.stack.replica_difference <= arguments.tolerance;
+  if (arguments.json) {
+    context.out << to_json(verification, arguments.tolerance, holds).dump(2) << '\n';
+  } else {
+    print(context.out, verification, arguments.tolerance, holds);
+  }
+  return holds ? 0 : kFailed;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<VerifyArguments>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Prove in float64 that the stack trains as one rank would; exit code 0 or 1");
+  arguments->configuration.add_to(*command);
+  command->add_flag("--json", arguments->json, "Print the differences as JSON");
+  command->add_option("--tolerance", arguments->tolerance, "Largest relative difference that passes, default 1e-9")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--full", arguments->options.full,
+                    "Keep the configuration's sizes instead of the smallest that are divisible alike");
+  command->callback(
+      [arguments, &context] { context.action = [arguments, &context] { return verify(*arguments, context); }; });
+}
+
+}  // namespace strata::host

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "strata/program.hpp"
+
+namespace strata::host {
+
+/// Where every buffer of a rank lies in its one arena: persistent buffers first, then what lives for a part of the
+/// step.
+struct MemoryPlan {
+  /// Byte offset in the arena by buffer and micro-batch: offsets[buffer][micro_batch + 1]; entry 0 is for persistent
+  /// buffers and for those of prologue and epilogue. -1 where no such instance exists. Views carry their own (resolved)
+  /// offset.
+  std::vector<std::vector<std::int64_t>> offsets;
+  std::int64_t persistent_bytes = 0;
+  /// Size of the arena: the planned peak.
+  std::int64_t arena_bytes = 0;
+  /// Bytes alive at the moment at which most are, by kind (the arena may be larger by alignment and fragmentation).
+  std::map<BufferKind, std::int64_t> bytes_at_peak;
+
+  [[nodiscard]] std::int64_t offset(BufferId buffer, int micro_batch) const;
+};
+
+/// Buffers that another program of the same rank has placed already: parameters shared by training and evaluation. Both
+/// programs run in one arena, one after the other: the second finds the parameters where they are, leaves the first's
+/// other persistent buffers alone, and places its own persistent buffers from transient_begin on, where they keep their
+/// contents only as long as the first program does not run.
+struct SharedMemory {
+  /// Byte offset by parameter name.
+  std::map<std::string, std::int64_t> parameters;
+  /// Where the transient part of the first program begins: nothing of the second but shared parameters lies before it.
+  std::int64_t transient_begin = 0;
+};
+
+/// Every buffer starts at a multiple of this many bytes, but for shared parameters and views.
+inline constexpr std::int64_t kBufferAlignment = 256;
+
+/// Plans by lifetime over the scheduled program. Communication runs beside computation: what it reads or writes stays
+/// alive until an instruction waits for it (or the step ends). Collectives of a rank run in the order in which they
+/// start, so waiting for one ends those before it too; a message ends by its own wait only. \throws VerificationError
+/// where a buffer with shared parameters does not fit their places.
+[[nodiscard]] MemoryPlan plan_memory(const Program& program, const SharedMemory& shared = {});
+
+/// What a second program of the same rank can share with `program`.
+[[nodiscard]] SharedMemory shared_memory(const Program& program, const MemoryPlan& plan);
+
+/// Proves the plan without trusting the planner: no two buffers that are alive at once overlap, nothing lies outside
+/// the arena. \throws VerificationError naming both buffers and the instruction.
+void verify_memory(const Program& program, const MemoryPlan& plan);
+
+}  // namespace strata::host

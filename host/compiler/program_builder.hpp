@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "strata/program.hpp"
+
+namespace strata::host {
+
+/// Makes the buffers and instructions of one program; the phases of the compiler share it.
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(Mesh mesh) { program_.mesh = std::move(mesh); }
+
+  [[nodiscard]] Program& program() { return program_; }
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] const Buffer& buffer(BufferId id) const { return program_.buffer(id); }
+  [[nodiscard]] Buffer& buffer(BufferId id) { return program_.buffers.at(static_cast<std::size_t>(id)); }
+
+  BufferId add_buffer(std::string name, BufferKind kind, DType dtype, Dims dims, Shape shape, bool persistent = false);
+  /// A flat buffer.
+  BufferId add_flat(std::string name, BufferKind kind, DType dtype, std::int64_t elements, bool persistent = false);
+
+  /// The task of a kind and chunk, made on first use. The reference holds until the next task is made.
+  Task& task(Task::Kind kind, int chunk = 0);
+
+  /// A collective in place over `axes` of the whole buffer; the id comes from the label, which is made unique.
+  Instruction all_reduce(BufferId buffer, std::vector<Axis> axes, Reduction reduction, const std::string& label);
+
+  /// The id of a communication: a hash of its label, so that every rank's program gives it the same one.
+  std::uint64_t communication_id(const std::string& label);
+
+ private:
+  Program program_;
+  std::map<std::string, int> labels_;
+};
+
+/// An op on flat or scalar buffers outside of the graph: optimizer, sums, fills.
+Instruction program_op(std::string op, std::string name, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                       Attributes attributes = {});
+
+}  // namespace strata::host

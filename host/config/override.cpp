@@ -1,0 +1,117 @@
+#include <charconv>
+#include <optional>
+
+#include "config/document.hpp"
+
+namespace strata::host {
+namespace {
+
+std::vector<std::string> split(const std::string& path) {
+  std::vector<std::string> keys(1);
+  for (const char letter : path) {
+    if (letter == '.') {
+      keys.emplace_back();
+    } else {
+      keys.back() += letter;
+    }
+  }
+  return keys;
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+void set_place(DocumentNode& node, const Place& place) {
+  node.place = place;
+  node.key_place = place;
+  for (DocumentNode& child : node.children) set_place(child, place);
+}
+
+DocumentNode bare_word(const std::string& text) {
+  DocumentNode node;
+  node.kind = DocumentNode::Kind::value;
+  node.value = text;
+  return node;
+}
+
+/// TOML where it parses as one value; what begins like a quoted string, a list or a table has to.
+DocumentNode parse_value(const std::string& text, const Place& place) {
+  const bool structured = !text.empty() && std::string("\"'[{").find(text[0]) != std::string::npos;
+  try {
+    DocumentNode document = parse_document("value = " + text + "\n", place.source);
+    const bool one_value = document.children.size() == 1 && text.find('\n') == std::string::npos;
+    if (one_value && document.children[0].kind != DocumentNode::Kind::other) return std::move(document.children[0]);
+    if (!structured) return bare_word(text);
+  } catch (const ConfigurationError&) {
+    if (!structured) return bare_word(text);
+  }
+  throw error_at(place, "",
+                 "'" + text + "' is not a TOML value; accepted: a number, true, false, a string, a list of " +
+                     "numbers or of strings, a table in braces");
+}
+
+/// The child that `key` names; made where it is missing.
+DocumentNode& child_of(DocumentNode& node, const std::string& path, const std::string& key, const Place& place) {
+  if (node.kind == DocumentNode::Kind::table) {
+    if (DocumentNode* found = node.find(key)) return *found;
+    DocumentNode child;
+    child.key = key;
+    child.place = child.key_place = place;
+    node.children.push_back(std::move(child));
+    return node.children.back();
+  }
+  if (node.kind != DocumentNode::Kind::tables) {
+    throw error_at(place, path, "is " + describe(node) + ", it has no key '" + key + "'");
+  }
+  std::size_t index = 0;
+  const char* end = key.data() + key.size();
+  const auto result = std::from_chars(key.data(), end, index);
+  if (result.ec != std::errc() || result.ptr != end || index > node.children.size()) {
+    throw error_at(place, path,
+                   "found the index '" + key + "'; accepted: 0 to " + std::to_string(node.children.size()) +
+                       (node.children.empty() ? "" : ", where the last appends a table"));
+  }
+  if (index == node.children.size()) {
+    node.children.emplace_back();
+    node.children.back().place = place;
+  }
+  return node.children[index];
+}
+
+bool is_empty_list(const DocumentNode& node) {
+  const auto* numbers = std::get_if<std::vector<double>>(&node.value);
+  return node.kind == DocumentNode::Kind::value && numbers != nullptr && numbers->empty();
+}
+
+}  // namespace
+
+void apply_override(DocumentNode& document, const std::string& argument) {
+  const Place place{"--set " + argument, 0, 0};
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos) {
+    throw error_at(place, "", "found no '='; accepted: KEY=VALUE, as in model.layers=2 or strategy.0.size=4");
+  }
+  const std::string path = trimmed(argument.substr(0, equals));
+  DocumentNode value = parse_value(trimmed(argument.substr(equals + 1)), place);
+  DocumentNode* node = &document;
+  std::string walked;
+  for (const std::string& key : split(path)) {
+    if (key.empty()) throw error_at(place, path, "found an empty key; accepted: keys separated by dots");
+    // The stack of strategies is the one list of tables; it may be absent or written as an empty list.
+    if (node == &document && key == "strategy") {
+      DocumentNode& strategies = child_of(document, "", key, place);
+      if (strategies.children.empty() && (strategies.kind == DocumentNode::Kind::table || is_empty_list(strategies))) {
+        strategies.kind = DocumentNode::Kind::tables;
+      }
+    }
+    node = &child_of(*node, walked, key, place);
+    walked += (walked.empty() ? "" : ".") + key;
+  }
+  value.key = node->key;
+  set_place(value, place);
+  *node = std::move(value);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,220 @@
+#include <algorithm>
+
+#include "config/document.hpp"
+#include "config/run_configuration.hpp"
+#include "config/section_values.hpp"
+#include "config/sections.hpp"
+
+namespace strata::host {
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+/// "unknown key; did you mean 'layers'?; accepted: …".
+std::string unknown_key(const std::string& key, const std::vector<std::string>& known, const std::string& noun) {
+  std::string message = "unknown " + noun;
+  if (const std::string near = nearest(key, known); !near.empty()) {
+    message += "; did you mean '" + near + "'?";
+  } else {
+    for (const SectionDeclaration& section : section_declarations()) {
+      if (section.schema.find(key) == nullptr || key == "plugin") continue;
+      message += "; did you mean '" + section.path + "." + key + "'?";
+      break;
+    }
+  }
+  return message + "; accepted: " + joined(known);
+}
+
+/// A table of the document read against its declaration.
+class SectionReader {
+ public:
+  SectionReader(const DocumentNode& document, ConfigurationPlaces& places) : document_(document), places_(places) {}
+
+  Options read(const std::string& path) {
+    const DocumentNode* node = find(path);
+    return read_table(section_declaration(path), node, path, nullptr);
+  }
+
+  PluginSection read_plugin(const std::string& declared, const DocumentNode* node, const std::string& path) {
+    PluginSection section;
+    section.path = path;
+    section.plugin = read_table(section_declaration(declared), node, path, &section.options).word("plugin");
+    if (section.plugin.empty()) {
+      throw error_at(places_.value(path + ".plugin"), path + ".plugin", "found \"\"; accepted: the name of a plugin");
+    }
+    return section;
+  }
+
+  PluginSection read_plugin(const std::string& path) { return read_plugin(path, find(path), path); }
+
+ private:
+  [[nodiscard]] const DocumentNode* find(const std::string& path) const {
+    const std::size_t dot = path.find('.');
+    const DocumentNode* node = document_.find(path.substr(0, dot));
+    return dot == std::string::npos || node == nullptr ? node : node->find(path.substr(dot + 1));
+  }
+
+  /// `plugin_options` takes what the section does not declare.
+  Options read_table(const SectionDeclaration& section, const DocumentNode* node, const std::string& path,
+                     std::map<std::string, OptionValue>* plugin_options) {
+    std::map<std::string, OptionValue> values;
+    if (node != nullptr) {
+      places_.add(path, node->key_place, node->place);
+      if (node->kind != DocumentNode::Kind::table) {
+        throw error_at(node->place, path, "found " + describe(*node) + "; accepted: a table");
+      }
+      const std::vector<std::string> known = known_keys(section.path);
+      for (const DocumentNode& child : node->children) {
+        const std::string child_path = path + "." + child.key;
+        places_.add(child_path, child.key_place, child.place);
+        if (const OptionSpecification* option = section.schema.find(child.key)) {
+          values[child.key] = checked(section.schema, *option, child, child_path);
+        } else if (plugin_options != nullptr) {
+          (*plugin_options)[child.key] = option_value(child, child_path);
+        } else if (std::find(known.begin(), known.end(), child.key) == known.end()) {
+          throw error_at(child.key_place, child_path, unknown_key(child.key, known, "key"));
+        }
+      }
+    }
+    for (const OptionSpecification& option : section.schema.options()) {
+      if (values.contains(option.name)) continue;
+      if (!option.default_value) {
+        throw error_at(places_.value(path), path + "." + option.name, "missing; accepted: " + accepted_values(option));
+      }
+      values[option.name] = section.schema.checked(option, *option.default_value);
+    }
+    return Options(std::move(values));
+  }
+
+  static OptionValue checked(const OptionSchema& schema, const OptionSpecification& option, const DocumentNode& node,
+                             const std::string& path) {
+    if (node.kind != DocumentNode::Kind::value) {
+      throw error_at(node.place, path, "found " + describe(node) + "; accepted: " + accepted_values(option));
+    }
+    try {
+      return schema.checked(option, node.value);
+    } catch (const ConfigurationError& error) {
+      throw error_at(node.place, path, error.what());
+    }
+  }
+
+  static OptionValue option_value(const DocumentNode& node, const std::string& path) {
+    if (node.kind == DocumentNode::Kind::value) return node.value;
+    throw error_at(node.place, path,
+                   "found " + describe(node) +
+                       "; accepted: true, false, a number, a string, a list of numbers or a list of strings");
+  }
+
+  const DocumentNode& document_;
+  ConfigurationPlaces& places_;
+};
+
+void check_section_names(const DocumentNode& document) {
+  const std::vector<std::string> known = known_keys("");
+  for (const DocumentNode& node : document.children) {
+    if (std::find(known.begin(), known.end(), node.key) != known.end()) continue;
+    throw error_at(node.key_place, node.key, unknown_key(node.key, known, "section"));
+  }
+}
+
+std::vector<PluginSection> read_strategies(const DocumentNode& document, SectionReader& reader) {
+  std::vector<PluginSection> strategies;
+  const DocumentNode* list = document.find("strategy");
+  if (list == nullptr) return strategies;
+  const auto* empty = std::get_if<std::vector<double>>(&list->value);
+  if (list->kind == DocumentNode::Kind::value && empty != nullptr && empty->empty()) return strategies;
+  if (list->kind != DocumentNode::Kind::tables) {
+    throw error_at(list->place, "strategy", "found " + describe(*list) + "; accepted: tables headed [[strategy]]");
+  }
+  for (std::size_t i = 0; i < list->children.size(); ++i) {
+    strategies.push_back(reader.read_plugin("strategy", &list->children[i], "strategy." + std::to_string(i)));
+  }
+  return strategies;
+}
+
+/// What several keys of the host say together.
+void check_consistency(const RunConfiguration& configuration) {
+  const BatchSection& batch = configuration.batch;
+  if (batch.global % batch.micro != 0) {
+    throw configuration.error("batch.global", "found " + std::to_string(batch.global) +
+                                                  "; accepted: a multiple of batch.micro, which is " +
+                                                  std::to_string(batch.micro));
+  }
+  const OptimizerSection& optimizer = configuration.optimizer;
+  if (optimizer.schedule.kind != ScheduleKind::constant && optimizer.schedule.min_lr > optimizer.lr) {
+    throw configuration.error("optimizer.schedule.min_lr",
+                              "found " + strata::to_string(OptionValue(optimizer.schedule.min_lr)) +
+                                  "; accepted: at most optimizer.lr, which is " +
+                                  strata::to_string(OptionValue(optimizer.lr)));
+  }
+}
+
+RunConfiguration read_document(const DocumentNode& document, const std::string& source) {
+  check_section_names(document);
+  RunConfiguration configuration;
+  configuration.places = ConfigurationPlaces(source);
+  SectionReader reader(document, configuration.places);
+  configuration.run = run_section(reader.read("run"));
+  configuration.model = reader.read_plugin("model");
+  configuration.data = data_section(reader.read("data"));
+  configuration.batch = batch_section(reader.read("batch"));
+  const Options optimizer = reader.read("optimizer");
+  if (const std::size_t count = optimizer.numbers("betas").size(); count != 2) {
+    throw configuration.error("optimizer.betas",
+                              "found a list of " + std::to_string(count) + "; accepted: a list of 2 numbers");
+  }
+  configuration.optimizer = optimizer_section(optimizer, reader.read("optimizer.schedule"));
+  configuration.device = reader.read_plugin("device");
+  configuration.communicator = reader.read_plugin("communicator");
+  configuration.strategies = read_strategies(document, reader);
+  check_consistency(configuration);
+  return configuration;
+}
+
+}  // namespace
+
+RunConfiguration parse_configuration(const std::string& text, const std::string& source,
+                                     const std::vector<std::string>& overrides) {
+  DocumentNode document = parse_document(text, source);
+  for (const std::string& argument : overrides) apply_override(document, argument);
+  return read_document(document, source);
+}
+
+RunConfiguration load_configuration(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return parse_configuration(read_text(path), path.string(), overrides);
+}
+
+Options resolve_options(const RunConfiguration& configuration, const PluginSection& section,
+                        const OptionSchema& schema) {
+  std::vector<std::string> known{"plugin"};
+  for (const OptionSpecification& option : schema.options()) known.push_back(option.name);
+  Options resolved;
+  for (const auto& [name, value] : section.options) {
+    const std::string path = section.path + "." + name;
+    const OptionSpecification* option = schema.find(name);
+    if (option == nullptr) {
+      throw error_at(configuration.places.key(path), path,
+                     unknown_key(name, known, "option of plugin '" + section.plugin + "'"));
+    }
+    try {
+      resolved.set(name, schema.checked(*option, value));
+    } catch (const ConfigurationError& error) {
+      throw configuration.error(path, error.what());
+    }
+  }
+  for (const OptionSpecification& option : schema.options()) {
+    if (section.options.contains(option.name)) continue;
+    if (!option.default_value) {
+      throw configuration.error(section.path + "." + option.name,
+                                "missing; accepted: " + accepted_values(option) + " (" + option.documentation + ")");
+    }
+    resolved.set(option.name, schema.checked(option, *option.default_value));
+  }
+  return resolved;
+}
+
+}  // namespace strata::host

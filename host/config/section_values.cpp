@@ -1,0 +1,112 @@
+#include "config/section_values.hpp"
+
+#include <array>
+#include <stdexcept>
+#include <string_view>
+
+namespace strata::host {
+namespace {
+
+// Words of each enumeration, in the order of its values.
+constexpr std::array<std::string_view, 2> kFormats = {"text", "tokens"};
+constexpr std::array<std::string_view, 2> kTokenizers = {"bytes", "chars"};
+constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
+constexpr std::array<std::string_view, 3> kSchedules = {"constant", "warmup", "warmup_cosine"};
+constexpr std::array<std::string_view, 2> kWarmupTypes = {"linear", "log"};
+
+template <class Enumeration, std::size_t N>
+Enumeration from_word(const std::array<std::string_view, N>& words, const std::string& word) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (words[i] == word) return static_cast<Enumeration>(i);
+  }
+  throw std::logic_error("the declared choice '" + word + "' has no value");
+}
+
+template <class Enumeration, std::size_t N>
+std::string word_of(const std::array<std::string_view, N>& words, Enumeration value) {
+  return std::string(words.at(static_cast<std::size_t>(value)));
+}
+
+}  // namespace
+
+RunSection run_section(const Options& options) {
+  RunSection section{.name = options.word("name"),
+                     .steps = options.integer("steps"),
+                     .seed = options.integer("seed"),
+                     .output = options.word("output"),
+                     .checkpoint_every = options.integer("checkpoint_every"),
+                     .keep_checkpoints = options.integer("keep_checkpoints"),
+                     .eval_every = options.integer("eval_every"),
+                     .eval_batches = options.integer("eval_batches"),
+                     .log_every = options.integer("log_every")};
+  if (section.output.empty()) section.output = "runs/" + section.name;
+  return section;
+}
+
+DataSection data_section(const Options& options) {
+  return {.path = options.word("path"),
+          .format = from_word<DataFormat>(kFormats, options.word("format")),
+          .tokenizer = from_word<TokenizerKind>(kTokenizers, options.word("tokenizer")),
+          .validation = options.number("validation")};
+}
+
+BatchSection batch_section(const Options& options) {
+  return {.global = options.integer("global"), .micro = options.integer("micro")};
+}
+
+OptimizerSection optimizer_section(const Options& options, const Options& schedule) {
+  return {.kind = from_word<OptimizerKind>(kOptimizers, options.word("kind")),
+          .lr = options.number("lr"),
+          .beta1 = options.numbers("betas").at(0),
+          .beta2 = options.numbers("betas").at(1),
+          .epsilon = options.number("epsilon"),
+          .momentum = options.number("momentum"),
+          .weight_decay = options.number("weight_decay"),
+          .clip = options.number("clip"),
+          .schedule = {.kind = from_word<ScheduleKind>(kSchedules, schedule.word("kind")),
+                       .warmup = schedule.integer("warmup"),
+                       .warmup_type = from_word<WarmupType>(kWarmupTypes, schedule.word("warmup_type")),
+                       .min_lr = schedule.number("min_lr")}};
+}
+
+Options to_options(const RunSection& section) {
+  return Options({{"name", section.name},
+                  {"steps", section.steps},
+                  {"seed", section.seed},
+                  {"output", section.output},
+                  {"checkpoint_every", section.checkpoint_every},
+                  {"keep_checkpoints", section.keep_checkpoints},
+                  {"eval_every", section.eval_every},
+                  {"eval_batches", section.eval_batches},
+                  {"log_every", section.log_every}});
+}
+
+Options to_options(const DataSection& section) {
+  return Options({{"path", section.path},
+                  {"format", word_of(kFormats, section.format)},
+                  {"tokenizer", word_of(kTokenizers, section.tokenizer)},
+                  {"validation", section.validation}});
+}
+
+Options to_options(const BatchSection& section) {
+  return Options({{"global", section.global}, {"micro", section.micro}});
+}
+
+Options to_options(const OptimizerSection& section) {
+  return Options({{"kind", word_of(kOptimizers, section.kind)},
+                  {"lr", section.lr},
+                  {"betas", std::vector<double>{section.beta1, section.beta2}},
+                  {"epsilon", section.epsilon},
+                  {"momentum", section.momentum},
+                  {"weight_decay", section.weight_decay},
+                  {"clip", section.clip}});
+}
+
+Options to_options(const ScheduleSection& section) {
+  return Options({{"kind", word_of(kSchedules, section.kind)},
+                  {"warmup", section.warmup},
+                  {"warmup_type", word_of(kWarmupTypes, section.warmup_type)},
+                  {"min_lr", section.min_lr}});
+}
+
+}  // namespace strata::host

@@ -1,0 +1,245 @@
+#include "config/sections.hpp"
+
+#include <stdexcept>
+
+namespace strata::host {
+namespace {
+
+SectionDeclaration run_section() {
+  return {
+      .path = "run",
+      .documentation = "The run: how long it trains and what it leaves behind.",
+      .schema = {
+          {.name = "name",
+           .type = OptionType::word,
+           .default_value = "run",
+           .documentation = "Name of the run in messages and logs."},
+          {.name = "steps",
+           .type = OptionType::integer,
+           .default_value = 1000,
+           .documentation = "Optimizer steps to train for, counted from the start of the run, also when it resumes.",
+           .minimum = 1},
+          {.name = "seed",
+           .type = OptionType::integer,
+           .default_value = 1337,
+           .documentation = "Fixes initialisation, dropout and the order of the data, under every layout.",
+           .minimum = 0},
+          {.name = "output",
+           .type = OptionType::word,
+           .default_value = "",
+           .documentation = "Folder for logs and checkpoints, made if missing; empty stands for runs/ and the name."},
+          {.name = "checkpoint_every",
+           .type = OptionType::integer,
+           .default_value = 0,
+           .documentation = "Steps between checkpoints; 0 writes one at the end only.",
+           .minimum = 0},
+          {.name = "keep_checkpoints",
+           .type = OptionType::integer,
+           .default_value = 3,
+           .documentation = "Newest checkpoints of the run that stay; 0 keeps all.",
+           .minimum = 0,
+           .maximum = 1000000},
+          {.name = "eval_every",
+           .type = OptionType::integer,
+           .default_value = 0,
+           .documentation = "Steps between evaluations on the validation split; 0 evaluates never.",
+           .minimum = 0},
+          {.name = "eval_batches",
+           .type = OptionType::integer,
+           .default_value = 0,
+           .documentation = "Global batches of one evaluation; 0 takes the whole validation split.",
+           .minimum = 0},
+          {.name = "log_every",
+           .type = OptionType::integer,
+           .default_value = 10,
+           .documentation = "Steps between progress lines where the output is no terminal.",
+           .minimum = 1},
+      }};
+}
+
+SectionDeclaration model_section() {
+  return {.path = "model",
+          .documentation = "The model.",
+          .schema = {{.name = "plugin",
+                      .type = OptionType::word,
+                      .documentation = "Name of the model plugin, as `strata plugins list` shows it."}},
+          .has_plugin = true};
+}
+
+SectionDeclaration data_section() {
+  return {.path = "data",
+          .documentation = "What the model is trained on.",
+          .schema = {
+              {.name = "path",
+               .type = OptionType::word,
+               .documentation = "File with the text or tokens, relative to the current directory."},
+              {.name = "format",
+               .type = OptionType::word,
+               .default_value = "text",
+               .documentation = "A text, or uint16 tokens: raw as nanoGPT writes them, or with the 1024-byte header of "
+                                "llm.c.",
+               .choices = {"text", "tokens"}},
+              {.name = "tokenizer",
+               .type = OptionType::word,
+               .default_value = "bytes",
+               .documentation = "How a text becomes tokens: each byte, or each character of those that occur in it.",
+               .choices = {"bytes", "chars"}},
+              {.name = "validation",
+               .type = OptionType::number,
+               .default_value = 0.1,
+               .documentation = "Share of the data, at its end, that is kept for evaluation.",
+               .minimum = 0,
+               .maximum = 0.9},
+          }};
+}
+
+SectionDeclaration batch_section() {
+  return {
+      .path = "batch",
+      .documentation = "Sizes of batches; a replica takes global / (micro · replicas) micro-batches a step.",
+      .schema = {
+          {.name = "global",
+           .type = OptionType::integer,
+           .documentation = "Sequences of a step, over all ranks; a multiple of micro times the number of replicas.",
+           .minimum = 1},
+          {.name = "micro",
+           .type = OptionType::integer,
+           .default_value = 1,
+           .documentation = "Sequences of one micro-batch on one replica.",
+           .minimum = 1},
+      }};
+}
+
+SectionDeclaration optimizer_section() {
+  return {.path = "optimizer",
+          .documentation = "How gradients change the parameters.",
+          .schema = {
+              {.name = "kind",
+               .type = OptionType::word,
+               .default_value = "adamw",
+               .documentation = "AdamW, or stochastic gradient descent.",
+               .choices = {"adamw", "sgd"}},
+              {.name = "lr",
+               .type = OptionType::number,
+               .default_value = 1e-3,
+               .documentation = "Learning rate; with a schedule, its highest value.",
+               .minimum = 0},
+              {.name = "betas",
+               .type = OptionType::numbers,
+               .default_value = std::vector<double>{0.9, 0.95},
+               .documentation = "Decay rates of AdamW's two moments.",
+               .minimum = 0,
+               .maximum = 0.999999},
+              {.name = "epsilon",
+               .type = OptionType::number,
+               .default_value = 1e-8,
+               .documentation = "Added to the root of AdamW's second moment.",
+               .minimum = 1e-30},
+              {.name = "momentum",
+               .type = OptionType::number,
+               .default_value = 0.0,
+               .documentation = "Momentum of sgd; 0 keeps no state.",
+               .minimum = 0,
+               .maximum = 0.999999},
+              {.name = "weight_decay",
+               .type = OptionType::number,
+               .default_value = 0.1,
+               .documentation = "Decoupled decay of matrices; vectors such as biases and norm weights never decay.",
+               .minimum = 0},
+              {.name = "clip",
+               .type = OptionType::number,
+               .default_value = 1.0,
+               .documentation = "Largest global norm of the gradients, above which they are scaled down; 0 is off.",
+               .minimum = 0},
+          }};
+}
+
+SectionDeclaration schedule_section() {
+  return {.path = "optimizer.schedule",
+          .documentation = "The learning rate over the steps.",
+          .schema = {
+              {.name = "kind",
+               .type = OptionType::word,
+               .default_value = "constant",
+               .documentation = "Constant; linear warm-up, then constant; or linear warm-up, then a cosine down to "
+                                "min_lr at the last step.",
+               .choices = {"constant", "warmup", "warmup_cosine"}},
+              {.name = "warmup",
+               .type = OptionType::integer,
+               .default_value = 0,
+               .documentation = "Steps over which the learning rate rises: from min_lr with warmup, from 0 with "
+                                "warmup_cosine.",
+               .minimum = 0},
+              {.name = "warmup_type",
+               .type = OptionType::word,
+               .default_value = "linear",
+               .documentation = "How the rate of warmup rises: with the step, or with its logarithm.",
+               .choices = {"linear", "log"}},
+              {.name = "min_lr",
+               .type = OptionType::number,
+               .default_value = 0.0,
+               .documentation = "Where warmup begins and the cosine ends; at most lr.",
+               .minimum = 0},
+          }};
+}
+
+SectionDeclaration device_section() {
+  return {.path = "device",
+          .documentation = "What computes.",
+          .schema = {{.name = "plugin",
+                      .type = OptionType::word,
+                      .default_value = "cpu",
+                      .documentation = "Name of the device plugin."}},
+          .has_plugin = true};
+}
+
+SectionDeclaration communicator_section() {
+  return {.path = "communicator",
+          .documentation = "What carries data between ranks.",
+          .schema = {{.name = "plugin",
+                      .type = OptionType::word,
+                      .default_value = "local",
+                      .documentation = "Name of the communicator plugin."}},
+          .has_plugin = true};
+}
+
+SectionDeclaration strategy_section() {
+  return {.path = "strategy",
+          .documentation = "A parallelism, outermost mesh axis first; without any the run has one rank.",
+          .schema = {{.name = "plugin", .type = OptionType::word, .documentation = "Name of the strategy plugin."}},
+          .has_plugin = true,
+          .repeated = true};
+}
+
+}  // namespace
+
+const std::vector<SectionDeclaration>& section_declarations() {
+  static const std::vector<SectionDeclaration> declarations = {
+      run_section(),      model_section(),  data_section(),         batch_section(),   optimizer_section(),
+      schedule_section(), device_section(), communicator_section(), strategy_section()};
+  return declarations;
+}
+
+const SectionDeclaration& section_declaration(const std::string& path) {
+  for (const SectionDeclaration& declaration : section_declarations()) {
+    if (declaration.path == path) return declaration;
+  }
+  throw std::out_of_range("no section '" + path + "' is declared");
+}
+
+std::vector<std::string> known_keys(const std::string& path) {
+  std::vector<std::string> keys;
+  const std::string prefix = path.empty() ? "" : path + ".";
+  for (const SectionDeclaration& declaration : section_declarations()) {
+    if (declaration.path == path) {
+      for (const OptionSpecification& option : declaration.schema.options()) keys.push_back(option.name);
+    }
+    if (declaration.path.starts_with(prefix) && declaration.path.find('.', prefix.size()) == std::string::npos &&
+        declaration.path.size() > prefix.size()) {
+      keys.push_back(declaration.path.substr(prefix.size()));
+    }
+  }
+  return keys;
+}
+
+}  // namespace strata::host

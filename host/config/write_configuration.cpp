@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "config/run_configuration.hpp"
+#include "config/section_values.hpp"
+#include "config/sections.hpp"
+
+namespace strata::host {
+namespace {
+
+bool is_bare(const std::string& key) {
+  return !key.empty() && std::all_of(key.begin(), key.end(), [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
+           letter == '_' || letter == '-';
+  });
+}
+
+std::string line(const std::string& key, const OptionValue& value) {
+  return (is_bare(key) ? key : strata::to_string(OptionValue(key))) + " = " + strata::to_string(value) + "\n";
+}
+
+std::string section_text(const std::string& path, const Options& options) {
+  std::string text = "[" + path + "]\n";
+  for (const OptionSpecification& option : section_declaration(path).schema.options()) {
+    text += line(option.name, options.values().at(option.name));
+  }
+  return text + "\n";
+}
+
+std::string plugin_text(const std::string& heading, const PluginSection& section) {
+  std::string text = heading + "\n" + line("plugin", section.plugin);
+  for (const auto& [name, value] : section.options) text += line(name, value);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string to_toml(const RunConfiguration& configuration) {
+  std::string text = section_text("run", to_options(configuration.run));
+  text += plugin_text("[model]", configuration.model);
+  text += section_text("data", to_options(configuration.data));
+  text += section_text("batch", to_options(configuration.batch));
+  text += section_text("optimizer", to_options(configuration.optimizer));
+  text += section_text("optimizer.schedule", to_options(configuration.optimizer.schedule));
+  text += plugin_text("[device]", configuration.device);
+  text += plugin_text("[communicator]", configuration.communicator);
+  for (const PluginSection& strategy : configuration.strategies) text += plugin_text("[[strategy]]", strategy);
+  text.pop_back();
+  return text;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,151 @@
+#include "plugins/elf_section.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace strata::host {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "Strata reads ELF files of little-endian machines only.");
+
+#if defined(__x86_64__)
+constexpr std::uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint16_t kMachine = EM_AARCH64;
+#elif defined(__riscv)
+constexpr std::uint16_t kMachine = EM_RISCV;
+#else
+#error "Name this processor's ELF machine number here."
+#endif
+
+Elf64_Ehdr read_header(const ReadOnlyFile& file) {
+  Elf64_Ehdr header{};
+  if (file.size() < sizeof(header))
+    throw PluginFileError("it is no ELF file: it has only " + std::to_string(file.size()) + " bytes");
+  file.read(0, &header, sizeof(header));
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) throw PluginFileError("it is no ELF file");
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
+    throw PluginFileError("it is no 64-bit little-endian ELF file");
+  }
+  if (header.e_type != ET_DYN) throw PluginFileError("it is an ELF file, but no shared library");
+  if (header.e_machine != kMachine) {
+    throw PluginFileError("it is built for another processor (ELF machine " + std::to_string(header.e_machine) +
+                          "); accepted: " + std::to_string(kMachine));
+  }
+  return header;
+}
+
+bool lies_within(const ReadOnlyFile& file, std::uint64_t offset, std::uint64_t count) {
+  return offset <= file.size() && count <= file.size() - offset;
+}
+
+/// What the system's loader maps; beyond the end of the file it would end the process with a bus error.
+void check_segments(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
+  const std::uint64_t bytes = std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
+  if (header.e_phnum == 0 || header.e_phentsize != sizeof(Elf64_Phdr) || !lies_within(file, header.e_phoff, bytes)) {
+    throw PluginFileError("it is a damaged or truncated ELF file: its segment table is not within it");
+  }
+  std::vector<Elf64_Phdr> segments(header.e_phnum);
+  file.read(header.e_phoff, segments.data(), bytes);
+  bool dynamic = false;
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type != PT_LOAD && segment.p_type != PT_DYNAMIC) continue;
+    dynamic = dynamic || segment.p_type == PT_DYNAMIC;
+    if (!lies_within(file, segment.p_offset, segment.p_filesz) || segment.p_filesz > segment.p_memsz) {
+      throw PluginFileError("it is a damaged or truncated ELF file: a segment lies beyond its end at byte " +
+                            std::to_string(file.size()));
+    }
+  }
+  if (!dynamic) throw PluginFileError("it is a damaged ELF file: it has no dynamic segment");
+}
+
+/// The section headers, whose place and number the file header claims.
+std::vector<Elf64_Shdr> read_section_table(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
+  if (header.e_shoff == 0 || header.e_shnum == 0)
+    throw PluginFileError("it is a damaged ELF file: it has no section table");
+  if (header.e_shentsize != sizeof(Elf64_Shdr)) {
+    throw PluginFileError("it is a damaged ELF file: its section headers have " + std::to_string(header.e_shentsize) +
+                          " bytes instead of " + std::to_string(sizeof(Elf64_Shdr)));
+  }
+  const std::uint64_t bytes = std::uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
+  if (!lies_within(file, header.e_shoff, bytes)) {
+    throw PluginFileError("it is a damaged or truncated ELF file: its section table lies beyond its end at byte " +
+                          std::to_string(file.size()));
+  }
+  std::vector<Elf64_Shdr> sections(header.e_shnum);
+  file.read(header.e_shoff, sections.data(), bytes);
+  return sections;
+}
+
+void check_extent(const ReadOnlyFile& file, const Elf64_Shdr& section, const std::string& what) {
+  if (section.sh_type == SHT_NOBITS || !lies_within(file, section.sh_offset, section.sh_size)) {
+    throw PluginFileError("it is a damaged or truncated ELF file: " + what + " lies beyond its end at byte " +
+                          std::to_string(file.size()));
+  }
+}
+
+/// Whether the name at `offset` of the string table is `name`; reads no more than it needs.
+bool has_name(const ReadOnlyFile& file, const Elf64_Shdr& names, std::uint32_t offset, const std::string& name) {
+  const std::uint64_t count = name.size() + 1;
+  if (offset > names.sh_size || count > names.sh_size - offset) return false;
+  std::vector<char> text(count);
+  file.read(names.sh_offset + offset, text.data(), count);
+  return std::equal(text.begin(), text.end(), name.c_str());
+}
+
+}  // namespace
+
+ReadOnlyFile::ReadOnlyFile(const std::filesystem::path& path)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (descriptor_ < 0) throw PluginFileError(std::string("it cannot be read: ") + std::strerror(errno));
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    throw PluginFileError("it is no regular file");
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+ReadOnlyFile::~ReadOnlyFile() { ::close(descriptor_); }
+
+void ReadOnlyFile::read(std::uint64_t offset, void* destination, std::uint64_t count) const {
+  auto* bytes = static_cast<std::uint8_t*>(destination);
+  while (count > 0) {
+    const ssize_t done = ::pread(descriptor_, bytes, count, static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) throw PluginFileError(std::string("it cannot be read: ") + std::strerror(errno));
+    if (done == 0) throw PluginFileError("it is a truncated file: it ends at byte " + std::to_string(offset));
+    bytes += done;
+    offset += static_cast<std::uint64_t>(done);
+    count -= static_cast<std::uint64_t>(done);
+  }
+}
+
+std::vector<std::uint8_t> read_elf_section(const ReadOnlyFile& file, const std::string& name, std::uint64_t limit) {
+  const Elf64_Ehdr header = read_header(file);
+  check_segments(file, header);
+  const std::vector<Elf64_Shdr> sections = read_section_table(file, header);
+  if (header.e_shstrndx >= sections.size()) {
+    throw PluginFileError("it is a damaged ELF file: the table of section names has the number " +
+                          std::to_string(header.e_shstrndx) + " of " + std::to_string(sections.size()));
+  }
+  const Elf64_Shdr& names = sections[header.e_shstrndx];
+  check_extent(file, names, "the table of section names");
+  for (const Elf64_Shdr& section : sections) {
+    if (!has_name(file, names, section.sh_name, name)) continue;
+    check_extent(file, section, "the section " + name);
+    std::vector<std::uint8_t> bytes(std::min<std::uint64_t>(section.sh_size, limit));
+    file.read(section.sh_offset, bytes.data(), bytes.size());
+    return bytes;
+  }
+  throw PluginFileError("it is no plugin: it has no section " + name);
+}
+
+}  // namespace strata::host

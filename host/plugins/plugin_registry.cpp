@@ -1,0 +1,155 @@
+#include "plugins/plugin_registry.hpp"
+
+#include <algorithm>
+#include <boost/dll/shared_library.hpp>
+#include <cstdlib>
+#include <sstream>
+
+#ifndef STRATA_PLUGIN_DIRECTORY
+#define STRATA_PLUGIN_DIRECTORY "../lib/strata/plugins"
+#endif
+
+namespace strata::host {
+namespace {
+
+namespace dll = boost::dll;
+using std::filesystem::path;
+
+/// The system's reason out of what Boost wraps around it, without the path, which the message names anyway.
+std::string load_failure(const std::string& what, const path& file) {
+  static constexpr std::string_view kBefore = "dlerror system message: ";
+  std::string reason = what;
+  if (const std::size_t at = reason.find(kBefore); at != std::string::npos) {
+    reason = reason.substr(at + kBefore.size());
+    reason = reason.substr(0, reason.rfind(')'));
+  }
+  if (const std::string prefix = file.string() + ": "; reason.starts_with(prefix))
+    reason = reason.substr(prefix.size());
+  return reason;
+}
+
+std::string kind_name(PluginKind kind) { return std::string(to_string(kind)); }
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::vector<path> plugin_search_places(const path& program_folder, const std::string& environment) {
+  std::vector<path> places;
+  const auto add = [&](const path& place) {
+    const path absolute = std::filesystem::weakly_canonical(std::filesystem::absolute(place));
+    if (std::find(places.begin(), places.end(), absolute) == places.end()) places.push_back(absolute);
+  };
+  std::stringstream list(environment);
+  for (std::string place; std::getline(list, place, ':');) {
+    if (!place.empty()) add(place);
+  }
+  add(program_folder / "../lib/strata/plugins");
+  add(program_folder / STRATA_PLUGIN_DIRECTORY);
+  return places;
+}
+
+std::vector<path> plugin_search_places() {
+  const char* environment = std::getenv("STRATA_PLUGIN_PATH");
+  return plugin_search_places(std::filesystem::read_symlink("/proc/self/exe").parent_path(),
+                              environment == nullptr ? "" : environment);
+}
+
+struct PluginRegistry::Loaded {
+  dll::shared_library library;
+  const PluginFactory* factory = nullptr;
+};
+
+PluginRegistry::PluginRegistry(std::vector<path> places) : places_(std::move(places)) {
+  for (const path& place : places_) scan(place);
+}
+
+PluginRegistry::~PluginRegistry() = default;
+
+void PluginRegistry::scan(const path& folder) {
+  std::error_code error;
+  std::vector<path> found;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".so") found.push_back(entry->path());
+  }
+  if (found.empty()) return;
+  std::sort(found.begin(), found.end());
+  const std::string folder_refusal = distrust(folder);
+  for (const path& candidate : found) {
+    PluginFile file = inspect_plugin_file(candidate);
+    if (!folder_refusal.empty()) file.refusal = folder_refusal;
+    if (file.refusal.empty()) {
+      if (const PluginFile* first = find(file.description->kind, file.description->name)) {
+        file.refusal = "it is hidden by " + first->path.string() + ", which is searched first";
+      }
+    }
+    files_.push_back(std::move(file));
+  }
+}
+
+const PluginFile* PluginRegistry::find(PluginKind kind, const std::string& name) const {
+  for (const PluginFile& file : files_) {
+    if (file.refusal.empty() && file.description->kind == kind && file.description->name == name) return &file;
+  }
+  return nullptr;
+}
+
+const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& name) {
+  if (const auto found = loaded_.find({kind, name}); found != loaded_.end()) return *found->second->factory;
+  const PluginFile* file = find(kind, name);
+  if (file == nullptr) throw not_found(kind, name);
+  const std::string where = file->path.string() + ": ";
+  auto loaded = std::make_unique<Loaded>();
+  try {
+    loaded->library.load(file->path, dll::load_mode::rtld_now | dll::load_mode::rtld_local);
+  } catch (const std::system_error& error) {
+    throw ConfigurationError(where + "the plugin cannot be loaded: " + load_failure(error.what(), file->path));
+  }
+  if (!loaded->library.has(kPluginEntry)) {
+    throw ConfigurationError(where + "the plugin has no function " + kPluginEntry +
+                             "; accepted: plugins that declare " + "themselves with STRATA_PLUGIN");
+  }
+  try {
+    loaded->factory = loaded->library.get<PluginFactory*()>(kPluginEntry)();
+  } catch (const std::exception& error) {
+    throw ConfigurationError(where + "the plugin failed to start: " + error.what());
+  }
+  if (loaded->factory == nullptr) throw ConfigurationError(where + kPluginEntry + " returned nothing");
+  return *(loaded_[{kind, name}] = std::move(loaded))->factory;
+}
+
+ConfigurationError PluginRegistry::not_found(PluginKind kind, const std::string& name) const {
+  const std::string file_name = kind_name(kind) + "_" + name + ".so";
+  std::vector<std::string> available;
+  std::string other_kind;
+  for (const PluginFile& file : files_) {
+    const bool described = file.description && file.description->kind == kind && file.description->name == name;
+    if (!file.refusal.empty() && (described || file.path.filename() == file_name)) {
+      return ConfigurationError(file.path.string() + ": refused: " + file.refusal);
+    }
+    if (!file.refusal.empty()) continue;
+    if (file.description->kind == kind) available.push_back(file.description->name);
+    if (file.description->name == name) other_kind = kind_name(file.description->kind);
+  }
+  std::string message = kind_name(kind) + " plugin '" + name + "' not found";
+  if (const std::string near = nearest(name, available); !near.empty()) message += "; did you mean '" + near + "'?";
+  if (!other_kind.empty()) message += "; '" + name + "' is a " + other_kind;
+  message += "; accepted: " + joined(available);
+  std::vector<std::string> searched;
+  for (const path& place : places_) {
+    searched.push_back(place.string() + (std::filesystem::is_directory(place) ? "" : " (no such folder)"));
+  }
+  return ConfigurationError(message + "; searched: " + joined(searched));
+}
+
+ConfigurationError PluginRegistry::wrong_factory(PluginKind kind, const std::string& name) const {
+  const PluginFile* file = find(kind, name);
+  return ConfigurationError((file == nullptr ? name : file->path.string()) + ": the plugin says that it is a " +
+                            kind_name(kind) + ", but its factory is that of another kind");
+}
+
+}  // namespace strata::host

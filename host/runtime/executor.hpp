@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/memory_plan.hpp"
+#include "strata/communicator.hpp"
+#include "strata/device.hpp"
+#include "strata/program.hpp"
+
+namespace strata::host {
+
+/// Where a step's data comes from. Called from every rank's thread at once: must be safe for that.
+class InputSource {
+ public:
+  virtual ~InputSource() = default;
+  /// Writes one rank's shard of the graph input `name` (i32, row-major over `dims`). The batch dim's map counts samples
+  /// within the whole step, micro-batches included.
+  virtual void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
+                    std::int32_t* destination) = 0;
+};
+
+/// A rank's memory: exactly the planned bytes.
+class Arena {
+ public:
+  Arena(Device& device, std::int64_t bytes) : bytes_(bytes), memory_(device.allocate(bytes)) {}
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_.get()); }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  /// Highest byte that any instruction has used so far.
+  [[nodiscard]] std::int64_t peak_bytes() const { return peak_; }
+  void touch(std::int64_t end) { peak_ = peak_ < end ? end : peak_; }
+
+ private:
+  std::int64_t bytes_;
+  std::int64_t peak_ = 0;
+  std::shared_ptr<void> memory_;
+};
+
+/// What a run of a program gives, read back from Program::reports that are scalars.
+using Reports = std::map<std::string, double>;
+
+/// Runs one rank's program. Kernels are prepared and groups made when it is built (collectively over all ranks); a run
+/// allocates nothing.
+class Executor {
+ public:
+  /// All references outlive the executor. \throws ConfigurationError for an op that the device does not support.
+  Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
+           Communicator& communicator, std::shared_ptr<Arena> arena);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// One step. \throws RuntimeError with rank and instruction.
+  Reports run(std::uint64_t step, double learning_rate, InputSource& inputs);
+
+  /// Copies a persistent buffer, or a report, to or from host memory of Buffer::bytes().
+  void read(BufferId buffer, void* host);
+  void write(BufferId buffer, const void* host);
+
+  /// Bytes handed to the communicator in the last run, by "kind axes" ("all_reduce dp"), counted call by call.
+  [[nodiscard]] const std::map<std::string, Traffic>& traffic() const;
+  /// Seconds that the last run spent waiting for communication.
+  [[nodiscard]] double wait_seconds() const;
+
+  [[nodiscard]] const Program& program() const;
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] const Arena& arena() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace strata::host

@@ -1,0 +1,136 @@
+#include "runtime/launcher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/traffic.hpp"
+
+namespace strata::host {
+namespace {
+
+/// One number for a communication's logical id and its micro-batch.
+std::uint64_t meeting_id(const Instruction& instruction, int micro_batch) {
+  return instruction.id + 0x9E3779B97F4A7C15U * static_cast<std::uint64_t>(micro_batch + 1);
+}
+
+}  // namespace
+
+Launcher::Launcher(const Program& program, const MemoryPlan& plan, const PreparedProgram& prepared, Device& device,
+                   Communicator& communicator, Arena& arena)
+    : program_(program),
+      plan_(plan),
+      device_(device),
+      communicator_(communicator),
+      arena_(arena),
+      ranges_(program),
+      operands_(prepared.most_operands),
+      results_(prepared.most_results),
+      staging_(static_cast<std::size_t>(prepared.staging_elements)) {}
+
+void Launcher::launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context,
+                      InputSource& inputs) {
+  const Instruction& instruction = *prepared.instruction;
+  for (const BufferId buffer : instruction.waits) requests_.wait(ranges_.range(buffer, micro_batch));
+  switch (instruction.kind) {
+    case InstructionKind::load:
+      return load(prepared, micro_batch, context, inputs);
+    case InstructionKind::compute:
+      return compute(prepared, micro_batch, context);
+    case InstructionKind::copy: {
+      const std::byte* source = memory(instruction.inputs.at(0), micro_batch);
+      return launch_copy(device_, prepared.copies, memory(instruction.outputs.at(0), micro_batch), source);
+    }
+    case InstructionKind::collective:
+      return collective(prepared, micro_batch);
+    case InstructionKind::send:
+    case InstructionKind::receive:
+      return message(prepared, micro_batch);
+  }
+}
+
+void Launcher::load(const PreparedInstruction& prepared, int micro_batch, const StepContext& context,
+                    InputSource& inputs) {
+  const Instruction& instruction = *prepared.instruction;
+  const Buffer& buffer = program_.buffer(instruction.outputs.front());
+  dims_ = prepared.dims;
+  for (std::size_t i = 0; i < dims_.size(); ++i) {
+    if (!prepared.per_micro_batch[i]) continue;
+    const std::int64_t size = dims_[i].global_size;
+    for (IndexSegment& segment : dims_[i].segments) segment.global_begin += context.micro_batch * size;
+    dims_[i].global_size = size * program_.micro_batches;
+  }
+  std::byte* destination = memory(buffer.id, micro_batch);
+  if (device_.is_host_memory()) {
+    device_.synchronize(StreamKind::compute);
+    inputs.load(instruction.name, context.step, dims_, reinterpret_cast<std::int32_t*>(destination));
+    return;
+  }
+  // Every load of a step has its own staging memory: the copies may still run when the next one is prepared.
+  std::int32_t* staging = staging_.data() + prepared.staging_begin + context.micro_batch * buffer.elements();
+  inputs.load(instruction.name, context.step, dims_, staging);
+  device_.copy_from_host(StreamKind::compute, destination, staging, buffer.bytes());
+}
+
+void Launcher::compute(const PreparedInstruction& prepared, int micro_batch, const StepContext& context) {
+  const Instruction& instruction = *prepared.instruction;
+  const auto find = [&](BufferId buffer) { return memory(buffer, micro_batch); };
+  std::transform(instruction.inputs.begin(), instruction.inputs.end(), operands_.begin(), find);
+  std::transform(instruction.outputs.begin(), instruction.outputs.end(), results_.begin(), find);
+  KernelArguments arguments{std::span(operands_.data(), instruction.inputs.size()),
+                            std::span(results_.data(), instruction.outputs.size()), nullptr, context};
+  if (instruction.workspace >= 0) arguments.workspace = find(instruction.workspace);
+  prepared.kernel->launch(arguments);
+}
+
+void Launcher::collective(const PreparedInstruction& prepared, int micro_batch) {
+  const Instruction& instruction = *prepared.instruction;
+  const Buffer& input = program_.buffer(instruction.inputs.at(0));
+  CollectiveCall call;
+  call.kind = instruction.collective;
+  call.reduction = instruction.reduction;
+  call.dtype = input.dtype;
+  call.group = prepared.group;
+  call.root = instruction.peer;
+  call.input = memory(input.id, micro_batch);
+  call.output = memory(instruction.outputs.at(0), micro_batch);
+  call.elements = input.elements();
+  call.id = meeting_id(instruction, micro_batch);
+  call.name = &instruction.name;
+  std::vector<ByteRange> used = ranges(instruction, micro_batch);
+  // Among collectives the communicator keeps the order; messages are not part of it.
+  for (const ByteRange& range : used) requests_.wait_for_messages(range);
+  requests_.add(communicator_.start(call), true, std::move(used));
+  count(*prepared.traffic, call, prepared.group_size);
+}
+
+void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
+  const Instruction& instruction = *prepared.instruction;
+  const bool sends = instruction.kind == InstructionKind::send;
+  const Buffer& buffer = program_.buffer(sends ? instruction.inputs.at(0) : instruction.outputs.at(0));
+  MessageCall call;
+  call.peer = prepared.peer;
+  call.data = memory(buffer.id, micro_batch);
+  call.bytes = buffer.bytes();
+  call.id = meeting_id(instruction, micro_batch);
+  call.name = &instruction.name;
+  std::vector<ByteRange> used = ranges(instruction, micro_batch);
+  for (const ByteRange& range : used) requests_.wait(range);
+  requests_.add(sends ? communicator_.send(call) : communicator_.receive(call), false, std::move(used));
+  if (sends) count(*prepared.traffic, call);
+}
+
+std::byte* Launcher::memory(BufferId buffer, int micro_batch) {
+  const std::int64_t offset = plan_.offset(buffer, micro_batch);
+  arena_.touch(offset + program_.buffer(buffer).bytes());
+  return arena_.data() + offset;
+}
+
+std::vector<ByteRange> Launcher::ranges(const Instruction& instruction, int micro_batch) const {
+  std::vector<ByteRange> used;
+  for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
+    for (const BufferId buffer : *buffers) used.push_back(ranges_.range(buffer, micro_batch));
+  }
+  return used;
+}
+
+}  // namespace strata::host

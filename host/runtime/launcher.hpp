@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compiler/buffer_ranges.hpp"
+#include "compiler/memory_plan.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/prepared_program.hpp"
+#include "runtime/requests_under_way.hpp"
+
+namespace strata::host {
+
+/// Launches prepared instructions: finds their memory, waits for what they need, hands them to device or communicator.
+class Launcher {
+ public:
+  Launcher(const Program& program, const MemoryPlan& plan, const PreparedProgram& prepared, Device& device,
+           Communicator& communicator, Arena& arena);
+
+  /// `micro_batch`: -1 in prologue and epilogue.
+  void launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context, InputSource& inputs);
+
+  [[nodiscard]] RequestsUnderWay& requests() { return requests_; }
+
+ private:
+  void load(const PreparedInstruction& prepared, int micro_batch, const StepContext& context, InputSource& inputs);
+  void compute(const PreparedInstruction& prepared, int micro_batch, const StepContext& context);
+  void collective(const PreparedInstruction& prepared, int micro_batch);
+  void message(const PreparedInstruction& prepared, int micro_batch);
+  [[nodiscard]] std::byte* memory(BufferId buffer, int micro_batch);
+  [[nodiscard]] std::vector<ByteRange> ranges(const Instruction& instruction, int micro_batch) const;
+
+  const Program& program_;
+  const MemoryPlan& plan_;
+  Device& device_;
+  Communicator& communicator_;
+  Arena& arena_;
+  BufferRanges ranges_;
+  RequestsUnderWay requests_;
+  // Reused from launch to launch.
+  std::vector<const void*> operands_;
+  std::vector<void*> results_;
+  std::vector<IndexMap> dims_;
+  std::vector<std::int32_t> staging_;
+};
+
+}  // namespace strata::host

@@ -1,0 +1,109 @@
+#include "runtime/rank_threads.hpp"
+
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace strata::host {
+namespace {
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
+bool is_echo(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const AbortedError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+class RankThreads {
+ public:
+  RankThreads(World& world, const MakeDevice& make_device, const RankBody& body)
+      : world_(world), make_device_(make_device), body_(body) {}
+
+  void run() {
+    std::vector<std::thread> threads;
+    try {
+      for (const int rank : world_.local_ranks()) {
+        threads.emplace_back([this, rank] { run_rank(rank); });
+      }
+    } catch (...) {  // no more threads: those that run wait for ranks that never come
+      fail(std::current_exception());
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (cause_) std::rethrow_exception(cause_);
+    if (echo_) std::rethrow_exception(echo_);
+  }
+
+ private:
+  void run_rank(int rank) {
+    try {
+      const std::shared_ptr<Device> device = make_device_(rank);
+      const std::unique_ptr<Communicator> communicator = world_.connect(rank, *device);
+      enter(*communicator);
+      // Caught while the communicator lives: a rank that only leaves would look like the cause to its peers.
+      try {
+        body_(*device, *communicator);
+      } catch (...) {
+        fail(std::current_exception());
+      }
+      leave(*communicator);
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+
+  void enter(Communicator& communicator) {
+    const std::lock_guard lock(mutex_);
+    connected_.push_back(&communicator);
+    if (failed_) communicator.abort(reason_);
+  }
+
+  void leave(Communicator& communicator) {
+    const std::lock_guard lock(mutex_);
+    std::erase(connected_, &communicator);
+  }
+
+  void fail(const std::exception_ptr& error) {
+    const bool echo = is_echo(error);
+    const std::string message = message_of(error);
+    const std::lock_guard lock(mutex_);
+    std::exception_ptr& place = echo ? echo_ : cause_;
+    if (!place) place = error;
+    if (failed_) return;
+    failed_ = true;
+    reason_ = message;
+    for (Communicator* communicator : connected_) communicator->abort(reason_);
+  }
+
+  World& world_;
+  const MakeDevice& make_device_;
+  const RankBody& body_;
+  std::mutex mutex_;
+  std::vector<Communicator*> connected_;
+  bool failed_ = false;
+  std::string reason_;
+  std::exception_ptr cause_;
+  std::exception_ptr echo_;
+};
+
+}  // namespace
+
+void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body) {
+  RankThreads(world, make_device, body).run();
+}
+
+}  // namespace strata::host

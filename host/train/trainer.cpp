@@ -1,0 +1,196 @@
+#include "train/trainer.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "runtime/executor.hpp"
+#include "runtime/initialize.hpp"
+#include "runtime/rank_threads.hpp"
+#include "strata/error.hpp"
+#include "train/agreement.hpp"
+#include "train/process_memory.hpp"
+
+namespace strata::host {
+namespace {
+
+int ranks_on_host(const World& world) { return static_cast<int>(world.local_ranks().size()); }
+
+void require_finite(double value, const char* what, std::uint64_t step) {
+  if (std::isfinite(value)) return;
+  throw RuntimeError("step " + std::to_string(step) + ": the " + what + " is " + std::to_string(value) +
+                     "; training stops, and the last checkpoint is kept. A lower learning rate, a longer warm-up or "
+                     "clipping may help");
+}
+
+void require_same_vocabulary(const Vocabulary& stored, const Vocabulary& data, const std::filesystem::path& from) {
+  if (stored == data) return;
+  throw ConfigurationError("checkpoint '" + from.string() +
+                           "' was trained on another vocabulary than the one that data.path and data.tokenizer give");
+}
+
+void require_known_tokens(const RunConfiguration& configuration, const Corpus& corpus, std::int64_t vocab) {
+  try {
+    corpus.require_tokens_below(vocab);
+  } catch (const ConfigurationError& error) {
+    throw configuration.error("data.path", error.what());
+  }
+}
+
+}  // namespace
+
+/// One rank's thread.
+class Trainer::Rank {
+ public:
+  Rank(Trainer& trainer, Device& device, Communicator& communicator)
+      : trainer_(trainer),
+        rank_(communicator.rank()),
+        agreement_(communicator, device),
+        arena_(std::make_shared<Arena>(device, trainer.summary_.planned_peak_bytes.at(index()))),
+        training_(executor(trainer.programs_.training, device, communicator)) {
+    if (trainer.programs_.evaluation) evaluation_ = executor(*trainer.programs_.evaluation, device, communicator);
+    if (trainer.resume_ != nullptr) {
+      trainer.resume_->restore(training_->program(), rank_,
+                               [&](BufferId buffer, const void* host) { training_->write(buffer, host); });
+    } else {
+      initialize(*training_, seed());
+    }
+  }
+
+  void run() {
+    const RunSection& settings = trainer_.setup_.configuration.run;
+    const auto steps = static_cast<std::uint64_t>(settings.steps);
+    bool stopped = false;
+    for (std::uint64_t step = trainer_.start_.step; step < steps && !stopped;) {
+      train(step++);
+      stopped = agreement_.largest(leads() && trainer_.observer_.stop() ? 1 : 0) > 0;
+      const bool ends = stopped || step == steps;
+      if (is_due(step, settings.eval_every) || (ends && !stopped && settings.eval_every > 0)) evaluate(step);
+      if (is_due(step, trainer_.checkpoints_.every) || ends) write_checkpoint(step);
+    }
+    trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
+  }
+
+ private:
+  [[nodiscard]] std::size_t index() const { return static_cast<std::size_t>(rank_); }
+  [[nodiscard]] bool leads() const { return rank_ == 0; }
+  [[nodiscard]] std::uint64_t seed() const {
+    return static_cast<std::uint64_t>(trainer_.setup_.configuration.run.seed);
+  }
+  [[nodiscard]] static bool is_due(std::uint64_t step, std::int64_t every) {
+    return every > 0 && step % static_cast<std::uint64_t>(every) == 0;
+  }
+
+  std::unique_ptr<Executor> executor(const Compiled& compiled, Device& device, Communicator& communicator) const {
+    return std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, seed(), device,
+                                      communicator, arena_);
+  }
+
+  void train(std::uint64_t step) {
+    using Clock = std::chrono::steady_clock;
+    StepRecord record;
+    record.step = step + 1;
+    record.learning_rate = trainer_.schedule_(step);
+    const Clock::time_point begin = Clock::now();
+    const Reports reports = training_->run(step, record.learning_rate, *trainer_.batches_);
+    record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double tokens = reports.at("count");
+    record.loss = reports.at("loss") / tokens;
+    record.gradient_norm = reports.at("grad_norm");
+    record.tokens_per_second = tokens / record.seconds;
+    require_finite(record.loss, "loss", record.step);
+    require_finite(record.gradient_norm, "gradient norm", record.step);
+    if (!leads()) return;
+    trainer_.tokens_per_second_.push_back(record.tokens_per_second);
+    trainer_.summary_.step = record.step;
+    trainer_.summary_.loss = record.loss;
+    trainer_.observer_.step(record);
+  }
+
+  void evaluate(std::uint64_t step) {
+    const std::int64_t limit = trainer_.setup_.configuration.run.eval_batches;
+    const std::int64_t all = trainer_.validation_->batches();
+    const std::int64_t batches = limit > 0 ? std::min(limit, all) : all;
+    double loss = 0;
+    double tokens = 0;
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+      const Reports reports = evaluation_->run(static_cast<std::uint64_t>(batch), 0, *trainer_.validation_);
+      loss += reports.at("loss");
+      tokens += reports.at("count");
+    }
+    if (!leads()) return;
+    trainer_.summary_.evaluation_loss = loss / tokens;
+    trainer_.observer_.evaluation({step, loss / tokens, static_cast<std::int64_t>(tokens)});
+  }
+
+  void write_checkpoint(std::uint64_t step) {
+    const double tag = agreement_.largest(leads() ? static_cast<double>(::getpid()) : 0);
+    CheckpointWriter writer(trainer_.store_, trainer_.checkpoint_plan_, trainer_.state_after(step),
+                            std::to_string(static_cast<std::int64_t>(tag)));
+    if (leads()) writer.begin();
+    agreement_.meet();
+    writer.write_rank(rank_, [&](BufferId buffer, void* host) { training_->read(buffer, host); });
+    agreement_.meet();
+    if (leads()) trainer_.observer_.checkpoint(writer.commit());
+  }
+
+  Trainer& trainer_;
+  int rank_;
+  Agreement agreement_;
+  std::shared_ptr<Arena> arena_;
+  std::unique_ptr<Executor> training_;
+  std::unique_ptr<Executor> evaluation_;
+};
+
+Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings checkpoints,
+                 const CheckpointReader* resume, TrainingObserver& observer)
+    : setup_(setup),
+      corpus_(corpus),
+      resume_(resume),
+      observer_(observer),
+      world_(setup.make_world()),
+      checkpoints_(std::move(checkpoints)),
+      store_(checkpoints_.directory, checkpoints_.keep),
+      schedule_(learning_rate_schedule(setup.configuration)) {
+  {
+    // Only asked what it can do; every rank makes its own on its own thread.
+    const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), ranks_on_host(*world_));
+    programs_ = compile_training(setup, setup.vocab(corpus.vocabulary()), device.get());
+  }
+  require_known_tokens(setup.configuration, corpus, programs_.training.graph.sizes.at("vocab"));
+  checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));
+  summary_.planned_peak_bytes = programs_.planned_peak_bytes();
+  summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
+  if (resume != nullptr) {
+    require_same_vocabulary(resume->run().vocabulary, corpus.vocabulary(), resume->directory());
+    start_ = {resume->run().step, resume->run().samples};
+    summary_.step = start_.step;
+  }
+  const std::int64_t context = setup.model->context();
+  const std::int64_t batch = setup.configuration.batch.global;
+  const EpochSampler sampler(static_cast<std::uint64_t>(setup.configuration.run.seed), corpus.training().size, context);
+  batches_ = std::make_unique<TrainingBatches>(corpus, sampler, batch, start_);
+  validation_ = std::make_unique<ValidationBatches>(corpus, context, batch);
+  const std::vector<int> ranks = world_->local_ranks();
+  if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) store_.prepare(checkpoint_bytes(checkpoint_plan_));
+}
+
+RunState Trainer::state_after(std::uint64_t step) const {
+  return {step, static_cast<std::uint64_t>(setup_.configuration.run.seed), batches_->samples_before(step),
+          to_toml(setup_.configuration), corpus_.vocabulary()};
+}
+
+TrainingSummary Trainer::run() {
+  const int on_host = ranks_on_host(*world_);
+  run_rank_threads(
+      *world_, [&](int rank) { return setup_.make_device(rank, on_host); },
+      [&](Device& device, Communicator& communicator) { Rank(*this, device, communicator).run(); });
+  summary_.median_tokens_per_second = steady_median(tokens_per_second_);
+  summary_.peak_resident_bytes = peak_resident_bytes();
+  return summary_;
+}
+
+}  // namespace strata::host
