@@ -317,7 +317,6 @@ class Partitioner {
     }
     Instruction instruction = program_op("accumulate", label(value, home.task), {home.buffer}, {});
     instruction.outputs = {accumulator(sink, home.partial, value)};
-    instruction.accumulate = true;
     builder_.task(home.task).instructions.push_back(std::move(instruction));
   }
 

@@ -46,9 +46,7 @@ class StepEnd {
   /// Sum of several flat buffers of one type, in the first one.
   BufferId sum(const std::string& name, const std::vector<BufferId>& parts) {
     for (std::size_t i = 1; i < parts.size(); ++i) {
-      Instruction add = program_op("accumulate", name, {parts[i]}, {parts[0]});
-      add.accumulate = true;
-      push(std::move(add));
+      push(program_op("accumulate", name, {parts[i]}, {parts[0]}));
     }
     return parts.front();
   }

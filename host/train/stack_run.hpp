@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/rank_threads.hpp"
+#include "strata/communicator.hpp"
+
+namespace strata::host {
+
+/// What a few steps of a stack leave behind.
+struct StackResult {
+  std::vector<double> losses;          ///< mean over tokens, one a step
+  std::vector<double> gradient_norms;  ///< one a step
+  /// Every parameter, whole, after the last step.
+  std::map<std::string, std::vector<double>> parameters;
+  /// Largest difference between ranks that hold the same element; bitwise equal replicas give 0.
+  double replica_difference = 0;
+  std::vector<std::int64_t> planned_peak_bytes;
+  std::vector<std::int64_t> arena_peak_bytes;
+};
+
+/// Largest relative differences between a stack and one rank.
+struct StackDifference {
+  double loss = 0;
+  double gradient_norm = 0;
+  double parameter = 0;
+  /// The parameter that differs most.
+  std::string worst_parameter;
+  /// Left out because their true gradient is zero: an adaptive optimizer turns rounding noise into steps.
+  std::vector<std::string> excluded;
+
+  [[nodiscard]] double worst() const;
+};
+
+/// What is run.
+struct StackSettings {
+  std::uint64_t seed = 0;
+  double learning_rate = 0;
+  int steps = 3;
+};
+
+/// Runs compiled f64 programs for some steps, every rank on a thread.
+[[nodiscard]] StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
+                                    const StackSettings& settings, InputSource& inputs);
+
+/// \param graph whose parameters are compared.
+[[nodiscard]] StackDifference compare(const StackResult& stack, const StackResult& single, const Graph& graph);
+
+}  // namespace strata::host
