@@ -1,0 +1,141 @@
+#include "random_model.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "random_choice.hpp"
+
+namespace strata::testing {
+namespace {
+
+/// What was chosen.
+struct Shape {
+  int layers;
+  bool tied;
+  bool skip;
+  bool shared;
+  bool second_loss;
+  bool grouped;
+  bool biased;
+  std::string activation;
+  double dropout;
+  double attention_dropout;
+};
+
+Shape choose(std::uint64_t seed) {
+  RandomChoice choice(seed);
+  return {1 + choice.below(3),
+          choice.flip(),
+          choice.flip(),
+          choice.flip(),
+          choice.flip(),
+          choice.flip(),
+          choice.flip(),
+          choice.of<std::string>({"gelu_tanh", "silu"}),
+          choice.flip() ? 0.1 : 0.0,
+          choice.flip() ? 0.1 : 0.0};
+}
+
+class RandomModel final : public Model {
+ public:
+  explicit RandomModel(Shape shape) : shape_(std::move(shape)) {}
+
+  [[nodiscard]] std::int64_t context() const override { return 16; }
+  [[nodiscard]] std::optional<std::int64_t> vocab() const override { return 24; }
+
+  void build(GraphBuilder& b) const override {
+    for (const auto& [dim, size] : std::vector<std::pair<Dim, std::int64_t>>{{"seq", 16},
+                                                                             {"pos", 16},
+                                                                             {"embed", 8},
+                                                                             {"heads", 4},
+                                                                             {"kv_heads", 2},
+                                                                             {"group", 2},
+                                                                             {"head_dim", 4},
+                                                                             {"ffn", 16}}) {
+      b.define_dim(dim, size);
+    }
+    const Value table = matrix(b, "wte", {"vocab", "embed"});
+    const Value positions = matrix(b, "wpe", {"pos", "embed"});
+    const Value tokens = b.input("tokens", {"batch", "seq"});
+    const Value position = b.embedding(positions, b.input("positions", {"seq"}), "position");
+    Value x =
+        b.dropout(b.add(b.embedding(table, tokens, "token"), position, "stream"), shape_.dropout, "stream.dropout");
+    std::vector<Value> outputs{x};
+    for (int layer = 0; layer < shape_.layers; ++layer) {
+      b.begin_block(layer + 1);
+      x = block(b, x, layer);
+      if (shape_.skip && layer + 1 == shape_.layers) x = b.add(x, outputs.front(), "skip");
+      outputs.push_back(x);
+      if (shape_.second_loss && layer == 0) loss(b, x, table, "second", false);
+    }
+    b.begin_block(shape_.layers + 1);
+    loss(b, norm(b, x, "final"), shape_.tied ? table : matrix(b, "head", {"vocab", "embed"}), "loss", true);
+  }
+
+ private:
+  static Value matrix(GraphBuilder& b, const std::string& name, const Dims& dims) {
+    return b.parameter(name, dims, Initialization::normal(0.3), true);
+  }
+
+  static void loss(GraphBuilder& b, Value x, Value table, const std::string& name, bool main) {
+    const Value logits = b.linear(x, table, {"batch", "seq", "vocab"}, name + ".logits");
+    b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), name, main);
+  }
+
+  static Value norm(GraphBuilder& b, Value x, const std::string& name) {
+    const Value gain = b.parameter(name + ".gain", {"embed"}, Initialization::constant(1), false);
+    const Value bias = b.parameter(name + ".bias", {"embed"}, Initialization::normal(0.1), false);
+    return b.layer_norm(x, gain, bias, 1e-5, name);
+  }
+
+  Value project(GraphBuilder& b, Value x, const Dims& weight, const Dims& bias, const Dims& result,
+                const std::string& name, const std::string& owner, bool zero_gradient = false) const {
+    const Value product = b.linear(x, matrix(b, owner + ".weight", weight), result, name);
+    if (!shape_.biased) return product;
+    return b.add(product, b.parameter(owner + ".bias", bias, Initialization::normal(0.1), false, zero_gradient),
+                 name + ".add_bias");
+  }
+
+  Value attention(GraphBuilder& b, Value x, const std::string& prefix) const {
+    const Dims key_heads = shape_.grouped ? Dims{"kv_heads"} : Dims{"heads"};
+    const Dims query_heads = shape_.grouped ? Dims{"kv_heads", "group"} : Dims{"heads"};
+    const auto heads = [&](const Dims& names, const std::string& name, bool zero_gradient) {
+      Dims bias = names;
+      bias.emplace_back("head_dim");
+      Dims weight{"embed"};
+      weight.insert(weight.end(), bias.begin(), bias.end());
+      Dims result{"batch", "seq"};
+      result.insert(result.end(), bias.begin(), bias.end());
+      return project(b, x, weight, bias, result, prefix + name, prefix + name, zero_gradient);
+    };
+    const Value q = heads(query_heads, "q", false);
+    const Value k = heads(key_heads, "k", true);
+    const Value v = heads(key_heads, "v", false);
+    const Value o = b.attention(q, k, v, true, shape_.attention_dropout, prefix + "attention");
+    Dims weight = query_heads;
+    weight.insert(weight.end(), {"head_dim", "embed"});
+    return project(b, o, weight, {"embed"}, {"batch", "seq", "embed"}, prefix + "o", prefix + "o");
+  }
+
+  Value block(GraphBuilder& b, Value x, int layer) const {
+    const std::string prefix = "h" + std::to_string(layer) + ".";
+    const std::string owner = shape_.shared ? "shared." : prefix;
+    x = b.add(x, b.dropout(attention(b, norm(b, x, prefix + "n1"), prefix), shape_.dropout, prefix + "d1"),
+              prefix + "r1");
+    const Value up = project(b, norm(b, x, prefix + "n2"), {"embed", "ffn"}, {"ffn"}, {"batch", "seq", "ffn"},
+                             prefix + "up", owner + "up");
+    const Value active = b.activation(up, shape_.activation, prefix + "activation");
+    const Value down =
+        project(b, active, {"ffn", "embed"}, {"embed"}, {"batch", "seq", "embed"}, prefix + "down", owner + "down");
+    return b.add(x, b.dropout(down, shape_.dropout, prefix + "d2"), prefix + "r2");
+  }
+
+  Shape shape_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Model> random_model(std::uint64_t seed) { return std::make_shared<RandomModel>(choose(seed)); }
+
+}  // namespace strata::testing

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "strata/model.hpp"
+
+namespace strata::testing {
+
+/// A small transformer with a random shape: tied or own head, edges that skip blocks, weights shared by layers, a
+/// second loss inside, grouped queries, other activations, biases or none, dropout.
+[[nodiscard]] std::shared_ptr<const Model> random_model(std::uint64_t seed);
+
+}  // namespace strata::testing

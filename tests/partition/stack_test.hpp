@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.hpp"
+#include "compiler/program_check.hpp"
+#include "plugins/plugin_registry.hpp"
+#include "train/random_inputs.hpp"
+#include "train/stack_run.hpp"
+
+namespace strata::testing {
+
+/// Runs stacks in f64 on the reference device over the local communicator.
+class StackRunner {
+ public:
+  StackRunner() : plugins_({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}) { register_core_ops(registry_); }
+
+  [[nodiscard]] host::CompileRequest request(std::shared_ptr<const Model> model, std::int64_t global_batch,
+                                             std::int64_t micro_batch) {
+    host::CompileRequest request;
+    request.vocab = model->vocab();
+    request.model = std::move(model);
+    request.registry = &registry_;
+    request.float_type = DType::f64;
+    request.global_batch = global_batch;
+    request.micro_batch = micro_batch;
+    request.optimizer.clip = 0.5;
+    request.device = device().get();
+    request.seed = kSeed;
+    return request;
+  }
+
+  [[nodiscard]] host::StackResult run(const host::Compiled& compiled) {
+    const auto world = plugins_.load<CommunicatorFactory>("local").create(
+        Options(plugins_.load<CommunicatorFactory>("local").options(), {}), compiled.mesh.rank_count());
+    host::RandomInputs inputs(kSeed, compiled.graph.sizes.at("vocab"));
+    return host::run_stack(
+        compiled, *world, [this](int) { return make_device(); }, {kSeed, 1e-2, 3}, inputs);
+  }
+
+  [[nodiscard]] const OpRegistry& registry() const { return registry_; }
+
+ private:
+  static constexpr std::uint64_t kSeed = 7;
+
+  [[nodiscard]] std::shared_ptr<Device> make_device() {
+    const std::lock_guard lock(mutex_);
+    const auto& factory = plugins_.load<DeviceFactory>("reference");
+    return factory.create(Options(factory.options(), {}), {0, 1});
+  }
+  std::shared_ptr<Device> device() {
+    if (!device_) device_ = make_device();
+    return device_;
+  }
+
+  host::PluginRegistry plugins_;
+  OpRegistry registry_;
+  std::mutex mutex_;
+  std::shared_ptr<Device> device_;
+};
+
+/// All ranks' programs match and cannot deadlock, even when a message needs its receive.
+inline std::optional<std::string> communication_fault(const host::Compiled& compiled) {
+  host::RankPrograms ranks{compiled.mesh, {}};
+  for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank) ranks.programs.push_back(&compiled.program(rank));
+  return host::find_communication_fault(ranks, {});
+}
+
+}  // namespace strata::testing

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "config/run_configuration.hpp"
+#include "plugins/plugin_registry.hpp"
+
+namespace strata::testing {
+
+/// The plugins of this build.
+class BuiltPlugins : public host::PluginRegistry {
+ public:
+  BuiltPlugins() : PluginRegistry({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}) {}
+};
+
+/// A small GPT-2 with dropout, clipping and accumulation; `strategies` is appended.
+inline host::RunConfiguration small_gpt2(const std::string& strategies, int global_batch, int micro_batch) {
+  const std::string text = R"(
+[run]
+steps = 3
+[model]
+plugin = "gpt2"
+layers = 2
+heads = 2
+embed = 16
+context = 8
+vocab = 16
+dropout = 0.1
+[data]
+path = "none"
+[batch]
+global = )" + std::to_string(global_batch) +
+                           "\nmicro = " + std::to_string(micro_batch) + R"(
+[optimizer]
+kind = "adamw"
+lr = 1e-2
+clip = 0.5
+[device]
+plugin = "reference"
+[communicator]
+plugin = "local"
+)" + strategies;
+  return host::parse_configuration(text, "small_gpt2.toml");
+}
+
+}  // namespace strata::testing
