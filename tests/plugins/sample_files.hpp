@@ -1,0 +1,63 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "strata/plugin.hpp"
+
+namespace strata::host {
+
+/// A folder of its own that is gone at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = testing::TempDir() + "strata_plugins_XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string read_sample(const std::string& name) {
+  std::ifstream file(STRATA_SAMPLE_DIRECTORY "/" + name, std::ios::binary);
+  EXPECT_TRUE(file.good()) << name;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A file that only its owner can write, whatever the mask.
+inline std::filesystem::path write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  ::chmod(path.c_str(), 0644);
+  return path;
+}
+
+inline std::filesystem::path copy_sample(const std::string& name, const std::filesystem::path& folder) {
+  return write_file(folder / name, read_sample(name));
+}
+
+/// Where the record stands in a plugin's bytes.
+inline std::size_t record_offset(const std::string& bytes) {
+  const std::string magic(std::string(kPluginMagic) + '\0');
+  std::size_t offset = bytes.find(magic);
+  // The host's own copy of the text is not in a plugin; the record's is followed by its size.
+  while (offset != std::string::npos &&
+         static_cast<unsigned char>(bytes.at(offset + sizeof(PluginRecord::magic))) != sizeof(PluginRecord) % 256) {
+    offset = bytes.find(magic, offset + 1);
+  }
+  EXPECT_NE(offset, std::string::npos);
+  return offset;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,2 @@
+__attribute__((visibility("default"))) int strata_sample_absent();
+int strata_sample_absent() { return 1; }

@@ -1,0 +1,38 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "stack_configuration.hpp"
+#include "train/verification.hpp"
+
+namespace strata::testing {
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// A strategy that was written against the installed headers alone shards a dimension that the host has no notion of.
+TEST(ThirdParty, StrategyTrainsAsOneRankBesideAnother) {
+  host::PluginRegistry plugins(
+      {STRATA_BUILD_DIRECTORY "/lib/strata/plugins", STRATA_BUILD_DIRECTORY "/tests/plugins/samples"});
+  const std::string tables =
+      "[[strategy]]\nplugin = \"ddp\"\nsize = 2\n[[strategy]]\nplugin = \"my_strategy\"\nsize = 2\n";
+  const host::Verification verification = host::verify_stack(small_gpt2(tables, 8, 2), plugins, {});
+  EXPECT_EQ(verification.mesh.rank_count(), 4);
+  EXPECT_LT(verification.difference.worst(), 1e-10) << verification.difference.worst_parameter;
+}
+
+TEST(ThirdParty, IsTheExampleOfTheDocumentation) {
+  const std::string page = read(STRATA_SOURCE_DIRECTORY "/docs/plugins.md");
+  const std::string source = read(STRATA_SOURCE_DIRECTORY "/tests/plugins/samples/wide_layers.cpp");
+  ASSERT_GT(source.size(), 500U);
+  EXPECT_NE(page.find(source), std::string::npos);
+}
+
+}  // namespace
+}  // namespace strata::testing
