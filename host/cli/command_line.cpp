@@ -20,13 +20,8 @@ constexpr int kRefused = 2;
 
 /// Every command, in the order of the help text.
 constexpr std::array kCommands = {
-    add_train_command,
-    add_check_command,
-    add_verify_command,
-    add_explain_command,
-    add_generate_command,
-    add_plugins_command,
-    add_help_command,
+    add_train_command,    add_check_command,   add_verify_command, add_explain_command,
+    add_generate_command, add_plugins_command, add_help_command,
 };
 
 void add_common_options(CLI::App& app, CommandContext& context) {

@@ -6,13 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/communication_under_way.hpp"
+
 namespace strata::host {
 namespace {
-
-bool is_communication(const Instruction& instruction) {
-  return instruction.kind == InstructionKind::collective || instruction.kind == InstructionKind::send ||
-         instruction.kind == InstructionKind::receive;
-}
 
 /// Walks the schedule once. A template collects the waits of all its instances: waiting for what is not under way costs
 /// nothing.
@@ -36,29 +33,45 @@ class WaitInserter {
     return {root, program_.buffer(root).persistent ? -1 : micro_batch};
   }
 
+  /// What may still be read or written there.
+  struct UnderWay {
+    std::set<BufferId> buffers;
+    bool has_message = false;
+  };
+
   void visit(Instruction& instruction, int micro_batch) {
-    if (is_communication(instruction)) {
-      for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
-        for (const BufferId buffer : *buffers) under_way_[memory(buffer, micro_batch)].insert(buffer);
-      }
-      return;
-    }
+    const bool communicates = is_communication(instruction);
+    const bool is_message = communicates && instruction.kind != InstructionKind::collective;
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId buffer : *buffers) {
         const auto found = under_way_.find(memory(buffer, micro_batch));
         if (found == under_way_.end()) continue;
-        for (const BufferId waited : found->second) {
-          if (std::find(instruction.waits.begin(), instruction.waits.end(), waited) == instruction.waits.end()) {
-            instruction.waits.push_back(waited);
-          }
-        }
+        // Collectives keep their order among themselves; messages are outside of it.
+        if (communicates && !is_message && !found->second.has_message) continue;
+        add_waits(instruction, found->second.buffers);
         under_way_.erase(found);
+      }
+    }
+    if (!communicates) return;
+    for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
+      for (const BufferId buffer : *buffers) {
+        UnderWay& started = under_way_[memory(buffer, micro_batch)];
+        started.buffers.insert(buffer);
+        started.has_message = started.has_message || is_message;
+      }
+    }
+  }
+
+  static void add_waits(Instruction& instruction, const std::set<BufferId>& buffers) {
+    for (const BufferId buffer : buffers) {
+      if (std::find(instruction.waits.begin(), instruction.waits.end(), buffer) == instruction.waits.end()) {
+        instruction.waits.push_back(buffer);
       }
     }
   }
 
   Program& program_;
-  std::map<Memory, std::set<BufferId>> under_way_;
+  std::map<Memory, UnderWay> under_way_;
 };
 
 }  // namespace

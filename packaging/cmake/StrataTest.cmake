@@ -25,5 +25,5 @@ function(strata_add_test)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   add_test(NAME ${test_NAME} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${test_NAME} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}"
-    ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1;ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1")
+    ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1;ASAN_OPTIONS=detect_stack_use_after_return=1:intercept_tls_get_addr=0;UBSAN_OPTIONS=print_stacktrace=1")
 endfunction()

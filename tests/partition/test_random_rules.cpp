@@ -8,7 +8,12 @@
 namespace strata::testing {
 namespace {
 
+// A sanitized build runs an eighth as fast; it looks for other mistakes than wrong numbers.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kStacks = 12;
+#else
 constexpr int kStacks = 60;
+#endif
 constexpr std::int64_t kSequences = 16;
 
 /// The central promise: whatever rules say, a stack trains as one rank does.
@@ -26,7 +31,7 @@ TEST_P(RandomRules, TrainAsOneRank) {
     stack = host::compile(request);
   } catch (const ConfigurationError& error) {
     // Random rules may leave an axis without work: the only reason for which they may be refused, and by name.
-    ASSERT_NE(std::string(error.what()).find("' shards nothing"), std::string::npos) << error.what();
+    ASSERT_NE(std::string(error.what()).find("shards nothing"), std::string::npos) << error.what();
     ASSERT_TRUE(std::string(error.what()).starts_with("mesh axis '")) << error.what();
     return;
   }

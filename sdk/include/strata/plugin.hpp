@@ -95,7 +95,7 @@ constexpr void assign_field(char (&field)[N], const char (&text)[M]) {
   namespace {                                                                                                         \
   constexpr ::strata::PluginRecord make_strata_plugin_record() {                                                      \
     ::strata::PluginRecord record{};                                                                                  \
-    ::strata::detail::assign_field(record.magic, "STRATA-PLUGIN\n\x1a");                                            \
+    ::strata::detail::assign_field(record.magic, "STRATA-PLUGIN\n\x1a");                                              \
     record.record_size = sizeof(::strata::PluginRecord);                                                              \
     record.kind = ::strata::PluginKind::KIND;                                                                         \
     record.abi_major = ::strata::kAbiMajor;                                                                           \

@@ -1,0 +1,75 @@
+// The f32 matrix-multiply rate of this machine by oneDNN's own best: what a training speed is held against.
+// Usage: OMP_NUM_THREADS=2 matmul_rate [seconds per shape]. Prints one JSON line a shape and last the best.
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+
+namespace {
+
+struct Shape {
+  dnnl::memory::dim m, k, n;
+};
+
+// Cubes, where the rate peaks, and a transformer's own shapes (tokens x embed x ffn).
+constexpr Shape kShapes[] = {{1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 1024, 4096}, {2048, 384, 1536}};
+
+void fill(dnnl::memory& memory) {
+  auto* values = static_cast<float*>(memory.get_data_handle());
+  const std::size_t count = memory.get_desc().get_size() / sizeof(float);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 17) * 0.0625F - 0.5F;
+}
+
+/// Floating-point operations a second of one shape, over at least `seconds`; oneDNN chooses every layout.
+double measure(const Shape& shape, double seconds) {
+  using dnnl::memory;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const auto description = [](memory::dim rows, memory::dim columns) {
+    return memory::desc({rows, columns}, memory::data_type::f32, memory::format_tag::any);
+  };
+  const dnnl::matmul::primitive_desc primitive(
+      {description(shape.m, shape.k), description(shape.k, shape.n), description(shape.m, shape.n)}, engine);
+  memory source(primitive.src_desc(), engine);
+  memory weights(primitive.weights_desc(), engine);
+  memory result(primitive.dst_desc(), engine);
+  fill(source);
+  fill(weights);
+  const dnnl::matmul matmul(primitive);
+  const std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, result}};
+
+  const auto run = [&] {
+    matmul.execute(stream, arguments);
+    stream.wait();
+  };
+  for (int i = 0; i < 3; ++i) run();
+
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  double elapsed = 0.0;
+  int count = 0;
+  do {
+    run();
+    ++count;
+    elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+  } while (elapsed < seconds);
+  return 2.0 * static_cast<double>(shape.m * shape.k * shape.n) * count / elapsed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 1.0;
+  double best = 0.0;
+  for (const Shape& shape : kShapes) {
+    const double rate = measure(shape, seconds);
+    best = rate > best ? rate : best;
+    std::cout << R"({"m":)" << shape.m << R"(,"k":)" << shape.k << R"(,"n":)" << shape.n << R"(,"flops_per_second":)"
+              << rate << "}\n";
+  }
+  std::cout << R"({"best_flops_per_second":)" << best << "}\n";
+  return 0;
+}

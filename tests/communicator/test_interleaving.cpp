@@ -1,0 +1,152 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+#include <random>
+
+#include "communicator/ranks.hpp"
+
+namespace strata {
+namespace {
+
+using testing::DeviceKind;
+
+/// One communication of a random program that all ranks know.
+struct Step {
+  bool collective = true;
+  std::vector<int> ranks;  // group, or sender and receiver
+  std::int64_t elements = 0;
+};
+
+constexpr int kRanks = 4;
+
+std::vector<Step> random_program(std::uint32_t seed, int length) {
+  std::mt19937 random(seed);
+  std::vector<Step> program;
+  for (int i = 0; i < length; ++i) {
+    std::vector<int> ranks = testing::all_ranks(kRanks);
+    std::shuffle(ranks.begin(), ranks.end(), random);
+    Step step{random() % 3 != 0, {}, static_cast<std::int64_t>(random() % 300)};
+    ranks.resize(step.collective ? 1 + random() % kRanks : 2);
+    step.ranks = ranks;
+    program.push_back(step);
+  }
+  return program;
+}
+
+std::int64_t value_of(int rank, std::size_t step) { return rank * 1000 + static_cast<std::int64_t>(step); }
+
+/// Runs one rank's part with several communications under way, awaited in random order and with random pauses.
+class Player {
+ public:
+  Player(Communicator& communicator, const std::vector<Step>& program, std::uint32_t seed)
+      : communicator_(communicator), program_(program), random_(seed), rank_(communicator.rank()) {}
+
+  /// Peers may read the data until the requests have ended.
+  ~Player() {
+    for (UnderWay& entry : under_way_) {
+      try {
+        entry.request->wait();
+      } catch (const Error&) {
+        // What ended the play says more.
+      }
+    }
+  }
+  Player(const Player&) = delete;
+  Player& operator=(const Player&) = delete;
+
+  void play() {
+    for (std::size_t i = 0; i < program_.size(); ++i) {
+      start(i);
+      if (random_() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 200));
+      while (under_way_.size() > random_() % 6) finish(random_() % under_way_.size());
+    }
+    while (!under_way_.empty()) finish(under_way_.size() - 1);
+  }
+
+ private:
+  struct UnderWay {
+    std::unique_ptr<Request> request;
+    std::unique_ptr<std::vector<double>> data;
+    double expected = 0;
+  };
+
+  void start(std::size_t index) {
+    const Step& step = program_[index];
+    if (std::find(step.ranks.begin(), step.ranks.end(), rank_) == step.ranks.end()) return;
+    UnderWay entry;
+    entry.data = std::make_unique<std::vector<double>>(static_cast<std::size_t>(step.elements),
+                                                       static_cast<double>(value_of(rank_, index)));
+    if (step.collective) {
+      for (const int rank : step.ranks) entry.expected += static_cast<double>(value_of(rank, index));
+      CollectiveCall call{.dtype = DType::f64, .group = communicator_.create_group(step.ranks)};
+      call.input = call.output = entry.data->data();
+      call.elements = step.elements;
+      call.id = index;
+      entry.request = communicator_.start(call);
+    } else {
+      const bool sends = step.ranks[0] == rank_;
+      entry.expected = static_cast<double>(value_of(step.ranks[0], index));
+      const MessageCall call{
+          .peer = step.ranks[sends ? 1 : 0], .data = entry.data->data(), .bytes = step.elements * 8, .id = index};
+      entry.request = sends ? communicator_.send(call) : communicator_.receive(call);
+    }
+    under_way_.push_back(std::move(entry));
+  }
+
+  void finish(std::size_t position) {
+    UnderWay entry = std::move(under_way_[position]);
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(position));
+    entry.request->wait();
+    for (const double value : *entry.data) {
+      if (value != entry.expected) throw RuntimeError("wrong value");
+    }
+  }
+
+  Communicator& communicator_;
+  const std::vector<Step>& program_;
+  std::mt19937 random_;
+  int rank_;
+  std::vector<UnderWay> under_way_;
+};
+
+class Interleaving : public ::testing::TestWithParam<std::tuple<int, DeviceKind>> {};
+
+TEST_P(Interleaving, GivesRightValuesInAnyOrderOfEvents) {
+  const int seed = std::get<0>(GetParam());
+  const DeviceKind device = std::get<1>(GetParam());
+  // Two rounds with the same ids, as two steps of a run have.
+  const std::vector<Step> program = random_program(static_cast<std::uint32_t>(seed), 150);
+  const auto errors = testing::run_ranks(kRanks, 60, device, [&](Communicator& communicator, testing::HostDevice&) {
+    for (int round = 0; round < 2; ++round) {
+      Player(communicator, program, static_cast<std::uint32_t>(1000 * seed + 10 * round + communicator.rank())).play();
+    }
+  });
+  EXPECT_THAT(errors, ::testing::Each(""));
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, Interleaving,
+                         ::testing::Combine(::testing::Range(0, 12), ::testing::Values(DeviceKind::host)));
+INSTANTIATE_TEST_SUITE_P(Streams, Interleaving,
+                         ::testing::Combine(::testing::Range(0, 3), ::testing::Values(DeviceKind::streams)));
+
+TEST(Interleaving, AnAbortAtAnyMomentEndsEveryRank) {
+  for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    const std::vector<Step> program = random_program(seed, 200);
+    const auto errors =
+        testing::run_ranks(kRanks, 3600, DeviceKind::host, [&](Communicator& communicator, testing::HostDevice&) {
+          if (communicator.rank() == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(100 * seed));
+            communicator.abort("enough");
+            throw RuntimeError("the root cause");
+          }
+          Player(communicator, program, seed).play();
+        });
+    EXPECT_EQ(errors[0], "the root cause");
+    for (std::size_t rank = 1; rank < kRanks; ++rank) EXPECT_THAT(errors[rank], ::testing::HasSubstr("enough"));
+  }
+}
+
+}  // namespace
+}  // namespace strata

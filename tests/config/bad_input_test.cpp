@@ -1,0 +1,154 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "config/run_configuration.hpp"
+#include "example.hpp"
+
+namespace strata::host {
+namespace {
+
+/// The example with one piece of its text replaced.
+std::string edited(const std::string& piece, const std::string& replacement) {
+  std::string text = kExample;
+  const std::size_t at = text.find(piece);
+  EXPECT_NE(at, std::string::npos) << piece;
+  return text.replace(at, piece.size(), replacement);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)parse_configuration(text, "c.toml");
+  } catch (const ConfigurationError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+struct BadInput {
+  const char* piece;
+  const char* replacement;
+  const char* message;
+
+  friend void PrintTo(const BadInput& input, std::ostream* out) { *out << input.replacement; }
+};
+
+class BadConfiguration : public testing::TestWithParam<BadInput> {};
+
+TEST_P(BadConfiguration, IsRefusedWithItsPlace) {
+  const BadInput& input = GetParam();
+  EXPECT_EQ(refusal(edited(input.piece, input.replacement)), input.message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadConfiguration,
+    testing::Values(
+        // TOML
+        BadInput{"seed = 7", "seed = ",
+                 "c.toml:4:8: not valid TOML: error while parsing key-value pair: expected value, saw '\\n'"},
+        BadInput{"seed = 7", "seed = 7\nseed = 8",
+                 "c.toml:5:8: not valid TOML: error while parsing key-value pair: cannot redefine existing integer "
+                 "'seed'"},
+        BadInput{"[model]", "[model",
+                 "c.toml:11:7: not valid TOML: error while parsing table header: expected ']', saw '\\n'"},
+        // unknown keys and sections, with the nearest known one
+        BadInput{"seed = 7", "sead = 7",
+                 "c.toml:4:1: run.sead: unknown key; did you mean 'seed'?; accepted: name, steps, seed, output, "
+                 "checkpoint_every, keep_checkpoints, eval_every, eval_batches, log_every"},
+        BadInput{"micro = 8", "micro = 8\nlr = 1",
+                 "c.toml:26:1: batch.lr: unknown key; did you mean 'optimizer.lr'?; accepted: global, micro"},
+        BadInput{"warmup = 20", "warm_up = 20",
+                 "c.toml:35:38: optimizer.schedule.warm_up: unknown key; did you mean 'warmup'?; accepted: kind, "
+                 "warmup, warmup_type, min_lr"},
+        BadInput{"[batch]", "[bach]",
+                 "c.toml:23:2: bach: unknown section; did you mean 'batch'?; accepted: run, model, data, batch, "
+                 "optimizer, device, communicator, strategy"},
+        BadInput{"[run]", "colour = 3\n[run]",
+                 "c.toml:1:1: colour: unknown section; accepted: run, model, data, batch, optimizer, device, "
+                 "communicator, strategy"},
+        // wrong types
+        BadInput{"steps = 300", "steps = \"many\"",
+                 "c.toml:3:9: run.steps: found the string \"many\"; accepted: an integer of at least 1"},
+        BadInput{"steps = 300", "steps = 3.5",
+                 "c.toml:3:9: run.steps: found the number 3.5; accepted: an integer of at least 1"},
+        BadInput{"\"runs/elsewhere\"", "2024-01-01",
+                 "c.toml:5:10: run.output: found a date or time; accepted: a string"},
+        BadInput{"layers = 6", "layers = [1, \"a\"]",
+                 "c.toml:13:10: model.layers: found a list of mixed values; accepted: true, false, a number, a string, "
+                 "a list of numbers or a list of strings"},
+        BadInput{"betas = [0.8, 0.99]", "betas = 0.8",
+                 "c.toml:30:9: optimizer.betas: found the number 0.8; accepted: a list of numbers, each from 0 to "
+                 "0.999999"},
+        BadInput{"betas = [0.8, 0.99]", "betas = [0.8]",
+                 "c.toml:30:9: optimizer.betas: found a list of 1; accepted: a list of 2 numbers"},
+        BadInput{"[device]\nplugin = \"reference\"", "[[device]]\nplugin = \"reference\"",
+                 "c.toml:37:1: device: found a list of tables; accepted: a table"},
+        BadInput{"schedule = { kind = \"warmup_cosine\", warmup = 20, warmup_type = \"log\", min_lr = 1e-4 }",
+                 "schedule = \"constant\"",
+                 "c.toml:35:12: optimizer.schedule: found the string \"constant\"; accepted: a table"},
+        // ranges and choices
+        BadInput{"steps = 300", "steps = 0",
+                 "c.toml:3:9: run.steps: found the integer 0; accepted: an integer of at least 1"},
+        BadInput{"seed = 7", "seed = -1",
+                 "c.toml:4:8: run.seed: found the integer -1; accepted: an integer of at least 0"},
+        BadInput{"validation = 0.25", "validation = 1",
+                 "c.toml:21:14: data.validation: found the number 1.0; accepted: a number from 0 to 0.9"},
+        BadInput{"lr = 1\n", "lr = nan\n",
+                 "c.toml:29:6: optimizer.lr: found the number nan; accepted: a number of at least 0"},
+        BadInput{"kind = \"sgd\"", "kind = \"adam\"",
+                 "c.toml:28:8: optimizer.kind: found the string \"adam\"; accepted: one of \"adamw\", \"sgd\"; did you "
+                 "mean \"adamw\"?"},
+        // what must be there
+        BadInput{"path = \"input.txt\"\n", "", "c.toml:17:1: data.path: missing; accepted: a string"},
+        BadInput{"[batch]\nglobal = 64\nmicro = 8\n", "",
+                 "c.toml: batch.global: missing; accepted: an integer of at least 1"},
+        BadInput{"plugin = \"tensor\"\n", "", "c.toml:49:1: strategy.1.plugin: missing; accepted: a string"},
+        BadInput{"plugin = \"tensor\"", "plugin = \"\"",
+                 "c.toml:50:10: strategy.1.plugin: found \"\"; accepted: the name of a plugin"},
+        // keys together
+        BadInput{"global = 64", "global = 65",
+                 "c.toml:24:10: batch.global: found 65; accepted: a multiple of batch.micro, which is 8"},
+        BadInput{"min_lr = 1e-4", "min_lr = 2",
+                 "c.toml:35:81: optimizer.schedule.min_lr: found 2.0; accepted: at most optimizer.lr, which is 1.0"}));
+
+TEST(BadConfigurationFile, IsNamed) {
+  const auto message = [](const std::filesystem::path& path) -> std::string {
+    try {
+      (void)load_configuration(path);
+    } catch (const ConfigurationError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(message("/nowhere/c.toml"), "/nowhere/c.toml: cannot be read: No such file or directory");
+  EXPECT_EQ(message("/"), "/: cannot be read: it is a folder");
+}
+
+TEST(BadConfigurationFile, SingleStrategyTableIsExplained) {
+  EXPECT_EQ(refusal(kShortest + "[strategy]\nplugin = \"ddp\"\n"),
+            "c.toml:7:1: strategy: found a table; accepted: tables headed [[strategy]]");
+}
+
+TEST(BadPluginOption, IsRefusedWithItsPlace) {
+  const RunConfiguration c = parse_configuration(kExample, "c.toml", {"strategy.0.size=0"});
+  const auto message = [&](const PluginSection& section, const OptionSchema& schema) -> std::string {
+    try {
+      (void)resolve_options(c, section, schema);
+    } catch (const ConfigurationError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const OptionSpecification size{.name = "size", .type = OptionType::integer, .minimum = 1};
+  const OptionSpecification schedule{.name = "schedule", .type = OptionType::word, .default_value = "gpipe"};
+  EXPECT_EQ(message(c.strategies[0], {size, schedule}),
+            "--set strategy.0.size=0: strategy.0.size: found the integer 0; accepted: an integer of at least 1");
+  EXPECT_EQ(message(c.strategies[1], {size, {.name = "sequence_parallell", .type = OptionType::boolean}}),
+            "c.toml:52:1: strategy.1.sequence_parallel: unknown option of plugin 'tensor'; did you mean "
+            "'sequence_parallell'?; accepted: plugin, size, sequence_parallell");
+  EXPECT_EQ(message(c.device, {{.name = "threads", .type = OptionType::integer, .documentation = "Threads."}}),
+            "c.toml:37:1: device.threads: missing; accepted: an integer (Threads.)");
+}
+
+}  // namespace
+}  // namespace strata::host

@@ -1,0 +1,99 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "config/run_configuration.hpp"
+#include "example.hpp"
+
+namespace strata::host {
+namespace {
+
+TEST(Configuration, ReadsEveryKey) {
+  const RunConfiguration c = parse_configuration(kExample, "example.toml");
+  EXPECT_EQ(c.run, (RunSection{.name = "example",
+                               .steps = 300,
+                               .seed = 7,
+                               .output = "runs/elsewhere",
+                               .checkpoint_every = 100,
+                               .keep_checkpoints = 5,
+                               .eval_every = 50,
+                               .eval_batches = 4,
+                               .log_every = 2}));
+  EXPECT_EQ(c.model.plugin, "gpt2");
+  EXPECT_EQ(c.model.options, (std::map<std::string, OptionValue>{
+                                 {"layers", 6}, {"dropout", 0.1}, {"sizes", std::vector<double>{1, 2}}}));
+  EXPECT_EQ(c.data, (DataSection{"input.txt", DataFormat::tokens, TokenizerKind::chars, 0.25}));
+  EXPECT_EQ(c.batch, (BatchSection{64, 8}));
+  EXPECT_EQ(c.optimizer,
+            (OptimizerSection{OptimizerKind::sgd, 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
+                              ScheduleSection{ScheduleKind::warmup_cosine, 20, WarmupType::logarithmic, 1e-4}}));
+  EXPECT_EQ(c.device.plugin, "reference");
+  EXPECT_EQ(c.communicator.options, (std::map<std::string, OptionValue>{{"timeout", 2.5}}));
+  ASSERT_EQ(c.strategies.size(), 2U);
+  EXPECT_EQ(c.strategies[0].plugin, "pipeline");
+  EXPECT_EQ(c.strategies[0].path, "strategy.0");
+  EXPECT_EQ(c.strategies[1].options, (std::map<std::string, OptionValue>{{"size", 4}, {"sequence_parallel", true}}));
+}
+
+TEST(Configuration, FillsInDefaults) {
+  const RunConfiguration c = parse_configuration(kShortest, "short.toml");
+  EXPECT_EQ(c.run.name, "run");
+  EXPECT_EQ(c.run.output, "runs/run");
+  EXPECT_EQ(c.batch, (BatchSection{4, 1}));
+  EXPECT_EQ(c.optimizer.beta1, 0.9);
+  EXPECT_EQ(c.optimizer.beta2, 0.95);
+  EXPECT_EQ(c.optimizer.schedule.kind, ScheduleKind::constant);
+  EXPECT_EQ(c.device.plugin, "cpu");
+  EXPECT_EQ(c.communicator.plugin, "local");
+  EXPECT_TRUE(c.strategies.empty());
+}
+
+TEST(Configuration, RemembersPlacesForLaterPhases) {
+  const RunConfiguration c = parse_configuration(kExample, "example.toml", {"run.steps=5"});
+  EXPECT_EQ(c.place("run.seed").text(), "example.toml:4:8");
+  EXPECT_EQ(c.place("optimizer.schedule.warmup").text(), "example.toml:35:47");
+  EXPECT_EQ(c.place("strategy.1.size").text(), "example.toml:51:8");
+  EXPECT_EQ(c.place("run.steps").text(), "--set run.steps=5");
+  // What is not written stands where its section does, or nowhere in particular.
+  EXPECT_EQ(c.place("strategy.1.axis").text(), "example.toml:49:1");
+  EXPECT_EQ(c.place("nothing.at.all").text(), "example.toml");
+  EXPECT_STREQ(c.error("run.seed", "found 1; accepted: 2").what(), "example.toml:4:8: run.seed: found 1; accepted: 2");
+}
+
+TEST(Configuration, TextParsesBackToTheSame) {
+  for (const std::string& text : {kExample, kShortest}) {
+    RunConfiguration c = parse_configuration(text, "before.toml", {R"(run.name="quo\"ted\\ \n name")"});
+    c.model.options["odd key.é"] = "value";
+    c.optimizer.lr = 0.1 + 0.2;
+    EXPECT_EQ(parse_configuration(to_toml(c), "after.toml"), c) << to_toml(c);
+  }
+  RunConfiguration c = parse_configuration(kExample, "example.toml");
+  c.strategies[1].options["size"] = 8;
+  EXPECT_NE(parse_configuration(kExample, "example.toml"), c);
+}
+
+TEST(Configuration, ChecksPluginOptionsAgainstTheirSchema) {
+  const RunConfiguration c = parse_configuration(kExample, "example.toml");
+  const OptionSchema schema = {{.name = "layers", .type = OptionType::integer, .minimum = 1},
+                               {.name = "dropout", .type = OptionType::number, .default_value = 0.5},
+                               {.name = "sizes", .type = OptionType::numbers},
+                               {.name = "heads", .type = OptionType::integer, .default_value = 12}};
+  const Options options = resolve_options(c, c.model, schema);
+  EXPECT_EQ(options.integer("layers"), 6);
+  EXPECT_EQ(options.number("dropout"), 0.1);
+  EXPECT_EQ(options.integer("heads"), 12);
+}
+
+TEST(Configuration, PublishedOnesAreSound) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(STRATA_SOURCE_DIRECTORY "/configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    EXPECT_NO_THROW((void)load_configuration(entry.path())) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 0);
+}
+
+}  // namespace
+}  // namespace strata::host

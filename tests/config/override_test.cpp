@@ -1,0 +1,75 @@
+#include <gtest/gtest.h>
+
+#include "config/run_configuration.hpp"
+#include "example.hpp"
+
+namespace strata::host {
+namespace {
+
+RunConfiguration with(const std::vector<std::string>& overrides) {
+  return parse_configuration(kExample, "c.toml", overrides);
+}
+
+std::string refusal(const std::string& override) {
+  try {
+    (void)with({override});
+  } catch (const ConfigurationError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Override, ReplacesAndAdds) {
+  EXPECT_EQ(with({"model.layers=2"}).model.options.at("layers"), OptionValue(2));
+  EXPECT_EQ(with({"model.heads = 3"}).model.options.at("heads"), OptionValue(3));
+  EXPECT_EQ(with({"strategy.1.size=8"}).strategies[1].options.at("size"), OptionValue(8));
+  EXPECT_EQ(with({"optimizer.schedule.warmup=3"}).optimizer.schedule.warmup, 3);
+  EXPECT_EQ(with({"optimizer.schedule={kind='constant'}"}).optimizer.schedule,
+            (ScheduleSection{ScheduleKind::constant, 0, WarmupType::linear, 0.0}));
+  EXPECT_EQ(with({"optimizer.betas=[0.1, 0.2]"}).optimizer.beta2, 0.2);
+  EXPECT_EQ(with({"run.steps=1", "run.steps=2"}).run.steps, 2);
+  EXPECT_EQ(parse_configuration(kShortest, "c.toml", {"run.steps=2"}).run.steps, 2);
+}
+
+TEST(Override, BareWordsAreStrings) {
+  EXPECT_EQ(with({"data.path=../shared/my text.txt"}).data.path, "../shared/my text.txt");
+  EXPECT_EQ(with({"data.path=a=b.txt"}).data.path, "a=b.txt");
+  EXPECT_EQ(with({"data.path='12'"}).data.path, "12");
+  EXPECT_EQ(with({"run.name=2024-01-01"}).run.name, "2024-01-01");
+  EXPECT_EQ(with({"run.name=#1"}).run.name, "#1");
+  EXPECT_EQ(with({"run.name=a\nseed = 3"}).run.name, "a\nseed = 3");
+  EXPECT_EQ(with({"optimizer.kind=adamw"}).optimizer.kind, OptimizerKind::adamw);
+}
+
+TEST(Override, BuildsTheStack) {
+  const RunConfiguration c = parse_configuration(
+      kShortest, "c.toml", {"strategy.0.plugin=ddp", "strategy.0.size=4", "strategy.1.plugin=zero"});
+  ASSERT_EQ(c.strategies.size(), 2U);
+  EXPECT_EQ(c.strategies[0].plugin, "ddp");
+  EXPECT_EQ(c.strategies[0].options.at("size"), OptionValue(4));
+  EXPECT_EQ(c.strategies[1].plugin, "zero");
+  EXPECT_TRUE(with({"strategy=[]"}).strategies.empty());
+  EXPECT_EQ(with({"strategy=[]", "strategy.0.plugin=ddp"}).strategies.size(), 1U);
+}
+
+TEST(Override, IsNamedWhereItIsWrong) {
+  EXPECT_EQ(refusal("model.layers"),
+            "--set model.layers: found no '='; accepted: KEY=VALUE, as in model.layers=2 or strategy.0.size=4");
+  EXPECT_EQ(refusal("run..seed=1"),
+            "--set run..seed=1: run..seed: found an empty key; accepted: keys separated by dots");
+  EXPECT_EQ(refusal("run.seed=x"),
+            "--set run.seed=x: run.seed: found the string \"x\"; accepted: an integer of at least 0");
+  EXPECT_EQ(refusal("run.sed=1").substr(0, 60), "--set run.sed=1: run.sed: unknown key; did you mean 'seed'?;");
+  EXPECT_EQ(refusal("strategy.3.size=1"),
+            "--set strategy.3.size=1: strategy: found the index '3'; accepted: 0 to 2, where the last appends a table");
+  EXPECT_EQ(refusal("strategy.one.size=1").substr(0, 61),
+            "--set strategy.one.size=1: strategy: found the index 'one'; a");
+  EXPECT_EQ(refusal("model.layers.x=1"), "--set model.layers.x=1: model.layers: is the integer 6, it has no key 'x'");
+  EXPECT_EQ(refusal("optimizer.betas=[0.1").substr(0, 60),
+            "--set optimizer.betas=[0.1: '[0.1' is not a TOML value; acce");
+  EXPECT_EQ(refusal("batch.micro=7"),
+            "c.toml:24:10: batch.global: found 64; accepted: a multiple of batch.micro, which is 7");
+}
+
+}  // namespace
+}  // namespace strata::host

@@ -1,0 +1,226 @@
+#include "ops/op_case.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <ostream>
+
+#include "ops/graph_evaluator.hpp"
+#include "strata/error.hpp"
+#include "strata/half.hpp"
+#include "strata/random.hpp"
+
+namespace strata::testing {
+namespace {
+
+constexpr std::int64_t kGuardBytes = 256;
+constexpr unsigned char kGuard = 0xA5;
+
+/// Device memory with a guard behind it.
+class GuardedMemory {
+ public:
+  GuardedMemory(Device& device, std::int64_t bytes)
+      : device_(device), bytes_(bytes), memory_(device.allocate(bytes + kGuardBytes)) {
+    const std::vector<unsigned char> guard(kGuardBytes, kGuard);
+    device.copy_from_host(StreamKind::compute, end(), guard.data(), kGuardBytes);
+  }
+
+  [[nodiscard]] void* data() const { return memory_.get(); }
+
+  void check(const std::string& what) const {
+    std::vector<unsigned char> guard(kGuardBytes);
+    device_.copy_to_host(StreamKind::compute, guard.data(), end(), kGuardBytes);
+    if (std::any_of(guard.begin(), guard.end(), [](unsigned char byte) { return byte != kGuard; })) {
+      throw RuntimeError("the kernel wrote behind its " + what);
+    }
+  }
+
+ private:
+  [[nodiscard]] void* end() const { return static_cast<char*>(memory_.get()) + bytes_; }
+
+  Device& device_;
+  std::int64_t bytes_;
+  std::shared_ptr<void> memory_;
+};
+
+std::int64_t elements(const OperandDescription& operand) { return element_count(operand.shape); }
+std::int64_t bytes(const OperandDescription& operand) {
+  return elements(operand) * static_cast<std::int64_t>(size_of(operand.dtype));
+}
+
+/// The case as a one-node graph of global sizes.
+Node add_node(const OpCase& op_case, const OpRegistry& registry, DType real, Graph& graph) {
+  graph.sizes = op_case.sizes;
+  const auto actual = [real](DType dtype) { return dtype == DType::f32 ? real : dtype; };
+  Node node;
+  node.op = op_case.op;
+  node.name = op_case.name;
+  node.attributes = op_case.attributes;
+  for (std::size_t i = 0; i < op_case.operands.size(); ++i) {
+    Node leaf;
+    leaf.op = "input";
+    leaf.name = "operand" + std::to_string(i);
+    leaf.results = {{op_case.operands[i].dims, actual(op_case.operands[i].dtype)}};
+    node.operands.push_back({graph.append(std::move(leaf)), 0});
+  }
+  for (const CaseOperand& result : op_case.results) node.results.push_back({result.dims, actual(result.dtype)});
+  if (registry.has(op_case.op)) node.results = registry.get(op_case.op).infer(graph, node);
+  return node;
+}
+
+std::vector<double> indices(const std::string& name, std::int64_t count, std::int64_t bound) {
+  const std::uint64_t key = random::stream_key(2, name, 0);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint64_t drawn = random::below(key, static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(bound));
+    values.push_back(i % 5 == 3 ? -1.0 : static_cast<double>(drawn));
+  }
+  return values;
+}
+
+/// The output and log-sum-exp that attention gives for these operands.
+void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, Device& reference,
+                           std::vector<std::vector<double>>& operands) {
+  OpInstance forward = gradient;
+  forward.op = "attention";
+  forward.accumulate = false;
+  forward.operands.resize(3);
+  forward.results = {gradient.operands[3], gradient.operands[4]};
+  for (auto* descriptions : {&forward.operands, &forward.results}) {
+    for (OperandDescription& description : *descriptions) description.dtype = DType::f64;
+  }
+  const auto results = run_case(op_case, forward, {operands[0], operands[1], operands[2]}, reference);
+  for (const std::size_t i : {0U, 1U}) {
+    operands[3 + i] = results[i];
+    for (double& value : operands[3 + i]) value = static_cast<float>(value);
+  }
+}
+
+}  // namespace
+
+std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, bool bf16) {
+  const std::uint64_t key = random::stream_key(1, name, 0);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<std::uint64_t>(i);
+    const double uniform = random::word(key, index) * 0x1p-32;
+    double value = random::normal(key, index);
+    if (fill == Fill::positive) value = 0.5 + uniform;
+    if (fill == Fill::large) value = 3.0 + 2.0 * uniform;
+    if (fill == Fill::count) value = 37.0;
+    const auto rounded = static_cast<float>(value);
+    values.push_back(bf16 ? from_bf16(to_bf16(rounded)) : rounded);
+  }
+  return values;
+}
+
+OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DType real) {
+  Graph graph;
+  const Node node = add_node(op_case, registry, real, graph);
+  IterationSpace space;
+  if (registry.has(op_case.op)) {
+    space = registry.get(op_case.op).iteration(graph, node);
+  } else {
+    for (const CaseOperand& operand : op_case.operands) space.operands.push_back(operand.dims);
+    for (const CaseOperand& result : op_case.results) space.results.push_back(result.dims);
+  }
+
+  OpInstance instance;
+  instance.op = op_case.op;
+  instance.name = op_case.name;
+  instance.attributes = op_case.attributes;
+  instance.seed = 1234567;
+  instance.accumulate = op_case.accumulate;
+  const auto describe = [&](const TensorType& type, const Dims& dims) {
+    OperandDescription description{type.dtype, dims, {}};
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const auto given = op_case.shards.find(dims[i]);
+      const IndexMap map =
+          given != op_case.shards.end() ? given->second : IndexMap::whole(op_case.sizes.at(type.dims[i]));
+      description.shape.push_back(map.local_size());
+      instance.index_maps[dims[i]] = map;
+    }
+    return description;
+  };
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    instance.operands.push_back(describe(graph.type(node.operands[i]), space.operands[i]));
+    if (op_case.bf16_operands && real == DType::f32) instance.operands.back().dtype = DType::bf16;
+  }
+  for (std::size_t i = 0; i < node.results.size(); ++i) {
+    instance.results.push_back(describe(node.results[i], space.results[i]));
+  }
+  if (instance.index_maps.contains("batch")) instance.micro_batch_dim = "batch";
+  return instance;
+}
+
+std::vector<std::vector<double>> make_operands(const OpCase& op_case, const OpInstance& instance, Device& reference) {
+  std::vector<std::vector<double>> operands;
+  for (std::size_t i = 0; i < instance.operands.size(); ++i) {
+    const std::string name = op_case.name + "/" + std::to_string(i);
+    const CaseOperand& operand = op_case.operands[i];
+    const std::int64_t count = elements(instance.operands[i]);
+    if (operand.fill == Fill::ids || operand.fill == Fill::targets) {
+      // embedding_gradient has no table among its operands: its result is the table's.
+      const Dim dim = operand.fill == Fill::targets        ? op_case.operands[0].dims.back()
+                      : op_case.op == "embedding_gradient" ? instance.results[0].dims[0]
+                                                           : op_case.operands[0].dims[0];
+      operands.push_back(indices(name, count, op_case.sizes.at(dim)));
+    } else {
+      operands.push_back(random_values(name, count, operand.fill, op_case.bf16_operands));
+    }
+  }
+  if (op_case.op == "attention_gradient") run_forward_attention(op_case, instance, reference, operands);
+  return operands;
+}
+
+std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstance& instance,
+                                          const std::vector<std::vector<double>>& operands, Device& device) {
+  std::vector<GuardedMemory> memory;
+  std::vector<const void*> operand_pointers;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    memory.emplace_back(device, bytes(instance.operands[i]));
+    upload(device, memory.back().data(), instance.operands[i].dtype, operands[i]);
+    operand_pointers.push_back(memory.back().data());
+  }
+  std::vector<void*> result_pointers;
+  for (std::size_t i = 0; i < instance.results.size(); ++i) {
+    if (op_case.in_place >= 0 && i == 0) {
+      result_pointers.push_back(memory[static_cast<std::size_t>(op_case.in_place)].data());
+      continue;
+    }
+    memory.emplace_back(device, bytes(instance.results[i]));
+    const std::int64_t count = elements(instance.results[i]);
+    std::vector<double> before(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
+    if (instance.accumulate || !op_case.results.empty()) {
+      const Fill fill = op_case.results.empty() ? Fill::normal : op_case.results[i].fill;
+      before = random_values(op_case.name + "/result" + std::to_string(i), count, fill);
+    }
+    upload(device, memory.back().data(), instance.results[i].dtype, before);
+    result_pointers.push_back(memory.back().data());
+  }
+  const GuardedMemory workspace(device, device.workspace_bytes(instance));
+
+  StepContext context;
+  context.step = 11;
+  context.micro_batch = op_case.micro_batch;
+  context.learning_rate = 0.125;
+  device.prepare(instance)->launch({operand_pointers, result_pointers, workspace.data(), context});
+  device.synchronize(StreamKind::compute);
+
+  workspace.check("workspace");
+  for (const GuardedMemory& each : memory) each.check("operands and results");
+  std::vector<std::vector<double>> results;
+  for (std::size_t i = 0; i < instance.results.size(); ++i) {
+    results.push_back(download(device, result_pointers[i], instance.results[i].dtype, elements(instance.results[i])));
+  }
+  return results;
+}
+
+IndexMap shard(std::int64_t size, int count, int index, Distribution distribution) {
+  return {size, split_dimension(size, count, index, distribution)};
+}
+
+void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.name; }
+
+}  // namespace strata::testing

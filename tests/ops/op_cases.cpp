@@ -1,0 +1,368 @@
+#include "ops/op_case.hpp"
+
+namespace strata::testing {
+namespace {
+
+const DimSizes kSizes = {{"batch", 3},    {"seq", 7},   {"embed", 37}, {"ffn", 53},     {"vocab", 41},
+                         {"kv_heads", 2}, {"heads", 3}, {"group", 2},  {"head_dim", 5}, {"expert", 3}};
+/// Large enough for blocked and threaded code, and still no multiples of a vector.
+const DimSizes kLargeSizes = {{"batch", 4},   {"seq", 67},  {"embed", 197},  {"ffn", 301},
+                              {"vocab", 611}, {"heads", 5}, {"head_dim", 37}};
+
+const Dims kActivation = {"batch", "seq", "embed"};
+
+void append(std::vector<OpCase>& cases, std::vector<OpCase> more) {
+  for (OpCase& each : more) cases.push_back(std::move(each));
+}
+
+OpCase with_accumulate(OpCase op_case) {
+  op_case.name += "_accumulate";
+  op_case.accumulate = true;
+  op_case.differentiable = false;
+  return op_case;
+}
+
+OpCase with_sizes(OpCase op_case, const DimSizes& sizes, const std::string& suffix) {
+  op_case.name += suffix;
+  op_case.sizes = sizes;
+  op_case.differentiable = false;
+  return op_case;
+}
+
+OpCase with_shard(OpCase op_case, const Dim& dim, const IndexMap& map, const std::string& suffix) {
+  op_case.name += suffix;
+  op_case.shards[dim] = map;
+  op_case.differentiable = false;
+  return op_case;
+}
+
+OpCase with_in_place(OpCase op_case, int operand) {
+  op_case.name += "_in_place_of_" + std::to_string(operand);
+  op_case.in_place = operand;
+  op_case.differentiable = false;
+  return op_case;
+}
+
+OpCase linear(const std::string& name, const Dims& x, const Dims& w, const std::string& result) {
+  return {.name = "linear_" + name,
+          .op = "linear",
+          .sizes = kSizes,
+          .operands = {{x}, {w}},
+          .attributes = {{"result", result}},
+          .differentiable = true};
+}
+
+std::vector<OpCase> linear_cases() {
+  const OpCase forward = linear("forward", kActivation, {"embed", "ffn"}, "batch seq ffn");
+  const OpCase input_gradient = linear("input_gradient", {"batch", "seq", "ffn"}, {"embed", "ffn"}, "batch seq embed");
+  const OpCase weight_gradient = linear("weight_gradient", kActivation, {"batch", "seq", "ffn"}, "embed ffn");
+  const OpCase tied = linear("tied_head", kActivation, {"vocab", "embed"}, "batch seq vocab");
+  std::vector<OpCase> cases = {
+      forward,
+      input_gradient,
+      weight_gradient,
+      tied,
+      with_accumulate(forward),
+      with_accumulate(weight_gradient),
+      with_sizes(forward, kLargeSizes, "_large"),
+      with_sizes(input_gradient, kLargeSizes, "_large"),
+      with_accumulate(with_sizes(weight_gradient, kLargeSizes, "_large")),
+      with_sizes(tied, kLargeSizes, "_large"),
+      linear("to_heads", kActivation, {"embed", "heads", "head_dim"}, "batch seq heads head_dim"),
+      linear("from_heads", {"batch", "seq", "heads", "head_dim"}, {"heads", "head_dim", "embed"}, "batch seq embed"),
+      linear("weight_first", {"embed", "ffn"}, kActivation, "batch seq ffn"),
+      linear("contracted_in_other_order", {"batch", "seq", "heads", "head_dim"}, {"head_dim", "heads", "embed"},
+             "batch seq embed"),
+      linear("result_transposed", kActivation, {"embed", "ffn"}, "ffn batch seq"),
+      linear("result_interleaved", kActivation, {"embed", "ffn"}, "batch ffn seq"),
+      linear("result_permuted", kActivation, {"embed", "ffn"}, "seq batch ffn"),
+      linear("batched", {"expert", "batch", "embed"}, {"expert", "embed", "ffn"}, "expert batch ffn"),
+      linear("batched_inside", {"batch", "expert", "embed"}, {"expert", "embed", "ffn"}, "batch expert ffn"),
+      linear("batched_last", {"batch", "embed", "expert"}, {"embed", "ffn", "expert"}, "batch ffn expert"),
+      linear("matrix_times_vector", kActivation, {"embed"}, "batch seq"),
+      linear("vector_times_matrix", {"embed"}, {"embed", "ffn"}, "ffn"),
+      linear("outer_product", {"seq"}, {"embed"}, "seq embed"),
+      linear("elementwise_product", kActivation, kActivation, "batch seq embed"),
+      linear("scaled_rows", kActivation, {"seq"}, "batch seq embed"),
+      {.name = "linear_dot_product",
+       .op = "linear",
+       .sizes = kSizes,
+       .operands = {{{"embed"}}, {{"embed"}}},
+       .attributes = {{"result", std::string()}}},
+  };
+  for (const OpCase& each : {forward, input_gradient, with_accumulate(weight_gradient), tied}) {
+    for (const auto& [suffix, sizes] : {std::pair{"", kSizes}, std::pair{"_large", kLargeSizes}}) {
+      OpCase bf16 = with_sizes(each, sizes, std::string(suffix) + "_bf16");
+      bf16.bf16_operands = true;
+      cases.push_back(bf16);
+    }
+  }
+  return cases;
+}
+
+OpCase linear_bias(OpCase op_case, const Dims& bias) {
+  op_case.name.replace(0, 6, "linear_bias");
+  op_case.op = "linear_bias";
+  op_case.operands.push_back({bias});
+  return op_case;
+}
+
+std::vector<OpCase> linear_bias_cases() {
+  const Dims head_dims = {"batch", "seq", "heads", "head_dim"};
+  const OpCase forward = linear_bias(linear("forward", kActivation, {"embed", "ffn"}, "batch seq ffn"), {"ffn"});
+  const OpCase tied = linear_bias(linear("tied", kActivation, {"vocab", "embed"}, "batch seq vocab"), {"vocab"});
+  const OpCase to_heads = linear("to_heads", kActivation, {"embed", "heads", "head_dim"}, "batch seq heads head_dim");
+  const OpCase part = linear_bias(to_heads, {"head_dim"});
+  OpCase whole = linear_bias(to_heads, {"heads", "head_dim"});
+  whole.name += "_whole_bias";
+  return {forward,
+          with_accumulate(forward),
+          with_sizes(forward, kLargeSizes, "_large"),
+          with_accumulate(with_sizes(forward, kLargeSizes, "_large")),
+          tied,
+          with_sizes(tied, kLargeSizes, "_large"),
+          part,
+          with_accumulate(part),
+          whole,
+          linear_bias(linear("from_heads", head_dims, {"heads", "head_dim", "embed"}, "batch seq embed"), {"embed"}),
+          linear_bias(linear("result_transposed", kActivation, {"embed", "ffn"}, "ffn batch seq"), {"seq"}),
+          linear_bias(linear("result_permuted", kActivation, {"embed", "ffn"}, "seq batch ffn"), {"ffn"}),
+          linear_bias(linear("square", {"seq", "embed"}, {"embed", "ffn"}, "ffn seq"), {"seq"}),
+          linear_bias(linear("batched", {"expert", "batch", "embed"}, {"expert", "embed", "ffn"}, "expert batch ffn"),
+                      {"ffn"})};
+}
+
+OpCase add(const std::string& name, const Dims& y) {
+  return {
+      .name = "add_" + name, .op = "add", .sizes = kSizes, .operands = {{kActivation}, {y}}, .differentiable = true};
+}
+
+OpCase reduce_sum(const std::string& name, const std::string& result, Fill fill = Fill::normal) {
+  return {.name = "reduce_sum_" + name,
+          .op = "reduce_sum",
+          .sizes = kSizes,
+          .operands = {{kActivation, fill}},
+          .attributes = {{"result", result}}};
+}
+
+OpCase cast(const std::string& name, DType from, const std::string& to) {
+  return {.name = "cast_" + name,
+          .op = "cast",
+          .sizes = kSizes,
+          .operands = {{kActivation, Fill::normal, from}},
+          .attributes = {{"dtype", to}}};
+}
+
+std::vector<OpCase> elementwise_cases() {
+  OpCase same = cast("same", DType::f32, "f32");
+  same.differentiable = true;  // in f64
+  std::vector<OpCase> cases = {
+      add("residual", kActivation),
+      with_sizes(add("residual", kActivation), kLargeSizes, "_large"),
+      add("bias", {"embed"}),
+      with_sizes(add("bias", {"embed"}), kLargeSizes, "_large"),
+      add("position_embedding", {"seq", "embed"}),
+      add("over_the_middle", {"batch", "embed"}),
+      add("over_the_end", {"batch", "seq"}),
+      add("over_both_ends", {"seq"}),
+      add("scalar", {}),
+      with_accumulate(add("residual", kActivation)),
+      {.name = "sum_of_one", .op = "sum", .sizes = kSizes, .operands = {{kActivation}}, .differentiable = true},
+      {.name = "sum_of_three",
+       .op = "sum",
+       .sizes = kSizes,
+       .operands = {{kActivation}, {kActivation}, {kActivation}},
+       .differentiable = true},
+      reduce_sum("bias", "embed"),
+      with_accumulate(reduce_sum("bias", "embed")),
+      with_accumulate(with_sizes(reduce_sum("bias", "embed"), kLargeSizes, "_large")),
+      reduce_sum("positions", "seq embed"),
+      reduce_sum("over_the_end", "batch seq"),
+      reduce_sum("middle", "seq"),
+      with_sizes(reduce_sum("all", "", Fill::positive), kLargeSizes, "_large"),
+      reduce_sum("nothing", "batch seq embed"),
+      same,
+      cast("to_bf16", DType::f32, "bf16"),
+      cast("from_bf16", DType::bf16, "f32"),
+  };
+  const OpCase residual = cases[0];
+  const OpCase bias = cases[2];
+  const OpCase sum_of_three = cases[11];
+  append(cases, {with_in_place(residual, 0), with_in_place(residual, 1), with_in_place(bias, 0),
+                 with_in_place(sum_of_three, 0)});
+  return cases;
+}
+
+std::vector<OpCase> activation_cases() {
+  std::vector<OpCase> cases;
+  for (const std::string kind : {"gelu_tanh", "relu", "silu"}) {
+    OpCase forward{.name = "activation_" + kind,
+                   .op = "activation",
+                   .sizes = kSizes,
+                   .operands = {{kActivation}},
+                   .attributes = {{"kind", kind}},
+                   .differentiable = true};
+    OpCase gradient = forward;
+    gradient.name = "activation_gradient_" + kind;
+    gradient.op = "activation_gradient";
+    gradient.operands.push_back({kActivation});
+    gradient.differentiable = false;
+    append(cases, {forward, gradient, with_accumulate(gradient)});
+    for (const OpCase& each : {with_in_place(forward, 0), with_in_place(gradient, 0), with_in_place(gradient, 1)}) {
+      append(cases, {each, with_sizes(each, kLargeSizes, "_large")});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> embedding_cases() {
+  const OpCase forward{.name = "embedding",
+                       .op = "embedding",
+                       .sizes = kSizes,
+                       .operands = {{{"vocab", "embed"}}, {{"batch", "seq"}, Fill::ids, DType::i32}},
+                       .differentiable = true};
+  const OpCase gradient{.name = "embedding_gradient",
+                        .op = "embedding_gradient",
+                        .sizes = kSizes,
+                        .operands = {{kActivation}, {{"batch", "seq"}, Fill::ids, DType::i32}},
+                        .attributes = {{"result", std::string("vocab embed")}}};
+  DimSizes even = kLargeSizes;
+  even["vocab"] = 24;
+  std::vector<OpCase> cases;
+  for (const OpCase& each : {forward, gradient, with_accumulate(gradient)}) {
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large"),
+                   with_shard(with_sizes(each, even, ""), "vocab", shard(24, 3, 1), "_sharded"),
+                   with_shard(with_sizes(each, even, ""), "vocab", shard(24, 2, 1, Distribution::zigzag), "_zigzag")});
+  }
+  return cases;
+}
+
+std::vector<OpCase> layer_norm_cases() {
+  const Dims rows = {"batch", "seq"};
+  const OpCase forward{.name = "layer_norm",
+                       .op = "layer_norm",
+                       .sizes = kSizes,
+                       .operands = {{kActivation}, {{"embed"}, Fill::positive}, {{"embed"}}},
+                       .attributes = {{"epsilon", 1e-5}},
+                       .differentiable = true};
+  const OpCase input{
+      .name = "layer_norm_input_gradient",
+      .op = "layer_norm_input_gradient",
+      .sizes = kSizes,
+      .operands = {{kActivation}, {kActivation}, {{"embed"}, Fill::positive}, {rows}, {rows, Fill::positive}}};
+  const OpCase parameter{.name = "layer_norm_parameter_gradient",
+                         .op = "layer_norm_parameter_gradient",
+                         .sizes = kSizes,
+                         .operands = {{kActivation}, {kActivation}, {rows}, {rows, Fill::positive}}};
+  std::vector<OpCase> cases = {with_in_place(input, 0), with_accumulate(input), with_accumulate(parameter),
+                               with_accumulate(with_sizes(parameter, kLargeSizes, "_large"))};
+  for (const OpCase& each : {forward, input, parameter}) {
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large")});
+  }
+  return cases;
+}
+
+std::vector<OpCase> dropout_cases() {
+  const OpCase plain{.name = "dropout",
+                     .op = "dropout",
+                     .sizes = kSizes,
+                     .operands = {{kActivation}},
+                     .attributes = {{"p", 0.3}},
+                     .differentiable = true};
+  DimSizes even = kLargeSizes;
+  even["seq"] = 24;
+  OpCase later = with_shard(with_sizes(plain, even, ""), "batch", shard(4, 2, 1), "_later_micro_batch");
+  later.micro_batch = 3;
+  OpCase both = with_shard(later, "seq", shard(24, 2, 1, Distribution::zigzag), "_zigzag");
+  OpCase columns = with_shard(with_sizes(plain, {{"batch", 3}, {"seq", 5}, {"embed", 48}}, ""), "embed",
+                              shard(48, 2, 1, Distribution::zigzag), "_sharded_columns");
+  OpCase batch_inside = later;
+  batch_inside.name += "_batch_inside";
+  batch_inside.operands = {{{"seq", "batch", "embed"}}};
+  OpCase one_dim = plain;
+  one_dim.name += "_one_dim";
+  one_dim.operands = {{{"embed"}}};
+  std::vector<OpCase> cases = {plain,  with_sizes(plain, kLargeSizes, "_large"), later, both, columns, batch_inside,
+                               one_dim};
+  for (OpCase each : {plain, both, batch_inside}) {
+    append(cases, {with_in_place(each, 0), with_accumulate(each)});
+    each.name.replace(0, 7, "dropout_add");
+    each.op = "dropout_add";
+    each.operands.push_back(each.operands[0]);
+    append(cases, {each, with_in_place(each, 0), with_in_place(each, 1), with_accumulate(each)});
+  }
+  return cases;
+}
+
+std::vector<OpCase> cross_entropy_cases() {
+  const Dims logits = {"batch", "seq", "vocab"};
+  const Dims rows = {"batch", "seq"};
+  const CaseOperand targets{rows, Fill::targets, DType::i32};
+  const OpCase pick{.name = "pick", .op = "pick", .sizes = kSizes, .operands = {{logits}, targets}};
+  const OpCase gradient{.name = "cross_entropy_gradient",
+                        .op = "cross_entropy_gradient",
+                        .sizes = kSizes,
+                        .operands = {{logits}, {rows, Fill::large}, targets}};
+  const OpCase row_max{.name = "row_max", .op = "row_max", .sizes = kSizes, .operands = {{logits}}};
+  const OpCase exponentials{
+      .name = "sum_exponentials", .op = "sum_exponentials", .sizes = kSizes, .operands = {{logits}, {rows}}};
+  const OpCase loss{.name = "cross_entropy_sum",
+                    .op = "cross_entropy_sum",
+                    .sizes = kSizes,
+                    .operands = {{rows, Fill::large}, {rows}, targets}};
+  const OpCase count{.name = "count_targets", .op = "count_targets", .sizes = kSizes, .operands = {targets}};
+  const OpCase log_sum{.name = "log_sum_exponential",
+                       .op = "log_sum_exponential",
+                       .sizes = kSizes,
+                       .operands = {{rows}, {rows, Fill::positive}}};
+
+  DimSizes even = kLargeSizes;
+  even["vocab"] = 48;
+  std::vector<OpCase> cases = {{.name = "cross_entropy",
+                                .op = "cross_entropy",
+                                .sizes = kSizes,
+                                .operands = {{logits}, targets},
+                                .differentiable = true,
+                                .on_devices = false},
+                               log_sum,
+                               with_in_place(log_sum, 0),
+                               with_in_place(log_sum, 1),
+                               with_in_place(gradient, 0),
+                               loss,
+                               with_accumulate(loss),
+                               with_sizes(loss, kLargeSizes, "_large"),
+                               count,
+                               with_accumulate(count),
+                               row_max,
+                               with_sizes(row_max, kLargeSizes, "_large"),
+                               exponentials,
+                               with_sizes(exponentials, kLargeSizes, "_large")};
+  for (const OpCase& each : {pick, gradient}) {
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large"),
+                   with_shard(with_sizes(each, even, ""), "vocab", shard(48, 3, 1), "_sharded"),
+                   with_shard(with_sizes(each, even, ""), "vocab", shard(48, 2, 1, Distribution::zigzag), "_zigzag")});
+  }
+  return cases;
+}
+
+}  // namespace
+
+const std::vector<OpCase>& all_op_cases() {
+  static const std::vector<OpCase> kCases = [] {
+    std::vector<OpCase> cases;
+    append(cases, linear_cases());
+    append(cases, linear_bias_cases());
+    append(cases, elementwise_cases());
+    append(cases, activation_cases());
+    append(cases, embedding_cases());
+    append(cases, layer_norm_cases());
+    append(cases, dropout_cases());
+    append(cases, attention_cases());
+    append(cases, cross_entropy_cases());
+    append(cases, program_op_cases());
+    return cases;
+  }();
+  return kCases;
+}
+
+}  // namespace strata::testing

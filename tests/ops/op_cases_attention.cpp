@@ -1,0 +1,91 @@
+#include "ops/op_case.hpp"
+
+namespace strata::testing {
+namespace {
+
+struct Variant {
+  std::string name;
+  DimSizes sizes;
+  Dims query_heads;
+  Dims key_heads;
+  bool causal = true;
+  double dropout = 0.0;
+  std::map<Dim, IndexMap, std::less<>> shards = {};
+  int micro_batch = 0;
+  bool differentiable = false;
+};
+
+OpCase forward_case(const Variant& variant) {
+  const auto dims = [](const Dims& heads) {
+    Dims all = {"batch", "seq"};
+    all.insert(all.end(), heads.begin(), heads.end());
+    all.emplace_back("head_dim");
+    return all;
+  };
+  const Dims key = dims(variant.key_heads);
+  return {.name = "attention_" + variant.name,
+          .op = "attention",
+          .sizes = variant.sizes,
+          .operands = {{dims(variant.query_heads)}, {key}, {key}},
+          .attributes = {{"causal", variant.causal}, {"dropout", variant.dropout}},
+          .shards = variant.shards,
+          .micro_batch = variant.micro_batch,
+          .differentiable = variant.differentiable};
+}
+
+OpCase gradient_case(const Variant& variant) {
+  OpCase op_case = forward_case(variant);
+  op_case.name = "attention_gradient_" + variant.name;
+  op_case.op = "attention_gradient";
+  op_case.differentiable = false;
+  Dims row_dims = {"batch"};
+  row_dims.insert(row_dims.end(), variant.query_heads.begin(), variant.query_heads.end());
+  row_dims.emplace_back("seq");
+  op_case.operands.push_back(op_case.operands[0]);
+  op_case.operands.push_back({row_dims});
+  op_case.operands.push_back(op_case.operands[0]);
+  // The operands o and lse are rounded to f32 and exp amplifies the rounding of lse (up to 4 · 2^-24): dP - D, a
+  // difference of numbers larger than itself, adds as much again.
+  op_case.tolerance = 4e-6;
+  return op_case;
+}
+
+}  // namespace
+
+std::vector<OpCase> attention_cases() {
+  const DimSizes small = {{"batch", 2}, {"seq", 7}, {"heads", 3}, {"kv_heads", 2}, {"group", 2}, {"head_dim", 5}};
+  const DimSizes even = {{"batch", 4}, {"seq", 24}, {"heads", 4}, {"kv_heads", 2}, {"group", 3}, {"head_dim", 16}};
+  const DimSizes large = {{"batch", 1}, {"seq", 149}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
+  const Dims heads = {"heads"};
+  const Dims kv_heads = {"kv_heads"};
+  const Dims grouped = {"kv_heads", "group"};
+  const auto zigzag = [](int index) { return shard(24, 2, index, Distribution::zigzag); };
+  const std::vector<Variant> variants = {
+      {"causal", small, heads, heads, true, 0.0, {}, 0, true},
+      {"whole", small, heads, heads, false, 0.0, {}, 0, true},
+      {"grouped", small, grouped, kv_heads, true, 0.0, {}, 0, true},
+      {"grouped_dropout", small, grouped, kv_heads, true, 0.25, {}, 0, true},
+      {"dropout", small, heads, heads, false, 0.25, {}, 0, true},
+      {"large_causal", large, heads, heads, true, 0.0},
+      {"large_whole", large, heads, heads, false, 0.0},
+      {"large_grouped_dropout", large, grouped, kv_heads, true, 0.1},
+      {"zigzag", even, heads, heads, true, 0.0, {{"seq", zigzag(1)}}},
+      {"zigzag_dropout", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}}},
+      {"second_half", even, heads, heads, true, 0.0, {{"seq", shard(24, 2, 1)}}},
+      {"sharded_heads_dropout", even, heads, heads, true, 0.2, {{"heads", shard(4, 2, 1)}}},
+      {"sharded_kv_heads_dropout", even, grouped, kv_heads, true, 0.2, {{"kv_heads", shard(2, 2, 1)}}},
+      {"sharded_batch_dropout", even, heads, heads, true, 0.2, {{"batch", shard(4, 2, 1)}}, 3},
+      // Rows that see no key, as pieces of a ring meet them: all rows, and some.
+      {"fully_masked", even, heads, heads, true, 0.2, {{"seq", shard(24, 2, 0)}, {"kv_seq", shard(24, 2, 1)}}},
+      {"partly_masked", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}},
+      {"masked_to_the_past", even, heads, heads, true, 0.0, {{"seq", shard(24, 3, 2)}, {"kv_seq", shard(24, 3, 0)}}},
+  };
+  std::vector<OpCase> cases;
+  for (const Variant& variant : variants) {
+    cases.push_back(forward_case(variant));
+    cases.push_back(gradient_case(variant));
+  }
+  return cases;
+}
+
+}  // namespace strata::testing

@@ -1,0 +1,83 @@
+#include "ops/op_case.hpp"
+
+namespace strata::testing {
+namespace {
+
+const DimSizes kBucket = {{"flat", 10007}};
+const Dims kFlat = {"flat"};
+const CaseOperand kScalar{{}, Fill::positive, DType::f64};
+
+OpCase gradient_scale(const std::string& name, double clip) {
+  return {.name = "gradient_scale_" + name,
+          .op = "gradient_scale",
+          .sizes = {},
+          .operands = {kScalar, {{}, Fill::count, DType::f64}},
+          .attributes = {{"clip", clip}},
+          .results = {kScalar, kScalar},
+          .tolerance = 1e-14};  // scalars in f64 on every device
+}
+
+OpCase adamw(const std::string& name, std::int64_t decay_elements) {
+  return {.name = "adamw_" + name,
+          .op = "adamw_update",
+          .sizes = kBucket,
+          .operands = {{kFlat}, kScalar},
+          .attributes = {{"beta1", 0.9},
+                         {"beta2", 0.95},
+                         {"epsilon", 1e-8},
+                         {"weight_decay", 0.1},
+                         {"decay_elements", decay_elements}},
+          .results = {{kFlat}, {kFlat}, {kFlat, Fill::positive}}};
+}
+
+OpCase sgd(const std::string& name, double momentum, std::int64_t decay_elements) {
+  return {.name = "sgd_" + name,
+          .op = "sgd_update",
+          .sizes = kBucket,
+          .operands = {{kFlat}, kScalar},
+          .attributes = {{"momentum", momentum}, {"weight_decay", 0.1}, {"decay_elements", decay_elements}},
+          .results = {{kFlat}, {kFlat}}};
+}
+
+OpCase sharded(OpCase op_case, int index) {
+  op_case.name += "_shard_" + std::to_string(index);
+  op_case.sizes["flat"] = 10000;
+  op_case.shards["flat"] = shard(10000, 4, index);
+  return op_case;
+}
+
+}  // namespace
+
+std::vector<OpCase> program_op_cases() {
+  OpCase sum_of_squares{.name = "sum_of_squares",
+                        .op = "sum_of_squares",
+                        .sizes = kBucket,
+                        .operands = {{kFlat}},
+                        .results = {kScalar},
+                        .tolerance = 1e-13};  // in f64 on every device; only the order differs
+  OpCase added = sum_of_squares;
+  added.name += "_accumulate";
+  added.accumulate = true;
+  return {
+      {.name = "fill_zero", .op = "fill_zero", .sizes = kBucket, .operands = {}, .results = {{kFlat}}},
+      {.name = "fill_zero_scalar", .op = "fill_zero", .sizes = {}, .operands = {}, .results = {kScalar}},
+      {.name = "accumulate", .op = "accumulate", .sizes = kBucket, .operands = {{kFlat}}, .results = {{kFlat}}},
+      {.name = "accumulate_scalar", .op = "accumulate", .sizes = {}, .operands = {kScalar}, .results = {kScalar}},
+      sum_of_squares,
+      added,
+      gradient_scale("clipped", 1e-3),
+      gradient_scale("below_the_limit", 1e3),
+      gradient_scale("unlimited", 0.0),
+      adamw("no_decay", 0),
+      adamw("all_decay", 10007),
+      adamw("decay_of_the_first", 4321),
+      sharded(adamw("decay_of_the_first", 6321), 1),
+      sharded(adamw("decay_of_the_first", 6321), 2),
+      sharded(adamw("decay_of_the_first", 6321), 3),
+      sgd("plain", 0.0, 0),
+      sgd("momentum", 0.9, 4321),
+      sharded(sgd("momentum", 0.9, 6321), 2),
+  };
+}
+
+}  // namespace strata::testing

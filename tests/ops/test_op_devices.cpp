@@ -1,0 +1,160 @@
+// Every op of the cpu device against the reference device, for every row of the table.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "ops/devices.hpp"
+#include "ops/op_case.hpp"
+#include "strata/error.hpp"
+
+namespace strata::testing {
+namespace {
+
+const OpRegistry& core_registry() {
+  static const OpRegistry kRegistry = [] {
+    OpRegistry registry;
+    register_core_ops(registry);
+    return registry;
+  }();
+  return kRegistry;
+}
+
+/// The cpu device with each set of instructions that this processor has, and with an odd number of threads.
+const std::map<std::string, std::shared_ptr<Device>>& cpu_devices() {
+  static const std::map<std::string, std::shared_ptr<Device>> kDevices = [] {
+    std::map<std::string, std::shared_ptr<Device>> devices;
+    for (const std::string instructions : {"portable", "avx2", "avx512"}) {
+      for (const std::int64_t threads : {1, 3}) {
+        try {
+          devices[instructions + ", threads " + std::to_string(threads)] =
+              make_device("cpu", {{"instructions", instructions}, {"threads", threads}});
+        } catch (const ConfigurationError&) {
+          // This processor lacks the instructions.
+        }
+      }
+    }
+    return devices;
+  }();
+  return kDevices;
+}
+
+double norm(const std::vector<double>& values) {
+  double sum = 0.0;
+  for (const double value : values) sum += std::isfinite(value) ? value * value : 0.0;
+  return std::sqrt(sum);
+}
+
+/// Expects the same infinities and no NaN, and a small norm of the difference.
+void expect_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  std::vector<double> difference;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_FALSE(std::isnan(found[i])) << "element " << i << " of " << expected.size();
+    ASSERT_FALSE(std::isnan(expected[i])) << "element " << i << " of the reference";
+    if (std::isinf(expected[i]) || std::isinf(found[i])) {
+      ASSERT_EQ(found[i], expected[i]) << "element " << i;
+    } else {
+      difference.push_back(found[i] - expected[i]);
+    }
+  }
+  EXPECT_LE(norm(difference), tolerance * norm(expected));
+}
+
+std::vector<OpCase> device_cases() {
+  std::vector<OpCase> cases;
+  for (const OpCase& each : all_op_cases()) {
+    if (each.on_devices) cases.push_back(each);
+  }
+  return cases;
+}
+
+/// What a result may differ by beyond the row's tolerance because its type is short.
+double rounding(const OpInstance& instance, std::size_t result) {
+  return instance.results[result].dtype == DType::bf16 ? 0x1p-8 : 0.0;
+}
+
+class OpOnDevices : public ::testing::TestWithParam<OpCase> {};
+
+TEST_P(OpOnDevices, CpuEqualsReference) {
+  const OpCase& op_case = GetParam();
+  const auto reference = make_device("reference");
+  const OpInstance exact = make_instance(op_case, core_registry(), DType::f64);
+  const auto operands = make_operands(op_case, exact, *reference);
+  const auto expected = run_case(op_case, exact, operands, *reference);
+  const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
+  for (const auto& [name, device] : cpu_devices()) {
+    SCOPED_TRACE(name);
+    ASSERT_EQ(device->unsupported(instance), std::nullopt);
+    const auto found = run_case(op_case, instance, operands, *device);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      SCOPED_TRACE("result " + std::to_string(i));
+      expect_close(found[i], expected[i], op_case.tolerance + rounding(instance, i));
+    }
+  }
+}
+
+/// The reference device itself in f32 differs from f64 by the rounding of its results alone.
+TEST_P(OpOnDevices, ReferenceInF32EqualsF64) {
+  const OpCase& op_case = GetParam();
+  const auto reference = make_device("reference");
+  const OpInstance exact = make_instance(op_case, core_registry(), DType::f64);
+  const auto operands = make_operands(op_case, exact, *reference);
+  const auto expected = run_case(op_case, exact, operands, *reference);
+  const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
+  const auto found = run_case(op_case, instance, operands, *reference);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    SCOPED_TRACE("result " + std::to_string(i));
+    expect_close(found[i], expected[i], 2e-7 + rounding(instance, i));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, OpOnDevices, ::testing::ValuesIn(device_cases()),
+                         [](const ::testing::TestParamInfo<OpCase>& test) { return test.param.name; });
+
+TEST(OpTable, HasRowsForEveryRegisteredOp) {
+  std::set<std::string> covered;
+  std::set<std::string> names;
+  for (const OpCase& each : all_op_cases()) {
+    covered.insert(each.op);
+    EXPECT_TRUE(names.insert(each.name).second) << "two rows are named " << each.name;
+  }
+  for (const std::string& name : core_registry().names()) {
+    EXPECT_TRUE(covered.contains(name)) << "the table has no row for op '" << name << "'";
+  }
+}
+
+TEST(OpTable, HasRowsForEveryOperandThatAResultMayReplace) {
+  std::set<std::pair<std::string, int>> covered;
+  for (const OpCase& each : all_op_cases()) covered.insert({each.op, each.in_place});
+  for (const std::string& name : core_registry().names()) {
+    for (const int operand : core_registry().get(name).in_place_operands(0)) {
+      EXPECT_TRUE(covered.contains({name, operand})) << name << " in place of operand " << operand;
+    }
+  }
+}
+
+TEST(OpOnEveryDevice, IsRefusedByNameIfUnknown) {
+  OpInstance instance;
+  instance.op = "no_such_op";
+  for (const std::string name : {"reference", "cpu"}) {
+    const auto device = make_device(name);
+    const auto reason = device->unsupported(instance);
+    ASSERT_TRUE(reason.has_value());
+    EXPECT_NE(reason->find("no_such_op"), std::string::npos);
+    EXPECT_THROW(static_cast<void>(device->prepare(instance)), ConfigurationError);
+  }
+}
+
+TEST(OpOnCpu, IsRefusedInF64WithTheOperand) {
+  const OpCase& op_case = all_op_cases().front();
+  const OpInstance instance = make_instance(op_case, core_registry(), DType::f64);
+  const auto reason = make_device("cpu")->unsupported(instance);
+  ASSERT_TRUE(reason.has_value());
+  EXPECT_NE(reason->find("operand 0 cannot be f64"), std::string::npos) << *reason;
+}
+
+}  // namespace
+}  // namespace strata::testing

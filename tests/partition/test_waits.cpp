@@ -1,0 +1,87 @@
+#include <gtest/gtest.h>
+
+#include "compiler/program_builder.hpp"
+#include "compiler/waits.hpp"
+
+namespace strata::testing {
+namespace {
+
+/// One task that runs once, on two ranks along one axis.
+class Waits : public ::testing::Test {
+ protected:
+  BufferId buffer(const std::string& name) { return builder_.add_flat(name, BufferKind::activation, DType::f32, 4); }
+  void message(InstructionKind kind, BufferId of) {
+    Instruction instruction;
+    instruction.kind = kind;
+    instruction.axes = {"a"};
+    (kind == InstructionKind::send ? instruction.inputs : instruction.outputs) = {of};
+    push(std::move(instruction));
+  }
+  void all_reduce(BufferId of) { push(builder_.all_reduce(of, {"a"}, Reduction::sum, "x")); }
+  void compute(std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
+    push(program_op("accumulate", "x", std::move(inputs), std::move(outputs)));
+  }
+  void push(Instruction instruction) {
+    builder_.task(Task::Kind::forward).instructions.push_back(std::move(instruction));
+  }
+  std::vector<std::vector<BufferId>> waits() {
+    builder_.program().schedule = {{0, 0}};
+    host::insert_waits(builder_.program());
+    std::vector<std::vector<BufferId>> all;
+    for (const Instruction& instruction : builder_.program().tasks.front().instructions)
+      all.push_back(instruction.waits);
+    return all;
+  }
+  static Instruction program_op(const std::string& op, const std::string& name, std::vector<BufferId> inputs,
+                                std::vector<BufferId> outputs) {
+    return host::program_op(op, name, std::move(inputs), std::move(outputs));
+  }
+
+  host::ProgramBuilder builder_{Mesh({{"a", 2}})};
+};
+
+using Buffers = std::vector<BufferId>;
+
+TEST_F(Waits, TheFirstReaderWaitsAndTheSecondNeedNot) {
+  const BufferId x = buffer("x");
+  const BufferId y = buffer("y");
+  all_reduce(x);
+  compute({y}, {y});
+  compute({x}, {y});
+  compute({x}, {y});
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}, {x}, {}}));
+}
+
+TEST_F(Waits, WhoOverwritesWhatIsBeingSentWaits) {
+  const BufferId x = buffer("x");
+  message(InstructionKind::send, x);
+  compute({}, {x});
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}}));
+}
+
+TEST_F(Waits, CollectivesKeepTheirOrderByThemselves) {
+  const BufferId x = buffer("x");
+  all_reduce(x);
+  all_reduce(x);
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}}));
+}
+
+TEST_F(Waits, MessagesDoNotKeepOrderWithAnything) {
+  const BufferId x = buffer("x");
+  message(InstructionKind::receive, x);
+  all_reduce(x);
+  message(InstructionKind::send, x);
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}, {x}}));
+}
+
+TEST_F(Waits, AViewWaitsForWhatUsesItsMemory) {
+  const BufferId x = buffer("x");
+  const BufferId view = buffer("view");
+  builder_.buffer(view).base = x;
+  all_reduce(x);
+  compute({view}, {});
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}}));
+}
+
+}  // namespace
+}  // namespace strata::testing

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Installs the packages, then configures, builds and tests each preset.
+# Usage: sh tests/run.sh [release|asan|tsan]...    (default: all three)
+set -eu
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- asan tsan release
+
+for preset; do
+  case $preset in
+    release | asan | tsan) ;;
+    *) echo "run.sh: no preset '$preset'; there are release, asan and tsan" >&2; exit 2 ;;
+  esac
+done
+
+sh packaging/install-dependencies.sh build
+
+for preset; do
+  printf '\n== %s: build\n' "$preset"
+  cmake --preset "$preset"
+  cmake --build --preset "$preset"
+  printf '\n== %s: test\n' "$preset"
+  ctest --preset "$preset" --no-tests=error
+done

@@ -1,0 +1,328 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "compiler/memory_plan.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/rank_threads.hpp"
+#include "runtime/toy_device.hpp"
+#include "runtime/toy_program.hpp"
+#include "strata/error.hpp"
+#include "world.hpp"
+
+namespace strata::host {
+namespace {
+
+using strata::testing::HostDevice;
+using strata::testing::StreamDevice;
+using strata::testing::ToyDevice;
+using strata::testing::ToyProgram;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// Tokens are 100 · sample + position.
+class CountingInput final : public InputSource {
+ public:
+  void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
+            std::int32_t* destination) override {
+    if (name != "tokens") throw RuntimeError("no input '" + name + "'");
+    for (std::int64_t i = 0; i < dims[0].local_size(); ++i) {
+      for (std::int64_t j = 0; j < dims[1].local_size(); ++j) {
+        *destination++ = static_cast<std::int32_t>(100 * dims[0].global_index(i) + dims[1].global_index(j) +
+                                                   1000 * static_cast<std::int64_t>(step));
+      }
+    }
+  }
+};
+
+struct RankResult {
+  Reports reports;
+  std::map<std::string, Traffic> traffic;
+  std::map<BufferId, std::vector<double>> buffers;
+  std::int64_t peak_bytes = 0;
+};
+
+/// Runs one program a rank; `steps` steps, the results of the last one. `read`: f64 buffers to read at the end.
+template <class Base>
+std::vector<RankResult> run(const std::vector<Program>& programs, int steps = 1,
+                            const std::vector<BufferId>& read = {}) {
+  const int count = static_cast<int>(programs.size());
+  local::LocalWorld world(count, 60);
+  std::vector<RankResult> results(programs.size());
+  run_rank_threads(
+      world, [](int) { return std::make_shared<ToyDevice<Base>>(); },
+      [&](Device& device, Communicator& communicator) {
+        const Program& program = programs[static_cast<std::size_t>(communicator.rank())];
+        const MemoryPlan plan = plan_memory(program);
+        const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
+        Executor executor(program, plan, communicator.rank(), 1, device, communicator, arena);
+        CountingInput input;
+        RankResult& result = results[static_cast<std::size_t>(communicator.rank())];
+        for (int step = 0; step < steps; ++step) {
+          result.reports = executor.run(static_cast<std::uint64_t>(step), 0.5, input);
+        }
+        result.traffic = executor.traffic();
+        result.peak_bytes = executor.arena().peak_bytes();
+        EXPECT_EQ(result.peak_bytes, plan.arena_bytes);
+        for (const BufferId buffer : read) {
+          std::vector<double>& values = result.buffers[buffer];
+          values.resize(static_cast<std::size_t>(program.buffer(buffer).elements()));
+          executor.read(buffer, values.data());
+        }
+      });
+  return results;
+}
+
+template <class Base>
+class ExecutorOn : public ::testing::Test {};
+
+using Bases = ::testing::Types<HostDevice, StreamDevice>;
+struct BaseNames {
+  template <class Base>
+  static std::string GetName(int) {
+    return std::is_same_v<Base, HostDevice> ? "host" : "streams";
+  }
+};
+TYPED_TEST_SUITE(ExecutorOn, Bases, BaseNames);
+
+/// Two replicas, two micro-batches: loads, adds up all tokens of the step over everything.
+ToyProgram total_of_tokens(int ranks) {
+  ToyProgram toy(Mesh({{"dp", ranks}}), 2);
+  const ShardedDim batch{"batch", 4, {{"dp", Distribution::block}}, true};
+  const ShardedDim seq{"seq", 3, {}, false};
+  const BufferId tokens = toy.buffer("tokens", DType::i32, {4 / ranks, 3});
+  const BufferId numbers = toy.buffer("numbers", DType::f64, {4 / ranks, 3});
+  const BufferId shifted = toy.buffer("shifted", DType::f64, {4 / ranks, 3});
+  const BufferId sum = toy.buffer("sum", DType::f64, {}, true);
+  const BufferId total = toy.buffer("total", DType::f64, {}, true);
+  toy.task("start", {-1}, Task::Kind::prologue).instructions = {
+      ToyProgram::compute("affine", "zero", sum, sum, {{"factor", 0.0}, {"offset", 0.0}})};
+  Instruction accumulate = ToyProgram::compute("total", "sum", shifted, sum);
+  accumulate.accumulate = true;
+  toy.task("forward", {0, 1}).instructions = {
+      ToyProgram::load("tokens", tokens, {batch, seq}), ToyProgram::compute("number", "number", tokens, numbers),
+      ToyProgram::compute("affine", "shift", numbers, shifted, {{"factor", 1.0}, {"offset", 10000.0}}), accumulate};
+  Instruction read = ToyProgram::compute("affine", "read", total, total, {{"factor", 1.0}, {"offset", 0.0}});
+  read.waits = {sum, total};
+  toy.task("end", {-1}, Task::Kind::epilogue).instructions = {
+      toy.collective(CollectiveKind::all_reduce, "sum", sum, total, {"dp"}), read};
+  toy.program.reports = {{"total", total}};
+  return toy;
+}
+
+TYPED_TEST(ExecutorOn, AStepGivesTheSameForAnyNumberOfReplicas) {
+  // 8 samples of 3 tokens: their numbers; the step; 10000 for each of the second micro-batch.
+  double expected = 0;
+  for (int sample = 0; sample < 8; ++sample) {
+    for (int position = 0; position < 3; ++position) {
+      expected += 100 * sample + position + 1000 + (sample >= 4 ? 10000 : 0);
+    }
+  }
+  for (const int ranks : {1, 2, 4}) {
+    const auto results =
+        run<TypeParam>(std::vector<Program>(static_cast<std::size_t>(ranks), total_of_tokens(ranks).program), 2);
+    // The learning rate, 0.5, is added per token, to the zeroed sum of every rank, and to the total.
+    for (const RankResult& result : results) {
+      EXPECT_EQ(result.reports.at("total"), expected + 0.5 * 24 + 0.5 * ranks + 0.5) << ranks;
+    }
+  }
+}
+
+TEST(Executor, CountsTheTrafficOfEachStep) {
+  const Program program = total_of_tokens(2).program;
+  const auto results = run<HostDevice>({program, program}, 3);
+  for (const RankResult& result : results) {
+    ASSERT_EQ(result.traffic.size(), 1U);
+    const Traffic& traffic = result.traffic.at("all_reduce dp");
+    EXPECT_EQ(traffic.calls, 1);
+    EXPECT_EQ(traffic.bytes_sent, bytes_sent(program, program.tasks[2].instructions[0]));
+  }
+}
+
+/// Gathers a matrix that is dealt by columns, and slices it again: x [2, 4/tp] -> whole -> x.
+TYPED_TEST(ExecutorOn, PacksGathersAndSlicesByDimension) {
+  for (const Distribution distribution : {Distribution::block, Distribution::zigzag}) {
+    ToyProgram toy(Mesh({{"tp", 2}}));
+    const ShardedDim rows{"row", 2, {}, false};
+    const ShardedDim columns{"column", 4, {{"tp", distribution}}, false};
+    const BufferId tokens = toy.buffer("tokens", DType::i32, {2, 2});
+    const BufferId numbers = toy.buffer("numbers", DType::f64, {2, 2});
+    const BufferId pieces = toy.buffer("pieces", DType::f64, {2, 2, 2});
+    const BufferId whole = toy.buffer("whole", DType::f64, {2, 4}, true);
+    const BufferId packed = toy.buffer("packed", DType::f64, {2, 2, 2}, true);
+    const BufferId slice = toy.buffer("slice", DType::f64, {2, 2}, true);
+    CopyDescription copy{CopyDescription::Kind::unpack, 2, 4, 1, {"tp", distribution}};
+    Instruction unpack = ToyProgram::copy("unpack", pieces, whole, copy);
+    unpack.waits = {pieces};
+    auto& task = toy.task("forward", {0});
+    task.instructions = {ToyProgram::load("tokens", tokens, {rows, columns}),
+                         ToyProgram::compute("number", "number", tokens, numbers),
+                         toy.collective(CollectiveKind::all_gather, "gather", numbers, pieces, {"tp"}), unpack};
+    copy.kind = CopyDescription::Kind::pack;
+    task.instructions.push_back(ToyProgram::copy("pack", whole, packed, copy));
+    copy.kind = CopyDescription::Kind::slice;
+    task.instructions.push_back(ToyProgram::copy("slice", whole, slice, copy));
+    const auto results = run<TypeParam>({toy.program, toy.program}, 1, {whole, packed, slice});
+    const bool block = distribution == Distribution::block;
+    const std::vector<std::vector<double>> parts{
+        block ? std::vector<double>{0, 1, 100, 101} : std::vector<double>{0, 3, 100, 103},
+        block ? std::vector<double>{2, 3, 102, 103} : std::vector<double>{1, 2, 101, 102}};
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      EXPECT_THAT(results[rank].buffers.at(whole), ::testing::ElementsAre(0, 1, 2, 3, 100, 101, 102, 103));
+      EXPECT_EQ(results[rank].buffers.at(slice), parts[rank]);
+      std::vector<double> both = parts[0];
+      both.insert(both.end(), parts[1].begin(), parts[1].end());
+      EXPECT_EQ(results[rank].buffers.at(packed), both);
+      EXPECT_EQ(results[rank].traffic.at("all_gather tp").bytes_sent, 32);
+    }
+  }
+}
+
+/// Rank 0 sends what it loads, rank 1 adds it up: all sends start before the first receive is needed.
+std::vector<Program> pipeline() {
+  const ShardedDim batch{"batch", 2, {}, true};
+  const ShardedDim seq{"seq", 3, {}, false};
+  ToyProgram first(Mesh({{"pp", 2}}), 3);
+  const BufferId tokens = first.buffer("tokens", DType::i32, {2, 3});
+  const BufferId numbers = first.buffer("numbers", DType::f64, {2, 3});
+  first.task("stage 0", {0, 1, 2}).instructions = {
+      ToyProgram::load("tokens", tokens, {batch, seq}), ToyProgram::compute("number", "number", tokens, numbers),
+      ToyProgram::message(InstructionKind::send, "numbers", numbers, "pp", 1, 7)};
+  ToyProgram second(Mesh({{"pp", 2}}), 3);
+  const BufferId received = second.buffer("numbers", DType::f64, {2, 3});
+  const BufferId total = second.buffer("total", DType::f64, {}, true);
+  Instruction sum = ToyProgram::compute("total", "sum", received, total);
+  sum.accumulate = true;
+  sum.waits = {received};
+  second.task("stage 1", {2, 0, 1}).instructions = {
+      ToyProgram::message(InstructionKind::receive, "numbers", received, "pp", 0, 7), sum};
+  second.program.reports = {{"total", total}};
+  return {first.program, second.program};
+}
+
+TYPED_TEST(ExecutorOn, SendsToAnotherStage) {
+  const auto results = run<TypeParam>(pipeline());
+  double expected = 0;
+  for (int sample = 0; sample < 6; ++sample) expected += 3 * 100 * sample + 3;
+  EXPECT_EQ(results[1].reports.at("total"), expected);
+  EXPECT_EQ(results[0].traffic.at("send pp").calls, 3);
+  EXPECT_EQ(results[0].traffic.at("send pp").bytes_sent, 3 * 48);
+  EXPECT_TRUE(results[1].traffic.empty());
+}
+
+TYPED_TEST(ExecutorOn, AMessageIsInOrderWithACollectiveOnTheSameBuffer) {
+  // Rank 1 receives into the buffer that it then reduces; no instruction between the two waits.
+  ToyProgram first(Mesh({{"pp", 2}}));
+  ToyProgram second(Mesh({{"pp", 2}}));
+  BufferId value = -1;
+  for (ToyProgram* toy : {&first, &second}) {
+    const BufferId tokens = toy->buffer("tokens", DType::i32, {1, 1000});
+    value = toy->buffer("value", DType::f64, {1, 1000}, true);
+    Task& task = toy->task("task", {0});
+    if (toy == &first) {
+      task.instructions = {ToyProgram::load("tokens", tokens, {{"row", 1, {}, false}, {"column", 1000, {}, false}}),
+                           ToyProgram::compute("number", "number", tokens, value),
+                           ToyProgram::message(InstructionKind::send, "value", value, "pp", 1, 77)};
+    } else {
+      task.instructions = {ToyProgram::message(InstructionKind::receive, "value", value, "pp", 0, 77)};
+    }
+    task.instructions.push_back(toy->collective(CollectiveKind::all_reduce, "sum", value, value, {"pp"}));
+  }
+  const auto results = run<TypeParam>({first.program, second.program}, 1, {value});
+  std::vector<double> expected;
+  for (int i = 0; i < 1000; ++i) expected.push_back(2.0 * i);
+  EXPECT_EQ(results[0].buffers.at(value), expected);
+  EXPECT_EQ(results[1].buffers.at(value), expected);
+}
+
+TEST(Executor, ViewsShareTheirBaseAndAreWaitedForByTheirBytes) {
+  ToyProgram toy(Mesh({{"dp", 2}}));
+  const BufferId flat = toy.buffer("flat", DType::f64, {4}, true);
+  const BufferId low = toy.view("low", flat, 0, {2});
+  const BufferId high = toy.view("high", flat, 2, {2});
+  const BufferId tokens = toy.buffer("tokens", DType::i32, {1, 4});
+  const BufferId total = toy.buffer("total", DType::f64, {}, true);
+  Instruction sum = ToyProgram::compute("total", "sum", low, total);
+  sum.waits = {low};
+  toy.task("task", {0}).instructions = {
+      ToyProgram::load("tokens", tokens, {{"row", 1, {}, false}, {"column", 4, {}, false}}),
+      ToyProgram::compute("number", "number", tokens, flat),
+      toy.collective(CollectiveKind::all_reduce, "high", high, high, {"dp"}),
+      toy.collective(CollectiveKind::all_reduce, "low", low, low, {"dp"}), sum};
+  const auto results = run<HostDevice>({toy.program, toy.program}, 1, {flat, total});
+  for (const RankResult& result : results) {
+    EXPECT_THAT(result.buffers.at(flat), ::testing::ElementsAre(0, 2, 4, 6));
+    EXPECT_THAT(result.buffers.at(total), ::testing::ElementsAre(2));
+  }
+}
+
+TEST(Executor, WritesAndReadsPersistentBuffers) {
+  ToyProgram toy{Mesh()};
+  const BufferId value = toy.buffer("value", DType::f64, {2}, true);
+  const BufferId total = toy.buffer("total", DType::f64, {}, true);
+  toy.task("task", {0}).instructions = {ToyProgram::compute("total", "sum", value, total)};
+  toy.program.reports = {{"total", total}, {"value", value}};
+  const MemoryPlan plan = plan_memory(toy.program);
+  local::LocalWorld world(1, 60);
+  ToyDevice<StreamDevice> device;
+  const auto communicator = world.connect(0, device);
+  Executor executor(toy.program, plan, 0, 1, device, *communicator, std::make_shared<Arena>(device, plan.arena_bytes));
+  CountingInput input;
+  const std::vector<double> values{3, 4};
+  executor.write(value, values.data());
+  // Reports that are no scalars are read by name.
+  EXPECT_EQ(executor.run(0, 0, input), (Reports{{"total", 7}}));
+  std::vector<double> back(2);
+  executor.read(value, back.data());
+  EXPECT_EQ(back, values);
+}
+
+template <class Error>
+std::string message_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another error: ") + error.what();
+  }
+  return "no error";
+}
+
+TEST(ExecutorErrors, NameRankStepTaskAndInstruction) {
+  Program program = total_of_tokens(2).program;
+  Program broken = program;
+  broken.tasks[1].instructions[2].attributes.set("fails", true);
+  // Rank 0 waits for rank 1 in the all_reduce; the error is rank 1's own.
+  EXPECT_EQ(message_of<RuntimeError>([&] {
+              run<HostDevice>({program, broken});
+            }),
+            "rank 1, step 0, task 'forward' micro-batch 0, instruction 2 affine 'shift': the kernel is out of order");
+  EXPECT_THAT(message_of<RuntimeError>([&] {
+                program.tasks[1].instructions[0].name = "images";
+                run<HostDevice>({program, program});
+              }),
+              HasSubstr("task 'forward' micro-batch 0, instruction 0 load 'images': no input 'images'"));
+}
+
+TEST(ExecutorErrors, AnUnknownOpIsTheConfigurationsFault) {
+  ToyProgram toy{Mesh()};
+  const BufferId value = toy.buffer("value", DType::f64, {2}, true);
+  toy.task("task", {0}).instructions = {ToyProgram::compute("fourier", "f", value, value)};
+  EXPECT_EQ(message_of<ConfigurationError>([&] { run<HostDevice>({toy.program}); }), "no op 'fourier'");
+}
+
+TEST(ExecutorErrors, ProgramsThatDoNotMatchAreNoticed) {
+  Program program = total_of_tokens(2).program;
+  Program other = program;
+  other.tasks[2].instructions[0].reduction = Reduction::max;
+  EXPECT_THAT(message_of<RuntimeError>([&] {
+                run<HostDevice>({program, other});
+              }),
+              AllOf(HasSubstr("task 'end', instruction 1 affine 'read'"), HasSubstr("do not mean the same")));
+}
+
+}  // namespace
+}  // namespace strata::host

@@ -1,0 +1,127 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "communicator/host_device.hpp"
+#include "runtime/copy_plan.hpp"
+#include "runtime/shards.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr std::int64_t kNobody = -1;
+
+std::vector<std::int64_t> counting(std::int64_t size) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(size));
+  std::iota(values.begin(), values.end(), 0);
+  return values;
+}
+
+/// Three dims, each dealt over a random subset of the axes that are left.
+std::vector<ShardedDim> random_dims(std::mt19937& random, const Mesh& mesh) {
+  std::vector<ShardedDim> dims{{"a", 24, {}, false}, {"b", 48, {}, false}, {"c", 5, {}, false}};
+  std::shuffle(dims.begin(), dims.end(), random);
+  for (const MeshAxis& axis : mesh.axes()) {
+    const std::size_t dim = random() % 4;
+    if (dim >= dims.size() || dims[dim].dim == "c") continue;
+    dims[dim].axes.push_back({axis.name, random() % 2 == 0 ? Distribution::block : Distribution::zigzag});
+  }
+  return dims;
+}
+
+TEST(Shards, GatherIsTheInverseOfScatter) {
+  std::mt19937 random(1);
+  const Mesh mesh({{"dp", 2}, {"cp", 2}, {"tp", 3}});
+  for (int round = 0; round < 100; ++round) {
+    const std::vector<ShardedDim> dims = random_dims(random, mesh);
+    const std::vector<std::int64_t> whole = counting(24 * 48 * 5);
+    std::vector<std::int64_t> gathered(whole.size(), kNobody);
+    for (int rank = 0; rank < mesh.rank_count(); ++rank) {
+      const Shard shard(dims, mesh, rank);
+      ASSERT_EQ(shard.global_elements(), 24 * 48 * 5);
+      std::vector<std::int64_t> local(static_cast<std::size_t>(shard.local_elements()), kNobody);
+      shard.scatter(whole.data(), local.data(), sizeof(std::int64_t));
+      // By the definition: the global index of every local element.
+      std::size_t at = 0;
+      for (std::int64_t i = 0; i < shard.dims()[0].local_size(); ++i) {
+        for (std::int64_t j = 0; j < shard.dims()[1].local_size(); ++j) {
+          for (std::int64_t k = 0; k < shard.dims()[2].local_size(); ++k) {
+            const std::int64_t row = shard.dims()[0].global_index(i) * dims[1].global_size;
+            const std::int64_t index = (row + shard.dims()[1].global_index(j)) * dims[2].global_size;
+            ASSERT_EQ(local[at++], index + shard.dims()[2].global_index(k));
+          }
+        }
+      }
+      shard.gather(local.data(), gathered.data(), sizeof(std::int64_t));
+    }
+    ASSERT_EQ(gathered, whole);
+  }
+}
+
+TEST(Shards, RunsAreAsLongAsTheyCanBe) {
+  const Mesh mesh({{"tp", 2}});
+  const auto runs = [&](const std::vector<ShardedDim>& dims) {
+    std::vector<std::vector<std::int64_t>> found;
+    Shard(dims, mesh, 1).for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
+      found.push_back({local, global, length});
+    });
+    return found;
+  };
+  using Runs = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(runs({}), (Runs{{0, 0, 1}}));
+  EXPECT_EQ(runs({{"a", 4, {}, false}, {"b", 6, {}, false}}), (Runs{{0, 0, 24}}));
+  EXPECT_EQ(runs({{"a", 4, {{"tp"}}, false}, {"b", 6, {}, false}}), (Runs{{0, 12, 12}}));
+  EXPECT_EQ(runs({{"a", 2, {}, false}, {"b", 6, {{"tp"}}, false}}), (Runs{{0, 3, 3}, {3, 9, 3}}));
+  EXPECT_EQ(runs({{"a", 8, {{"tp", Distribution::zigzag}}, false}, {"b", 2, {}, false}}), (Runs{{0, 4, 8}}));
+}
+
+/// Copies as the definition has it: element by element, through the index maps.
+TEST(CopyPlan, DealsPiecesAsTheIndexMapsSay) {
+  strata::testing::HostDevice device;
+  for (const Distribution distribution : {Distribution::block, Distribution::zigzag}) {
+    for (const std::int64_t outer : {1, 3}) {
+      for (const std::int64_t inner : {1, 5}) {
+        const int count = 2;
+        const std::int64_t size = 8;
+        const std::vector<std::int64_t> whole = counting(outer * size * inner);
+        std::vector<std::int64_t> pieces;
+        for (int piece = 0; piece < count; ++piece) {
+          const IndexMap map{size, split_dimension(size, count, piece, distribution)};
+          std::vector<std::int64_t> expected;
+          for (std::int64_t o = 0; o < outer; ++o) {
+            for (std::int64_t i = 0; i < size / count; ++i) {
+              for (std::int64_t k = 0; k < inner; ++k) {
+                expected.push_back((o * size + map.global_index(i)) * inner + k);
+              }
+            }
+          }
+          pieces.insert(pieces.end(), expected.begin(), expected.end());
+          CopyDescription slice{CopyDescription::Kind::slice, outer, size, inner, {"tp", distribution}};
+          std::vector<std::int64_t> got(expected.size(), kNobody);
+          launch_copy(device, plan_copy(slice, DType::i64, count, piece), reinterpret_cast<std::byte*>(got.data()),
+                      reinterpret_cast<const std::byte*>(whole.data()));
+          EXPECT_EQ(got, expected);
+        }
+        CopyDescription pack{CopyDescription::Kind::pack, outer, size, inner, {"tp", distribution}};
+        std::vector<std::int64_t> packed(whole.size(), kNobody);
+        launch_copy(device, plan_copy(pack, DType::i64, count, 1), reinterpret_cast<std::byte*>(packed.data()),
+                    reinterpret_cast<const std::byte*>(whole.data()));
+        EXPECT_EQ(packed, pieces);
+        pack.kind = CopyDescription::Kind::unpack;
+        std::vector<std::int64_t> unpacked(whole.size(), kNobody);
+        launch_copy(device, plan_copy(pack, DType::i64, count, 1), reinterpret_cast<std::byte*>(unpacked.data()),
+                    reinterpret_cast<const std::byte*>(packed.data()));
+        EXPECT_EQ(unpacked, whole);
+      }
+    }
+  }
+}
+
+TEST(CopyPlan, JoinsRowsWithoutGaps) {
+  const CopyDescription slice{CopyDescription::Kind::slice, 1, 8, 3, {"tp", Distribution::block}};
+  EXPECT_EQ(plan_copy(slice, DType::f32, 2, 1), (std::vector<RowCopy>{{0, 48, 48, 96, 48, 1}}));
+}
+
+}  // namespace
+}  // namespace strata::host

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "communicator/host_device.hpp"
+#include "communicator/stream_device.hpp"
+
+namespace strata::testing {
+
+/// Three ops on f64, enough to see what the executor hands to kernels:
+/// - "number": i32 ids -> f64
+/// - "affine": y = factor · x + offset_by_micro_batch · micro_batch + learning_rate; `fails_on_rank` throws there
+/// - "total": x -> scalar sum, accumulated where asked
+class ToyKernel final : public Kernel {
+ public:
+  using Enqueue = std::function<void(std::function<void()>)>;
+
+  ToyKernel(OpInstance instance, Enqueue enqueue) : instance_(std::move(instance)), enqueue_(std::move(enqueue)) {}
+
+  void launch(const KernelArguments& arguments) override {
+    if (instance_.attributes.has("fails")) throw RuntimeError("the kernel is out of order");
+    const void* input = arguments.operands[0];
+    void* output = arguments.results[0];
+    enqueue_([this, input, output, context = arguments.context] { run(input, output, context); });
+  }
+
+ private:
+  void run(const void* input, void* output, const StepContext& context) const {
+    const std::int64_t count = element_count(instance_.operands[0].shape);
+    const auto* x = static_cast<const double*>(input);
+    auto* y = static_cast<double*>(output);
+    if (instance_.op == "number") {
+      for (std::int64_t i = 0; i < count; ++i) y[i] = static_cast<const std::int32_t*>(input)[i];
+    } else if (instance_.op == "affine") {
+      const double offset = instance_.attributes.number("offset") * context.micro_batch + context.learning_rate;
+      for (std::int64_t i = 0; i < count; ++i) y[i] = instance_.attributes.number("factor") * x[i] + offset;
+    } else {
+      double sum = instance_.accumulate ? *y : 0;
+      for (std::int64_t i = 0; i < count; ++i) sum += x[i];
+      *y = sum;
+    }
+  }
+
+  OpInstance instance_;
+  Enqueue enqueue_;
+};
+
+/// A test device with those ops; `Base` is HostDevice or StreamDevice.
+template <class Base>
+class ToyDevice final : public Base {
+ public:
+  [[nodiscard]] std::optional<std::string> unsupported(const OpInstance& instance) const override {
+    const bool known = instance.op == "number" || instance.op == "affine" || instance.op == "total";
+    return known ? std::nullopt : std::optional<std::string>("no op '" + instance.op + "'");
+  }
+  [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& instance) override {
+    if (const auto why = unsupported(instance)) throw ConfigurationError(*why);
+    if constexpr (std::is_same_v<Base, StreamDevice>) {
+      return std::make_unique<ToyKernel>(
+          instance, [this](std::function<void()> work) { this->enqueue(StreamKind::compute, std::move(work)); });
+    } else {
+      return std::make_unique<ToyKernel>(instance, [](const std::function<void()>& work) { work(); });
+    }
+  }
+};
+
+}  // namespace strata::testing

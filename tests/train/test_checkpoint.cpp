@@ -1,0 +1,260 @@
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "checkpoint_fixture.hpp"
+#include "strata/error.hpp"
+#include "temporary_folder.hpp"
+#include "train/checkpoint.hpp"
+#include "train/checkpoint_names.hpp"
+
+namespace strata::host {
+namespace {
+
+namespace fs = std::filesystem;
+using test::FakeRanks;
+using test::message_of;
+using test::StoredTensor;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int kKeepAll = 0;
+
+/// A mesh of up to three axes, and for each tensor some of them on some of its dims.
+struct RandomLayout {
+  Mesh mesh;
+  std::vector<StoredTensor> tensors;
+};
+
+RandomLayout random_layout(std::mt19937& random) {
+  const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
+  RandomLayout layout;
+  std::vector<MeshAxis> axes;
+  for (const char* name : {"a", "b", "c"}) axes.push_back({name, 1 + below(3)});
+  layout.mesh = Mesh(axes);
+  const std::map<std::string, Shape> shapes{
+      {"bias", {72}}, {"weight", {72, 144}}, {"cube", {36, 5, 24}}, {"scalar", {}}};
+  for (const auto& [name, shape] : shapes) {
+    StoredTensor tensor{name, {}, name == "bias" ? DType::f64 : DType::f32};
+    Shape local = shape;
+    for (const std::int64_t size : shape)
+      tensor.dims.push_back({"d" + std::to_string(tensor.dims.size()), size, {}, false});
+    for (const MeshAxis& axis : axes) {
+      const auto dim = static_cast<std::size_t>(below(static_cast<int>(shape.size()) + 1));
+      const bool zigzag = below(2) == 1;
+      if (dim == shape.size() || local[dim] % (axis.size * (zigzag ? 2 : 1)) != 0) continue;
+      local[dim] /= axis.size;
+      tensor.dims[dim].axes.push_back({axis.name, zigzag ? Distribution::zigzag : Distribution::block});
+    }
+    layout.tensors.push_back(tensor);
+  }
+  return layout;
+}
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  fs::path written(FakeRanks& ranks, std::uint64_t step = 7) {
+    ranks.fill();
+    store_.prepare(0);
+    ranks.write(store_, {step, 1337, 70, "[run]\n", {}});
+    return store_.path_of(step);
+  }
+  static FakeRanks one_rank() {
+    return {Mesh(), {{"weight", {{"x", 64, {}, false}, {"y", 32, {}, false}}}, {"bias", {{"x", 64, {}, false}}}}};
+  }
+  static std::string refusal(const fs::path& checkpoint) {
+    return message_of<RuntimeError>([&] { CheckpointReader reader(checkpoint); });
+  }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(store_.directory())) found.push_back(entry.path().filename());
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+  test::TemporaryFolder folder_;
+  CheckpointStore store_{folder_.path() / "checkpoints", kKeepAll};
+};
+
+TEST_F(CheckpointTest, AnyLayoutReadsWhatAnyLayoutWrote) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 60; ++round) {
+    const RandomLayout a = random_layout(random);
+    const RandomLayout b = random_layout(random);
+    FakeRanks writers(a.mesh, a.tensors);
+    const fs::path checkpoint = written(writers, static_cast<std::uint64_t>(round));
+    FakeRanks readers(b.mesh, b.tensors);
+    ASSERT_GT(readers.count_wrong(), 0);
+    readers.restore(CheckpointReader(checkpoint));
+    ASSERT_EQ(readers.count_wrong(), 0) << "round " << round;
+  }
+}
+
+TEST_F(CheckpointTest, EveryPartIsWrittenOnce) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 60; ++round) {
+    const RandomLayout layout = random_layout(random);
+    FakeRanks ranks(layout.mesh, layout.tensors);
+    for (const CheckpointTensor& tensor : plan_checkpoint(ranks.programs())) {
+      std::int64_t elements = 0;
+      for (const CheckpointPiece& piece : tensor.pieces) elements += element_count(local_shape(piece.dims));
+      ASSERT_EQ(elements, element_count(tensor.shape)) << tensor.name;
+    }
+  }
+}
+
+TEST_F(CheckpointTest, RunStateComesBack) {
+  FakeRanks ranks = one_rank();
+  ranks.fill();
+  store_.prepare(0);
+  const RunState run{12, 99, 768, "[run]\nseed = 99\n", {Vocabulary::Kind::characters, {U'a', U'ß'}}};
+  ranks.write(store_, run);
+  EXPECT_EQ(CheckpointReader(store_.path_of(12)).run(), run);
+}
+
+TEST_F(CheckpointTest, FloatsAreConvertedBetweenWidths) {
+  FakeRanks ranks(Mesh(), {{"x", {{"x", 2, {}, false}}, DType::f32}});
+  const auto plan = plan_checkpoint(ranks.programs());
+  store_.prepare(0);
+  CheckpointWriter writer(store_, plan, {}, "test");
+  writer.begin();
+  const std::array<float, 2> values{1.5F, -3.25F};
+  writer.write_rank(0, [&](BufferId, void* host) { std::memcpy(host, values.data(), sizeof values); });
+  const CheckpointReader reader(writer.commit());
+  std::array<double, 2> wide{};
+  reader.read("x", {IndexMap::whole(2)}, DType::f64, wide.data());
+  EXPECT_THAT(wide, ElementsAre(1.5, -3.25));
+  EXPECT_THAT(message_of<RuntimeError>([&] { reader.read("x", {IndexMap::whole(2)}, DType::bf16, wide.data()); }),
+              HasSubstr("type f32; this run needs bf16"));
+}
+
+TEST_F(CheckpointTest, OtherModelIsRefusedByTensor) {
+  FakeRanks ranks = one_rank();
+  const CheckpointReader reader(written(ranks));
+  FakeRanks wider(Mesh(), {{"weight", {{"x", 64, {}, false}, {"y", 48, {}, false}}}});
+  EXPECT_THAT(message_of<RuntimeError>([&] { wider.restore(reader); }),
+              HasSubstr("'weight' has shape [64 32]; this run's model has [64 48]"));
+  FakeRanks other(Mesh(), {{"gain", {{"x", 64, {}, false}}}});
+  EXPECT_THAT(message_of<RuntimeError>([&] { other.restore(reader); }), HasSubstr("'gain' is missing"));
+}
+
+TEST_F(CheckpointTest, TruncatedFileIsRefusedByName) {
+  FakeRanks ranks = one_rank();
+  const fs::path checkpoint = written(ranks);
+  const fs::path file = checkpoint / "rank-00000.safetensors";
+  fs::resize_file(file, fs::file_size(file) - 1);
+  EXPECT_THAT(refusal(checkpoint), HasSubstr("'" + file.string() + "' is truncated"));
+}
+
+TEST_F(CheckpointTest, AlteredFileIsRefusedByName) {
+  FakeRanks ranks = one_rank();
+  const fs::path checkpoint = written(ranks);
+  const fs::path file = checkpoint / "rank-00000.safetensors";
+  const std::string bytes = test::read_file(file);
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    std::string altered = bytes;
+    altered[random() % altered.size()] ^= static_cast<char>(1U << random() % 8);
+    std::ofstream(file, std::ios::binary) << altered;
+    ASSERT_THAT(refusal(checkpoint), HasSubstr("'" + file.string() + "' was altered"));
+  }
+}
+
+TEST_F(CheckpointTest, MissingOrAlteredPartsAreRefusedByName) {
+  FakeRanks ranks = one_rank();
+  const fs::path checkpoint = written(ranks);
+  const fs::path manifest = checkpoint / kManifestName;
+  std::string text = test::read_file(manifest);
+  text.replace(text.find("\"step\": 7"), 9, "\"step\": 8");
+  std::ofstream(manifest, std::ios::binary) << text;
+  EXPECT_THAT(refusal(checkpoint), HasSubstr("'" + manifest.string() + "' was altered"));
+
+  const fs::path second = written(ranks, 8);
+  fs::remove(second / "rank-00000.safetensors");
+  EXPECT_THAT(refusal(second), HasSubstr((second / "rank-00000.safetensors").string()));
+  fs::remove(second / kManifestName);
+  EXPECT_THAT(message_of<ConfigurationError>([&] { (void)find_checkpoint(second); }), HasSubstr(second.string()));
+}
+
+TEST_F(CheckpointTest, OldOnesGoAndLeftoversAreIgnored) {
+  const CheckpointStore store(store_.directory(), 2);
+  store.prepare(0);
+  FakeRanks ranks = one_rank();
+  ranks.fill();
+  // An earlier run went further; its checkpoints are not this run's to remove.
+  ranks.write(store, {900, 1, 0, "", {}});
+  for (const std::uint64_t step : {10, 20, 30}) ranks.write(store, {step, 1, 0, "", {}});
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000020", "step-00000030", "step-00000900"));
+  EXPECT_EQ(find_checkpoint(folder_.path()), store.path_of(30));
+
+  fs::create_directories(store.directory() / "step-00000040.tmp-123");
+  (void)folder_.file("checkpoints/latest.tmp-9", "step-");
+  EXPECT_EQ(find_checkpoint(folder_.path()), store.path_of(30));
+  store.prepare(0);
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000020", "step-00000030", "step-00000900"));
+}
+
+TEST_F(CheckpointTest, ACheckpointOfTheSameStepIsReplaced) {
+  FakeRanks ranks = one_rank();
+  (void)written(ranks);
+  ranks.write(store_, {7, 1, 0, "second", {}});
+  EXPECT_EQ(CheckpointReader(store_.path_of(7)).run().configuration, "second");
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000007"));
+}
+
+TEST_F(CheckpointTest, FindsTheLastOneFromAnyFolderOfTheRun) {
+  FakeRanks ranks = one_rank();
+  (void)written(ranks, 5);
+  const fs::path last = written(ranks, 15);
+  EXPECT_EQ(find_checkpoint(last), last);
+  EXPECT_EQ(find_checkpoint(store_.directory()), last);
+  EXPECT_EQ(find_checkpoint(folder_.path()), last);
+  // `latest` was lost, or names a folder that the user removed.
+  fs::remove(store_.directory() / kLatestName);
+  EXPECT_EQ(find_checkpoint(folder_.path()), last);
+  (void)folder_.file("checkpoints/latest", "step-00000099\n");
+  EXPECT_EQ(find_checkpoint(folder_.path()), last);
+  EXPECT_THAT(message_of<ConfigurationError>([&] { (void)find_checkpoint(folder_.path() / "nothing"); }),
+              HasSubstr("nothing"));
+}
+
+TEST_F(CheckpointTest, UnwritableFolderIsNamedBeforeTraining) {
+  const fs::path blocked = folder_.file("blocked", "a file");
+  EXPECT_THAT(message_of<RuntimeError>([&] { CheckpointStore(blocked / "checkpoints", 1).prepare(0); }),
+              HasSubstr((blocked / "checkpoints").string()));
+  EXPECT_THAT(message_of<RuntimeError>([&] { store_.prepare(std::uint64_t{1} << 60U); }), HasSubstr("are free"));
+}
+
+TEST_F(CheckpointTest, AFailedWriteLeavesTheLastGoodOne) {
+  FakeRanks ranks = one_rank();
+  const fs::path good = written(ranks, 7);
+  const auto plan = plan_checkpoint(ranks.programs());
+  {
+    CheckpointWriter writer(store_, plan, {8, 0, 0, "", {}}, "test");
+    writer.begin();
+    EXPECT_THROW(writer.write_rank(0, [](BufferId, void*) { throw RuntimeError("device lost"); }), RuntimeError);
+  }
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000007"));
+  EXPECT_EQ(find_checkpoint(folder_.path()), good);
+  EXPECT_THAT(refusal(good), IsEmpty());
+}
+
+TEST_F(CheckpointTest, AFullDiskIsAnErrorThatNamesTheFile) {
+  if (!fs::exists("/dev/full")) return;
+  OutputFile file("/dev/full");
+  const std::string bytes(1 << 16, 'x');
+  EXPECT_THAT(message_of<RuntimeError>([&] { file.write(bytes.data(), bytes.size()); }),
+              HasSubstr("'/dev/full': cannot be written: No space left"));
+}
+
+TEST(FileLock, SecondHolderIsRefused) {
+  const test::TemporaryFolder folder;
+  const auto first = std::make_unique<FileLock>(folder.path() / "lock", "taken");
+  EXPECT_EQ(message_of<RuntimeError>([&] { FileLock second(folder.path() / "lock", "taken"); }), "taken");
+}
+
+}  // namespace
+}  // namespace strata::host

@@ -1,0 +1,198 @@
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "command_runner.hpp"
+#include "small_run.hpp"
+#include "train/checkpoint.hpp"
+
+namespace strata::host {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::CommandResult;
+using test::run_command;
+using test::RunningCommand;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class TrainCommandTest : public ::testing::Test {
+ protected:
+  /// Arguments of a run on two ranks.
+  [[nodiscard]] std::vector<std::string> train(const std::vector<std::string>& more = {},
+                                               const std::string& output = "output") const {
+    std::vector<std::string> arguments{"train",      config_, "--set",
+                                       test::ddp(2), "--set", "run.output=" + (folder_.path() / output).string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  /// Lines of a log; what a kill cut off is left out.
+  [[nodiscard]] static std::vector<json> log_lines(const fs::path& file) {
+    std::vector<json> lines;
+    std::ifstream stream(file);
+    for (std::string line; std::getline(stream, line);) {
+      json value = json::parse(line, nullptr, false);
+      if (!value.is_discarded()) lines.push_back(std::move(value));
+    }
+    return lines;
+  }
+  /// The loss of every step in a log; of a step that was repeated, every loss must be the same.
+  [[nodiscard]] static std::map<std::uint64_t, double> losses(const fs::path& file) {
+    std::map<std::uint64_t, double> result;
+    for (const json& line : log_lines(file)) {
+      if (line.contains("event")) continue;
+      const auto [place, added] = result.emplace(line.at("step"), line.at("loss"));
+      EXPECT_EQ(place->second, line.at("loss").get<double>()) << "step " << place->first;
+    }
+    return result;
+  }
+  [[nodiscard]] std::string last_tensors(const std::string& output) const {
+    return test::read_file(find_checkpoint(folder_.path() / output) / "rank-00000.safetensors");
+  }
+
+  test::TemporaryFolder folder_;
+  std::string config_ = folder_.file("small.toml", test::small_configuration(folder_)).string();
+};
+
+TEST_F(TrainCommandTest, WritesLogResultAndCheckpoint) {
+  const CommandResult result =
+      run_command(train({"--steps", "5", "--log-json", path("log"), "--set", "run.eval_every=2"}));
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.out, HasSubstr("steps 5\n"));
+  EXPECT_THAT(result.out, HasSubstr("validation loss "));
+  EXPECT_THAT(result.messages, HasSubstr("step 5/5  loss "));
+  EXPECT_THAT(result.messages, Not(HasSubstr("\x1b"))) << "no terminal";
+
+  std::vector<json> lines = log_lines(path("log"));
+  ASSERT_EQ(lines.size(), 5U + 3U + 1U);
+  for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens_per_second", "step_seconds"}) {
+    EXPECT_TRUE(lines[0].contains(key)) << key;
+  }
+  EXPECT_EQ(lines[0].at("lr"), 0.005) << "half of the warm-up";
+  EXPECT_EQ(lines[2].at("event"), "eval");
+  const json& summary = lines.back();
+  EXPECT_EQ(summary.at("event"), "summary");
+  EXPECT_EQ(summary.at("planned_peak_bytes"), summary.at("arena_peak_bytes"));
+  EXPECT_EQ(summary.at("planned_peak_bytes").size(), 2U);
+  EXPECT_GT(summary.at("peak_rss_bytes"), 1 << 20);
+  EXPECT_GT(summary.at("median_tokens_per_second"), 0);
+  EXPECT_EQ(CheckpointReader(find_checkpoint(path("output"))).run().step, 5U);
+}
+
+TEST_F(TrainCommandTest, ASignalEndsTheRunWithACheckpointToGoOnFrom) {
+  ASSERT_EQ(run_command(train({"--steps", "400", "--log-json", path("whole.log")}, "whole")).exit_code, 0);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string output = "output" + std::to_string(signal);
+    const std::string log = path(output + ".log");
+    RunningCommand command(train({"--steps", "400", "--log-json", log}, output));
+    while (log_lines(log).size() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const CommandResult result = command.end(signal);
+    ASSERT_EQ(result.exit_code, 0) << result.messages;
+    EXPECT_THAT(result.messages, HasSubstr("--resume"));
+    const std::uint64_t step = CheckpointReader(find_checkpoint(path(output))).run().step;
+    EXPECT_GE(step, 3U);
+    const CommandResult rest =
+        run_command(train({"--steps", "400", "--log-json", log, "--resume", path(output)}, output));
+    ASSERT_EQ(rest.exit_code, 0) << rest.messages;
+    EXPECT_EQ(losses(log), losses(path("whole.log")));
+    EXPECT_EQ(last_tensors(output), last_tensors("whole"));
+  }
+}
+
+TEST_F(TrainCommandTest, KilledAgainAndAgainARunEndsAsIfNeverStopped) {
+  const auto run = [&](const std::string& log, const std::string& output) {
+    std::vector<std::string> more{"--steps", "300", "--set", "run.checkpoint_every=10", "--log-json", log};
+    if (fs::exists(path(output + "/checkpoints/latest"))) more.insert(more.end(), {"--resume", path(output)});
+    return train(more, output);
+  };
+  ASSERT_EQ(run_command(run(path("whole.log"), "whole")).exit_code, 0);
+  const std::map<std::uint64_t, double> expected = losses(path("whole.log"));
+  std::mt19937 random(5);
+  int kills = 0;
+  for (int round = 0; round < 8; ++round) {
+    const std::string log = path("log" + std::to_string(round));
+    const std::size_t enough = 1 + random() % 25;
+    RunningCommand command(run(log, "output"));
+    std::vector<json> lines;
+    while (lines.size() < enough && (lines.empty() || lines.back().value("event", "") != "summary")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      lines = log_lines(log);
+    }
+    const CommandResult result = command.end(SIGKILL);
+    ASSERT_TRUE(result.exit_code == 0 || result.signal == SIGKILL) << result.messages;
+    kills += result.signal == SIGKILL ? 1 : 0;
+    for (const auto& [step, loss] : losses(log)) ASSERT_EQ(loss, expected.at(step)) << "step " << step;
+  }
+  EXPECT_GT(kills, 0);
+  const CommandResult result = run_command(run(path("log"), "output"));
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_EQ(last_tensors("output"), last_tensors("whole"));
+}
+
+TEST_F(TrainCommandTest, AFinishedRunHasNothingLeftToDo) {
+  ASSERT_EQ(run_command(train({"--steps", "3"})).exit_code, 0);
+  const CommandResult again = run_command(train({"--steps", "3", "--resume", path("output")}));
+  EXPECT_EQ(again.exit_code, 0) << again.messages;
+  EXPECT_THAT(again.out, HasSubstr("steps 3\n"));
+}
+
+struct Refusal {
+  std::vector<std::string> arguments;
+  int exit_code;
+  std::string message;
+};
+
+TEST_F(TrainCommandTest, WhatCannotBeIsOneMessage) {
+  const std::string blocked = folder_.file("blocked", "a file").string();
+  const std::string empty = folder_.file("empty.txt", "").string();
+  const std::string short_text = folder_.file("short.txt", "short").string();
+  const std::vector<Refusal> refusals{
+      {{"--set", "data.path=nothing.txt"}, 2, "data.path: 'nothing.txt': cannot be opened: No such file or directory"},
+      {{"--set", "data.path=" + empty}, 2, "'" + empty + "': the file is empty"},
+      {{"--set", "data.path=" + short_text}, 2, "a context of 8 needs at least 9"},
+      {{"--set", "batch.global=10"}, 2, "batch.global: found 10; accepted: a multiple of 4"},
+      {{"--set", "model.heads=3"}, 2, "do not divide embed"},
+      {{"--resume", path("nowhere")}, 2, "'" + path("nowhere") + "': there is no such checkpoint"},
+      {{"--log-json", path("no/log")}, 2, "cannot be opened"},
+      {{"--set", "run.output=" + blocked + "/x"}, 1, blocked},
+      {{"--steps", "0"}, 2, "--steps"},
+  };
+  for (const Refusal& refusal : refusals) {
+    const CommandResult result = run_command(train(refusal.arguments));
+    EXPECT_EQ(result.exit_code, refusal.exit_code) << refusal.message;
+    EXPECT_THAT(result.messages, HasSubstr("error: "));
+    EXPECT_THAT(result.messages, HasSubstr(refusal.message));
+    EXPECT_EQ(std::count(result.messages.begin(), result.messages.end(), '\n'), 1) << result.messages;
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+}
+
+TEST_F(TrainCommandTest, AnAlteredCheckpointIsRefusedByName) {
+  ASSERT_EQ(run_command(train({"--steps", "2"})).exit_code, 0);
+  const fs::path file = find_checkpoint(path("output")) / "rank-00000.safetensors";
+  std::string bytes = test::read_file(file);
+  bytes[bytes.size() / 2] ^= 1;
+  std::ofstream(file, std::ios::binary) << bytes;
+  const CommandResult result = run_command(train({"--steps", "4", "--resume", path("output")}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.messages, HasSubstr("'" + file.string() + "' was altered"));
+}
+
+TEST_F(TrainCommandTest, TwoRunsCannotShareAnOutputFolder) {
+  RunningCommand first(train({"--steps", "1000000", "--log-json", path("log")}));
+  while (log_lines(path("log")).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const CommandResult second = run_command(train());
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.messages, HasSubstr("in use by another run"));
+  EXPECT_EQ(first.end(SIGTERM).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace strata::host

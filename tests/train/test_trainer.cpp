@@ -1,0 +1,232 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "small_run.hpp"
+#include "strata/error.hpp"
+#include "train/trainer.hpp"
+
+namespace strata::host {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+/// Everything that a run gave.
+struct Result {
+  std::vector<StepRecord> steps;
+  std::vector<EvaluationRecord> evaluations;
+  std::vector<fs::path> checkpoints;
+  TrainingSummary summary;
+};
+
+class Recorder : public TrainingObserver {
+ public:
+  Recorder(Result& result, std::uint64_t stop_after) : result_(result), stop_after_(stop_after) {}
+  void step(const StepRecord& record) override { result_.steps.push_back(record); }
+  void evaluation(const EvaluationRecord& record) override { result_.evaluations.push_back(record); }
+  void checkpoint(const fs::path& path) override { result_.checkpoints.push_back(path); }
+  bool stop() override { return result_.steps.back().step == stop_after_; }
+
+ private:
+  Result& result_;
+  std::uint64_t stop_after_;
+};
+
+struct RunOptions {
+  std::vector<std::string> overrides = {};
+  fs::path resume = {};
+  std::uint64_t stop_after = 0;
+  /// On the reference device.
+  bool f64 = false;
+  std::string folder = "checkpoints";
+};
+
+/// Largest relative difference of all parameters of two checkpoints, relative to each parameter's largest value.
+double parameter_difference(const fs::path& a, const fs::path& b) {
+  const CheckpointReader left(a);
+  const CheckpointReader right(b);
+  double largest = 0;
+  for (const auto& [name, tensor] : left.manifest().tensors) {
+    // The loss does not depend on a key bias: its optimizer turns rounding noise into steps.
+    if (name.starts_with("optimizer/") || name.find("attn.k.bias") != std::string::npos) continue;
+    std::vector<IndexMap> dims;
+    for (const std::int64_t size : tensor.shape) dims.push_back(IndexMap::whole(size));
+    std::vector<double> x(static_cast<std::size_t>(element_count(tensor.shape)));
+    std::vector<double> y(x.size());
+    left.read(name, dims, DType::f64, x.data());
+    right.read(name, dims, DType::f64, y.data());
+    double scale = 0;
+    double difference = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      scale = std::max(scale, std::abs(x[i]));
+      difference = std::max(difference, std::abs(x[i] - y[i]));
+    }
+    largest = std::max(largest, difference / std::max(scale, 1e-3));
+  }
+  return largest;
+}
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  Result run(const RunOptions& options) {
+    std::vector<std::string> overrides = options.overrides;
+    if (options.f64) overrides.emplace_back("device.plugin=reference");
+    RunSetup setup = prepare(parse_configuration(configuration_, "small.toml", overrides), registry_);
+    if (options.f64) setup.float_type = DType::f64;
+    const Corpus corpus = open_data(setup.configuration, setup.model->context());
+    std::unique_ptr<CheckpointReader> resume;
+    if (!options.resume.empty()) resume = std::make_unique<CheckpointReader>(options.resume);
+    Result result;
+    Recorder recorder(result, options.stop_after);
+    const CheckpointSettings checkpoints{folder_.path() / options.folder, setup.configuration.run.checkpoint_every, 0};
+    Trainer trainer(setup, corpus, checkpoints, resume.get(), recorder);
+    result.summary = trainer.run();
+    return result;
+  }
+
+  static std::vector<double> losses(const Result& result) {
+    std::vector<double> values;
+    for (const StepRecord& record : result.steps) values.push_back(record.loss);
+    return values;
+  }
+  static void expect_equal_to(const Result& result, const Result& expected, double tolerance) {
+    ASSERT_EQ(result.steps.size(), expected.steps.size());
+    for (std::size_t i = 0; i < expected.steps.size(); ++i) {
+      const StepRecord& want = expected.steps[i];
+      EXPECT_NEAR(result.steps[i].loss, want.loss, tolerance * want.loss) << "step " << want.step;
+      EXPECT_NEAR(result.steps[i].gradient_norm, want.gradient_norm, tolerance * want.gradient_norm);
+    }
+    EXPECT_LE(parameter_difference(result.checkpoints.back(), expected.checkpoints.back()), tolerance);
+  }
+  static std::string tensor_bytes(const fs::path& checkpoint) {
+    return test::read_file(checkpoint / "rank-00000.safetensors");
+  }
+
+  test::TemporaryFolder folder_;
+  std::string configuration_ = test::small_configuration(folder_);
+  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+};
+
+TEST_F(TrainerTest, LossFalls) {
+  const Result result = run({.overrides = {"run.steps=40", test::ddp(2)}});
+  EXPECT_NEAR(result.steps.front().loss, std::log(256.0), 0.3) << "a fresh model knows nothing";
+  EXPECT_LT(result.steps.back().loss, 3.5);
+}
+
+TEST_F(TrainerTest, TwoRunsAreBitwiseEqual) {
+  const Result first = run({.overrides = {test::ddp(2)}, .folder = "first"});
+  const Result second = run({.overrides = {test::ddp(2)}, .folder = "second"});
+  EXPECT_EQ(losses(first), losses(second));
+  EXPECT_EQ(tensor_bytes(first.checkpoints.back()), tensor_bytes(second.checkpoints.back()));
+  const Result other = run({.overrides = {test::ddp(2), "run.seed=12"}, .folder = "other"});
+  EXPECT_NE(losses(first), losses(other));
+}
+
+TEST_F(TrainerTest, AResumedRunIsBitwiseEqualToAnUninterruptedOne) {
+  const Result whole = run({.overrides = {test::ddp(2)}, .folder = "whole"});
+  for (const std::uint64_t stop : {1, 3, 7}) {
+    const Result before = run({.overrides = {test::ddp(2)}, .stop_after = stop, .folder = "parts"});
+    ASSERT_EQ(before.steps.size(), stop);
+    const Result after = run({.overrides = {test::ddp(2)}, .resume = before.checkpoints.back(), .folder = "parts"});
+    std::vector<double> joined = losses(before);
+    const std::vector<double> rest = losses(after);
+    joined.insert(joined.end(), rest.begin(), rest.end());
+    EXPECT_EQ(joined, losses(whole)) << "stopped after step " << stop;
+    EXPECT_EQ(tensor_bytes(after.checkpoints.back()), tensor_bytes(whole.checkpoints.back()));
+  }
+}
+
+TEST_F(TrainerTest, RanksAndMicroBatchesDoNotChangeTheRun) {
+  const Result alone = run({.f64 = true, .folder = "alone"});
+  for (const int ranks : {2, 4}) {
+    expect_equal_to(run({.overrides = {test::ddp(ranks)}, .f64 = true, .folder = std::to_string(ranks)}), alone, 1e-10);
+  }
+  for (const char* micro : {"1", "4", "8"}) {
+    const Result result = run({.overrides = {std::string("batch.micro=") + micro}, .f64 = true, .folder = micro});
+    expect_equal_to(result, alone, 1e-10);
+  }
+}
+
+TEST_F(TrainerTest, ARunGoesOnWithAnotherNumberOfRanks) {
+  const Result whole = run({.f64 = true, .folder = "whole"});
+  const Result before = run({.overrides = {test::ddp(4)}, .stop_after = 3, .f64 = true, .folder = "parts"});
+  Result after =
+      run({.overrides = {test::ddp(2)}, .resume = before.checkpoints.back(), .f64 = true, .folder = "parts"});
+  after.steps.insert(after.steps.begin(), before.steps.begin(), before.steps.end());
+  expect_equal_to(after, whole, 1e-10);
+}
+
+TEST_F(TrainerTest, EvaluationLeavesTheRunAlone) {
+  const Result plain = run({.overrides = {test::ddp(2)}, .folder = "plain"});
+  const Result evaluated = run({.overrides = {"run.eval_every=3", test::ddp(2)}, .folder = "evaluated"});
+  EXPECT_EQ(losses(plain), losses(evaluated));
+  EXPECT_EQ(tensor_bytes(plain.checkpoints.back()), tensor_bytes(evaluated.checkpoints.back()));
+  ASSERT_EQ(evaluated.evaluations.size(), 3U) << "after steps 3 and 6 and at the end";
+  EXPECT_EQ(evaluated.evaluations.back().step, 8U);
+  // The whole validation part: every window's targets once.
+  const auto validation = static_cast<std::int64_t>(static_cast<double>(test::small_text().size()) * 0.1);
+  EXPECT_EQ(evaluated.evaluations.back().tokens, (validation - 1) / 8 * 8);
+}
+
+TEST_F(TrainerTest, EvaluationDoesNotDependOnRanks) {
+  const Result alone = run({.overrides = {"run.eval_every=4"}, .f64 = true, .folder = "alone"});
+  const Result four = run({.overrides = {"run.eval_every=4", test::ddp(4)}, .f64 = true, .folder = "four"});
+  ASSERT_EQ(alone.evaluations.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(alone.evaluations[i].tokens, four.evaluations[i].tokens);
+    EXPECT_NEAR(alone.evaluations[i].loss, four.evaluations[i].loss, 1e-10 * alone.evaluations[i].loss);
+  }
+}
+
+TEST_F(TrainerTest, PlannedMemoryIsUsedMemory) {
+  for (const char* evaluate : {"run.eval_every=0", "run.eval_every=8"}) {
+    const TrainingSummary summary = run({.overrides = {evaluate, test::ddp(2)}}).summary;
+    ASSERT_EQ(summary.planned_peak_bytes.size(), 2U);
+    EXPECT_EQ(summary.planned_peak_bytes, summary.arena_peak_bytes);
+    EXPECT_GT(summary.planned_peak_bytes.front(), 0);
+  }
+}
+
+TEST_F(TrainerTest, CheckpointsComeAsOftenAsAsked) {
+  const Result result = run({.overrides = {"run.checkpoint_every=3", test::ddp(2)}});
+  std::vector<std::string> names;
+  for (const fs::path& path : result.checkpoints) names.push_back(path.filename());
+  EXPECT_THAT(names, ::testing::ElementsAre("step-00000003", "step-00000006", "step-00000008"));
+}
+
+TEST_F(TrainerTest, ALossThatIsNoNumberStopsTheRun) {
+  RunOptions options{
+      .overrides = {"optimizer.lr=1e30", "optimizer.schedule.kind=constant", "run.checkpoint_every=1", test::ddp(2)}};
+  const std::string message = test::message_of<RuntimeError>([&] { (void)run(options); });
+  EXPECT_THAT(message, HasSubstr("step 2: the "));
+  EXPECT_EQ(CheckpointReader(find_checkpoint(folder_.path())).run().step, 1U);
+}
+
+TEST_F(TrainerTest, ACheckpointOfAnotherModelOrVocabularyIsRefused) {
+  const fs::path checkpoint = run({.stop_after = 1}).checkpoints.back();
+  const auto refusal = [&](const std::string& override) {
+    return test::message_of<Error>([&] { (void)run({.overrides = {override}, .resume = checkpoint}); });
+  };
+  EXPECT_THAT(refusal("model.embed=32"), HasSubstr("this run's model has"));
+  EXPECT_THAT(refusal("data.tokenizer=chars"), HasSubstr("another vocabulary"));
+  EXPECT_THAT(refusal("optimizer.kind=sgd"), HasSubstr("'optimizer/momentum/"));
+}
+
+TEST_F(TrainerTest, DataThatDoesNotFitIsRefusedWithItsPlace) {
+  const auto refusal = [&](const std::vector<std::string>& overrides) {
+    return test::message_of<ConfigurationError>([&] { (void)run({.overrides = overrides}); });
+  };
+  EXPECT_THAT(refusal({"data.path=nothing.txt"}),
+              HasSubstr("--set data.path=nothing.txt: data.path: 'nothing.txt': cannot be opened: No such file"));
+  EXPECT_THAT(refusal({"model.context=100000"}), HasSubstr("data.path: "));
+  EXPECT_THAT(refusal({"data.validation=0.001", "run.eval_every=1"}), HasSubstr("the validation part has"));
+  EXPECT_THAT(refusal({"batch.global=6", test::ddp(2)}), HasSubstr("batch.global: found 6; accepted: a multiple of 4"));
+  const std::string tokens = folder_.file("tokens.bin", std::string(200, '\x01')).string();
+  EXPECT_THAT(refusal({"data.format=tokens", "data.path=" + tokens, "model.vocab=256"}),
+              HasSubstr("token 257 at position 0 is outside of the model's vocabulary of 256"));
+}
+
+}  // namespace
+}  // namespace strata::host

@@ -1,0 +1,62 @@
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "strata/error.hpp"
+#include "temporary_folder.hpp"
+#include "train/training_log.hpp"
+
+namespace strata::host {
+namespace {
+
+using nlohmann::json;
+
+std::vector<json> lines_of(const std::filesystem::path& path) {
+  std::vector<json> lines;
+  std::ifstream stream(path);
+  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+TEST(TrainingLog, WritesAnObjectALine) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "log.jsonl";
+  {
+    TrainingLog log(path, false);
+    log.step({3, 2.5, 0.1, 1e-3, 1000, 0.5});
+    log.evaluation({3, 2.25, 640});
+    log.summary({3, 2.5, 2.25, 900, 1 << 20, {10, 20}, {10, 20}});
+  }
+  const std::vector<json> lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0], json::parse(R"({"step":3,"loss":2.5,"grad_norm":0.1,"lr":0.001,"tokens_per_second":1000.0,
+                                      "step_seconds":0.5})"));
+  EXPECT_EQ(lines[1], json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640})"));
+  EXPECT_EQ(lines[2], json::parse(R"({"event":"summary","step":3,"median_tokens_per_second":900.0,
+                                      "peak_rss_bytes":1048576,"planned_peak_bytes":[10,20],
+                                      "arena_peak_bytes":[10,20],"eval_loss":2.25})"));
+}
+
+TEST(TrainingLog, AppendsWhenResumed) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "log.jsonl";
+  for (const bool append : {false, true}) TrainingLog(path, append).step({});
+  EXPECT_EQ(lines_of(path).size(), 2U);
+  TrainingLog(path, false).step({});
+  EXPECT_EQ(lines_of(path).size(), 1U);
+}
+
+TEST(TrainingLog, NamesAFileThatCannotBeOpened) {
+  const std::string message = test::message_of<ConfigurationError>([] { TrainingLog("/nowhere/log.jsonl", false); });
+  EXPECT_THAT(message, ::testing::HasSubstr("'/nowhere/log.jsonl': cannot be opened: No such file"));
+}
+
+TEST(SteadyMedian, LeavesOutTheFirstFewSteps) {
+  EXPECT_EQ(steady_median({}), 0);
+  EXPECT_EQ(steady_median({3, 1, 2}), 2);
+  EXPECT_EQ(steady_median({1, 1, 1, 7}), 7);
+  EXPECT_EQ(steady_median({1, 1, 1, 9, 5, 7, 8}), 7.5);
+}
+
+}  // namespace
+}  // namespace strata::host
