@@ -159,6 +159,9 @@ Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings
     // Only asked what it can do; every rank makes its own on its own thread.
     const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), ranks_on_host(*world_));
     programs_ = compile_training(setup, setup.vocab(corpus.vocabulary()), device.get());
+    if (const auto fault = find_fault(programs_, world_->limits(), device->memory_bytes())) {
+      throw ConfigurationError(*fault);
+    }
   }
   require_known_tokens(setup.configuration, corpus, programs_.training.graph.sizes.at("vocab"));
   checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));

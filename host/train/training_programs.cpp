@@ -3,6 +3,15 @@
 #include <algorithm>
 
 namespace strata::host {
+namespace {
+
+std::optional<std::string> communication_fault(const Compiled& compiled, const CommunicatorLimits& limits) {
+  const auto fault = find_communication_fault(rank_programs(compiled), limits);
+  if (!fault) return std::nullopt;
+  return compiled.programs.front().name + ": " + *fault;
+}
+
+}  // namespace
 
 std::vector<std::int64_t> TrainingPrograms::planned_peak_bytes() const {
   std::vector<std::int64_t> bytes;
@@ -31,6 +40,22 @@ RankPrograms rank_programs(const Compiled& compiled) {
   RankPrograms ranks{compiled.mesh, {}};
   for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank) ranks.programs.push_back(&compiled.program(rank));
   return ranks;
+}
+
+std::optional<std::string> find_fault(const TrainingPrograms& programs, const CommunicatorLimits& limits,
+                                      std::int64_t device_bytes) {
+  if (auto fault = communication_fault(programs.training, limits)) return fault;
+  if (programs.evaluation) {
+    if (auto fault = communication_fault(*programs.evaluation, limits)) return fault;
+  }
+  const std::vector<std::int64_t> planned = programs.planned_peak_bytes();
+  for (std::size_t rank = 0; rank < planned.size(); ++rank) {
+    const std::int64_t needed = planned[rank];
+    if (needed <= device_bytes) continue;
+    return "rank " + std::to_string(rank) + " needs " + std::to_string(needed) + " bytes, its device has " +
+           std::to_string(device_bytes) + "; a smaller batch.micro, a smaller model or more ranks need less";
+  }
+  return std::nullopt;
 }
 
 }  // namespace strata::host

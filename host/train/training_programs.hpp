@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/compile.hpp"
@@ -25,5 +26,10 @@ struct TrainingPrograms {
 
 /// The programs of all ranks side by side.
 [[nodiscard]] RankPrograms rank_programs(const Compiled& compiled);
+
+/// Why the run cannot work although it compiles: communication that does not match or would deadlock, or more memory
+/// than a rank's device has. Empty if nothing is known against it.
+[[nodiscard]] std::optional<std::string> find_fault(const TrainingPrograms& programs, const CommunicatorLimits& limits,
+                                                    std::int64_t device_bytes);
 
 }  // namespace strata::host
