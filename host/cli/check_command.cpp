@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/configuration_arguments.hpp"
-#include "cli/text_format.hpp"
 #include "train/inspection.hpp"
+#include "train/text_format.hpp"
 
 namespace strata::host {
 namespace {
@@ -40,8 +40,8 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
                 << '\n';
   } else {
     context.out << "ok: " << mesh.rank_count() << (mesh.rank_count() == 1 ? " rank" : " ranks")
-                << "; communication matches and cannot deadlock; " << format_bytes(largest) << " of "
-                << format_bytes(inspection.device_bytes) << " a rank\n";
+                << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
+                << short_bytes(inspection.device_bytes) << " a rank\n";
   }
   return 0;
 }

@@ -1,15 +1,16 @@
 #include "cli/explain_command.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/configuration_arguments.hpp"
-#include "cli/text_format.hpp"
 #include "compiler/program_summary.hpp"
 #include "train/inspection.hpp"
+#include "train/text_format.hpp"
 
 namespace strata::host {
 namespace {
@@ -63,7 +64,7 @@ void print_mesh(std::ostream& out, const Inspection& inspection) {
   out << "mesh        ";
   if (mesh.axes().empty()) out << "one rank";
   for (const MeshAxis& axis : mesh.axes()) out << axis.name << '=' << axis.size << ' ';
-  out << "\ndevice      " << inspection.device->description() << ", " << format_bytes(inspection.device_bytes)
+  out << "\ndevice      " << inspection.device->description() << ", " << short_bytes(inspection.device_bytes)
       << " a rank\n";
 }
 
@@ -71,11 +72,11 @@ void print_model(std::ostream& out, const Inspection& inspection) {
   const Compiled& training = inspection.programs.training;
   const BatchSection& batch = inspection.setup.configuration.batch;
   out << "parameters  " << parameter_count(training.graph) << " ("
-      << format_count(static_cast<double>(parameter_count(training.graph))) << ")\n"
+      << short_number(static_cast<double>(parameter_count(training.graph))) << ")\n"
       << "batch       " << batch.global << " sequences a step = " << training.programs.front().micro_batches
       << " micro-batches of " << batch.micro << " on each of " << inspection.setup.replicas
       << (inspection.setup.replicas == 1 ? " replica\n" : " replicas\n") << "arithmetic  "
-      << format_count(flops_per_token(training.graph, *inspection.setup.ops)) << "FLOP a token\n";
+      << short_number(flops_per_token(training.graph, *inspection.setup.ops)) << " FLOP a token\n";
 }
 
 void print_ranks(std::ostream& out, const Inspection& inspection) {
@@ -89,8 +90,8 @@ void print_ranks(std::ostream& out, const Inspection& inspection) {
     std::string at;
     for (const auto& [axis, index] : training.mesh.coordinates(rank)) at += axis + std::to_string(index) + " ";
     out << std::left << std::setw(6) << rank << std::setw(12) << at << std::right << std::setw(11)
-        << format_bytes(inspection.planned_peak_bytes[static_cast<std::size_t>(rank)]);
-    for (const auto& [kind, bytes] : training.plan(rank).bytes_at_peak) out << std::setw(15) << format_bytes(bytes);
+        << short_bytes(inspection.planned_peak_bytes[static_cast<std::size_t>(rank)]);
+    for (const auto& [kind, bytes] : training.plan(rank).bytes_at_peak) out << std::setw(15) << short_bytes(bytes);
     out << '\n';
   }
   if (shown < training.mesh.rank_count()) out << "… " << training.mesh.rank_count() - shown << " more\n";
@@ -106,7 +107,7 @@ void print_communication(std::ostream& out, const Inspection& inspection) {
   out << "kind            axes          calls     bytes sent\n";
   for (const CommunicationSummary& each : summaries) {
     out << std::left << std::setw(16) << each.kind << std::setw(12) << each.axes << std::right << std::setw(7)
-        << each.calls << std::setw(15) << format_bytes(each.bytes) << '\n';
+        << each.calls << std::setw(15) << short_bytes(std::llround(each.bytes)) << '\n';
   }
 }
 

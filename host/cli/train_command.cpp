@@ -11,6 +11,7 @@
 #include "train/file_io.hpp"
 #include "train/progress.hpp"
 #include "train/stop_signal.hpp"
+#include "train/text_format.hpp"
 #include "train/trainer.hpp"
 #include "train/training_log.hpp"
 

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "train/progress.hpp"
+#include "train/text_format.hpp"
 
 namespace strata::host {
 namespace {

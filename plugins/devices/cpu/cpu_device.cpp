@@ -53,35 +53,6 @@ std::optional<std::string> mismatch(const std::string& letters, const std::vecto
   return std::nullopt;
 }
 
-/// Small enough to stay in the nearest cache with all sources.
-constexpr std::int64_t kReduceBlock = 512;
-
-template <class Element, class Sum>
-void reduce_elements(Reduction reduction, Element* destination, std::span<const void* const> sources,
-                     std::int64_t elements, auto&& load, auto&& store) {
-  Sum sums[kReduceBlock];
-  for (std::int64_t begin = 0; begin < elements; begin += kReduceBlock) {
-    const std::int64_t size = std::min(kReduceBlock, elements - begin);
-    for (std::size_t j = 0; j < sources.size(); ++j) {
-      const Element* source = static_cast<const Element*>(sources[j]) + begin;
-      if (j == 0) {
-        for (std::int64_t i = 0; i < size; ++i) sums[i] = load(source[i]);
-      } else if (reduction == Reduction::sum) {
-        for (std::int64_t i = 0; i < size; ++i) sums[i] += load(source[i]);
-      } else {
-        for (std::int64_t i = 0; i < size; ++i) sums[i] = std::max(sums[i], static_cast<Sum>(load(source[i])));
-      }
-    }
-    for (std::int64_t i = 0; i < size; ++i) destination[begin + i] = store(sums[i]);
-  }
-}
-
-template <class Element>
-void reduce_plain(Reduction reduction, void* destination, std::span<const void* const> sources, std::int64_t elements) {
-  const auto same = [](Element value) { return value; };
-  reduce_elements<Element, Element>(reduction, static_cast<Element*>(destination), sources, elements, same, same);
-}
-
 }  // namespace
 
 std::string CpuDevice::description() const {
@@ -127,57 +98,6 @@ std::unique_ptr<Kernel> CpuDevice::prepare(const OpInstance& instance) {
 }
 
 std::shared_ptr<void> CpuDevice::allocate(std::int64_t bytes) { return allocate_host_memory(bytes); }
-
-void CpuDevice::copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) {
-  copy(stream, device, host, bytes);
-}
-
-void CpuDevice::copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) {
-  copy(stream, host, device, bytes);
-}
-
-void CpuDevice::copy(StreamKind /*stream*/, void* destination, const void* source, std::int64_t bytes) {
-  if (bytes > 0) std::memmove(destination, source, static_cast<std::size_t>(bytes));
-}
-
-void CpuDevice::copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
-                          std::int64_t source_pitch, std::int64_t width, std::int64_t rows) {
-  if (destination_pitch == width && source_pitch == width) return copy(stream, destination, source, width * rows);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    copy(stream, static_cast<char*>(destination) + row * destination_pitch,
-         static_cast<const char*>(source) + row * source_pitch, width);
-  }
-}
-
-/// On the calling thread alone: the communication stream must not take the compute stream's cores.
-void CpuDevice::reduce(StreamKind /*stream*/, Reduction reduction, DType dtype, void* destination,
-                       std::span<const void* const> sources, std::int64_t elements) {
-  if (sources.empty()) throw VerificationError("a reduction needs at least one source");
-  switch (dtype) {
-    case DType::f64:
-      return reduce_plain<double>(reduction, destination, sources, elements);
-    case DType::f32:
-      return reduce_plain<float>(reduction, destination, sources, elements);
-    case DType::i32:
-      return reduce_plain<std::int32_t>(reduction, destination, sources, elements);
-    case DType::i64:
-      return reduce_plain<std::int64_t>(reduction, destination, sources, elements);
-    case DType::bf16:
-      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
-                                                   elements, from_bf16, to_bf16);
-    case DType::f16:
-      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
-                                                   elements, from_f16, to_f16);
-  }
-}
-
-void CpuDevice::fill_zero(StreamKind /*stream*/, void* destination, std::int64_t bytes) {
-  if (bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(bytes));
-}
-
-std::shared_ptr<Event> CpuDevice::record(StreamKind /*stream*/) { return nullptr; }
-void CpuDevice::wait(StreamKind /*stream*/, const std::shared_ptr<Event>& /*event*/) {}
-void CpuDevice::synchronize(StreamKind /*stream*/) {}
 
 const OptionSchema& CpuDeviceFactory::options() const {
   static const OptionSchema kOptions = {

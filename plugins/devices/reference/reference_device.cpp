@@ -16,26 +16,6 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-/// `Sum` is the type in which sources are added.
-template <class Element, class Sum>
-void reduce_elements(Reduction reduction, Element* destination, std::span<const void* const> sources,
-                     std::int64_t elements, auto&& load, auto&& store) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    Sum result = load(static_cast<const Element*>(sources[0])[i]);
-    for (std::size_t j = 1; j < sources.size(); ++j) {
-      const Sum value = load(static_cast<const Element*>(sources[j])[i]);
-      result = reduction == Reduction::max ? std::max(result, value) : static_cast<Sum>(result + value);
-    }
-    destination[i] = store(result);
-  }
-}
-
-template <class Element>
-void reduce_plain(Reduction reduction, void* destination, std::span<const void* const> sources, std::int64_t elements) {
-  const auto same = [](Element value) { return value; };
-  reduce_elements<Element, Element>(reduction, static_cast<Element*>(destination), sources, elements, same, same);
-}
-
 }  // namespace
 
 std::string ReferenceDevice::description() const { return "reference, 1 thread"; }
@@ -67,55 +47,6 @@ std::shared_ptr<void> ReferenceDevice::allocate(std::int64_t bytes) {
   std::memset(memory, 0, static_cast<std::size_t>(size));
   return {memory, std::free};
 }
-
-void ReferenceDevice::copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) {
-  copy(stream, device, host, bytes);
-}
-
-void ReferenceDevice::copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) {
-  copy(stream, host, device, bytes);
-}
-
-void ReferenceDevice::copy(StreamKind /*stream*/, void* destination, const void* source, std::int64_t bytes) {
-  if (bytes > 0) std::memmove(destination, source, static_cast<std::size_t>(bytes));
-}
-
-void ReferenceDevice::copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch,
-                                const void* source, std::int64_t source_pitch, std::int64_t width, std::int64_t rows) {
-  for (std::int64_t row = 0; row < rows; ++row) {
-    copy(stream, static_cast<char*>(destination) + row * destination_pitch,
-         static_cast<const char*>(source) + row * source_pitch, width);
-  }
-}
-
-void ReferenceDevice::reduce(StreamKind /*stream*/, Reduction reduction, DType dtype, void* destination,
-                             std::span<const void* const> sources, std::int64_t elements) {
-  if (sources.empty()) throw VerificationError("a reduction needs at least one source");
-  switch (dtype) {
-    case DType::f64:
-      return reduce_plain<double>(reduction, destination, sources, elements);
-    case DType::f32:
-      return reduce_plain<float>(reduction, destination, sources, elements);
-    case DType::i32:
-      return reduce_plain<std::int32_t>(reduction, destination, sources, elements);
-    case DType::i64:
-      return reduce_plain<std::int64_t>(reduction, destination, sources, elements);
-    case DType::bf16:
-      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
-                                                   elements, from_bf16, to_bf16);
-    case DType::f16:
-      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
-                                                   elements, from_f16, to_f16);
-  }
-}
-
-void ReferenceDevice::fill_zero(StreamKind /*stream*/, void* destination, std::int64_t bytes) {
-  if (bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(bytes));
-}
-
-std::shared_ptr<Event> ReferenceDevice::record(StreamKind /*stream*/) { return nullptr; }
-void ReferenceDevice::wait(StreamKind /*stream*/, const std::shared_ptr<Event>& /*event*/) {}
-void ReferenceDevice::synchronize(StreamKind /*stream*/) {}
 
 const OptionSchema& ReferenceDeviceFactory::options() const { return options_; }
 
