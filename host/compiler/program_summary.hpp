@@ -27,7 +27,8 @@ struct CommunicationSummary {
 /// Trained numbers of the whole model.
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 
-/// Floating-point operations of one step divided by its tokens, from the ops' own costs: forward and, in a training graph, backward.
+/// Floating-point operations of one step divided by its tokens, from the ops' own costs: forward and, in a training
+/// graph, backward.
 [[nodiscard]] double flops_per_token(const Graph& graph, const OpRegistry& registry);
 
 }  // namespace strata::host

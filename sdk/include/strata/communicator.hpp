@@ -26,8 +26,8 @@ class STRATA_API Request {
  public:
   virtual ~Request();
   /// Makes the device's compute stream wait for the result (a CPU: returns when it is there). Called once.
-  /// \throws RuntimeError that names rank, communication and the peers that did not come, after the timeout, AbortedError
-  /// when a peer aborted.
+  /// \throws RuntimeError that names rank, communication and the peers that did not come, after the timeout,
+  /// AbortedError when a peer aborted.
   virtual void wait() = 0;
 };
 

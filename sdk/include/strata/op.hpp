@@ -84,8 +84,8 @@ class STRATA_API OpDefinition {
   /// Replaces the node by simpler ones; false where the op stands for itself.
   virtual bool decompose(DecomposeContext& context) const;
   [[nodiscard]] virtual Cost cost(const Graph& graph, const Node& node) const;
-  /// The operands whose memory the result `result` may take over, because its element i depends on no other element of them (of their
-  /// row, for row-wise ops) once that is read.
+  /// The operands whose memory the result `result` may take over, because its element i depends on no other element of
+  /// them (of their row, for row-wise ops) once that is read.
   [[nodiscard]] virtual std::vector<int> in_place_operands(int result) const;
 };
 
