@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "compiler/accumulators.hpp"
 #include "compiler/conversion.hpp"
 #include "strata/error.hpp"
 
@@ -24,7 +25,7 @@ struct Home {
 class Partitioner {
  public:
   Partitioner(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules, ProgramBuilder& builder)
-      : graph_(graph), registry_(registry), rules_(rules), builder_(builder) {}
+      : graph_(graph), registry_(registry), rules_(rules), builder_(builder), accumulators_(graph, rules, builder) {}
 
   PartitionResult run() {
     index_consumers_and_sinks();
@@ -35,7 +36,7 @@ class Partitioner {
       }
     }
     require_every_axis_used();
-    return std::move(result_);
+    return accumulators_.take();
   }
 
  private:
@@ -236,7 +237,7 @@ class Partitioner {
       instruction.accumulate = true;
       for (std::size_t k = 0; k < homes.size(); ++k) {
         const Value value{node.id, static_cast<int>(k)};
-        instruction.outputs.push_back(accumulator(*sinks_.at(value).front(), homes[k].partial, value));
+        instruction.outputs.push_back(accumulators_.buffer(*sinks_.at(value).front(), homes[k].partial));
       }
       builder_.task(kind).instructions.push_back(std::move(instruction));
       return;
@@ -316,41 +317,8 @@ class Partitioner {
       home.partial = keep;
     }
     Instruction instruction = program_op("accumulate", label(value, home.task), {home.buffer}, {});
-    instruction.outputs = {accumulator(sink, home.partial, value)};
+    instruction.outputs = {accumulators_.buffer(sink, home.partial)};
     builder_.task(home.task).instructions.push_back(std::move(instruction));
-  }
-
-  BufferId accumulator(const Sink& sink, const AxisSet& partial, Value value) {
-    PartialAccumulators* accumulators = nullptr;
-    std::string name;
-    if (sink.kind == Sink::Kind::parameter_gradient) {
-      accumulators = &gradients_of(sink.name);
-      name = sink.name + ".gradient";
-    } else {
-      accumulators = sink.kind == Sink::Kind::loss ? &result_.loss : &result_.count;
-      name = sink.kind == Sink::Kind::loss ? "loss" : "count";
-    }
-    const auto known = accumulators->find(partial);
-    if (known != accumulators->end()) return known->second;
-    if (!partial.empty()) name += " partial " + join({partial.begin(), partial.end()}, "+");
-    const TensorType& type = graph_.type(value);
-    const BufferId buffer = builder_.add_buffer(name, BufferKind::gradient, accumulation_type(type.dtype), type.dims,
-                                                rules_.local_shape(type.dims, rules_.canonical(type.dims)), true);
-    accumulators->emplace(partial, buffer);
-    return buffer;
-  }
-
-  /// Keeps parameters in the order of their latest contribution: the last to complete comes last.
-  PartialAccumulators& gradients_of(const std::string& parameter) {
-    auto& gradients = result_.gradients;
-    const auto found =
-        std::find_if(gradients.begin(), gradients.end(), [&](const auto& each) { return each.first == parameter; });
-    if (found == gradients.end()) {
-      gradients.emplace_back(parameter, PartialAccumulators{});
-    } else {
-      std::rotate(found, found + 1, gradients.end());
-    }
-    return gradients.back().second;
   }
 
   /// An output is read by the host after the step: whole on every rank.
@@ -398,7 +366,7 @@ class Partitioner {
   std::map<std::pair<std::string, Layout>, BufferId> loaded_;
   std::ptrdiff_t load_count_ = 0;
   std::set<Axis> used_axes_;
-  PartitionResult result_;
+  Accumulators accumulators_;
 };
 
 }  // namespace
@@ -413,7 +381,5 @@ ShardedDim sharded_dim(const LayoutRules& rules, const Dim& dim, std::int64_t si
   for (const Axis& axis : axes) sharded.axes.push_back({axis, rules.distribution(dim, axis)});
   return sharded;
 }
-
-DType accumulation_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
 
 }  // namespace strata::host

@@ -1,10 +1,13 @@
 #include "train/stop_signal.hpp"
 
+#include <atomic>
+
 namespace strata::host {
 namespace {
 
-// A handler can reach nothing else.
-volatile std::sig_atomic_t received_signal = 0;
+// A handler can reach nothing else; rank threads read it.
+std::atomic<int> received_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free, "A signal handler may touch lock-free atomics only.");
 
 extern "C" void note_signal(int number) {
   received_signal = number;
