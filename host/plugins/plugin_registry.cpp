@@ -1,5 +1,7 @@
 #include "plugins/plugin_registry.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cstdlib>
@@ -14,6 +16,10 @@ namespace {
 
 namespace dll = boost::dll;
 using std::filesystem::path;
+
+/// What a plugin brings along may not survive being unloaded: a thread pool (OpenMP) runs on in code that is gone.
+constexpr auto kLoadMode =
+    static_cast<dll::load_mode::type>(dll::load_mode::rtld_now | dll::load_mode::rtld_local | RTLD_NODELETE);
 
 /// The system's reason out of what Boost wraps around it, without the path, which the message names anyway.
 std::string load_failure(const std::string& what, const path& file) {
@@ -105,7 +111,7 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
   const std::string where = file->path.string() + ": ";
   auto loaded = std::make_unique<Loaded>();
   try {
-    loaded->library.load(file->path, dll::load_mode::rtld_now | dll::load_mode::rtld_local);
+    loaded->library.load(file->path, kLoadMode);
   } catch (const std::system_error& error) {
     throw ConfigurationError(where + "the plugin cannot be loaded: " + load_failure(error.what(), file->path));
   }

@@ -43,8 +43,8 @@ struct PluginKindOf<DeviceFactory> {
   static constexpr PluginKind value = PluginKind::device;
 };
 
-/// Finds plugins and loads them by name. What it loads stays loaded until the registry is destroyed, which must be
-/// after everything that came out of a factory. Used by one thread at a time.
+/// Finds plugins and loads them by name. Their code stays loaded as long as the process lives; what came out of a
+/// factory must not outlive the registry. Used by one thread at a time.
 class PluginRegistry {
  public:
   explicit PluginRegistry(std::vector<std::filesystem::path> places);
