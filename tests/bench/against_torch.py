@@ -154,6 +154,7 @@ def main():
     parser.add_argument("--torch", default=REPOSITORY / "../shared/peers/torch_gpt2.py", type=Path)
     parser.add_argument("--data", default=REPOSITORY / "../shared/data/tinyshakespeare.txt", type=Path)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
+    parser.add_argument("--ranks", type=int, choices=(1, 2), help="this setting only; both without it")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3, help="steps left out of the median, on both sides")
@@ -169,7 +170,7 @@ def main():
     rate = matmul_rate(args)
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for setting in SETTINGS:
+        for setting in (each for each in SETTINGS if args.ranks in (None, each["ranks"])):
             rounds = {"strata": [], "torch": []}
             for number in range(args.rounds):
                 rounds["strata"].append(run_strata(args, setting, folder))
