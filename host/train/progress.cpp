@@ -1,21 +1,12 @@
 #include "train/progress.hpp"
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "train/process_memory.hpp"
 #include "train/text_format.hpp"
 
 namespace strata::host {
 namespace {
-
-template <class... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), pattern, arguments...);
-  return text.data();
-}
 
 constexpr const char* kClearLine = "\r\x1b[K";
 
@@ -32,7 +23,7 @@ std::string Progress::line(const StepRecord& record) const {
   const auto done = static_cast<double>(record.step - first_step_);
   const double left = seconds_ / done * static_cast<double>(steps_ - record.step);
   return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) +
-         format("  loss %.4f  norm %.3f  lr %.2e  ", record.loss, record.gradient_norm, record.learning_rate) +
+         format_line("  loss %.4f  norm %.3f  lr %.2e  ", record.loss, record.gradient_norm, record.learning_rate) +
          short_number(record.tokens_per_second) + " tokens/s  " + short_bytes(resident_bytes()) + "  " +
          short_duration(left) + " left";
 }
@@ -49,8 +40,8 @@ void Progress::step(const StepRecord& record) {
 }
 
 void Progress::evaluation(const EvaluationRecord& record) {
-  note(format("step %llu  validation loss %.4f nats per token", static_cast<unsigned long long>(record.step),
-              record.loss));
+  note(format_line("step %llu  validation loss %.4f nats per token", static_cast<unsigned long long>(record.step),
+                   record.loss));
 }
 
 void Progress::note(const std::string& text) {

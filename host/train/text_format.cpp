@@ -2,17 +2,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 namespace strata::host {
 namespace {
-
-template <class... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), pattern, arguments...);
-  return text.data();
-}
 
 /// `value` in the largest of `units`, each `base` times the one before, with three digits.
 template <std::size_t N>
@@ -23,7 +15,7 @@ std::string scaled(double value, double base, const std::array<const char*, N>& 
     ++unit;
   }
   const int decimals = unit == 0 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return format("%.*f%s", decimals, value, units[unit]);
+  return format_line("%.*f%s", decimals, value, units[unit]);
 }
 
 }  // namespace
@@ -36,10 +28,10 @@ std::string short_bytes(std::int64_t bytes) {
 
 std::string short_duration(double seconds) {
   const long long total = std::llround(seconds);
-  if (total < 60) return format("%llds", total);
-  if (total < 3600) return format("%lldm%02llds", total / 60, total % 60);
-  if (total < 86400) return format("%lldh%02lldm", total / 3600, total % 3600 / 60);
-  return format("%lldd%02lldh", total / 86400, total % 86400 / 3600);
+  if (total < 60) return format_line("%llds", total);
+  if (total < 3600) return format_line("%lldm%02llds", total / 60, total % 60);
+  if (total < 86400) return format_line("%lldh%02lldm", total / 3600, total % 3600 / 60);
+  return format_line("%lldd%02lldh", total / 86400, total % 86400 / 3600);
 }
 
 }  // namespace strata::host

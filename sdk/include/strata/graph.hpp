@@ -105,7 +105,7 @@ class STRATA_API Graph {
 
   /// Gives `node` a fresh id and appends it. \return the id.
   int append(Node node);
-  /// Gives `node` a fresh id without placing it; place it with reorder(). For rewrites.
+  /// Gives `node` a fresh id without placing it; place it with replace_nodes(). For rewrites.
   int allocate_id() { return next_id_++; }
   /// Replaces the nodes (same ids where they are kept). \throws VerificationError on a repeated or unknown id.
   void replace_nodes(std::vector<Node> nodes);

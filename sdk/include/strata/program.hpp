@@ -53,7 +53,7 @@ struct Buffer {
   std::string name;
   BufferKind kind = BufferKind::activation;
   DType dtype = DType::f32;
-  /// Dimension names of the shard; empty for flat buffers.
+  /// Dimension names of the shard; {"flat"} for flat buffers.
   Dims dims;
   Shape shape;
   /// A view lies `offset` elements inside another buffer; -1 for a buffer of its own.
