@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/configuration_arguments.hpp"
+#include "cli/offload_report.hpp"
 #include "train/inspection.hpp"
 #include "train/text_format.hpp"
 
@@ -35,13 +36,14 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
     context.out << nlohmann::ordered_json{{"ok", true},
                                           {"ranks", mesh.rank_count()},
                                           {"planned_peak_bytes", planned},
-                                          {"device_bytes", inspection.device_bytes}}
+                                          {"device_bytes", inspection.device_bytes},
+                                          {"offload", offload_json(inspection.programs)}}
                        .dump(2)
                 << '\n';
   } else {
     context.out << "ok: " << mesh.rank_count() << (mesh.rank_count() == 1 ? " rank" : " ranks")
                 << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
-                << short_bytes(inspection.device_bytes) << " a rank\n";
+                << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank\n";
   }
   return 0;
 }

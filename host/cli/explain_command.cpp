@@ -6,8 +6,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "cli/configuration_arguments.hpp"
+#include "cli/explain_pipeline.hpp"
+#include "cli/offload_report.hpp"
 #include "compiler/program_summary.hpp"
 #include "train/inspection.hpp"
 #include "train/text_format.hpp"
@@ -25,6 +28,7 @@ struct ExplainArguments {
   bool json = false;
   bool graph = false;
   std::optional<int> program;
+  TimelineFiles timelines;
 };
 
 ordered_json memory_json(const MemoryPlan& plan) {
@@ -33,7 +37,7 @@ ordered_json memory_json(const MemoryPlan& plan) {
   return kinds;
 }
 
-ordered_json to_json(const Inspection& inspection) {
+ordered_json to_json(const Inspection& inspection, const PipelineReport& pipeline) {
   const Compiled& training = inspection.programs.training;
   ordered_json mesh = ordered_json::array();
   for (const MeshAxis& axis : training.mesh.axes()) mesh.push_back({{"axis", axis.name}, {"size", axis.size}});
@@ -41,19 +45,25 @@ ordered_json to_json(const Inspection& inspection) {
   for (int rank = 0; rank < training.mesh.rank_count(); ++rank) {
     ranks.push_back({{"rank", rank},
                      {"coordinates", training.mesh.coordinates(rank)},
+                     {"class", training.class_of_rank[static_cast<std::size_t>(rank)]},
                      {"planned_peak_bytes", inspection.planned_peak_bytes[static_cast<std::size_t>(rank)]},
+                     {"persistent_bytes", training.plan(rank).persistent_bytes},
                      {"bytes_at_peak", memory_json(training.plan(rank))}});
   }
   ordered_json communication = ordered_json::array();
-  for (const CommunicationSummary& each : summarize_communication(training.programs.front())) {
-    communication.push_back(
-        {{"kind", each.kind}, {"axes", each.axes}, {"calls", each.calls}, {"bytes_sent", each.bytes}});
+  for (std::size_t i = 0; i < training.programs.size(); ++i) {
+    for (const CommunicationSummary& each : summarize_communication(training.programs[i])) {
+      communication.push_back(
+          {{"class", i}, {"kind", each.kind}, {"axes", each.axes}, {"calls", each.calls}, {"bytes_sent", each.bytes}});
+    }
   }
   return {{"mesh", mesh},
           {"ranks", ranks},
           {"parameters", parameter_count(training.graph)},
           {"micro_batches", training.programs.front().micro_batches},
           {"communication", communication},
+          {"offload", offload_json(inspection.programs)},
+          {"pipeline", pipeline_json(pipeline)},
           {"flops_per_token", flops_per_token(training.graph, *inspection.setup.ops)},
           {"device", inspection.device->description()},
           {"device_bytes", inspection.device_bytes}};
@@ -79,11 +89,21 @@ void print_model(std::ostream& out, const Inspection& inspection) {
       << short_number(flops_per_token(training.graph, *inspection.setup.ops)) << " FLOP a token\n";
 }
 
+/// What any rank has in memory at its fullest moment.
+std::set<BufferKind> kinds_at_peak(const Compiled& compiled) {
+  std::set<BufferKind> kinds;
+  for (const MemoryPlan& plan : compiled.plans) {
+    for (const auto& [kind, bytes] : plan.bytes_at_peak) kinds.insert(kind);
+  }
+  return kinds;
+}
+
 void print_ranks(std::ostream& out, const Inspection& inspection) {
   const Compiled& training = inspection.programs.training;
+  const std::set<BufferKind> kinds = kinds_at_peak(training);
   out << "\nmemory planned, by rank (kinds at the step's fullest moment; the arena also holds alignment and gaps)\n"
       << "rank  coordinates       arena";
-  for (const auto& [kind, bytes] : training.plans.front().bytes_at_peak) out << std::setw(15) << to_string(kind);
+  for (const BufferKind kind : kinds) out << std::setw(15) << to_string(kind);
   out << '\n';
   const int shown = std::min(kShownRanks, training.mesh.rank_count());
   for (int rank = 0; rank < shown; ++rank) {
@@ -91,15 +111,19 @@ void print_ranks(std::ostream& out, const Inspection& inspection) {
     for (const auto& [axis, index] : training.mesh.coordinates(rank)) at += axis + std::to_string(index) + " ";
     out << std::left << std::setw(6) << rank << std::setw(12) << at << std::right << std::setw(11)
         << short_bytes(inspection.planned_peak_bytes[static_cast<std::size_t>(rank)]);
-    for (const auto& [kind, bytes] : training.plan(rank).bytes_at_peak) out << std::setw(15) << short_bytes(bytes);
+    const auto& bytes = training.plan(rank).bytes_at_peak;
+    for (const BufferKind kind : kinds) {
+      const auto found = bytes.find(kind);
+      out << std::setw(15) << short_bytes(found == bytes.end() ? 0 : found->second);
+    }
     out << '\n';
   }
   if (shown < training.mesh.rank_count()) out << "… " << training.mesh.rank_count() - shown << " more\n";
 }
 
-void print_communication(std::ostream& out, const Inspection& inspection) {
-  const auto summaries = summarize_communication(inspection.programs.training.programs.front());
-  out << "\ncommunication of a step, a rank\n";
+void print_communication(std::ostream& out, const Program& program, const std::string& whose) {
+  const auto summaries = summarize_communication(program);
+  out << "\ncommunication of a step, " << whose << '\n';
   if (summaries.empty()) {
     out << "none\n";
     return;
@@ -111,9 +135,25 @@ void print_communication(std::ostream& out, const Inspection& inspection) {
   }
 }
 
+/// Once for every class of ranks.
+void print_communication(std::ostream& out, const Compiled& compiled) {
+  const std::vector<int>& classes = compiled.class_of_rank;
+  for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
+    const auto first = std::find(classes.begin(), classes.end(), static_cast<int>(i));
+    const auto others = std::count(classes.begin(), classes.end(), static_cast<int>(i)) - 1;
+    std::string whose = "a rank";
+    if (compiled.programs.size() > 1) {
+      whose = "rank " + std::to_string(first - classes.begin());
+      if (others > 0) whose += " and " + std::to_string(others) + " like it";
+    }
+    print_communication(out, compiled.programs[i], whose);
+  }
+}
+
 int explain(const ExplainArguments& arguments, CommandContext& context) {
   const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
   const Compiled& training = inspection.programs.training;
+  const PipelineReport pipeline = report_pipeline(inspection);
   if (arguments.graph) {
     context.out << to_string(training.graph);
   } else if (arguments.program) {
@@ -123,13 +163,16 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
     }
     context.out << to_string(training.program(*arguments.program));
   } else if (arguments.json) {
-    context.out << to_json(inspection).dump(2) << '\n';
+    context.out << to_json(inspection, pipeline).dump(2) << '\n';
   } else {
     print_mesh(context.out, inspection);
     print_model(context.out, inspection);
+    print_pipeline(context.out, pipeline);
     print_ranks(context.out, inspection);
-    print_communication(context.out, inspection);
+    print_communication(context.out, training);
+    print_offload(context.out, inspection.programs);
   }
+  write_timelines(arguments.timelines, pipeline, inspection.setup.configuration.run.name);
   return 0;
 }
 
@@ -142,6 +185,12 @@ void add_explain_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   command->add_flag("--graph", arguments->graph, "Print the logical graph instead");
   command->add_option("--program", arguments->program, "Print the program of this rank instead")->type_name("RANK");
+  command->add_option("--timeline", arguments->timelines.svg, "Also draw when every stage does what, as SVG")
+      ->type_name("FILE.svg");
+  command->add_option("--trace", arguments->timelines.trace, "Also write it as trace events, which Perfetto opens")
+      ->type_name("FILE.json");
+  command->add_flag("--equal-chunks", arguments->timelines.equal,
+                    "Draw chunks that all take the same time, instead of by FLOPs");
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return explain(*arguments, context); }; });
 }

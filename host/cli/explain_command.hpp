@@ -6,7 +6,8 @@
 
 namespace strata::host {
 
-/// `strata explain CONFIG [--json] [--graph] [--program RANK] [--set KEY=VALUE]`.
+/// `strata explain CONFIG [--json] [--graph] [--program RANK] [--timeline FILE.svg] [--trace FILE.json]
+/// [--equal-chunks] [--set KEY=VALUE]`.
 void add_explain_command(CLI::App& app, CommandContext& context);
 
 }  // namespace strata::host

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -68,22 +69,18 @@ class LockStep {
   [[nodiscard]] std::int64_t channel_key(int from, int to) const { return std::int64_t{from} * rank_count() + to; }
 
   void resolve_counterparts(int rank) {
-    const Coordinates coordinates = mesh_.coordinates(rank);
     for (const Counterparts& with : at(rank).trace->counterparts) {
-      Coordinates other = coordinates;
-      if (with.peer >= 0) {
-        other[with.axes.front()] = with.peer;
-        at(rank).counterparts.push_back(mesh_.rank(other));
-        if (at(rank).counterparts.back() == rank) {
+      const std::vector<int> ranks = ranks_of(with, mesh_, rank);
+      if (with.peer) {
+        at(rank).counterparts.push_back(ranks.front());
+        if (ranks.front() == rank) {
           throw VerificationError("rank " + std::to_string(rank) + " exchanges messages with itself over " +
                                   with.axes.front());
         }
         continue;
       }
-      for (const Axis& axis : with.axes) other[axis] = 0;
-      const auto [place, added] =
-          group_numbers_.try_emplace({with.axes, mesh_.rank(other)}, static_cast<int>(groups_.size()));
-      if (added) groups_.push_back({mesh_.group(rank, with.axes), {}});
+      const auto [place, added] = group_numbers_.try_emplace({with.axes, ranks}, static_cast<int>(groups_.size()));
+      if (added) groups_.push_back({ranks, {}});
       at(rank).counterparts.push_back(place->second);
     }
   }
@@ -128,15 +125,25 @@ class LockStep {
     return true;
   }
 
+  /// The message that `receive` takes: the oldest, or the one with its id.
+  [[nodiscard]] std::deque<const TracedCommunication*>::const_iterator next_message(
+      const Channel& channel, const TracedCommunication& receive) const {
+    if (!limits_.matches_messages_by_id) return channel.messages.begin();
+    return std::find_if(channel.messages.begin(), channel.messages.end(), [&](const TracedCommunication* sent) {
+      return sent->instruction->id == receive.instruction->id && sent->at.micro_batch == receive.at.micro_batch;
+    });
+  }
+
   bool receive(int rank) {
     const int peer = counterpart(rank);
     Channel& channel = channels_[channel_key(peer, rank)];
-    channel.receiver_waits = channel.messages.empty();
+    const auto next = next_message(channel, step(rank));
+    channel.receiver_waits = next == channel.messages.end();
     if (channel.receiver_waits) return false;
-    const TracedCommunication& message = *channel.messages.front();
+    const TracedCommunication& message = **next;
     const std::string difference = message_difference(message, step(rank));
     if (!difference.empty()) return mismatch(peer, message, rank, step(rank), difference);
-    channel.messages.pop_front();
+    channel.messages.erase(next);
     ++at(rank).position;
     if (std::exchange(channel.sender_waits, false)) ready_.push_back(peer);
     return true;
@@ -205,7 +212,7 @@ class LockStep {
   std::vector<std::unique_ptr<CommunicationTrace>> traces_;
   std::vector<Rank> ranks_;
   std::vector<Group> groups_;
-  std::map<std::pair<std::vector<Axis>, int>, int> group_numbers_;
+  std::map<std::pair<std::vector<Axis>, std::vector<int>>, int> group_numbers_;
   std::unordered_map<std::int64_t, Channel> channels_;
   std::deque<int> ready_;
   std::string fault_;

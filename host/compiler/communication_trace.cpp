@@ -10,23 +10,19 @@
 namespace strata::host {
 namespace {
 
-Counterparts counterparts_of(const Program& program, const Instruction& instruction) {
-  Counterparts result{instruction.axes, -1};
-  for (const Axis& axis : result.axes) static_cast<void>(program.mesh.order(axis));  // throws on an unknown one
-  std::sort(result.axes.begin(), result.axes.end(),
-            [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
-  const int ranks = program.mesh.size(result.axes);
-  const bool is_message = instruction.kind != InstructionKind::collective;
-  if (is_message && result.axes.size() != 1) {
-    throw VerificationError("message '" + instruction.name + "' does not go along one axis");
+/// Where the ranks of a group that has chosen members stand.
+std::vector<int> member_ranks(const Counterparts& with, const Mesh& mesh, int rank) {
+  std::vector<int> ranks;
+  Coordinates at = mesh.coordinates(rank);
+  for (const int member : with.members) {
+    at.at(with.axes.front()) = member;
+    ranks.push_back(mesh.rank(at));
   }
-  const bool needs_peer = is_message || instruction.collective == CollectiveKind::broadcast;
-  if (needs_peer && (instruction.peer < 0 || instruction.peer >= ranks)) {
-    throw VerificationError("communication '" + instruction.name + "' names rank " + std::to_string(instruction.peer) +
-                            " of " + std::to_string(ranks) + " over " + join(result.axes, "+"));
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
+    throw VerificationError("rank " + std::to_string(rank) + " takes part in a collective over " + with.axes.front() +
+                            " of which it is no member");
   }
-  if (is_message) result.peer = instruction.peer;
-  return result;
+  return ranks;
 }
 
 TracedCommunication traced(const Program& program, const TaskInstance& at, std::size_t index,
@@ -56,6 +52,26 @@ void compare(std::vector<std::string>& differences, const std::string& what, con
 
 }  // namespace
 
+Counterparts counterparts_of(const Program& program, const Instruction& instruction) {
+  Counterparts result{instruction.axes, instruction.members, std::nullopt, instruction.relative_peer};
+  for (const Axis& axis : result.axes) static_cast<void>(program.mesh.order(axis));  // throws on an unknown one
+  std::sort(result.axes.begin(), result.axes.end(),
+            [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
+  const int ranks = program.group_size(instruction);
+  const bool is_message = instruction.kind != InstructionKind::collective;
+  if (is_message && result.axes.size() != 1) {
+    throw VerificationError("message '" + instruction.name + "' does not go along one axis");
+  }
+  const bool needs_peer = is_message || instruction.collective == CollectiveKind::broadcast;
+  const int lowest = instruction.relative_peer ? 1 - ranks : 0;
+  if (needs_peer && (instruction.peer < lowest || instruction.peer >= ranks)) {
+    throw VerificationError("communication '" + instruction.name + "' names rank " + std::to_string(instruction.peer) +
+                            " of " + std::to_string(ranks) + " over " + join(result.axes, "+"));
+  }
+  if (is_message) result.peer = instruction.peer;
+  return result;
+}
+
 CommunicationTrace trace_communication(const Program& program) {
   CommunicationTrace trace{&program, {}, {}};
   std::map<Counterparts, std::size_t> numbers;
@@ -73,6 +89,14 @@ CommunicationTrace trace_communication(const Program& program) {
     trace.steps.back().counterparts = known->second;
   });
   return trace;
+}
+
+std::vector<int> ranks_of(const Counterparts& with, const Mesh& mesh, int rank) {
+  if (!with.peer) return with.members.empty() ? mesh.group(rank, with.axes) : member_ranks(with, mesh, rank);
+  Coordinates at = mesh.coordinates(rank);
+  int& coordinate = at.at(with.axes.front());
+  coordinate = with.relative ? around(coordinate, *with.peer, mesh.size(with.axes.front())) : *with.peer;
+  return {mesh.rank(at)};
 }
 
 std::string describe(const TracedCommunication& step) {

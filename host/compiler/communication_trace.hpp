@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,12 @@ struct TracedCommunication {
   [[nodiscard]] bool is_collective() const { return instruction->kind == InstructionKind::collective; }
 };
 
-/// Ranks that a communication is with: a group (peer -1), or one peer along an axis.
+/// Ranks that a communication is with: a group (no peer), or one peer along an axis.
 struct Counterparts {
-  std::vector<Axis> axes;  ///< in mesh order
-  int peer = -1;
+  std::vector<Axis> axes;    ///< in mesh order
+  std::vector<int> members;  ///< coordinates that take part; empty: all
+  std::optional<int> peer;
+  bool relative = false;  ///< the peer is a distance along the axis
 
   auto operator<=>(const Counterparts&) const = default;
 };
@@ -39,6 +42,12 @@ struct CommunicationTrace {
 
 /// \throws VerificationError for an axis, a root or a peer that is not there.
 [[nodiscard]] CommunicationTrace trace_communication(const Program& program);
+
+/// Whom `instruction` of `program` is with. \throws VerificationError for an axis, a root or a peer that is not there.
+[[nodiscard]] Counterparts counterparts_of(const Program& program, const Instruction& instruction);
+
+/// The peer's rank, or the ranks of the group, of a rank that takes part. \throws VerificationError if it does not.
+[[nodiscard]] std::vector<int> ranks_of(const Counterparts& with, const Mesh& mesh, int rank);
 
 /// "all_reduce 'bucket 0' (id 7, micro-batch 2, sum, f32, 1024 elements, over dp)".
 [[nodiscard]] std::string describe(const TracedCommunication& step);

@@ -11,6 +11,14 @@ bool is_communication(const Instruction& instruction) {
          instruction.kind == InstructionKind::receive;
 }
 
+bool is_asynchronous(const Instruction& instruction) {
+  return is_communication(instruction) || instruction.kind == InstructionKind::transfer;
+}
+
+std::vector<Instruction>::const_iterator behind_last_asynchronous(const std::vector<Instruction>& instructions) {
+  return std::find_if(instructions.rbegin(), instructions.rend(), is_asynchronous).base();
+}
+
 void CommunicationUnderWay::start(std::string description, bool is_collective, std::vector<Use> uses) {
   const std::uint64_t number = next_++;
   for (const Use& use : uses) {

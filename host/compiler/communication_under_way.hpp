@@ -10,11 +10,17 @@
 
 namespace strata::host {
 
-/// True for instructions that run beside what follows them until they are waited for.
+/// True for instructions that meet other ranks.
 [[nodiscard]] bool is_communication(const Instruction& instruction);
+/// True for instructions that run beside what follows them until they are waited for: communication and transfers.
+[[nodiscard]] bool is_asynchronous(const Instruction& instruction);
+/// Behind the last of `instructions` that runs beside what follows: from there on they wait for it.
+[[nodiscard]] std::vector<Instruction>::const_iterator behind_last_asynchronous(
+    const std::vector<Instruction>& instructions);
 
-/// The communication that a rank has started and not waited for, for the verifiers. Collectives of a rank run in the
-/// order in which they start, so a wait for one ends those before it too; a message ends by its own wait only.
+/// The communication and the transfers that a rank has started and not waited for, for the verifiers. Collectives of a
+/// rank run in the order in which they start, so a wait for one ends those before it too; a message or transfer ends by
+/// its own wait only.
 class CommunicationUnderWay {
  public:
   /// Bytes that a communication reads or writes.

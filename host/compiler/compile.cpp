@@ -1,18 +1,24 @@
 #include "compiler/compile.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "compiler/buckets.hpp"
+#include "compiler/chunked_overlap.hpp"
+#include "compiler/dead_code.hpp"
 #include "compiler/fuse.hpp"
+#include "compiler/gradient_completion.hpp"
 #include "compiler/in_place.hpp"
+#include "compiler/kept_between_chunks.hpp"
 #include "compiler/op_instance.hpp"
 #include "compiler/partition.hpp"
 #include "compiler/program_builder.hpp"
 #include "compiler/program_check.hpp"
 #include "compiler/schedule.hpp"
 #include "compiler/step_end.hpp"
+#include "compiler/storage.hpp"
 #include "compiler/waits.hpp"
 #include "strata/error.hpp"
 
@@ -50,14 +56,14 @@ Graph build_graph(const CompileRequest& request, std::int64_t replicas) {
   keep_sinks(graph, request.outputs);
   verify(graph, registry, "building the model");
   for (const NamedStrategy& each : request.strategies) {
-    each.strategy->rewrite_forward(graph, registry);
+    with_name(each, [&] { each.strategy->rewrite_forward(graph, registry); });
     verify(graph, registry, "the forward rewrite of " + each.name);
   }
   if (request.mode == GraphMode::training) {
     differentiate(graph, registry);
     verify(graph, registry, "differentiation");
     for (const NamedStrategy& each : request.strategies) {
-      each.strategy->rewrite(graph, registry);
+      with_name(each, [&] { each.strategy->rewrite(graph, registry); });
       verify(graph, registry, "the rewrite of " + each.name);
     }
   }
@@ -67,6 +73,20 @@ Graph build_graph(const CompileRequest& request, std::int64_t replicas) {
   return graph;
 }
 
+/// Buckets of all trained parameters, with the optimizer's states where they are updated here.
+std::vector<Bucket> make_buckets(ProgramBuilder& builder, PartitionResult& partitioned, const GradientBuckets& options,
+                                 const OptimizerSettings& optimizer, const RankClass& rank_class) {
+  std::vector<Bucket> buckets = std::move(partitioned.dealt);
+  std::erase_if(buckets, [](const Bucket& bucket) { return bucket.gradients.empty(); });
+  BucketMaker maker(builder, partitioned.members, options.bytes, static_cast<int>(buckets.size()));
+  for (Bucket& bucket : maker.make_whole(partitioned.gradients)) buckets.push_back(std::move(bucket));
+  for (Bucket& bucket : buckets) {
+    if (rank_class.updates) maker.add_states(bucket, optimizer_states(optimizer));
+    plan_completion(builder, bucket, rank_class, options.overlap);
+  }
+  return buckets;
+}
+
 GradientBuckets bucket_options(const std::vector<NamedStrategy>& strategies) {
   for (const NamedStrategy& each : strategies) {
     if (const auto options = each.strategy->gradient_buckets()) return *options;
@@ -74,39 +94,107 @@ GradientBuckets bucket_options(const std::vector<NamedStrategy>& strategies) {
   return {};
 }
 
-Program build_program(const CompileRequest& request, const Graph& graph, const LayoutRules& rules, int micro_batches) {
-  ProgramBuilder builder(rules.mesh());
-  const PartitionResult partitioned = partition(graph, *request.registry, rules, builder);
+/// What the programs of all classes of ranks are made from.
+struct ProgramRequest {
+  const CompileRequest& compile;
+  const Compiled& compiled;
+  const LayoutRules& rules;
+  const std::vector<ParameterStorage>& storage;
+  int micro_batches = 1;
+};
+
+bool has_loss(const Graph& graph) {
+  return std::any_of(graph.sinks.begin(), graph.sinks.end(),
+                     [](const Sink& sink) { return sink.kind == Sink::Kind::loss; });
+}
+
+/// \return the axes that the program uses.
+std::set<Axis> build_program(const ProgramRequest& request, const RankClass& rank_class, Program& program) {
+  const CompileRequest& compile = request.compile;
+  const bool training = compile.mode == GraphMode::training;
+  const GradientBuckets options = bucket_options(compile.strategies);
+  ProgramBuilder builder(request.rules.mesh(), compile.strategies);
+  PartitionResult partitioned =
+      partition({request.compiled.graph, *compile.registry, request.rules, compile.strategies, request.compiled.stages,
+                 request.storage, rank_class.stage, training, options.bytes},
+                builder);
   std::vector<Bucket> buckets;
-  bool overlap = false;
-  if (request.mode == GraphMode::training) {
-    const GradientBuckets options = bucket_options(request.strategies);
-    overlap = options.overlap;
-    buckets = make_buckets(builder, partitioned, options, optimizer_states(request.optimizer));
-    emit_training_step_end(builder, partitioned, buckets, request.optimizer, overlap);
+  const bool overlap = training && options.overlap;
+  if (training) {
+    buckets = make_buckets(builder, partitioned, options, compile.optimizer, rank_class);
+    emit_training_step_end(builder, {partitioned, buckets, request.compiled.stages, rank_class, overlap},
+                           compile.optimizer);
   } else {
-    emit_evaluation_end(builder, partitioned);
+    emit_evaluation_end(builder, {partitioned, buckets, request.compiled.stages, rank_class, false},
+                        has_loss(request.compiled.graph));
   }
-  if (request.device != nullptr) fuse_instructions(builder.program(), *request.device);
-  reuse_operands_in_place(builder.program(), *request.registry);
-  if (request.device != nullptr) add_workspaces(builder, *request.device);
-  schedule(builder, micro_batches, buckets, overlap);
+  remove_unused_instructions(builder.program());
+  if (compile.device != nullptr) fuse_instructions(builder.program(), *compile.device);
+  overlap_in_chunks(builder);
+  reuse_operands_in_place(builder.program(), *compile.registry);
+  if (compile.device != nullptr) add_workspaces(builder, *compile.device);
+  schedule(builder, request.compiled.stages.schedule(rank_class.stage, request.micro_batches, training),
+           request.micro_batches, buckets, overlap);
   insert_waits(builder.program());
-  builder.program().name = request.mode == GraphMode::training ? "training step" : "evaluation";
-  return std::move(builder.program());
+  builder.program().name = training ? "training step" : "evaluation";
+  program = std::move(builder.program());
+  return std::move(partitioned.used_axes);
+}
+
+/// The classes of ranks and, by rank, which it is of.
+std::pair<std::vector<RankClass>, std::vector<int>> rank_classes(const Mesh& mesh, const Stages& stages,
+                                                                 const std::vector<ParameterStorage>& storage) {
+  const auto single =
+      std::find_if(storage.begin(), storage.end(), [](const ParameterStorage& each) { return each.single_writer; });
+  std::vector<RankClass> classes;
+  std::map<std::pair<int, bool>, int> numbers;
+  std::vector<int> class_of_rank;
+  for (int rank = 0; rank < mesh.rank_count(); ++rank) {
+    const Coordinates at = mesh.coordinates(rank);
+    const RankClass mine{stages.axis.empty() ? 0 : at.at(stages.axis),
+                         single == storage.end() || at.at(single->axes.front()) == 0};
+    const auto [number, added] = numbers.try_emplace({mine.stage, mine.updates}, static_cast<int>(classes.size()));
+    if (added) classes.push_back(mine);
+    class_of_rank.push_back(number->second);
+  }
+  return {std::move(classes), std::move(class_of_rank)};
+}
+
+/// "heads = 3, ffn = 48": the sizes that an axis does not divide, or not together with the other axes on them.
+std::string sizes_of_mapped_dims(const LayoutRules& rules, const std::vector<Rule>& strategy_rules, const Axis& axis) {
+  std::set<std::string> sizes;
+  for (const Rule& rule : strategy_rules) {
+    const auto size = rules.sizes().find(rule.dim);
+    if (rule.axis == axis && size != rules.sizes().end()) sizes.insert(rule.dim + " = " + std::to_string(size->second));
+  }
+  return join({sizes.begin(), sizes.end()}, ", ");
+}
+
+void require_every_axis_used(const LayoutRules& rules, const std::vector<Rule>& strategy_rules,
+                             const std::set<Axis>& used) {
+  for (const MeshAxis& axis : rules.mesh().axes()) {
+    if (axis.size == 1 || used.contains(axis.name)) continue;
+    const std::string sizes = sizes_of_mapped_dims(rules, strategy_rules, axis.name);
+    throw ConfigurationError("mesh axis '" + axis.name + "' of size " + std::to_string(axis.size) +
+                             " shards nothing: " +
+                             (sizes.empty() ? "the model has no dimension that its rules name"
+                                            : "found " + sizes +
+                                                  "; accepted: one that is a multiple of the sizes of all axes that "
+                                                  "shard it, twice for zigzag"));
+  }
 }
 
 }  // namespace
 
 Mesh build_mesh(const std::vector<NamedStrategy>& strategies) {
   std::vector<MeshAxis> axes;
+  std::map<Axis, std::string> adders;
   for (const NamedStrategy& each : strategies) {
     for (const MeshAxis& axis : each.strategy->axes()) {
-      const bool repeated =
-          std::any_of(axes.begin(), axes.end(), [&](const MeshAxis& other) { return other.name == axis.name; });
-      if (repeated) {
-        throw ConfigurationError(each.name + " adds mesh axis '" + axis.name +
-                                 "', which a strategy before it has added; give each an 'axis' of its own");
+      const auto [adder, added] = adders.try_emplace(axis.name, each.name);
+      if (!added) {
+        throw ConfigurationError(each.name + " and " + adder->second + " both add mesh axis '" + axis.name +
+                                 "'; give each axis a name of its own");
       }
       axes.push_back(axis);
     }
@@ -133,7 +221,13 @@ std::int64_t replica_count(const std::vector<NamedStrategy>& strategies) {
   return replica_count(collect_rules(strategies, mesh), mesh);
 }
 
-Compiled compile(const CompileRequest& request, const std::vector<SharedMemory>& shared) {
+Stages find_stages(const CompileRequest& request) {
+  const Mesh mesh = build_mesh(request.strategies);
+  const Graph graph = build_graph(request, replica_count(collect_rules(request.strategies, mesh), mesh));
+  return place_blocks(graph, *request.registry, mesh, request.strategies);
+}
+
+Compiled compile(const CompileRequest& request, const Compiled* beside) {
   Compiled compiled;
   compiled.mesh = build_mesh(request.strategies);
   const std::vector<Rule> strategy_rules = collect_rules(request.strategies, compiled.mesh);
@@ -145,16 +239,27 @@ Compiled compile(const CompileRequest& request, const std::vector<SharedMemory>&
                              std::to_string(replicas) + " replicas");
   }
   compiled.graph = build_graph(request, replicas);
+  compiled.stages = beside != nullptr
+                        ? beside->stages
+                        : place_blocks(compiled.graph, *request.registry, compiled.mesh, request.strategies);
+  keep_values_between_chunks(compiled.graph, compiled.stages);
+  verify(compiled.graph, *request.registry, "placement");
   const LayoutRules rules(compiled.mesh, compiled.graph.sizes, strategy_rules);
-  compiled.programs.push_back(
-      build_program(request, compiled.graph, rules, static_cast<int>(request.global_batch / sequences)));
-  compiled.class_of_rank.assign(static_cast<std::size_t>(compiled.mesh.rank_count()), 0);
-  for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
-    const Program& program = compiled.programs[i];
+  const std::vector<ParameterStorage> storage = resolve_storage(compiled.graph, rules, request.strategies);
+  auto [classes, class_of_rank] = rank_classes(compiled.mesh, compiled.stages, storage);
+  compiled.class_of_rank = std::move(class_of_rank);
+  const ProgramRequest programs{request, compiled, rules, storage, static_cast<int>(request.global_batch / sequences)};
+  std::set<Axis> used{compiled.stages.axis};
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    Program program;
+    used.merge(build_program(programs, classes[i], program));
     verify(program, *request.registry, "compilation");
-    compiled.plans.push_back(plan_memory(program, i < shared.size() ? shared[i] : SharedMemory{}));
+    compiled.plans.push_back(plan_memory(
+        program, beside != nullptr ? shared_memory(beside->programs[i], beside->plans[i]) : SharedMemory{}));
     verify_memory(program, compiled.plans.back());
+    compiled.programs.push_back(std::move(program));
   }
+  require_every_axis_used(rules, strategy_rules, used);
   return compiled;
 }
 

@@ -7,32 +7,15 @@
 #include <vector>
 
 #include "compiler/memory_plan.hpp"
+#include "compiler/named_strategy.hpp"
+#include "compiler/optimizer_settings.hpp"
+#include "compiler/stages.hpp"
 #include "strata/device.hpp"
 #include "strata/model.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"
-#include "strata/strategy.hpp"
 
 namespace strata::host {
-
-/// A strategy with the name that messages call it by ("strategy 1 'ddp'").
-struct NamedStrategy {
-  std::string name;
-  std::shared_ptr<const Strategy> strategy;
-};
-
-/// The update rule, as far as the program contains it; the learning rate comes at run time.
-struct OptimizerSettings {
-  enum class Kind : std::uint8_t { adamw, sgd };
-  Kind kind = Kind::adamw;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double epsilon = 1e-8;
-  double momentum = 0.0;
-  double weight_decay = 0.1;
-  /// Largest global gradient norm; 0 for no clipping.
-  double clip = 1.0;
-};
 
 /// Everything that determines a rank's program.
 struct CompileRequest {
@@ -58,6 +41,7 @@ struct CompileRequest {
 struct Compiled {
   Graph graph;
   Mesh mesh;
+  Stages stages;
   std::vector<Program> programs;
   std::vector<MemoryPlan> plans;
   /// Index into programs, by rank.
@@ -77,9 +61,13 @@ struct Compiled {
 /// Ranks over which the batch is split: the product of the axes that shard "batch".
 [[nodiscard]] std::int64_t replica_count(const std::vector<NamedStrategy>& strategies);
 
-/// build ─► rewrite ─► differentiate ─► rewrite ─► partition ─► gradients ─► schedule ─► memory plan, verified after
-/// each. \param shared memory of a program of the same ranks that is compiled already, by class. \throws
-/// ConfigurationError for what cannot be, VerificationError for defects.
-[[nodiscard]] Compiled compile(const CompileRequest& request, const std::vector<SharedMemory>& shared = {});
+/// Where the blocks of the model go, without compiling further.
+[[nodiscard]] Stages find_stages(const CompileRequest& request);
+
+/// build ─► rewrite ─► differentiate ─► rewrite ─► place ─► partition ─► gradients ─► schedule ─► memory plan, for
+/// every class of ranks, verified after each. \param beside the training step of the same ranks, for an evaluation
+/// pass: it has the parameters in the same memory and the blocks on the same stages. \throws ConfigurationError for
+/// what cannot be, VerificationError for defects.
+[[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr);
 
 }  // namespace strata::host

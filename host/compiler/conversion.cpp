@@ -185,7 +185,11 @@ class Conversion {
 
   void push(Instruction instruction) {
     buffer_ = instruction.outputs.front();
-    instructions_.push_back(std::move(instruction));
+    if (instruction.kind == InstructionKind::collective) {
+      builder_.emit_collective(std::move(instruction), BufferKind::activation, instructions_);
+    } else {
+      instructions_.push_back(std::move(instruction));
+    }
   }
 
   ProgramBuilder& builder_;

@@ -8,10 +8,10 @@
 namespace strata::host {
 namespace {
 
-/// A place in a micro-batch's work: tasks of a kind run before those of the next.
+/// A place in a micro-batch's work on one chunk: tasks of a kind run before those of the next. Between chunks there is
+/// no order that holds for every schedule, so memory that several chunks use is not taken over.
 struct Position {
   Task::Kind kind = Task::Kind::prologue;
-  int chunk = 0;
   std::size_t at = 0;
 
   auto operator<=>(const Position&) const = default;
@@ -24,7 +24,7 @@ class InPlaceReuse {
     for (const Task& task : program_.tasks) {
       for (std::size_t at = 0; at < task.instructions.size(); ++at) {
         for (const auto* buffers : {&task.instructions[at].inputs, &task.instructions[at].outputs}) {
-          for (const BufferId buffer : *buffers) note_use(program_.root(buffer), {task.kind, task.chunk, at});
+          for (const BufferId buffer : *buffers) note_use(program_.root(buffer), {task.kind, at}, task.chunk);
         }
       }
     }
@@ -33,15 +33,23 @@ class InPlaceReuse {
   void run() {
     for (const Task& task : program_.tasks) {
       for (std::size_t at = 0; at < task.instructions.size(); ++at) {
-        if (!task.instructions[at].accumulate) visit(task.instructions[at], {task.kind, task.chunk, at});
+        if (!task.instructions[at].accumulate) visit(task.instructions[at], {task.kind, at});
       }
     }
   }
 
  private:
-  void note_use(BufferId root, const Position& position) {
-    Position& last = last_use_[static_cast<std::size_t>(root)];
-    last = std::max(last, position);
+  struct LastUse {
+    Position position;
+    int chunk = -1;
+    bool by_several_chunks = false;
+  };
+
+  void note_use(BufferId root, const Position& position, int chunk) {
+    LastUse& last = last_use_[static_cast<std::size_t>(root)];
+    last.by_several_chunks = last.by_several_chunks || (last.chunk >= 0 && last.chunk != chunk);
+    last.chunk = chunk;
+    last.position = std::max(last.position, position);
   }
 
   void visit(const Instruction& instruction, const Position& position) {
@@ -71,7 +79,9 @@ class InPlaceReuse {
     const Buffer& memory = program_.buffer(root);
     if (memory.persistent || to.persistent || to.base >= 0) return false;
     if (from.shape != to.shape || from.dtype != to.dtype || memory.bytes() != to.bytes()) return false;
-    if (last_use_[static_cast<std::size_t>(root)] > position) return false;
+    const LastUse& last = last_use_[static_cast<std::size_t>(root)];
+    const LastUse& last_of_result = last_use_[static_cast<std::size_t>(to.id)];
+    if (last.by_several_chunks || last_of_result.by_several_chunks || last.position > position) return false;
     const auto same_root = [&](BufferId other) { return program_.root(other) == root; };
     return std::count_if(instruction.inputs.begin(), instruction.inputs.end(), same_root) == 1 &&
            std::none_of(instruction.outputs.begin(), instruction.outputs.end(), same_root);
@@ -80,12 +90,13 @@ class InPlaceReuse {
   void take_over(BufferId from, BufferId to) {
     const BufferId root = program_.root(from);
     program_.buffers[static_cast<std::size_t>(to)].base = root;
-    note_use(root, last_use_[static_cast<std::size_t>(to)]);
+    const LastUse& last = last_use_[static_cast<std::size_t>(to)];
+    note_use(root, last.position, last.chunk);
   }
 
   Program& program_;
   const OpRegistry& registry_;
-  std::vector<Position> last_use_;  // by root buffer
+  std::vector<LastUse> last_use_;  // by root buffer
 };
 
 }  // namespace

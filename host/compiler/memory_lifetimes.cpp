@@ -39,7 +39,7 @@ class Lifetimes {
       }
     }
     if (instruction.workspace != -1) touch(instruction.workspace);
-    if (is_communication(instruction)) under_way_.push_back(std::move(communication));
+    if (is_asynchronous(instruction)) under_way_.push_back(std::move(communication));
   }
 
   void touch(BufferId id) {

@@ -17,8 +17,8 @@ struct Lifetime {
   int end = 0;
 };
 
-/// Lifetimes in the order in which they begin. From the first use to the last; what a communication uses lives until it
-/// is waited for or the step ends; what the host reads after the step lives until then.
+/// Lifetimes in the order in which they begin. From the first use to the last; what a communication or transfer uses
+/// lives until it is waited for or the step ends; what the host reads after the step lives until then.
 [[nodiscard]] std::vector<Lifetime> buffer_lifetimes(const Program& program, const BufferRanges& ranges);
 
 }  // namespace strata::host

@@ -42,9 +42,10 @@ class Planner {
     if (found == shared_.parameters.end()) return;
     const ByteRange range = ranges_.range(parameter.value, -1);
     const std::int64_t offset = found->second - range.begin;
-    const std::int64_t end = offset + program_.buffer(ranges_.root(parameter.value)).bytes();
+    const Buffer& buffer = program_.buffer(ranges_.root(parameter.value));
+    const std::int64_t end = offset + buffer.bytes();
     std::int64_t& placed = root_offset(range.instance);
-    if (offset < 0 || end > shared_.transient_begin || (placed >= 0 && placed != offset)) {
+    if (offset < 0 || end > shared_bytes(buffer.place) || (placed >= 0 && placed != offset)) {
       throw VerificationError("memory plan of program '" + program_.name + "': buffer " +
                               ranges_.describe_instance(range.instance) + " with parameter '" + parameter.name +
                               "' does not fit where another program has placed its parameters");
@@ -52,18 +53,29 @@ class Planner {
     placed = offset;
   }
 
-  /// Persistent buffers of this program's own follow those of the program that it shares with.
+  /// How much of a place belongs to the program that this one shares with.
+  [[nodiscard]] std::int64_t shared_bytes(MemoryPlace place) const {
+    if (place == MemoryPlace::device) return shared_.transient_begin;
+    return place == MemoryPlace::host ? shared_.offload.host : shared_.offload.file;
+  }
+
   void place_persistent() {
-    std::int64_t end = shared_.transient_begin;
+    plan_.persistent_bytes = place_persistent(MemoryPlace::device);
+    plan_.arena_bytes = plan_.persistent_bytes;
+    plan_.offload = {place_persistent(MemoryPlace::host), place_persistent(MemoryPlace::file)};
+  }
+
+  /// Persistent buffers of this program's own follow those of the program that it shares with. \return the place's end.
+  std::int64_t place_persistent(MemoryPlace place) {
+    std::int64_t end = shared_bytes(place);
     for (const Buffer& buffer : program_.buffers) {
-      if (buffer.base >= 0 || !buffer.persistent) continue;
+      if (buffer.base >= 0 || !buffer.persistent || buffer.place != place) continue;
       std::int64_t& offset = root_offset(ranges_.instance(buffer.id, -1));
       if (offset >= 0) continue;
       offset = aligned(end);
       end = offset + buffer.bytes();
     }
-    plan_.persistent_bytes = end;
-    plan_.arena_bytes = end;
+    return end;
   }
 
   void place_transient() {
@@ -101,7 +113,8 @@ class Planner {
       most = std::max(most, now);
     }
     for (const Buffer& buffer : program_.buffers) {
-      if (buffer.base < 0 && buffer.persistent) plan_.bytes_at_peak[buffer.kind] += buffer.bytes();
+      const bool in_arena = buffer.base < 0 && buffer.place == MemoryPlace::device;
+      if (in_arena && buffer.persistent) plan_.bytes_at_peak[buffer.kind] += buffer.bytes();
     }
     for (const Lifetime& lifetime : lifetimes_) {
       if (lifetime.begin > peak || lifetime.end < peak) continue;
@@ -118,6 +131,10 @@ class Planner {
 };
 
 }  // namespace
+
+OffloadBytes largest(const OffloadBytes& a, const OffloadBytes& b) {
+  return {std::max(a.host, b.host), std::max(a.file, b.file)};
+}
 
 std::int64_t MemoryPlan::offset(BufferId buffer, int micro_batch) const {
   const std::vector<std::int64_t>& row = offsets.at(static_cast<std::size_t>(buffer));
@@ -137,6 +154,7 @@ SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {
     shared.parameters[parameter.name] = plan.offset(parameter.value, -1);
   }
   shared.transient_begin = plan.persistent_bytes;
+  shared.offload = plan.offload;
   return shared;
 }
 

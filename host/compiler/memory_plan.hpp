@@ -9,17 +9,31 @@
 
 namespace strata::host {
 
-/// Where every buffer of a rank lies in its one arena: persistent buffers first, then what lives for a part of the
-/// step.
+/// Bytes of a rank's memory outside of its device.
+struct OffloadBytes {
+  std::int64_t host = 0;
+  std::int64_t file = 0;
+
+  bool operator==(const OffloadBytes&) const = default;
+};
+
+/// The larger of each.
+[[nodiscard]] OffloadBytes largest(const OffloadBytes& a, const OffloadBytes& b);
+
+/// Where every buffer of a rank lies. In the one arena on its device: persistent buffers first, then what lives for a
+/// part of the step. In each place outside of it: persistent buffers one behind the other.
 struct MemoryPlan {
-  /// Byte offset in the arena by buffer and micro-batch: offsets[buffer][micro_batch + 1]; entry 0 is for persistent
-  /// buffers and for those of prologue and epilogue. -1 where no such instance exists. Views carry their own (resolved)
-  /// offset.
+  /// Byte offset in the buffer's place by buffer and micro-batch: offsets[buffer][micro_batch + 1]; entry 0 is for
+  /// persistent buffers and for those of prologue and epilogue. -1 where no such instance exists. Views carry their own
+  /// (resolved) offset.
   std::vector<std::vector<std::int64_t>> offsets;
   std::int64_t persistent_bytes = 0;
   /// Size of the arena: the planned peak.
   std::int64_t arena_bytes = 0;
-  /// Bytes alive at the moment at which most are, by kind (the arena may be larger by alignment and fragmentation).
+  /// Sizes of the places outside of the device.
+  OffloadBytes offload;
+  /// Bytes of the arena alive at the moment at which most are, by kind (the arena may be larger by alignment and
+  /// fragmentation).
   std::map<BufferKind, std::int64_t> bytes_at_peak;
 
   [[nodiscard]] std::int64_t offset(BufferId buffer, int micro_batch) const;
@@ -30,10 +44,12 @@ struct MemoryPlan {
 /// other persistent buffers alone, and places its own persistent buffers from transient_begin on, where they keep their
 /// contents only as long as the first program does not run.
 struct SharedMemory {
-  /// Byte offset by parameter name.
+  /// Byte offset by parameter name, in the place where its values lie.
   std::map<std::string, std::int64_t> parameters;
   /// Where the transient part of the first program begins: nothing of the second but shared parameters lies before it.
   std::int64_t transient_begin = 0;
+  /// What the first program has outside of the device.
+  OffloadBytes offload;
 };
 
 /// Every buffer starts at a multiple of this many bytes, but for shared parameters and views.

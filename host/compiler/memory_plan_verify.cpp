@@ -1,3 +1,4 @@
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -5,12 +6,13 @@
 #include "compiler/buffer_ranges.hpp"
 #include "compiler/communication_under_way.hpp"
 #include "compiler/memory_plan.hpp"
+#include "compiler/outputs_read.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Runs the scheduled program on an arena in which every byte knows the buffer that was written there last. Needs no
+/// Runs the scheduled program on memory in which every byte knows the buffer that was written there last. Needs no
 /// lifetimes: a plan that reuses memory too early makes an instruction read bytes that are another's.
 class Replay {
  public:
@@ -33,9 +35,11 @@ class Replay {
   struct Owner {
     std::int64_t end = 0;
     std::int64_t instance = 0;
-    /// The instance's first byte lies here in the arena.
+    /// The instance's first byte lies here in its place.
     std::int64_t origin = 0;
   };
+  /// By the first byte.
+  using Owners = std::map<std::int64_t, Owner>;
 
   [[noreturn]] void fail(const std::string& what) const {
     throw VerificationError("memory plan of program '" + program_.name + "': " + what);
@@ -48,7 +52,7 @@ class Replay {
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.base >= 0 || !buffer.persistent) continue;
       const std::int64_t offset = place(buffer.id, -1);
-      if (offset + buffer.bytes() > plan_.persistent_bytes) {
+      if (buffer.place == MemoryPlace::device && offset + buffer.bytes() > plan_.persistent_bytes) {
         fail("persistent buffer " + describe(program_, buffer.id) + " lies among those that are not");
       }
       claim(ranges_.range(buffer.id, -1), offset);
@@ -59,12 +63,10 @@ class Replay {
     for (const BufferId id : instruction.waits) under_way_.wait(ranges_.range(id, at_.micro_batch));
     operands_are_apart(instruction);
     for (const BufferId id : instruction.inputs) read(id, at_.micro_batch);
-    if (instruction.accumulate) {
-      for (const BufferId id : instruction.outputs) read(id, at_.micro_batch);
-    }
+    for (const BufferId id : outputs_read(instruction)) read(id, at_.micro_batch);
     for (const BufferId id : instruction.outputs) write(id);
     if (instruction.workspace != -1) write(instruction.workspace);
-    if (is_communication(instruction)) start(instruction);
+    if (is_asynchronous(instruction)) start(instruction);
   }
 
   /// Where the plan puts a buffer. Every view must lie where its root says.
@@ -77,11 +79,29 @@ class Replay {
     if (origin % kBufferAlignment != 0 && !shareable_.contains(root)) {
       fail("buffer " + name + " lies at " + std::to_string(origin) + ", which is not aligned");
     }
-    if (origin < 0 || origin + program_.buffer(root).bytes() > plan_.arena_bytes) {
-      fail("buffer " + name + " lies outside the arena of " + std::to_string(plan_.arena_bytes) + " bytes at " +
-           where_());
+    const std::int64_t size = size_of_place(program_.buffer(root).place);
+    if (origin < 0 || origin + program_.buffer(root).bytes() > size) {
+      fail("buffer " + name + " lies outside the " + name_of_place(program_.buffer(root).place) + " of " +
+           std::to_string(size) + " bytes at " + where_());
     }
     return offset;
+  }
+
+  [[nodiscard]] std::int64_t size_of_place(MemoryPlace place) const {
+    if (place == MemoryPlace::device) return plan_.arena_bytes;
+    return place == MemoryPlace::host ? plan_.offload.host : plan_.offload.file;
+  }
+
+  [[nodiscard]] static std::string name_of_place(MemoryPlace place) {
+    if (place == MemoryPlace::device) return "arena";
+    return place == MemoryPlace::host ? "host memory" : "file";
+  }
+
+  [[nodiscard]] Owners& owners(BufferId root) {
+    return owners_.at(static_cast<std::size_t>(program_.buffer(root).place));
+  }
+  [[nodiscard]] const Owners& owners(BufferId root) const {
+    return owners_.at(static_cast<std::size_t>(program_.buffer(root).place));
   }
 
   /// Buffers of one instruction, workspace included, must not share memory unless one is a view of the other's root.
@@ -91,6 +111,7 @@ class Replay {
     if (instruction.workspace != -1) used.push_back(instruction.workspace);
     std::map<std::int64_t, std::pair<std::int64_t, BufferId>> placed;  // offset -> end, buffer
     for (const BufferId id : used) {
+      if (program_.buffer(id).place != MemoryPlace::device) continue;  // the one such operand of a transfer
       const std::int64_t begin = place(id, at_.micro_batch);
       const std::int64_t end = begin + program_.buffer(id).bytes();
       for (auto other = placed.begin(); other != placed.end() && other->first < end; ++other) {
@@ -104,12 +125,13 @@ class Replay {
 
   void read(BufferId id, int micro_batch) const {
     const ByteRange range = ranges_.range(id, micro_batch);
+    const Owners& owners = this->owners(ranges_.root(id));
     std::int64_t begin = place(id, micro_batch);
     const std::int64_t end = begin + (range.end - range.begin);
-    auto next = owners_.upper_bound(begin);
-    if (next != owners_.begin()) --next;
+    auto next = owners.upper_bound(begin);
+    if (next != owners.begin()) --next;
     while (begin < end) {
-      if (next == owners_.end() || next->first > begin || next->second.end <= begin) {
+      if (next == owners.end() || next->first > begin || next->second.end <= begin) {
         fail("buffer " + ranges_.describe_instance(range.instance) + " is read at " + where_() +
              " before it was written");
       }
@@ -127,13 +149,14 @@ class Replay {
   /// Makes the bytes from `begin` on those of `range`.
   void claim(const ByteRange& range, std::int64_t begin) {
     const std::int64_t end = begin + (range.end - range.begin);
-    split(begin);
-    split(end);
-    const auto first = owners_.lower_bound(begin);
+    Owners& owners = this->owners(ranges_.root_of_instance(range.instance));
+    split(owners, begin);
+    split(owners, end);
+    const auto first = owners.lower_bound(begin);
     auto last = first;
-    for (; last != owners_.end() && last->first < end; ++last) may_displace(last->first, last->second, range);
-    owners_.erase(first, last);
-    owners_[begin] = {end, range.instance, begin - range.begin};
+    for (; last != owners.end() && last->first < end; ++last) may_displace(last->first, last->second, range);
+    owners.erase(first, last);
+    owners[begin] = {end, range.instance, begin - range.begin};
   }
 
   void may_displace(std::int64_t begin, const Owner& owner, const ByteRange& by) const {
@@ -149,14 +172,14 @@ class Replay {
     }
   }
 
-  void split(std::int64_t at) {
-    auto found = owners_.upper_bound(at);
-    if (found == owners_.begin()) return;
+  static void split(Owners& owners, std::int64_t at) {
+    auto found = owners.upper_bound(at);
+    if (found == owners.begin()) return;
     --found;
     if (found->first == at || found->second.end <= at) return;
     const Owner rest = found->second;
     found->second.end = at;
-    owners_[at] = rest;
+    owners[at] = rest;
   }
 
   void start(const Instruction& instruction) {
@@ -181,7 +204,8 @@ class Replay {
   const BufferRanges ranges_;
   /// Roots that hold parameters: another program may have placed them.
   std::set<BufferId> shareable_;
-  std::map<std::int64_t, Owner> owners_;
+  /// By place.
+  std::array<Owners, 3> owners_;
   CommunicationUnderWay under_way_;
   TaskInstance at_;
   std::function<std::string()> where_;

@@ -2,13 +2,28 @@
 
 #include <utility>
 
+#include "compiler/buffer_ranges.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-OperandDescription describe_operand(const Buffer& buffer, const std::vector<Dims>& named, std::size_t index) {
-  return {buffer.dtype, index < named.size() ? named[index] : buffer.dims, buffer.shape};
+std::int64_t local_size(const OpInstance& instance, const Dim& dim) {
+  const auto map = instance.index_maps.find(dim);
+  if (map != instance.index_maps.end()) return map->second.local_size();
+  throw VerificationError("op '" + instance.op + "' ('" + instance.name + "') does not iterate its dimension '" + dim +
+                          "'");
+}
+
+/// A flat buffer has the shape that the dimensions which the instruction names for it give it.
+OperandDescription describe_operand(const OpInstance& instance, const Buffer& buffer, const std::vector<Dims>& named,
+                                    std::size_t index) {
+  if (index >= named.size()) return {buffer.dtype, buffer.dims, buffer.shape};
+  OperandDescription operand{buffer.dtype, named[index], buffer.shape};
+  if (!is_flat(buffer) || operand.dims.size() == 1) return operand;
+  operand.shape.clear();
+  for (const Dim& dim : operand.dims) operand.shape.push_back(local_size(instance, dim));
+  return operand;
 }
 
 }  // namespace
@@ -21,15 +36,17 @@ OpInstance describe_instruction(const Program& program, const Instruction& instr
   instance.attributes = instruction.attributes;
   instance.seed = seed;
   instance.accumulate = instruction.accumulate;
-  for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
-    instance.operands.push_back(describe_operand(program.buffer(instruction.inputs[i]), instruction.operand_dims, i));
-  }
-  for (std::size_t i = 0; i < instruction.outputs.size(); ++i) {
-    instance.results.push_back(describe_operand(program.buffer(instruction.outputs[i]), instruction.result_dims, i));
-  }
   for (const ShardedDim& dim : instruction.iteration) {
     instance.index_maps[dim.dim] = index_map(dim, program.mesh, coordinates);
     if (dim.per_micro_batch) instance.micro_batch_dim = dim.dim;
+  }
+  for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
+    const Buffer& buffer = program.buffer(instruction.inputs[i]);
+    instance.operands.push_back(describe_operand(instance, buffer, instruction.operand_dims, i));
+  }
+  for (std::size_t i = 0; i < instruction.outputs.size(); ++i) {
+    const Buffer& buffer = program.buffer(instruction.outputs[i]);
+    instance.results.push_back(describe_operand(instance, buffer, instruction.result_dims, i));
   }
   return instance;
 }

@@ -25,6 +25,11 @@ BufferId ProgramBuilder::add_flat(std::string name, BufferKind kind, DType dtype
   return add_buffer(std::move(name), kind, dtype, {"flat"}, {elements}, persistent);
 }
 
+void ProgramBuilder::make_view(BufferId view, BufferId base, std::int64_t offset) {
+  buffer(view).base = base;
+  buffer(view).offset = offset;
+}
+
 Task& ProgramBuilder::task(Task::Kind kind, int chunk) {
   for (Task& task : program_.tasks) {
     if (task.kind == kind && task.chunk == chunk) return task;
@@ -32,9 +37,18 @@ Task& ProgramBuilder::task(Task::Kind kind, int chunk) {
   Task task;
   task.kind = kind;
   task.chunk = chunk;
-  task.name = std::string(to_string(kind));
+  task.name = std::string(to_string(kind)) + (chunk == 0 ? "" : " " + std::to_string(chunk));
   program_.tasks.push_back(std::move(task));
   return program_.tasks.back();
+}
+
+Instruction ProgramBuilder::transfer(BufferId from, BufferId to, std::string name) {
+  Instruction instruction;
+  instruction.kind = InstructionKind::transfer;
+  instruction.name = std::move(name);
+  instruction.inputs = {from};
+  instruction.outputs = {to};
+  return instruction;
 }
 
 Instruction ProgramBuilder::all_reduce(BufferId buffer, std::vector<Axis> axes, Reduction reduction,

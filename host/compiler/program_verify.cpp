@@ -43,6 +43,10 @@ void view_fits_base(const ProgramUnderCheck& check, const Buffer& view) {
   const std::string both = "view " + describe(check.program, view.id) + " of " + describe(check.program, view.base);
   if (view.dtype != base.dtype) check.fail(both + " has another element type");
   if (view.persistent != base.persistent) check.fail(both + ": one is persistent, the other is not");
+  if (view.place != base.place) {
+    check.fail(both + ": one is in " + std::string(to_string(view.place)) + " memory, the other in " +
+               std::string(to_string(base.place)) + " memory");
+  }
   if (view.offset < 0 || view.offset + view.elements() > base.elements()) {
     check.fail(both + " covers elements " + std::to_string(view.offset) + " to " +
                std::to_string(view.offset + view.elements()) + " of " + std::to_string(base.elements()));
@@ -58,6 +62,10 @@ void buffers_are_valid(const ProgramUnderCheck& check) {
     }
     shape_is_valid(check, buffers[i]);
     if (buffers[i].base >= 0) view_fits_base(check, buffers[i]);
+    if (buffers[i].place != MemoryPlace::device && !buffers[i].persistent) {
+      check.fail("buffer " + describe(check.program, buffers[i].id) + " in " +
+                 std::string(to_string(buffers[i].place)) + " memory is not persistent");
+    }
   }
   for (const Buffer& buffer : buffers) static_cast<void>(check.program.root(buffer.id));  // throws on a cycle
 }
@@ -99,23 +107,45 @@ void schedule_is_valid(const ProgramUnderCheck& check) {
   }
 }
 
-void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& parameter) {
-  const Program& program = check.program;
+/// The elements that a rank has of the parameter in its compute layout.
+std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParameter& parameter) {
   std::int64_t elements = 1;
   for (const ShardedDim& dim : parameter.dims) {
     std::int64_t pieces = 1;
-    for (const AxisShard& shard : dim.axes) pieces *= program.mesh.size(shard.axis);
+    for (const AxisShard& shard : dim.axes) pieces *= check.program.mesh.size(shard.axis);
     if (dim.global_size < 1 || dim.global_size % pieces != 0) {
       check.fail("parameter '" + parameter.name + "': dimension '" + dim.dim + "' of " +
                  std::to_string(dim.global_size) + " is dealt to " + std::to_string(pieces) + " ranks");
     }
     elements *= dim.global_size / pieces;
   }
-  const auto holds = [&](const std::string& what, BufferId id, bool persistent) {
+  return elements;
+}
+
+/// The elements of a rank's piece of the bucket that the parameter lies in.
+std::int64_t piece_elements(const ProgramUnderCheck& check, const StoredParameter& parameter, std::int64_t elements) {
+  const FlatSharding& sharding = *parameter.sharding;
+  const std::int64_t pieces = check.program.mesh.size(sharding.axes);
+  if (sharding.elements % pieces != 0) {
+    check.fail("parameter '" + parameter.name + "': its bucket of " + std::to_string(sharding.elements) +
+               " elements is dealt to " + std::to_string(pieces) + " ranks");
+  }
+  if (sharding.offset < 0 || sharding.offset + elements > sharding.elements) {
+    check.fail("parameter '" + parameter.name + "' reaches beyond its bucket of " + std::to_string(sharding.elements) +
+               " elements");
+  }
+  return sharding.elements / pieces;
+}
+
+void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& parameter) {
+  const Program& program = check.program;
+  const std::int64_t elements = local_elements(check, parameter);
+  const std::int64_t piece = parameter.sharding ? piece_elements(check, parameter, elements) : elements;
+  const auto holds = [&](const std::string& what, BufferId id, bool persistent, std::int64_t expected) {
     if (!exists(program, id)) check.fail("parameter '" + parameter.name + "': its " + what + " has no buffer");
     const Buffer& buffer = program.buffer(id);
-    if (buffer.elements() != elements) {
-      check.fail("parameter '" + parameter.name + "' has " + std::to_string(elements) + " elements on a rank, its " +
+    if (buffer.elements() != expected) {
+      check.fail("parameter '" + parameter.name + "' has " + std::to_string(expected) + " elements on a rank, its " +
                  what + " " + describe(program, id) + " has " + std::to_string(buffer.elements()));
     }
     if (persistent && !buffer.persistent) {
@@ -123,9 +153,9 @@ void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& par
                  " is not persistent");
     }
   };
-  holds("value", parameter.value, true);
-  if (parameter.gradient != -1) holds("gradient", parameter.gradient, false);
-  for (const auto& [name, id] : parameter.states) holds(name, id, true);
+  holds("value", parameter.value, true, parameter.sharding && parameter.sharding->values ? piece : elements);
+  if (parameter.gradient != -1) holds("gradient", parameter.gradient, false, elements);
+  for (const auto& [name, id] : parameter.states) holds(name, id, true, piece);
 }
 
 void parameters_are_valid(const ProgramUnderCheck& check) {
@@ -136,6 +166,9 @@ void parameters_are_valid(const ProgramUnderCheck& check) {
   }
   for (const auto& [name, id] : check.program.reports) {
     if (!exists(check.program, id)) check.fail("report '" + name + "' has no buffer");
+    if (check.program.buffer(id).place != MemoryPlace::device) {
+      check.fail("report '" + name + "' reads " + describe(check.program, id) + ", which is not in device memory");
+    }
   }
 }
 

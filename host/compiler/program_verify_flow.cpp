@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "compiler/buffer_ranges.hpp"
 #include "compiler/communication_under_way.hpp"
+#include "compiler/outputs_read.hpp"
 #include "compiler/program_verify.hpp"
 
 namespace strata::host {
@@ -74,12 +76,10 @@ class Flow {
     is_collective_ = instruction.kind == InstructionKind::collective;
     for (const BufferId id : instruction.waits) under_way_.wait(ranges_.range(id, at_.micro_batch));
     for (const BufferId id : instruction.inputs) read(id);
-    if (instruction.accumulate) {
-      for (const BufferId id : instruction.outputs) read(id);
-    }
+    for (const BufferId id : outputs_read(instruction)) read(id);
     for (const BufferId id : instruction.outputs) write(id);
     if (instruction.workspace != -1) write(instruction.workspace);
-    if (is_communication(instruction)) start(instruction);
+    if (is_asynchronous(instruction)) start(instruction);
   }
 
   void read(BufferId id) {
@@ -89,7 +89,15 @@ class Flow {
       const auto writers = writers_.find(range.instance);
       if (writers == writers_.end()) return;  // what the step before left
     }
-    writers_[range.instance].for_each_writer(range.begin, range.end, [&](BufferId writer) { written_by(writer, id); });
+    bool whole = false;
+    BufferId part = -1;
+    writers_[range.instance].for_each_writer(range.begin, range.end, [&](BufferId writer) {
+      written_by(writer, id);
+      whole = whole || writer == id;
+      if (writer != id && is_part(writer, id) && !is_flat(program_.buffer(id))) part = writer;
+    });
+    // All of it is made of parts, or none: a part that came later belongs to something else.
+    if (whole && part >= 0) fail_overwritten(id, part);
   }
 
   void written_by(BufferId writer, BufferId id) const {
@@ -100,9 +108,20 @@ class Flow {
     }
     // A bucket is made of the views in it; other views of the same memory replace each other.
     if (is_flat(program_.buffer(writer)) || is_flat(program_.buffer(id))) return;
+    if (!is_part(writer, id) && !is_part(id, writer)) fail_overwritten(id, writer);
+  }
+
+  [[noreturn]] void fail_overwritten(BufferId id, BufferId writer) const {
     check_.fail(at_, index_,
                 "reads " + describe(program_, id) + ", which was overwritten by " + describe(program_, writer) +
                     ", another view of the same memory");
+  }
+
+  /// True for a view that was made of `whole` and is smaller: the two are one tensor, not two in one place.
+  [[nodiscard]] bool is_part(BufferId view, BufferId whole) const {
+    if (program_.buffer(view).bytes() >= program_.buffer(whole).bytes()) return false;
+    while (view >= 0 && view != whole) view = program_.buffer(view).base;
+    return view == whole;
   }
 
   [[nodiscard]] std::string before_it_was_written(BufferId id) const {
@@ -123,18 +142,23 @@ class Flow {
     if (communication == nullptr) return;
     check_.fail(at_, index_,
                 std::string(write ? "writes " : "reads ") + describe(program_, id) +
-                    " without waiting for the communication that uses it (" + *communication + ")");
+                    " without waiting for the communication or transfer that uses it (" + *communication + ")");
   }
 
   void start(const Instruction& instruction) {
-    if (!ids_.insert({instruction.id, at_.micro_batch}).second) {
-      check_.fail(at_, index_,
-                  "id " + std::to_string(instruction.id) + " names another communication of this program too");
-    }
+    if (is_communication(instruction)) has_an_id_of_its_own(instruction);
     std::vector<CommunicationUnderWay::Use> uses;
     for (const BufferId id : instruction.inputs) uses.push_back({ranges_.range(id, at_.micro_batch), false});
     for (const BufferId id : instruction.outputs) uses.push_back({ranges_.range(id, at_.micro_batch), true});
     under_way_.start(describe(program_, at_, index_), is_collective_, std::move(uses));
+  }
+
+  void has_an_id_of_its_own(const Instruction& instruction) {
+    // Messages from several peers may share an id.
+    const int from = instruction.kind == InstructionKind::receive ? instruction.peer : 0;
+    if (ids_.insert({instruction.id, at_.micro_batch, from}).second) return;
+    check_.fail(at_, index_,
+                "id " + std::to_string(instruction.id) + " names another communication of this program too");
   }
 
   /// A report that exists once a micro-batch must have been written for one of them.
@@ -161,7 +185,7 @@ class Flow {
   bool is_collective_ = false;
   CommunicationUnderWay under_way_;
   std::unordered_map<std::int64_t, LastWriters> writers_;
-  std::set<std::pair<std::uint64_t, int>> ids_;
+  std::set<std::tuple<std::uint64_t, int, int>> ids_;
 };
 
 }  // namespace

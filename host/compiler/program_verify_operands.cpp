@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "compiler/buffer_ranges.hpp"
 #include "compiler/communication_under_way.hpp"
@@ -15,10 +16,12 @@ struct ProgramOp {
   std::size_t outputs;
   /// Outputs have as many elements as the first input (any number where there is none); else they are scalars.
   bool elementwise;
+  /// The first output is the values of parameters: where these are shorter than f32, a "master" copy follows it.
+  bool updates = false;
 };
 constexpr ProgramOp kProgramOps[] = {
-    {"fill_zero", 0, 1, true},       {"accumulate", 1, 1, true},   {"sum_of_squares", 1, 1, false},
-    {"gradient_scale", 2, 2, false}, {"adamw_update", 2, 3, true}, {"sgd_update", 2, 2, true},
+    {"fill_zero", 0, 1, true},       {"accumulate", 1, 1, true},         {"sum_of_squares", 1, 1, false},
+    {"gradient_scale", 2, 2, false}, {"adamw_update", 2, 3, true, true}, {"sgd_update", 2, 2, true, true},
 };
 
 /// The rules for one instruction of one task template.
@@ -66,7 +69,13 @@ class OperandRules {
         axes_exist();
         peer_is_another_rank();
         break;
+      case InstructionKind::transfer:
+        operand_counts_are(1, 1);
+        types_are_equal();
+        transfer_fits();
+        break;
     }
+    operands_are_on_the_device();
     accumulation_is_possible();
     workspace_is_scratch();
     outputs_are_apart();
@@ -105,7 +114,13 @@ class OperandRules {
     if (op == std::end(kProgramOps)) {
       fail(check_.registry.has(instruction_.op) ? "names no dimensions" : "there is no such op");
     }
-    operand_counts_are(op->inputs, op->outputs);
+    const bool has_master =
+        op->updates && !instruction_.outputs.empty() && size_of(output().dtype) < size_of(DType::f32);
+    operand_counts_are(op->inputs, op->outputs + (has_master ? 1 : 0));
+    if (has_master && program_.buffer(instruction_.outputs[1]).dtype != DType::f32) {
+      fail("the master copy " + name(instruction_.outputs[1]) + " of values in " +
+           std::string(to_string(output().dtype)) + " is not in f32");
+    }
     for (const BufferId id : instruction_.outputs) {
       const std::int64_t expected = !op->elementwise ? 1 : op->inputs == 0 ? output().elements() : input().elements();
       const std::int64_t found = program_.buffer(id).elements();
@@ -208,7 +223,8 @@ class OperandRules {
   }
 
   void collective_sizes_fit() const {
-    const std::int64_t ranks = program_.mesh.size(instruction_.axes);
+    members_are_on_the_axis();
+    const std::int64_t ranks = program_.group_size(instruction_);
     const std::int64_t in = input().elements();
     const std::int64_t out = output().elements();
     bool fits = in == out;
@@ -236,12 +252,47 @@ class OperandRules {
     }
   }
 
+  void members_are_on_the_axis() const {
+    const std::vector<int>& members = instruction_.members;
+    if (members.empty()) return;
+    if (instruction_.axes.size() != 1) fail("members are chosen along one axis");
+    const int ranks = program_.mesh.size(instruction_.axes[0]);
+    const bool ascending = std::adjacent_find(members.begin(), members.end(), std::greater_equal<>()) == members.end();
+    if (ascending && members.front() >= 0 && members.back() < ranks) return;
+    fail("members of axis '" + instruction_.axes[0] + "' must ascend and lie below " + std::to_string(ranks));
+  }
+
   void peer_is_another_rank() const {
     if (instruction_.axes.size() != 1) fail("a message goes along one axis");
     const int ranks = program_.mesh.size(instruction_.axes[0]);
-    if (instruction_.peer >= 0 && instruction_.peer < ranks) return;
+    if (instruction_.relative_peer && around(0, instruction_.peer, ranks) != 0) return;
+    if (!instruction_.relative_peer && instruction_.peer >= 0 && instruction_.peer < ranks) return;
     fail("peer " + std::to_string(instruction_.peer) + " is not on axis '" + instruction_.axes[0] + "' of " +
          std::to_string(ranks));
+  }
+
+  [[nodiscard]] static bool is_on_device(const Buffer& buffer) { return buffer.place == MemoryPlace::device; }
+
+  void transfer_fits() const {
+    if (input().elements() != output().elements()) {
+      fail("moves " + std::to_string(input().elements()) + " elements of " + name(input().id) + " to " +
+           std::to_string(output().elements()) + " of " + name(output().id));
+    }
+    if (is_on_device(input()) == is_on_device(output())) {
+      fail("moves " + name(input().id) + " to " + name(output().id) +
+           "; exactly one of them must be outside of device " + "memory");
+    }
+  }
+
+  void operands_are_on_the_device() const {
+    if (instruction_.kind == InstructionKind::transfer) return;
+    for (const auto* operands : {&instruction_.inputs, &instruction_.outputs}) {
+      for (const BufferId id : *operands) {
+        if (is_on_device(program_.buffer(id))) continue;
+        fail("uses " + name(id) + " in " + std::string(to_string(program_.buffer(id).place)) +
+             " memory; only a transfer may");
+      }
+    }
   }
 
   void accumulation_is_possible() const {

@@ -4,12 +4,14 @@
 
 #include "compiler/buckets.hpp"
 #include "compiler/program_builder.hpp"
+#include "strata/strategy.hpp"
 
 namespace strata::host {
 
-/// Orders the tasks of a rank: prologue, then forward and backward of each micro-batch in turn, then the epilogue.
-/// With `overlap`, the last micro-batch has a backward task of its own in which every bucket's gradients are reduced as
-/// soon as they are complete, beside the rest of the backward pass; without, buckets are left to the epilogue.
-void schedule(ProgramBuilder& builder, int micro_batches, const std::vector<Bucket>& buckets, bool overlap);
+/// Orders the tasks of a rank: prologue, `work` of the micro-batches, epilogue. With `overlap`, the task in which a
+/// bucket's last gradient is made has, in that one execution, the bucket's completion right behind it, beside the rest
+/// of the work; without, completions are left to the epilogue.
+void schedule(ProgramBuilder& builder, const std::vector<ScheduledTask>& work, int micro_batches,
+              const std::vector<Bucket>& buckets, bool overlap);
 
 }  // namespace strata::host

@@ -11,18 +11,16 @@
 namespace strata::host {
 namespace {
 
-/// Walks the schedule once. A template collects the waits of all its instances: waiting for what is not under way costs
+/// Walks the schedule. A template collects the waits of all its instances: waiting for what is not under way costs
 /// nothing.
 class WaitInserter {
  public:
-  explicit WaitInserter(Program& program) : program_(program) {}
+  explicit WaitInserter(Program& program) : program_(program), is_sent_(program.buffers.size(), false) {}
 
   void run() {
-    for (const TaskInstance& instance : program_.schedule) {
-      for (Instruction& instruction : program_.tasks[static_cast<std::size_t>(instance.task)].instructions) {
-        visit(instruction, instance.micro_batch);
-      }
-    }
+    find_sent_buffers();
+    walk([this](const Instruction& instruction, int micro_batch) { note_touches(instruction, micro_batch); });
+    walk([this](Instruction& instruction, int micro_batch) { visit(instruction, micro_batch); });
   }
 
  private:
@@ -36,28 +34,69 @@ class WaitInserter {
   /// What may still be read or written there.
   struct UnderWay {
     std::set<BufferId> buffers;
-    bool has_message = false;
+    bool only_collectives = true;
+    bool is_written = false;
   };
 
+  template <class Visit>
+  void walk(const Visit& visit) {
+    now_ = 0;
+    for (const TaskInstance& instance : program_.schedule) {
+      for (Instruction& instruction : program_.tasks[static_cast<std::size_t>(instance.task)].instructions) {
+        visit(instruction, instance.micro_batch);
+        ++now_;
+      }
+    }
+  }
+
+  // --- when memory that something asynchronous reads is touched for the last time
+
+  [[nodiscard]] std::vector<bool>::reference is_sent(BufferId buffer) {
+    return is_sent_[static_cast<std::size_t>(program_.root(buffer))];
+  }
+
+  void find_sent_buffers() {
+    for (const Task& task : program_.tasks) {
+      for (const Instruction& instruction : task.instructions) {
+        if (!is_asynchronous(instruction)) continue;
+        for (const BufferId buffer : instruction.inputs) is_sent(buffer) = true;
+      }
+    }
+  }
+
+  void note_touches(const Instruction& instruction, int micro_batch) {
+    for (const auto* buffers : {&instruction.inputs, &instruction.outputs, &instruction.waits}) {
+      for (const BufferId buffer : *buffers) {
+        if (is_sent(buffer)) last_touch_[memory(buffer, micro_batch)] = now_;
+      }
+    }
+  }
+
+  // --- waits
+
   void visit(Instruction& instruction, int micro_batch) {
-    const bool communicates = is_communication(instruction);
-    const bool is_message = communicates && instruction.kind != InstructionKind::collective;
+    for (const BufferId buffer : instruction.waits) under_way_.erase(memory(buffer, micro_batch));
+    const bool is_collective = instruction.kind == InstructionKind::collective;
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId buffer : *buffers) {
         const auto found = under_way_.find(memory(buffer, micro_batch));
         if (found == under_way_.end()) continue;
-        // Collectives keep their order among themselves; messages are outside of it.
-        if (communicates && !is_message && !found->second.has_message) continue;
+        // Collectives keep their order among themselves; messages and transfers are outside of it.
+        if (is_collective && found->second.only_collectives) continue;
+        // Two may read the same memory; the last one waits, so that the memory can be used again.
+        const bool writes = buffers == &instruction.outputs || found->second.is_written;
+        if (!writes && last_touch_.at(found->first) > now_) continue;
         add_waits(instruction, found->second.buffers);
         under_way_.erase(found);
       }
     }
-    if (!communicates) return;
+    if (!is_asynchronous(instruction)) return;
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId buffer : *buffers) {
         UnderWay& started = under_way_[memory(buffer, micro_batch)];
         started.buffers.insert(buffer);
-        started.has_message = started.has_message || is_message;
+        started.only_collectives = started.only_collectives && is_collective;
+        started.is_written = started.is_written || buffers == &instruction.outputs;
       }
     }
   }
@@ -71,6 +110,9 @@ class WaitInserter {
   }
 
   Program& program_;
+  std::vector<bool> is_sent_;  // by root buffer
+  std::int64_t now_ = 0;
+  std::map<Memory, std::int64_t> last_touch_;
   std::map<Memory, UnderWay> under_way_;
 };
 

@@ -61,6 +61,8 @@ double load_element(DType dtype, const void* array, std::int64_t index) {
       return get<std::int32_t>(array, index);
     case DType::i64:
       return static_cast<double>(get<std::int64_t>(array, index));
+    case DType::i8:
+      return get<std::int8_t>(array, index);
   }
   return 0;
 }
@@ -79,6 +81,8 @@ void store_element(DType dtype, void* array, std::int64_t index, double value) {
       return put(array, index, static_cast<std::int32_t>(value));
     case DType::i64:
       return put(array, index, static_cast<std::int64_t>(value));
+    case DType::i8:
+      return put(array, index, static_cast<std::int8_t>(value));
   }
 }
 

@@ -10,33 +10,56 @@
 #include "strata/error.hpp"
 
 namespace strata::host {
+namespace {
+
+/// Does `work`; an error of it says at which `place()` it happened.
+template <class Work, class Place>
+void name_place(const Work& work, const Place& place) {
+  try {
+    work();
+  } catch (const AbortedError& error) {
+    throw AbortedError(place() + ": " + error.what());
+  } catch (const std::exception& error) {
+    throw RuntimeError(place() + ": " + error.what());
+  }
+}
+
+}  // namespace
 
 struct Executor::State {
   State(const Program& given, const MemoryPlan& memory, int of, std::uint64_t seed, Device& on, Communicator& through,
-        std::shared_ptr<Arena> in)
+        std::shared_ptr<Arena> in, std::shared_ptr<OffloadMemory> beside)
       : program(given),
         plan(memory),
         rank(of),
         device(on),
         communicator(through),
         arena(std::move(in)),
+        offload(std::move(beside)),
         prepared(prepare(given, of, seed, on, through)),
-        launcher(given, memory, prepared, on, through, *arena) {
-    if (arena->bytes() < plan.arena_bytes) {
-      throw VerificationError("an arena of " + std::to_string(arena->bytes()) + " bytes for a program of " +
-                              std::to_string(plan.arena_bytes));
-    }
+        launcher(given, memory, prepared, on, through, *arena, offload.get()) {
+    require("an arena", arena->bytes(), plan.arena_bytes);
+    const OffloadBytes outside = offload ? offload->bytes() : OffloadBytes{};
+    require("host memory", outside.host, plan.offload.host);
+    require("a file", outside.file, plan.offload.file);
   }
 
-  void run(std::uint64_t step, double learning_rate, InputSource& inputs);
-  /// What an error says of its place.
-  [[nodiscard]] std::string place(std::uint64_t step, const TaskInstance& at, std::size_t instruction) const {
-    return "rank " + std::to_string(rank) + ", step " + std::to_string(step) + ", " +
-           describe(program, at, instruction) + ": ";
+  static void require(const char* what, std::int64_t found, std::int64_t needed) {
+    if (found >= needed) return;
+    throw VerificationError(std::string(what) + " of " + std::to_string(found) + " bytes for a program of " +
+                            std::to_string(needed));
+  }
+
+  void run(const StepContext& step, InputSource& inputs);
+  /// What an error says of its place first.
+  [[nodiscard]] std::string place(std::uint64_t step) const {
+    return "rank " + std::to_string(rank) + ", step " + std::to_string(step) + ", ";
   }
   /// Where a buffer that outlives its task lies: of a transient one, in the last micro-batch that has it.
   [[nodiscard]] std::byte* memory(BufferId buffer) const;
   [[nodiscard]] double scalar(BufferId buffer) const;
+  void read(const BufferSlice& slice, void* host) const;
+  void write(const BufferSlice& slice, const void* host) const;
 
   const Program& program;
   const MemoryPlan& plan;
@@ -44,25 +67,23 @@ struct Executor::State {
   Device& device;
   Communicator& communicator;
   std::shared_ptr<Arena> arena;
+  std::shared_ptr<OffloadMemory> offload;
   PreparedProgram prepared;
   Launcher launcher;
 };
 
-void Executor::State::run(std::uint64_t step, double learning_rate, InputSource& inputs) {
+void Executor::State::run(const StepContext& step, InputSource& inputs) {
   for (const TaskInstance& at : program.schedule) {
-    const StepContext context{step, std::max(at.micro_batch, 0), learning_rate};
+    StepContext context = step;
+    context.micro_batch = std::max(at.micro_batch, 0);
     const auto& instructions = prepared.tasks.at(static_cast<std::size_t>(at.task));
     for (std::size_t i = 0; i < instructions.size(); ++i) {
-      try {
-        launcher.launch(instructions[i], at.micro_batch, context, inputs);
-      } catch (const AbortedError& error) {
-        throw AbortedError(place(step, at, i) + error.what());
-      } catch (const std::exception& error) {
-        throw RuntimeError(place(step, at, i) + error.what());
-      }
+      name_place([&] { launcher.launch(instructions[i], at.micro_batch, context, inputs); },
+                 [&] { return place(step.step) + describe(program, at, i); });
     }
   }
-  launcher.requests().wait_for_all();
+  // What nothing of the step waits for may have failed too.
+  name_place([&] { launcher.requests().wait_for_all(); }, [&] { return place(step.step) + "its end"; });
   device.synchronize(StreamKind::compute);
 }
 
@@ -83,17 +104,41 @@ double Executor::State::scalar(BufferId buffer) const {
   return load_element(program.buffer(buffer).dtype, bytes, 0);
 }
 
+void Executor::State::read(const BufferSlice& slice, void* host) const {
+  const Buffer& buffer = program.buffer(slice.buffer);
+  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+  const std::int64_t begin = slice.begin * size;
+  const std::int64_t bytes = slice.elements * size;
+  if (buffer.place != MemoryPlace::device) {
+    return offload->read(buffer.place, plan.offset(buffer.id, -1) + begin, host, bytes);
+  }
+  device.copy_to_host(StreamKind::compute, host, memory(buffer.id) + begin, bytes);
+}
+
+void Executor::State::write(const BufferSlice& slice, const void* host) const {
+  const Buffer& buffer = program.buffer(slice.buffer);
+  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+  const std::int64_t begin = slice.begin * size;
+  const std::int64_t bytes = slice.elements * size;
+  if (buffer.place != MemoryPlace::device) {
+    return offload->write(buffer.place, plan.offset(buffer.id, -1) + begin, host, bytes);
+  }
+  device.copy_from_host(StreamKind::compute, memory(buffer.id) + begin, host, bytes);
+  device.synchronize(StreamKind::compute);
+}
+
 Executor::Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
-                   Communicator& communicator, std::shared_ptr<Arena> arena)
-    : state_(std::make_unique<State>(program, plan, rank, seed, device, communicator, std::move(arena))) {}
+                   Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload)
+    : state_(std::make_unique<State>(program, plan, rank, seed, device, communicator, std::move(arena),
+                                     std::move(offload))) {}
 
 Executor::~Executor() = default;
 
-Reports Executor::run(std::uint64_t step, double learning_rate, InputSource& inputs) {
+Reports Executor::run(const StepContext& step, InputSource& inputs) {
   for (auto& [key, traffic] : state_->prepared.traffic) traffic = {};
   state_->launcher.requests().reset_seconds();
   try {
-    state_->run(step, learning_rate, inputs);
+    state_->run(step, inputs);
   } catch (const std::exception& error) {
     // Peers may read this rank's memory until their waits have ended.
     state_->communicator.abort(error.what());
@@ -107,16 +152,14 @@ Reports Executor::run(std::uint64_t step, double learning_rate, InputSource& inp
   return reports;
 }
 
-void Executor::read(BufferId buffer, void* host) {
-  state_->device.copy_to_host(StreamKind::compute, host, state_->memory(buffer),
-                              state_->program.buffer(buffer).bytes());
-}
+void Executor::read(BufferId buffer, void* host) { read({buffer, 0, state_->program.buffer(buffer).elements()}, host); }
 
 void Executor::write(BufferId buffer, const void* host) {
-  state_->device.copy_from_host(StreamKind::compute, state_->memory(buffer), host,
-                                state_->program.buffer(buffer).bytes());
-  state_->device.synchronize(StreamKind::compute);
+  write({buffer, 0, state_->program.buffer(buffer).elements()}, host);
 }
+
+void Executor::read(const BufferSlice& slice, void* host) { state_->read(slice, host); }
+void Executor::write(const BufferSlice& slice, const void* host) { state_->write(slice, host); }
 
 const std::map<std::string, Traffic>& Executor::traffic() const { return state_->prepared.traffic; }
 double Executor::wait_seconds() const { return state_->launcher.requests().seconds(); }

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "compiler/memory_plan.hpp"
+#include "runtime/buffer_slice.hpp"
+#include "runtime/offload_memory.hpp"
 #include "strata/communicator.hpp"
 #include "strata/device.hpp"
 #include "strata/program.hpp"
@@ -23,7 +25,7 @@ class InputSource {
                     std::int32_t* destination) = 0;
 };
 
-/// A rank's memory: exactly the planned bytes.
+/// A rank's memory on its device: exactly the planned bytes.
 class Arena {
  public:
   Arena(Device& device, std::int64_t bytes) : bytes_(bytes), memory_(device.allocate(bytes)) {}
@@ -46,23 +48,31 @@ using Reports = std::map<std::string, double>;
 /// allocates nothing.
 class Executor {
  public:
-  /// All references outlive the executor. \throws ConfigurationError for an op that the device does not support.
+  /// All references outlive the executor. `offload`: what the plan has outside of the device; null for nothing.
+  /// \throws ConfigurationError for an op that the device does not support.
   Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
-           Communicator& communicator, std::shared_ptr<Arena> arena);
+           Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// One step. \throws RuntimeError with rank and instruction.
-  Reports run(std::uint64_t step, double learning_rate, InputSource& inputs);
+  /// One step; the executor sets the context's micro-batch. \throws RuntimeError with rank and instruction.
+  Reports run(const StepContext& step, InputSource& inputs);
+  /// One step whose loss is not scaled.
+  Reports run(std::uint64_t step, double learning_rate, InputSource& inputs) {
+    return run({.step = step, .learning_rate = learning_rate}, inputs);
+  }
 
   /// Copies a persistent buffer, or a report, to or from host memory of Buffer::bytes().
   void read(BufferId buffer, void* host);
   void write(BufferId buffer, const void* host);
+  /// The same for a slice of one.
+  void read(const BufferSlice& slice, void* host);
+  void write(const BufferSlice& slice, const void* host);
 
   /// Bytes handed to the communicator in the last run, by "kind axes" ("all_reduce dp"), counted call by call.
   [[nodiscard]] const std::map<std::string, Traffic>& traffic() const;
-  /// Seconds that the last run spent waiting for communication.
+  /// Seconds that the last run spent waiting for communication and transfers.
   [[nodiscard]] double wait_seconds() const;
 
   [[nodiscard]] const Program& program() const;

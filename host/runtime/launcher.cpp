@@ -16,12 +16,14 @@ std::uint64_t meeting_id(const Instruction& instruction, int micro_batch) {
 }  // namespace
 
 Launcher::Launcher(const Program& program, const MemoryPlan& plan, const PreparedProgram& prepared, Device& device,
-                   Communicator& communicator, Arena& arena)
+                   Communicator& communicator, Arena& arena, OffloadMemory* offload)
     : program_(program),
       plan_(plan),
       device_(device),
       communicator_(communicator),
       arena_(arena),
+      offload_(offload),
+      transfers_(offload == nullptr ? nullptr : std::make_unique<TransferEngine>(device, *offload)),
       ranges_(program),
       operands_(prepared.most_operands),
       results_(prepared.most_results),
@@ -45,6 +47,8 @@ void Launcher::launch(const PreparedInstruction& prepared, int micro_batch, cons
     case InstructionKind::send:
     case InstructionKind::receive:
       return message(prepared, micro_batch);
+    case InstructionKind::transfer:
+      return transfer(instruction, micro_batch);
   }
 }
 
@@ -97,7 +101,7 @@ void Launcher::collective(const PreparedInstruction& prepared, int micro_batch) 
   call.id = meeting_id(instruction, micro_batch);
   call.name = &instruction.name;
   std::vector<ByteRange> used = ranges(instruction, micro_batch);
-  // Among collectives the communicator keeps the order; messages are not part of it.
+  // Among collectives the communicator keeps the order; messages and transfers are not part of it.
   for (const ByteRange& range : used) requests_.wait_for_messages(range);
   requests_.add(communicator_.start(call), true, std::move(used));
   count(*prepared.traffic, call, prepared.group_size);
@@ -117,6 +121,24 @@ void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
   for (const ByteRange& range : used) requests_.wait(range);
   requests_.add(sends ? communicator_.send(call) : communicator_.receive(call), false, std::move(used));
   if (sends) count(*prepared.traffic, call);
+}
+
+void Launcher::transfer(const Instruction& instruction, int micro_batch) {
+  const Buffer& from = program_.buffer(instruction.inputs.at(0));
+  const Buffer& to = program_.buffer(instruction.outputs.at(0));
+  const bool to_device = to.place == MemoryPlace::device;
+  const Buffer& outside = to_device ? from : to;
+  TransferCall call;
+  call.to_device = to_device;
+  call.device = memory(to_device ? to.id : from.id, micro_batch);
+  call.place = outside.place;
+  call.offset = plan_.offset(outside.id, micro_batch);
+  call.bytes = outside.bytes();
+  call.name = &instruction.name;
+  offload_->touch(call.place, call.offset + call.bytes);
+  std::vector<ByteRange> used = ranges(instruction, micro_batch);
+  for (const ByteRange& range : used) requests_.wait(range);
+  requests_.add(transfers_->start(call), false, std::move(used));
 }
 
 std::byte* Launcher::memory(BufferId buffer, int micro_batch) {

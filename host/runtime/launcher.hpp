@@ -7,16 +7,20 @@
 #include "compiler/buffer_ranges.hpp"
 #include "compiler/memory_plan.hpp"
 #include "runtime/executor.hpp"
+#include "runtime/offload_memory.hpp"
 #include "runtime/prepared_program.hpp"
 #include "runtime/requests_under_way.hpp"
+#include "runtime/transfer_engine.hpp"
 
 namespace strata::host {
 
-/// Launches prepared instructions: finds their memory, waits for what they need, hands them to device or communicator.
+/// Launches prepared instructions: finds their memory, waits for what they need, hands them to device, communicator or
+/// transfer engine.
 class Launcher {
  public:
+  /// `offload`: null for a program that has nothing outside of the device.
   Launcher(const Program& program, const MemoryPlan& plan, const PreparedProgram& prepared, Device& device,
-           Communicator& communicator, Arena& arena);
+           Communicator& communicator, Arena& arena, OffloadMemory* offload);
 
   /// `micro_batch`: -1 in prologue and epilogue.
   void launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context, InputSource& inputs);
@@ -28,6 +32,7 @@ class Launcher {
   void compute(const PreparedInstruction& prepared, int micro_batch, const StepContext& context);
   void collective(const PreparedInstruction& prepared, int micro_batch);
   void message(const PreparedInstruction& prepared, int micro_batch);
+  void transfer(const Instruction& instruction, int micro_batch);
   [[nodiscard]] std::byte* memory(BufferId buffer, int micro_batch);
   [[nodiscard]] std::vector<ByteRange> ranges(const Instruction& instruction, int micro_batch) const;
 
@@ -36,6 +41,8 @@ class Launcher {
   Device& device_;
   Communicator& communicator_;
   Arena& arena_;
+  OffloadMemory* offload_;
+  std::unique_ptr<TransferEngine> transfers_;
   BufferRanges ranges_;
   RequestsUnderWay requests_;
   // Reused from launch to launch.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/communication_trace.hpp"
 #include "compiler/op_instance.hpp"
 #include "runtime/traffic.hpp"
 #include "strata/error.hpp"
@@ -35,10 +36,12 @@ class Preparation {
   void make_groups() {
     for (const Task& task : program_.tasks) {
       for (const Instruction& instruction : task.instructions) {
-        if (instruction.kind == InstructionKind::collective) groups_.try_emplace(instruction.axes, -1);
+        if (instruction.kind == InstructionKind::collective) {
+          groups_.try_emplace(counterparts_of(program_, instruction), -1);
+        }
       }
     }
-    for (auto& [axes, group] : groups_) group = communicator_.create_group(program_.mesh.group(rank_, axes));
+    for (auto& [with, group] : groups_) group = communicator_.create_group(ranks_of(with, program_.mesh, rank_));
   }
 
   PreparedInstruction prepare(const Instruction& instruction) {
@@ -55,8 +58,8 @@ class Preparation {
         prepare_copy(prepared);
         break;
       case InstructionKind::collective:
-        prepared.group = groups_.at(instruction.axes);
-        prepared.group_size = program_.mesh.size(instruction.axes);
+        prepared.group = groups_.at(counterparts_of(program_, instruction));
+        prepared.group_size = program_.group_size(instruction);
         prepared.traffic = &prepared_.traffic[traffic_key(instruction)];
         break;
       case InstructionKind::send:
@@ -65,6 +68,8 @@ class Preparation {
         break;
       case InstructionKind::receive:
         prepared.peer = peer(instruction);
+        break;
+      case InstructionKind::transfer:
         break;
     }
     return prepared;
@@ -106,9 +111,7 @@ class Preparation {
   }
 
   [[nodiscard]] int peer(const Instruction& instruction) const {
-    Coordinates there = coordinates_;
-    there.at(instruction.axes.at(0)) = instruction.peer;
-    return program_.mesh.rank(there);
+    return ranks_of(counterparts_of(program_, instruction), program_.mesh, rank_).front();
   }
 
   const Program& program_;
@@ -117,7 +120,7 @@ class Preparation {
   Device& device_;
   Coordinates coordinates_;
   Communicator& communicator_;
-  std::map<std::vector<Axis>, int> groups_;
+  std::map<Counterparts, int> groups_;
   PreparedProgram prepared_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace strata::host {
 
-/// The communication that a rank has started and not waited for.
+/// The communication and the transfers that a rank has started and not waited for. A transfer is treated as a message.
 class RequestsUnderWay {
  public:
   /// `ranges`: what it reads and writes.

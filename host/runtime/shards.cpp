@@ -1,19 +1,59 @@
 #include "runtime/shards.hpp"
 
 #include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "strata/error.hpp"
 
 namespace strata::host {
 
-Shard::Shard(const std::vector<ShardedDim>& dims, const Mesh& mesh, int rank) : strides_(dims.size(), 1) {
-  const Coordinates coordinates = mesh.coordinates(rank);
-  for (const ShardedDim& dim : dims) dims_.push_back(index_map(dim, mesh, coordinates));
-  for (std::size_t i = dims_.size(); i-- > 0;) {
-    strides_[i] = global_elements_;
-    global_elements_ *= dims_[i].global_size;
-    local_elements_ *= dims_[i].local_size();
+TensorStorage storage_of(const StoredParameter& parameter, BufferId buffer) {
+  const bool is_piece = parameter.sharding && (buffer != parameter.value || parameter.sharding->values);
+  return {parameter.dims, is_piece ? parameter.sharding : std::nullopt};
+}
+
+AxisSet shard_axes(const TensorStorage& storage) {
+  AxisSet axes;
+  for (const ShardedDim& dim : storage.dims) {
+    for (const AxisShard& shard : dim.axes) axes.insert(shard.axis);
   }
-  run_dims_ = dims_.size();
-  while (run_dims_ > 0 && dims_[run_dims_ - 1].is_whole()) run_length_ *= dims_[--run_dims_].global_size;
+  if (storage.bucket) axes.insert(storage.bucket->axes.begin(), storage.bucket->axes.end());
+  return axes;
+}
+
+Shard::Shard(const TensorStorage& storage, const Mesh& mesh, int rank) : strides_(storage.dims.size(), 1) {
+  const Coordinates coordinates = mesh.coordinates(rank);
+  std::vector<IndexMap> dims;
+  dims.reserve(storage.dims.size());
+  for (const ShardedDim& dim : storage.dims) dims.push_back(index_map(dim, mesh, coordinates));
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    strides_[i] = global_elements_;
+    global_elements_ *= dims[i].global_size;
+  }
+  run_dims_ = dims.size();
+  while (run_dims_ > 0 && dims[run_dims_ - 1].is_whole()) run_length_ *= dims[--run_dims_].global_size;
+  part_ = TensorPart::block(std::move(dims));
+  buffer_elements_ = part_.elements();
+  if (storage.bucket) cut(*storage.bucket, mesh, coordinates);
+}
+
+void Shard::cut(const FlatSharding& bucket, const Mesh& mesh, const Coordinates& coordinates) {
+  const std::int64_t block = part_.elements();
+  const std::int64_t count = mesh.size(bucket.axes);
+  if (bucket.elements % count != 0 || bucket.offset < 0 || bucket.offset > bucket.elements - block) {
+    throw VerificationError("a flat bucket of " + std::to_string(bucket.elements) + " elements, dealt to " +
+                            std::to_string(count) + " ranks, cannot hold " + std::to_string(block) + " elements at " +
+                            std::to_string(bucket.offset));
+  }
+  std::int64_t index = 0;
+  for (const Axis& axis : bucket.axes) index = index * mesh.size(axis) + coordinates.at(axis);
+  buffer_elements_ = bucket.elements / count;
+  const std::int64_t piece_begin = index * buffer_elements_ - bucket.offset;
+  part_.begin = std::clamp<std::int64_t>(piece_begin, 0, block);
+  part_.end = std::clamp<std::int64_t>(piece_begin + buffer_elements_, part_.begin, block);
+  buffer_begin_ = part_.elements() == 0 ? 0 : part_.begin - piece_begin;
 }
 
 void Shard::gather(const void* local, void* whole, std::size_t element_size) const {
@@ -30,6 +70,35 @@ void Shard::scatter(const void* whole, void* local, std::size_t element_size) co
     std::memcpy(static_cast<std::byte*>(local) + to * size, static_cast<const std::byte*>(whole) + from * size,
                 static_cast<std::size_t>(length * size));
   });
+}
+
+Shard shard_of(const Program& program, const StoredParameter& parameter, BufferId buffer, int rank) {
+  const std::int64_t found = program.buffer(buffer).elements();
+  try {
+    Shard shard(storage_of(parameter, buffer), program.mesh, rank);
+    if (shard.buffer_elements() == found) return shard;
+    throw VerificationError("buffer '" + program.buffer(buffer).name + "' has " + std::to_string(found) +
+                            " elements; its storage has " + std::to_string(shard.buffer_elements()));
+  } catch (const VerificationError& error) {
+    throw VerificationError("parameter '" + parameter.name + "' on rank " + std::to_string(rank) + ": " + error.what());
+  }
+}
+
+void clear_flat_buffers(const Program& program, const WriteSlice& write) {
+  std::set<BufferId> buffers;
+  for (const StoredParameter& parameter : program.parameters) {
+    if (!parameter.sharding) continue;
+    buffers.insert(program.root(parameter.value));
+    for (const auto& [name, state] : parameter.states) buffers.insert(program.root(state));
+  }
+  constexpr std::int64_t kElementsAtOnce = 1 << 16;
+  const std::vector<std::byte> zeros(kElementsAtOnce * sizeof(double));
+  for (const BufferId buffer : buffers) {
+    const std::int64_t elements = program.buffer(buffer).elements();
+    for (std::int64_t begin = 0; begin < elements; begin += kElementsAtOnce) {
+      write({buffer, begin, std::min(kElementsAtOnce, elements - begin)}, zeros.data());
+    }
+  }
 }
 
 }  // namespace strata::host

@@ -1,30 +1,64 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "runtime/buffer_slice.hpp"
+#include "runtime/tensor_part.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
 
-/// The part of a logical tensor that one rank holds, dense and row-major in the rank's memory.
+/// How a tensor lies in the buffers of the ranks: each has its block, or the part of it that is in the rank's piece of
+/// a flat bucket.
+struct TensorStorage {
+  std::vector<ShardedDim> dims;
+  /// Set where a buffer is a piece of a flat bucket.
+  std::optional<FlatSharding> bucket;
+
+  bool operator==(const TensorStorage&) const = default;
+};
+
+/// How `buffer`, the value or a state of `parameter`, is stored.
+[[nodiscard]] TensorStorage storage_of(const StoredParameter& parameter, BufferId buffer);
+
+/// The mesh axes along which ranks hold different parts.
+[[nodiscard]] AxisSet shard_axes(const TensorStorage& storage);
+
+/// The part of a logical tensor that one rank holds, and where it lies in the rank's buffer: dense, in row-major order.
+/// May be empty in a flat bucket.
 class Shard {
  public:
-  Shard(const StoredParameter& parameter, const Mesh& mesh, int rank) : Shard(parameter.dims, mesh, rank) {}
-  Shard(const std::vector<ShardedDim>& dims, const Mesh& mesh, int rank);
+  /// \throws VerificationError where the tensor does not fit its bucket.
+  Shard(const TensorStorage& storage, const Mesh& mesh, int rank);
+  /// A rank's block.
+  Shard(const std::vector<ShardedDim>& dims, const Mesh& mesh, int rank) : Shard(TensorStorage{dims, {}}, mesh, rank) {}
 
-  /// Which global indices the rank holds, by dim.
-  [[nodiscard]] const std::vector<IndexMap>& dims() const { return dims_; }
-  [[nodiscard]] std::int64_t local_elements() const { return local_elements_; }
+  [[nodiscard]] const TensorPart& part() const { return part_; }
+  /// Which global indices the rank's block has, by dim.
+  [[nodiscard]] const std::vector<IndexMap>& dims() const { return part_.dims; }
+  [[nodiscard]] std::int64_t local_elements() const { return part_.elements(); }
   [[nodiscard]] std::int64_t global_elements() const { return global_elements_; }
+  /// Where the part's first element lies in the buffer.
+  [[nodiscard]] std::int64_t buffer_begin() const { return buffer_begin_; }
+  /// Of the whole buffer: the block's, or those of a piece of the bucket.
+  [[nodiscard]] std::int64_t buffer_elements() const { return buffer_elements_; }
+  /// The part in `buffer`.
+  [[nodiscard]] BufferSlice slice(BufferId buffer) const { return {buffer, buffer_begin_, local_elements()}; }
 
-  /// Calls `visit(local, global, length)` for every run of elements that follow each other both in the shard and in the
-  /// whole tensor, in the order of the shard.
+  /// Calls `visit(local, global, length)` for every run of elements that follow each other both in the part and in the
+  /// whole tensor, in the order of the part. `local` counts from the part's first element.
   template <class Visit>
   void for_each_run(const Visit& visit) const {
-    std::int64_t local = 0;
-    visit_runs(0, 0, local, visit);
+    std::int64_t at = 0;
+    visit_runs(0, 0, at, [&](std::int64_t local, std::int64_t global, std::int64_t length) {
+      const std::int64_t first = std::max<std::int64_t>(0, part_.begin - local);
+      const std::int64_t last = std::min(length, part_.end - local);
+      if (first < last) visit(local + first - part_.begin, global + first, last - first);
+    });
   }
 
   /// Puts the rank's elements where they belong in the whole tensor.
@@ -33,6 +67,10 @@ class Shard {
   void scatter(const void* whole, void* local, std::size_t element_size) const;
 
  private:
+  /// Narrows the block to what the rank's piece of the bucket has of it.
+  void cut(const FlatSharding& bucket, const Mesh& mesh, const Coordinates& coordinates);
+
+  /// The runs of the whole block.
   template <class Visit>
   void visit_runs(std::size_t dim, std::int64_t global, std::int64_t& local, const Visit& visit) const {
     if (dim == run_dims_) {
@@ -41,7 +79,7 @@ class Shard {
       return;
     }
     const bool innermost = dim + 1 == run_dims_;
-    for (const IndexSegment& segment : dims_[dim].segments) {
+    for (const IndexSegment& segment : part_.dims[dim].segments) {
       const std::int64_t begin = global + segment.global_begin * strides_[dim];
       if (innermost) {
         visit(local, begin, segment.length * run_length_);
@@ -52,14 +90,23 @@ class Shard {
     }
   }
 
-  std::vector<IndexMap> dims_;
+  TensorPart part_;
   /// Elements of the whole tensor from one index of a dim to the next.
   std::vector<std::int64_t> strides_;
   /// Dims behind these are whole: together they are one run.
   std::size_t run_dims_ = 0;
   std::int64_t run_length_ = 1;
-  std::int64_t local_elements_ = 1;
   std::int64_t global_elements_ = 1;
+  std::int64_t buffer_begin_ = 0;
+  std::int64_t buffer_elements_ = 0;
 };
+
+/// What `buffer`, the value or a state of `parameter`, holds on `rank`. \throws VerificationError naming the parameter
+/// where the buffer has another size than its storage says.
+[[nodiscard]] Shard shard_of(const Program& program, const StoredParameter& parameter, BufferId buffer, int rank);
+
+/// Writes zeros over the buffers in which pieces of flat buckets lie, for the padding between and behind the
+/// parameters.
+void clear_flat_buffers(const Program& program, const WriteSlice& write);
 
 }  // namespace strata::host

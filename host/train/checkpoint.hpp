@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/buffer_slice.hpp"
 #include "train/checkpoint_manifest.hpp"
 #include "train/checkpoint_plan.hpp"
 #include "train/safetensors.hpp"
@@ -17,10 +17,6 @@ namespace strata::host {
 /// \file
 /// A checkpoint is a folder step-00000100 of safetensors files and a manifest. It is written under a temporary name,
 /// synced and renamed, so that a folder of that name is always whole; `latest` names the last one.
-
-/// Copies a rank's buffer to or from the host.
-using ReadBuffer = std::function<void(BufferId, void*)>;
-using WriteBuffer = std::function<void(BufferId, const void*)>;
 
 /// The folder in which a run keeps its checkpoints.
 class CheckpointStore {
@@ -55,7 +51,7 @@ class CheckpointWriter {
 
   void begin();
   /// Writes the parts of `rank`. May run on several threads at once.
-  void write_rank(int rank, const ReadBuffer& read) const;
+  void write_rank(int rank, const ReadSlice& read) const;
   /// Makes the checkpoint the last one. \return its folder.
   std::filesystem::path commit();
 
@@ -84,14 +80,18 @@ class CheckpointReader {
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
 
-  /// Gathers the part `dims` of a tensor into `destination`, converted between f32 and f64 where they differ. Safe to
+  /// Gathers a part of a tensor into `destination`, converted between floating-point types where they differ. Safe to
   /// call from several threads. \throws RuntimeError naming a tensor that is missing or does not fit.
-  void read(const std::string& tensor, const std::vector<IndexMap>& dims, DType dtype, void* destination) const;
-  /// Fills every parameter and optimizer state of a rank's program.
-  void restore(const Program& program, int rank, const WriteBuffer& write) const;
+  void read(const std::string& tensor, const TensorPart& part, DType dtype, void* destination) const;
+  /// Fills every parameter and optimizer state of a rank's program, whatever the layout in which they were written. A
+  /// master copy that the checkpoint lacks starts as the value, and a value that was stored in another type comes from
+  /// the master copy where there is one.
+  void restore(const Program& program, int rank, const WriteSlice& write) const;
 
  private:
-  void gather(const ManifestTensor& tensor, const std::vector<IndexMap>& dims, std::byte* destination) const;
+  void gather(const ManifestTensor& tensor, const TensorPart& part, std::byte* destination) const;
+  /// The name of what `tensor` is restored from.
+  [[nodiscard]] std::string source_of(const PersistentTensor& tensor) const;
 
   std::filesystem::path directory_;
   Manifest manifest_;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "strata/error.hpp"
-#include "train/checkpoint_plan.hpp"
 #include "train/file_io.hpp"
+#include "train/part_cover.hpp"
 
 namespace strata::host {
 namespace {
@@ -15,7 +15,9 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+/// Version 1 knew blocks only.
+constexpr int kOldestVersion = 1;
 
 constexpr std::array<std::pair<Vocabulary::Kind, const char*>, 3> kVocabularies{
     {{Vocabulary::Kind::bytes, "bytes"},
@@ -53,34 +55,58 @@ Vocabulary parse_vocabulary(const json& value) {
   return vocabulary;
 }
 
+json loss_scaler_json(const LossScalerState& state) {
+  return {{"scale", state.scale}, {"good_steps", state.good_steps}, {"skipped_steps", state.skipped_steps}};
+}
+
+LossScalerState parse_loss_scaler(const json& value) {
+  LossScalerState state{value.at("scale").get<double>(), value.at("good_steps").get<int>(),
+                        value.at("skipped_steps").get<std::uint64_t>()};
+  if (!(state.scale > 0) || state.good_steps < 0) throw RuntimeError("the state of its loss scaler is impossible");
+  return state;
+}
+
 json piece_json(const ManifestPiece& piece) {
   json dims = json::array();
-  for (const IndexMap& map : piece.dims) {
+  for (const IndexMap& map : piece.part.dims) {
     json segments = json::array();
     for (const IndexSegment& each : map.segments) segments.push_back({each.global_begin, each.length});
     dims.push_back(std::move(segments));
   }
-  return {{"file", piece.file}, {"key", piece.key}, {"dims", std::move(dims)}};
+  json result = {{"file", piece.file}, {"key", piece.key}, {"dims", std::move(dims)}};
+  if (!piece.part.is_block()) result["elements"] = {piece.part.begin, piece.part.end};
+  return result;
+}
+
+IndexMap parse_dim(const json& segments, std::int64_t size) {
+  IndexMap map{size, {}};
+  std::int64_t local = 0;
+  for (const json& each : segments) {
+    const IndexSegment segment{local, each.at(0).get<std::int64_t>(), each.at(1).get<std::int64_t>()};
+    if (segment.global_begin < 0 || segment.length < 1 || segment.global_begin > size - segment.length) {
+      throw RuntimeError("a piece lies outside of its tensor");
+    }
+    local += segment.length;
+    map.segments.push_back(segment);
+  }
+  return map;
 }
 
 ManifestPiece parse_piece(const json& value, const Shape& shape) {
-  ManifestPiece piece{value.at("file").get<std::string>(), value.at("key").get<std::string>(), {}};
   const json& dims = value.at("dims");
   if (dims.size() != shape.size()) throw RuntimeError("a piece has another number of dimensions than its tensor");
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    IndexMap map{shape[i], {}};
-    std::int64_t local = 0;
-    for (const json& each : dims[i]) {
-      const IndexSegment segment{local, each.at(0).get<std::int64_t>(), each.at(1).get<std::int64_t>()};
-      if (segment.global_begin < 0 || segment.length < 1 || segment.global_begin > shape[i] - segment.length) {
-        throw RuntimeError("a piece lies outside of its tensor");
-      }
-      local += segment.length;
-      map.segments.push_back(segment);
+  std::vector<IndexMap> maps;
+  for (std::size_t i = 0; i < shape.size(); ++i) maps.push_back(parse_dim(dims[i], shape[i]));
+  TensorPart part = TensorPart::block(std::move(maps));
+  if (value.contains("elements")) {
+    const std::int64_t block = part.elements();
+    part.begin = value["elements"].at(0).get<std::int64_t>();
+    part.end = value["elements"].at(1).get<std::int64_t>();
+    if (part.begin < 0 || part.begin >= part.end || part.end > block) {
+      throw RuntimeError("a piece lies outside of its block");
     }
-    piece.dims.push_back(std::move(map));
   }
-  return piece;
+  return {value.at("file").get<std::string>(), value.at("key").get<std::string>(), std::move(part)};
 }
 
 json tensor_json(const ManifestTensor& tensor) {
@@ -93,12 +119,14 @@ ManifestTensor parse_tensor(const std::string& name, const json& value) {
   ManifestTensor tensor;
   tensor.dtype = dtype_from_string(value.at("dtype").get<std::string>());
   tensor.shape = value.at("shape").get<Shape>();
-  std::int64_t covered = 0;
+  std::vector<TensorPart> parts;
   for (const json& each : value.at("pieces")) {
     tensor.pieces.push_back(parse_piece(each, tensor.shape));
-    covered += element_count(local_shape(tensor.pieces.back().dims));
+    parts.push_back(tensor.pieces.back().part);
   }
-  if (covered != element_count(tensor.shape)) throw RuntimeError("the pieces of '" + name + "' do not make it whole");
+  if (const auto fault = find_cover_fault(tensor.shape, parts)) {
+    throw RuntimeError("the pieces of '" + name + "' do not make it whole: " + *fault);
+  }
   return tensor;
 }
 
@@ -109,6 +137,7 @@ Manifest parse_manifest(const json& value) {
   manifest.run.samples = value.at("samples").get<std::uint64_t>();
   manifest.run.configuration = value.at("configuration").get<std::string>();
   manifest.run.vocabulary = parse_vocabulary(value.at("vocabulary"));
+  if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
   for (const auto& [name, file] : value.at("files").items()) {
     // A name from the manifest is opened beside it, never elsewhere.
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
@@ -138,6 +167,7 @@ std::string to_json(const Manifest& manifest) {
                 {"vocabulary", vocabulary_json(manifest.run.vocabulary)},
                 {"files", json::object()},
                 {"tensors", json::object()}};
+  if (manifest.run.loss_scaler) value["loss_scaler"] = loss_scaler_json(*manifest.run.loss_scaler);
   for (const auto& [name, file] : manifest.files)
     value["files"][name] = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}};
   for (const auto& [name, tensor] : manifest.tensors) value["tensors"][name] = tensor_json(tensor);
@@ -150,9 +180,10 @@ Manifest manifest_from_json(const std::string& text) {
   json value = json::parse(text, nullptr, false);
   if (!value.is_object()) throw RuntimeError("is truncated or no JSON object");
   if (value.value("format", json()) != kFormat) throw RuntimeError("is no manifest of a checkpoint");
-  if (value.value("version", json()) != kVersion) {
-    throw RuntimeError("has format version " + value.value("version", json()).dump() + "; version " +
-                       std::to_string(kVersion) + " is accepted");
+  const json version = value.value("version", json());
+  if (!version.is_number_integer() || version < kOldestVersion || version > kVersion) {
+    throw RuntimeError("has format version " + version.dump() + "; versions " + std::to_string(kOldestVersion) +
+                       " to " + std::to_string(kVersion) + " are accepted");
   }
   const json checksum = value.value("xxh3_128", json());
   value.erase("xxh3_128");

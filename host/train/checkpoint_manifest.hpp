@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "strata/layout.hpp"
-#include "strata/tensor.hpp"
+#include "runtime/tensor_part.hpp"
+#include "train/loss_scaler.hpp"
 #include "train/tokenizer.hpp"
 
 namespace strata::host {
@@ -23,16 +24,18 @@ struct RunState {
   /// The resolved configuration, as TOML.
   std::string configuration;
   Vocabulary vocabulary;
+  /// Empty for a run whose loss is not scaled.
+  std::optional<LossScalerState> loss_scaler = std::nullopt;
 
   bool operator==(const RunState&) const = default;
 };
 
-/// A part of a tensor in a file: which indices of every dimension it has, in its own order.
+/// A part of a tensor in a file.
 struct ManifestPiece {
   std::string file;
   /// The tensor's name in that file.
   std::string key;
-  std::vector<IndexMap> dims;
+  TensorPart part;
 
   bool operator==(const ManifestPiece&) const = default;
 };

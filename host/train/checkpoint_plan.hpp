@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "compiler/program_check.hpp"
-#include "strata/layout.hpp"
+#include "runtime/buffer_slice.hpp"
+#include "runtime/tensor_part.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
@@ -19,22 +21,20 @@ struct PersistentTensor {
   std::string name;
   BufferId buffer = -1;
   DType dtype = DType::f32;
-  std::vector<ShardedDim> dims;
+  /// In the program that it was found in.
+  const StoredParameter* parameter = nullptr;
 };
 
 [[nodiscard]] std::vector<PersistentTensor> persistent_tensors(const Program& program);
 
-/// What `rank` holds of a tensor, one map a dimension.
-[[nodiscard]] std::vector<IndexMap> index_maps(const PersistentTensor& tensor, const Mesh& mesh, int rank);
+/// A state's name in a checkpoint.
+[[nodiscard]] std::string state_name(std::string_view state, const std::string& parameter);
 
-/// The shape of a shard.
-[[nodiscard]] Shape local_shape(const std::vector<IndexMap>& dims);
-
-/// A part of a logical tensor and the rank that writes it.
+/// A part of a logical tensor, the rank that writes it and where that has it.
 struct CheckpointPiece {
   int rank = 0;
-  BufferId buffer = -1;
-  std::vector<IndexMap> dims;
+  BufferSlice source;
+  TensorPart part;
 };
 
 struct CheckpointTensor {
@@ -44,8 +44,9 @@ struct CheckpointTensor {
   std::vector<CheckpointPiece> pieces;
 };
 
-/// Of the ranks that hold the same part of a tensor the first one writes it. \return tensors by name.
-/// \throws VerificationError if the parts do not make up the tensor.
+/// Of the ranks that hold the same part of a tensor the first one writes it. Where programs store a tensor in different
+/// ways, such as tied weights in other buckets on two pipeline stages, one of them writes all of it. \return tensors by
+/// name. \throws VerificationError if the parts do not make up the tensor.
 [[nodiscard]] std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks);
 
 /// Bytes of all tensors.

@@ -113,16 +113,16 @@ void CheckpointWriter::begin() {
   begun_ = true;
 }
 
-void CheckpointWriter::write_rank(int rank, const ReadBuffer& read) const {
+void CheckpointWriter::write_rank(int rank, const ReadSlice& read) const {
   std::vector<SafetensorsTensor> tensors;
-  std::map<std::string, BufferId> buffers;
+  std::map<std::string, BufferSlice> sources;
   for (const CheckpointTensor& tensor : plan_) {
     for (const CheckpointPiece& piece : tensor.pieces) {
       if (piece.rank != rank) continue;
-      if (!buffers.emplace(tensor.name, piece.buffer).second) {
+      if (!sources.emplace(tensor.name, piece.source).second) {
         throw VerificationError("rank " + std::to_string(rank) + " holds two parts of '" + tensor.name + "'");
       }
-      tensors.push_back({tensor.name, tensor.dtype, local_shape(piece.dims)});
+      tensors.push_back({tensor.name, tensor.dtype, piece.part.shape()});
     }
   }
   if (tensors.empty()) return;
@@ -133,7 +133,7 @@ void CheckpointWriter::write_rank(int rank, const ReadBuffer& read) const {
   std::vector<std::byte> data;
   for (const SafetensorsTensor& tensor : tensors) {
     data.resize(tensor.bytes());
-    read(buffers.at(tensor.name), data.data());
+    read(sources.at(tensor.name), data.data());
     file.write(data.data(), data.size());
   }
   file.finish();
@@ -150,7 +150,7 @@ Manifest CheckpointWriter::manifest() const {
     entry.shape = tensor.shape;
     for (const CheckpointPiece& piece : tensor.pieces) {
       const std::string name = rank_file(piece.rank, kTensorSuffix);
-      entry.pieces.push_back({name, tensor.name, piece.dims});
+      entry.pieces.push_back({name, tensor.name, piece.part});
       if (manifest.files.contains(name)) continue;
       const fs::path path = temporary_ / rank_file(piece.rank, kRecordSuffix);
       const MappedFile file(path);

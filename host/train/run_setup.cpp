@@ -41,11 +41,14 @@ void check_batch(const RunConfiguration& configuration, std::int64_t replicas) {
 }
 
 /// The compiler knows no configuration: its message, with the place of the strategy or device that it names, or else of
-/// the model.
+/// the model. What a strategy says itself comes after its name and a colon, and may begin with one of its options.
 ConfigurationError at_culprit(const RunSetup& setup, const std::string& message) {
   const RunConfiguration& configuration = setup.configuration;
   for (std::size_t i = 0; i < setup.strategies.size(); ++i) {
-    const auto [name, strategy] = setup.strategies[i];
+    const auto& [name, strategy] = setup.strategies[i];
+    if (message.starts_with(name + ": ")) {
+      return at_section(configuration, configuration.strategies[i], message.substr(name.size() + 2));
+    }
     const std::vector<MeshAxis> axes = strategy->axes();
     const bool named = message.starts_with(name) || std::any_of(axes.begin(), axes.end(), [&](const MeshAxis& axis) {
                          return message.starts_with("mesh axis '" + axis.name + "'");
@@ -86,9 +89,17 @@ CompileRequest RunSetup::request(GraphMode mode, std::int64_t vocab) const {
   return request;
 }
 
-Compiled RunSetup::compile(const CompileRequest& request, const std::vector<SharedMemory>& shared) const {
+Compiled RunSetup::compile(const CompileRequest& request, const Compiled* beside) const {
   try {
-    return host::compile(request, shared);
+    return host::compile(request, beside);
+  } catch (const ConfigurationError& error) {
+    throw at_culprit(*this, error.what());
+  }
+}
+
+Stages RunSetup::find_stages(const CompileRequest& request) const {
+  try {
+    return host::find_stages(request);
   } catch (const ConfigurationError& error) {
     throw at_culprit(*this, error.what());
   }
@@ -119,7 +130,7 @@ RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
     setup.mesh = build_mesh(setup.strategies);
     setup.replicas = replica_count(setup.strategies);
   } catch (const ConfigurationError& error) {
-    throw resolved.error("strategy", error.what());
+    throw at_culprit(setup, error.what());
   }
   check_batch(resolved, setup.replicas);
   return setup;

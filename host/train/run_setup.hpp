@@ -38,7 +38,9 @@ struct RunSetup {
   /// What to compile for a step, or a pass over as many sequences.
   [[nodiscard]] CompileRequest request(GraphMode mode, std::int64_t vocab) const;
   /// Compiles; what the model or the sizes do not allow is reported with its place in the configuration.
-  [[nodiscard]] Compiled compile(const CompileRequest& request, const std::vector<SharedMemory>& shared = {}) const;
+  [[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr) const;
+  /// Where the blocks go, without compiling further; reported in the same way.
+  [[nodiscard]] Stages find_stages(const CompileRequest& request) const;
   [[nodiscard]] std::unique_ptr<Device> make_device(int rank, int ranks_on_host) const;
   [[nodiscard]] std::unique_ptr<World> make_world() const;
 };

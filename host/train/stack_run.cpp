@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <mutex>
 
+#include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
+#include "train/loss_scaler.hpp"
 
 namespace strata::host {
 namespace {
@@ -19,15 +22,17 @@ class ParameterCollector {
   void add(Executor& executor) {
     const Program& program = executor.program();
     for (const StoredParameter& parameter : program.parameters) {
-      const Shard shard(parameter, program.mesh, executor.rank());
-      std::vector<double> local(static_cast<std::size_t>(shard.local_elements()));
-      executor.read(parameter.value, local.data());
+      const Shard shard = shard_of(program, parameter, parameter.value, executor.rank());
+      if (shard.local_elements() == 0) continue;
+      const DType dtype = program.buffer(parameter.value).dtype;
+      std::vector<std::byte> local(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
+      executor.read(shard.slice(parameter.value), local.data());
       const std::lock_guard lock(mutex_);
       std::vector<double>& whole = result_.parameters[parameter.name];
       whole.resize(static_cast<std::size_t>(shard.global_elements()), std::numeric_limits<double>::quiet_NaN());
       shard.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t length) {
         for (std::int64_t i = 0; i < length; ++i) {
-          put(whole[static_cast<std::size_t>(to + i)], local[static_cast<std::size_t>(from + i)]);
+          put(whole[static_cast<std::size_t>(to + i)], load_element(dtype, local.data(), from + i));
         }
       });
     }
@@ -72,6 +77,12 @@ double worst_step(const std::vector<double>& found, const std::vector<double>& e
   return worst;
 }
 
+/// A proof has no output folder.
+std::filesystem::path offload_directory(const Program& program) {
+  return program.offload_directory.empty() ? std::filesystem::temp_directory_path()
+                                           : std::filesystem::path(program.offload_directory);
+}
+
 }  // namespace
 
 double StackDifference::worst() const { return std::max({loss, gradient_norm, parameter}); }
@@ -82,21 +93,33 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
   StackResult result;
   result.planned_peak_bytes.resize(ranks);
   result.arena_peak_bytes.resize(ranks);
+  result.planned_offload.resize(ranks);
+  result.offload_peak.resize(ranks);
   ParameterCollector parameters(result);
   run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
     const int rank = communicator.rank();
     const MemoryPlan& plan = compiled.plan(rank);
     const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
-    Executor executor(compiled.program(rank), plan, rank, settings.seed, device, communicator, arena);
+    const auto offload = make_offload_memory(plan.offload, offload_directory(compiled.program(rank)));
+    Executor executor(compiled.program(rank), plan, rank, settings.seed, device, communicator, arena, offload);
     initialize(executor, settings.seed);
+    LossScaler scaler(compiled);
     for (int step = 0; step < settings.steps; ++step) {
-      const Reports reports = executor.run(static_cast<std::uint64_t>(step), settings.learning_rate, inputs);
+      StepContext context;
+      context.step = static_cast<std::uint64_t>(step);
+      context.learning_rate = settings.learning_rate;
+      context.loss_scale = scaler.factor();
+      context.skipped_steps = scaler.state().skipped_steps;
+      const Reports reports = executor.run(context, inputs);
+      scaler.skips(reports.at("grad_norm"));
       if (rank != 0) continue;
       result.losses.push_back(reports.at("loss") / reports.at("count"));
       result.gradient_norms.push_back(reports.at("grad_norm"));
     }
     result.planned_peak_bytes[static_cast<std::size_t>(rank)] = plan.arena_bytes;
     result.arena_peak_bytes[static_cast<std::size_t>(rank)] = arena->peak_bytes();
+    result.planned_offload[static_cast<std::size_t>(rank)] = plan.offload;
+    if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
     parameters.add(executor);
   });
   return result;

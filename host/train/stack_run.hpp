@@ -22,6 +22,9 @@ struct StackResult {
   double replica_difference = 0;
   std::vector<std::int64_t> planned_peak_bytes;
   std::vector<std::int64_t> arena_peak_bytes;
+  /// Outside of the device, by rank: planned, and used.
+  std::vector<OffloadBytes> planned_offload;
+  std::vector<OffloadBytes> offload_peak;
 };
 
 /// Largest relative differences between a stack and one rank.

@@ -121,7 +121,7 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::ve
     const Program& program = compiled.program(0);
     const auto arena = std::make_shared<Arena>(device, compiled.plan(0).arena_bytes);
     Executor executor(program, compiled.plan(0), 0, request.seed, device, communicator, arena);
-    checkpoint.restore(program, 0, [&](BufferId buffer, const void* host) { executor.write(buffer, host); });
+    checkpoint.restore(program, 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); });
 
     TokenWindow window(prompt, setup.model->context());
     const BufferId output = program.reports.at("logits");

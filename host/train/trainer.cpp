@@ -50,11 +50,14 @@ class Trainer::Rank {
         rank_(communicator.rank()),
         agreement_(communicator, device),
         arena_(std::make_shared<Arena>(device, trainer.summary_.planned_peak_bytes.at(index()))),
-        training_(executor(trainer.programs_.training, device, communicator)) {
+        offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()), trainer.offload_directory(rank_))),
+        training_(executor(trainer.programs_.training, device, communicator)),
+        scaler_(trainer.programs_.training) {
     if (trainer.programs_.evaluation) evaluation_ = executor(*trainer.programs_.evaluation, device, communicator);
     if (trainer.resume_ != nullptr) {
+      if (const auto& scaler = trainer.resume_->run().loss_scaler) scaler_.restore(*scaler);
       trainer.resume_->restore(training_->program(), rank_,
-                               [&](BufferId buffer, const void* host) { training_->write(buffer, host); });
+                               [&](const BufferSlice& slice, const void* host) { training_->write(slice, host); });
     } else {
       initialize(*training_, seed());
     }
@@ -72,6 +75,7 @@ class Trainer::Rank {
       if (is_due(step, trainer_.checkpoints_.every) || ends) write_checkpoint(step);
     }
     trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
+    if (offload_) trainer_.summary_.offload_peak.at(index()) = offload_->peak();
   }
 
  private:
@@ -86,7 +90,7 @@ class Trainer::Rank {
 
   std::unique_ptr<Executor> executor(const Compiled& compiled, Device& device, Communicator& communicator) const {
     return std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, seed(), device,
-                                      communicator, arena_);
+                                      communicator, arena_, offload_);
   }
 
   void train(std::uint64_t step) {
@@ -94,19 +98,28 @@ class Trainer::Rank {
     StepRecord record;
     record.step = step + 1;
     record.learning_rate = trainer_.schedule_(step);
+    if (scaler_.is_active()) record.loss_scale = scaler_.state().scale;
     const Clock::time_point begin = Clock::now();
-    const Reports reports = training_->run(step, record.learning_rate, *trainer_.batches_);
+    const Reports reports = training_->run({.step = step,
+                                            .learning_rate = record.learning_rate,
+                                            .loss_scale = scaler_.factor(),
+                                            .skipped_steps = scaler_.state().skipped_steps},
+                                           *trainer_.batches_);
     record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    record.wait_seconds = training_->wait_seconds();
     const double tokens = reports.at("count");
     record.loss = reports.at("loss") / tokens;
     record.gradient_norm = reports.at("grad_norm");
     record.tokens_per_second = tokens / record.seconds;
-    require_finite(record.loss, "loss", record.step);
-    require_finite(record.gradient_norm, "gradient norm", record.step);
+    record.skipped = scaler_.skips(record.gradient_norm);
+    if (!record.skipped) {
+      require_finite(record.loss, "loss", record.step);
+      require_finite(record.gradient_norm, "gradient norm", record.step);
+    }
     if (!leads()) return;
     trainer_.tokens_per_second_.push_back(record.tokens_per_second);
     trainer_.summary_.step = record.step;
-    trainer_.summary_.loss = record.loss;
+    if (!record.skipped) trainer_.summary_.loss = record.loss;
     trainer_.observer_.step(record);
   }
 
@@ -128,11 +141,11 @@ class Trainer::Rank {
 
   void write_checkpoint(std::uint64_t step) {
     const double tag = agreement_.largest(leads() ? static_cast<double>(::getpid()) : 0);
-    CheckpointWriter writer(trainer_.store_, trainer_.checkpoint_plan_, trainer_.state_after(step),
+    CheckpointWriter writer(trainer_.store_, trainer_.checkpoint_plan_, trainer_.state_after(step, scaler_),
                             std::to_string(static_cast<std::int64_t>(tag)));
     if (leads()) writer.begin();
     agreement_.meet();
-    writer.write_rank(rank_, [&](BufferId buffer, void* host) { training_->read(buffer, host); });
+    writer.write_rank(rank_, [&](const BufferSlice& slice, void* host) { training_->read(slice, host); });
     agreement_.meet();
     if (leads()) trainer_.observer_.checkpoint(writer.commit());
   }
@@ -141,8 +154,10 @@ class Trainer::Rank {
   int rank_;
   Agreement agreement_;
   std::shared_ptr<Arena> arena_;
+  std::shared_ptr<OffloadMemory> offload_;
   std::unique_ptr<Executor> training_;
   std::unique_ptr<Executor> evaluation_;
+  LossScaler scaler_;
 };
 
 Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings checkpoints,
@@ -167,6 +182,8 @@ Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings
   checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));
   summary_.planned_peak_bytes = programs_.planned_peak_bytes();
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
+  summary_.planned_offload = programs_.planned_offload();
+  summary_.offload_peak.resize(summary_.planned_offload.size());
   if (resume != nullptr) {
     require_same_vocabulary(resume->run().vocabulary, corpus.vocabulary(), resume->directory());
     start_ = {resume->run().step, resume->run().samples};
@@ -181,9 +198,16 @@ Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings
   if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) store_.prepare(checkpoint_bytes(checkpoint_plan_));
 }
 
-RunState Trainer::state_after(std::uint64_t step) const {
-  return {step, static_cast<std::uint64_t>(setup_.configuration.run.seed), batches_->samples_before(step),
-          to_toml(setup_.configuration), corpus_.vocabulary()};
+std::filesystem::path Trainer::offload_directory(int rank) const {
+  const std::string& chosen = programs_.training.program(rank).offload_directory;
+  return chosen.empty() ? setup_.configuration.run.output : chosen;
+}
+
+RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler) const {
+  RunState state{step, static_cast<std::uint64_t>(setup_.configuration.run.seed), batches_->samples_before(step),
+                 to_toml(setup_.configuration), corpus_.vocabulary()};
+  if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
+  return state;
 }
 
 TrainingSummary Trainer::run() {

@@ -9,6 +9,7 @@
 
 #include "train/batches.hpp"
 #include "train/checkpoint.hpp"
+#include "train/loss_scaler.hpp"
 #include "train/run_setup.hpp"
 #include "train/training_programs.hpp"
 #include "train/training_record.hpp"
@@ -54,7 +55,9 @@ class Trainer {
  private:
   class Rank;
 
-  [[nodiscard]] RunState state_after(std::uint64_t step) const;
+  [[nodiscard]] RunState state_after(std::uint64_t step, const LossScaler& scaler) const;
+  /// Where a rank's file of what is offloaded lies.
+  [[nodiscard]] std::filesystem::path offload_directory(int rank) const;
 
   const RunSetup& setup_;
   const Corpus& corpus_;

@@ -1,5 +1,6 @@
 #include "train/training_log.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,21 @@ namespace strata::host {
 
 using nlohmann::ordered_json;
 
+namespace {
+
+ordered_json to_json(const std::vector<OffloadBytes>& bytes) {
+  ordered_json ranks = ordered_json::array();
+  for (const OffloadBytes& each : bytes) ranks.push_back({{"host", each.host}, {"file", each.file}});
+  return ranks;
+}
+
+bool offloads(const TrainingSummary& summary) {
+  return std::any_of(summary.planned_offload.begin(), summary.planned_offload.end(),
+                     [](const OffloadBytes& each) { return each != OffloadBytes{}; });
+}
+
+}  // namespace
+
 TrainingLog::TrainingLog(const std::filesystem::path& path, bool append)
     : path_(path), stream_(path, append ? std::ios::app : std::ios::trunc) {
   if (!stream_)
@@ -17,13 +33,18 @@ TrainingLog::TrainingLog(const std::filesystem::path& path, bool append)
 }
 
 void TrainingLog::step(const StepRecord& record) {
-  write(ordered_json{{"step", record.step},
-                     {"loss", record.loss},
-                     {"grad_norm", record.gradient_norm},
-                     {"lr", record.learning_rate},
-                     {"tokens_per_second", record.tokens_per_second},
-                     {"step_seconds", record.seconds}}
-            .dump());
+  ordered_json line{{"step", record.step},
+                    {"loss", record.loss},
+                    {"grad_norm", record.gradient_norm},
+                    {"lr", record.learning_rate},
+                    {"tokens_per_second", record.tokens_per_second},
+                    {"step_seconds", record.seconds},
+                    {"wait_seconds", record.wait_seconds}};
+  if (record.loss_scale) {
+    line["loss_scale"] = *record.loss_scale;
+    line["skipped"] = record.skipped;
+  }
+  write(line.dump());
 }
 
 void TrainingLog::evaluation(const EvaluationRecord& record) {
@@ -38,6 +59,10 @@ void TrainingLog::summary(const TrainingSummary& summary) {
                     {"peak_rss_bytes", summary.peak_resident_bytes},
                     {"planned_peak_bytes", summary.planned_peak_bytes},
                     {"arena_peak_bytes", summary.arena_peak_bytes}};
+  if (offloads(summary)) {
+    line["planned_offload_bytes"] = to_json(summary.planned_offload);
+    line["offload_peak_bytes"] = to_json(summary.offload_peak);
+  }
   if (summary.evaluation_loss) line["eval_loss"] = *summary.evaluation_loss;
   write(line.dump());
 }

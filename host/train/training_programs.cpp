@@ -21,18 +21,23 @@ std::vector<std::int64_t> TrainingPrograms::planned_peak_bytes() const {
   return bytes;
 }
 
+std::vector<OffloadBytes> TrainingPrograms::planned_offload() const {
+  std::vector<OffloadBytes> bytes;
+  for (int rank = 0; rank < training.mesh.rank_count(); ++rank) {
+    const OffloadBytes evaluated = evaluation ? evaluation->plan(rank).offload : OffloadBytes{};
+    bytes.push_back(largest(training.plan(rank).offload, evaluated));
+  }
+  return bytes;
+}
+
 TrainingPrograms compile_training(const RunSetup& setup, std::int64_t vocab, const Device* device) {
   CompileRequest request = setup.request(GraphMode::training, vocab);
   request.device = device;
   TrainingPrograms programs;
   programs.training = setup.compile(request);
   if (setup.configuration.run.eval_every == 0) return programs;
-  std::vector<SharedMemory> shared;
-  for (std::size_t i = 0; i < programs.training.programs.size(); ++i) {
-    shared.push_back(shared_memory(programs.training.programs[i], programs.training.plans[i]));
-  }
   request.mode = GraphMode::evaluation;
-  programs.evaluation = setup.compile(request, shared);
+  programs.evaluation = setup.compile(request, &programs.training);
   return programs;
 }
 

@@ -19,6 +19,8 @@ struct TrainingPrograms {
 
   /// What each rank's arena must hold, by rank.
   [[nodiscard]] std::vector<std::int64_t> planned_peak_bytes() const;
+  /// What each rank must have outside of its device, by rank.
+  [[nodiscard]] std::vector<OffloadBytes> planned_offload() const;
 };
 
 /// `device`: asked what it supports; null for anything.

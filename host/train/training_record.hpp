@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/memory_plan.hpp"
+
 namespace strata::host {
 
 /// What one step gave.
@@ -16,6 +18,12 @@ struct StepRecord {
   double learning_rate = 0;
   double tokens_per_second = 0;
   double seconds = 0;
+  /// Of those, how long this rank's computation waited for communication.
+  double wait_seconds = 0;
+  /// Where the loss is scaled: by how much.
+  std::optional<double> loss_scale = {};
+  /// The gradient was not finite: nothing was updated.
+  bool skipped = false;
 };
 
 /// What one evaluation gave.
@@ -37,6 +45,9 @@ struct TrainingSummary {
   /// By rank.
   std::vector<std::int64_t> planned_peak_bytes;
   std::vector<std::int64_t> arena_peak_bytes;
+  /// Outside of the device, by rank.
+  std::vector<OffloadBytes> planned_offload = {};
+  std::vector<OffloadBytes> offload_peak = {};
 };
 
 /// The median of `values`, of which the first few are left out where enough remain; 0 for none.

@@ -23,14 +23,25 @@ std::map<Dim, std::int64_t> required_multiples(const RunSetup& setup) {
   return multiples;
 }
 
+/// Ranks along the axis on which the stack places blocks; 0 where it places none.
+int stage_count(const RunSetup& setup) {
+  CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value_or(kDefaultVocab));
+  const Stages stages = setup.find_stages(request);
+  return stages.scheduler ? stages.count : 0;
+}
+
 RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& registry) {
   const RunSetup setup = prepare(configuration, registry);
   RunConfiguration small = setup.configuration;
+  const int stages = stage_count(setup);
   small.model.options =
-      setup.plugins.model.factory->shrink(setup.plugins.model.options, required_multiples(setup)).values();
+      setup.plugins.model.factory->shrink(setup.plugins.model.options, {required_multiples(setup), stages > 0})
+          .values();
   const std::int64_t micro_batches = configuration.batch.global / (configuration.batch.micro * setup.replicas);
+  // A pipeline must fill and drain; and some schedules want a multiple of the stages.
+  const std::int64_t most = stages > 0 ? std::int64_t{2} * stages : 3;
   small.batch.micro = std::min<std::int64_t>(configuration.batch.micro, 2);
-  small.batch.global = small.batch.micro * setup.replicas * std::min<std::int64_t>(micro_batches, 3);
+  small.batch.global = small.batch.micro * setup.replicas * std::min(micro_batches, most);
   return small;
 }
 

@@ -16,10 +16,10 @@ class Gpt2Factory final : public ModelFactory {
     return std::make_unique<Gpt2>(settings_from(options));
   }
 
-  [[nodiscard]] Options shrink(const Options& options, const std::map<Dim, std::int64_t>& multiples) const override {
+  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
     const auto multiple = [&](const char* dim) {
-      const auto found = multiples.find(dim);
-      return found == multiples.end() ? std::int64_t{1} : found->second;
+      const auto found = request.multiples.find(dim);
+      return found == request.multiples.end() ? std::int64_t{1} : found->second;
     };
     // Two of everything, so that a mistake in an index cannot hide.
     const auto at_least_two = [](std::int64_t size) { return size < 2 ? 2 : size; };
@@ -30,7 +30,7 @@ class Gpt2Factory final : public ModelFactory {
     const std::int64_t embed = step < 8 ? 8 / step * step : step;
     Options small = options;
     small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(std::min(full.layers, at_least_two(multiple("layers")))));
+    small.set("layers", OptionValue(request.keeps_blocks ? full.layers : std::min<std::int64_t>(full.layers, 2)));
     small.set("heads", OptionValue(heads));
     small.set("embed", OptionValue(embed));
     small.set("context", OptionValue(std::lcm(std::lcm(multiple("seq"), multiple("pos")), std::int64_t{8})));

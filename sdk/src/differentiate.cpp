@@ -77,7 +77,10 @@ class Differentiator {
 
 class Differentiator::Context final : public GradientContext {
  public:
-  Context(Differentiator& owner, Node node) : owner_(owner), node_(std::move(node)) {}
+  Context(Differentiator& owner, Node node)
+      : owner_(owner),
+        node_(std::move(node)),
+        begins_scaled_(owner.graph_.loss_scaling.has_value() && owner.is_loss(node_)) {}
 
   [[nodiscard]] const Graph& graph() const override { return owner_.graph_; }
   [[nodiscard]] const Node& node() const override { return node_; }
@@ -91,24 +94,16 @@ class Differentiator::Context final : public GradientContext {
 
   std::vector<Value> emit(int index, const std::string& op, std::vector<Value> operands,
                           Attributes attributes) override {
-    Node node;
-    node.op = op;
-    // The forward name: gradient nodes draw the forward node's random numbers.
-    node.name = node_.name;
-    node.operands = std::move(operands);
-    node.attributes = std::move(attributes);
-    node.block = node_.block;
-    node.phase = is_parameter(index) ? Phase::weight : Phase::backward;
-    node.results = owner_.registry_.get(op).infer(owner_.graph_, node);
-    const auto count = static_cast<int>(node.results.size());
-    const int id = owner_.graph_.append(std::move(node));
-    std::vector<Value> values;
-    for (int i = 0; i < count; ++i) values.push_back({id, i});
-    return values;
+    const bool is_final = is_parameter(index) && !begins_scaled_;
+    return append(op, std::move(operands), std::move(attributes), is_final ? Phase::weight : Phase::backward);
   }
 
   void contribute(int index, Value gradient) override {
     if (!needs_gradient(index)) return;
+    if (begins_scaled_) {
+      const Phase phase = is_parameter(index) ? Phase::weight : Phase::backward;
+      gradient = append("scale_gradient", {gradient}, {}, phase).front();
+    }
     if (is_parameter(index)) {
       owner_.graph_.sinks.push_back(
           {Sink::Kind::parameter_gradient, owner_.graph_.node(operand(index).node).name, gradient});
@@ -120,8 +115,27 @@ class Differentiator::Context final : public GradientContext {
  private:
   [[nodiscard]] bool is_parameter(int index) const { return owner_.graph_.node(operand(index).node).op == "parameter"; }
 
+  std::vector<Value> append(const std::string& op, std::vector<Value> operands, Attributes attributes, Phase phase) {
+    Node node;
+    node.op = op;
+    // The forward name: gradient nodes draw the forward node's random numbers.
+    node.name = node_.name;
+    node.operands = std::move(operands);
+    node.attributes = std::move(attributes);
+    node.block = node_.block;
+    node.phase = phase;
+    node.results = owner_.registry_.get(op).infer(owner_.graph_, node);
+    const auto count = static_cast<int>(node.results.size());
+    const int id = owner_.graph_.append(std::move(node));
+    std::vector<Value> values;
+    for (int i = 0; i < count; ++i) values.push_back({id, i});
+    return values;
+  }
+
   Differentiator& owner_;
   Node node_;
+  /// The node is a loss whose gradient starts out multiplied by the loss scale.
+  bool begins_scaled_;
 };
 
 void Differentiator::visit(const Node& node) {

@@ -9,12 +9,13 @@
 namespace strata {
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 6> kNames{{{DType::f64, "f64"},
+constexpr std::array<std::pair<DType, std::string_view>, 7> kNames{{{DType::f64, "f64"},
                                                                     {DType::f32, "f32"},
                                                                     {DType::bf16, "bf16"},
                                                                     {DType::f16, "f16"},
                                                                     {DType::i32, "i32"},
-                                                                    {DType::i64, "i64"}}};
+                                                                    {DType::i64, "i64"},
+                                                                    {DType::i8, "i8"}}};
 
 }  // namespace
 
@@ -29,6 +30,8 @@ std::size_t size_of(DType dtype) {
     case DType::bf16:
     case DType::f16:
       return 2;
+    case DType::i8:
+      return 1;
   }
   throw VerificationError("unknown element type");
 }
@@ -44,9 +47,10 @@ DType dtype_from_string(std::string_view text) {
   for (const auto& [value, name] : kNames) {
     if (name == text) return value;
   }
-  throw ConfigurationError("unknown element type '" + std::string(text) + "'; accepted: f64, f32, bf16, f16, i32, i64");
+  throw ConfigurationError("unknown element type '" + std::string(text) +
+                           "'; accepted: f64, f32, bf16, f16, i32, i64, i8");
 }
 
-bool is_floating_point(DType dtype) { return dtype != DType::i32 && dtype != DType::i64; }
+bool is_floating_point(DType dtype) { return dtype != DType::i32 && dtype != DType::i64 && dtype != DType::i8; }
 
 }  // namespace strata

@@ -80,6 +80,8 @@ void HostMemoryDevice::reduce(StreamKind /*stream*/, Reduction reduction, DType 
     case DType::f16:
       return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
                                                    elements, from_f16, to_f16);
+    case DType::i8:
+      throw VerificationError("i8 holds quantised numbers, which cannot be reduced");
   }
 }
 

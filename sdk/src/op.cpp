@@ -50,6 +50,8 @@ Cost OpDefinition::cost(const Graph& graph, const Node& node) const {
   return cost;
 }
 
+OperandPrecision OpDefinition::operand_precision(int /*operand*/) const { return OperandPrecision::unchanged; }
+
 std::vector<int> OpDefinition::in_place_operands(int /*result*/) const { return {}; }
 
 OpRegistry::OpRegistry() = default;

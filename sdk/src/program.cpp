@@ -11,9 +11,16 @@ IndexMap index_map(const ShardedDim& dim, const Mesh& mesh, const Coordinates& c
   for (const AxisShard& shard : dim.axes) {
     const auto at = coordinates.find(shard.axis);
     if (at == coordinates.end()) throw VerificationError("no coordinate along mesh axis '" + shard.axis + "'");
-    map = map.piece(mesh.size(shard.axis), at->second, shard.distribution);
+    const int size = mesh.size(shard.axis);
+    map = map.piece(size, around(at->second, shard.shift, size), shard.distribution);
   }
   return map;
+}
+
+int around(int coordinate, int at, int size) { return ((coordinate + at) % size + size) % size; }
+
+int Program::group_size(const Instruction& instruction) const {
+  return instruction.members.empty() ? mesh.size(instruction.axes) : static_cast<int>(instruction.members.size());
 }
 
 BufferId Program::root(BufferId id) const {
@@ -43,7 +50,7 @@ double bytes_sent(const Program& program, const Instruction& instruction) {
   const double input = total_bytes(program, instruction.inputs);
   if (instruction.kind == InstructionKind::send) return input;
   if (instruction.kind != InstructionKind::collective) return 0;
-  const double ranks = program.mesh.size(instruction.axes);
+  const double ranks = program.group_size(instruction);
   const double full = std::max(input, total_bytes(program, instruction.outputs));
   const double once = (ranks - 1) / ranks * full;
   return instruction.collective == CollectiveKind::all_reduce ? 2 * once : once;

@@ -38,6 +38,8 @@ std::string_view to_string(InstructionKind kind) {
       return "send";
     case InstructionKind::receive:
       return "receive";
+    case InstructionKind::transfer:
+      return "transfer";
   }
   throw VerificationError("unknown kind of instruction");
 }
@@ -85,11 +87,21 @@ std::string print(const std::vector<BufferId>& ids) {
   return join(words, ", ");
 }
 
+std::string signed_number(int number) { return (number < 0 ? "" : "+") + std::to_string(number); }
+
+/// "pp", or "pp{0,3}" where only some coordinates take part.
+std::string print_group(const Instruction& instruction) {
+  std::vector<std::string> members;
+  for (const int member : instruction.members) members.push_back(std::to_string(member));
+  return join(instruction.axes, "+") + (members.empty() ? "" : "{" + join(members, ",") + "}");
+}
+
 /// "seq/cp:zigzag+tp" and its global size.
 std::string print(const ShardedDim& dim) {
   std::vector<std::string> axes;
   for (const AxisShard& shard : dim.axes) {
-    axes.push_back(shard.axis + (shard.distribution == Distribution::zigzag ? ":zigzag" : ""));
+    axes.push_back(shard.axis + (shard.distribution == Distribution::zigzag ? ":zigzag" : "") +
+                   (shard.shift == 0 ? "" : ":" + signed_number(shard.shift)));
   }
   return dim.dim + "=" + std::to_string(dim.global_size) + (axes.empty() ? "" : "/" + join(axes, "+"));
 }
@@ -131,15 +143,17 @@ std::string print_action(const Instruction& instruction) {
       std::string text(to_string(instruction.collective));
       if (instruction.collective == CollectiveKind::broadcast) text += " from " + std::to_string(instruction.peer);
       if (instruction.reduction != Reduction::sum) text += " " + std::string(to_string(instruction.reduction));
-      return text + inputs + " over " + join(instruction.axes, "+") + " id " + std::to_string(instruction.id);
+      return text + inputs + " over " + print_group(instruction) + " id " + std::to_string(instruction.id);
     }
     case InstructionKind::send:
     case InstructionKind::receive:
       return std::string(to_string(instruction.kind)) + inputs +
              (instruction.kind == InstructionKind::send ? " to " : " from ") + join(instruction.axes, "+") + "=" +
-             std::to_string(instruction.peer) + " id " + std::to_string(instruction.id);
+             (instruction.relative_peer ? signed_number(instruction.peer) : std::to_string(instruction.peer)) + " id " +
+             std::to_string(instruction.id);
     case InstructionKind::load:
-      return "load" + inputs;
+    case InstructionKind::transfer:
+      return std::string(to_string(instruction.kind)) + inputs;
   }
   throw VerificationError("unknown kind of instruction");
 }
@@ -148,6 +162,8 @@ void print_buffer(std::ostream& out, const Buffer& buffer) {
   out << print(buffer.id) << ' ' << to_string(buffer.kind) << ' ' << print_type(buffer) << ' ' << buffer.name;
   if (buffer.base >= 0) out << ", view of " << print(buffer.base) << " at " << buffer.offset;
   if (buffer.persistent) out << ", persistent";
+  if (buffer.place != MemoryPlace::device)
+    out << (buffer.place == MemoryPlace::host ? ", in host memory" : ", in a file");
   out << '\n';
 }
 
@@ -155,6 +171,10 @@ void print_parameter(std::ostream& out, const StoredParameter& parameter) {
   out << "parameter " << parameter.name << ' ' << print(parameter.dims) << " value " << print(parameter.value);
   if (parameter.gradient >= 0) out << " gradient " << print(parameter.gradient);
   for (const auto& [name, id] : parameter.states) out << ' ' << name << ' ' << print(id);
+  if (const auto& sharding = parameter.sharding) {
+    out << (sharding->values ? " in pieces over " : ", states in pieces over ") << join(sharding->axes, "+") << " from "
+        << sharding->offset << " of " << sharding->elements;
+  }
   out << '\n';
 }
 

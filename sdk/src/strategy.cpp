@@ -1,5 +1,7 @@
 #include "strata/strategy.hpp"
 
+#include "strata/error.hpp"
+
 namespace strata {
 
 Strategy::~Strategy() = default;
@@ -8,6 +10,41 @@ std::vector<Rule> Strategy::rules() const { return {}; }
 void Strategy::rewrite_forward(Graph& /*graph*/, const OpRegistry& /*registry*/) const {}
 void Strategy::rewrite(Graph& /*graph*/, const OpRegistry& /*registry*/) const {}
 std::optional<GradientBuckets> Strategy::gradient_buckets() const { return std::nullopt; }
+
+std::optional<ChunkedOverlap> Strategy::chunked_overlap() const { return std::nullopt; }
+std::optional<ParameterStorage> Strategy::storage(const ParameterDescription& /*parameter*/) const {
+  return std::nullopt;
+}
+std::optional<Placement> Strategy::place(const std::vector<BlockCost>& /*blocks*/) const { return std::nullopt; }
+bool Strategy::splits_weight_gradients() const { return false; }
+std::vector<ScheduledTask> Strategy::schedule(int /*stage*/, int /*micro_batches*/) const {
+  throw VerificationError("a strategy that places blocks has no schedule");
+}
+bool Strategy::claims_node(const Node& /*node*/, const IterationLayout& /*iteration*/) const { return false; }
+void Strategy::lower(LoweringContext& context) const {
+  throw VerificationError("a strategy claims node '" + context.node().name + "' and does not lower it");
+}
+bool Strategy::claims_collective(const PlannedCollective& /*collective*/) const { return false; }
+void Strategy::convert(ConversionContext& context) const {
+  throw VerificationError("a strategy claims collective '" + context.label() + "' and does not build it");
+}
+
+LoweringContext::~LoweringContext() = default;
+ConversionContext::~ConversionContext() = default;
+
+std::string_view to_string(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::nothing:
+      return "nothing";
+    case Sharding::states:
+      return "states";
+    case Sharding::gradients:
+      return "gradients";
+    case Sharding::values:
+      return "values";
+  }
+  throw VerificationError("unknown sharding");
+}
 
 StrategyFactory::~StrategyFactory() = default;
 void StrategyFactory::register_ops(OpRegistry& /*registry*/) const {}

@@ -111,7 +111,7 @@ class StreamDevice : public HostDevice {
 
   Stream& stream(StreamKind kind) { return streams_[static_cast<std::size_t>(kind)]; }
 
-  std::array<Stream, 2> streams_;
+  std::array<Stream, 3> streams_;
 };
 
 }  // namespace strata::testing

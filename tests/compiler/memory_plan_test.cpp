@@ -113,6 +113,21 @@ TEST(Lifetimes, MessagesEndByTheirOwnWaitOnly) {
   EXPECT_EQ(test.lifetime(x), std::make_pair(0, 4));
 }
 
+TEST(Lifetimes, TransfersEndByTheirOwnWaitOnly) {
+  Sketched test;
+  const BufferId home = test.sketch.flat("home", BufferKind::optimizer, 64, true);
+  test.program.buffers.back().place = MemoryPlace::host;
+  const BufferId x = test.loaded("x");                // 0
+  test.push(test.sketch.transfer(x, home));           // 1
+  const BufferId y = test.loaded("y");                // 2
+  test.all_reduce(y);                                 // 3
+  test.unary("z", y, {y});                            // 4
+  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 4));  // never waited for: to the end
+  test.unary("w", y, {x});                            // 5
+  test.unary("v", y);                                 // 6
+  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 4));
+}
+
 TEST(MemoryPlan, IsVerifiedAndCloseToTheLeastPossible) {
   double worst = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
@@ -155,6 +170,27 @@ TEST(MemoryPlan, PersistentBuffersComeFirstAndViewsLieInTheirRoots) {
   EXPECT_THROW(static_cast<void>(plan.offset(program.reports.at("norm"), 0)), VerificationError);
 }
 
+TEST(MemoryPlan, PlacesOutsideOfTheDeviceHoldWhatLiesThereAndNothingElse) {
+  for (const std::uint32_t seed : {4U, 5U}) {
+    const Program program = make_random_ranks(seed).stages[1];
+    const MemoryPlan plan = plan_memory(program);
+    std::int64_t outside = 0;
+    for (const Buffer& buffer : program.buffers) {
+      if (buffer.place == MemoryPlace::device) continue;
+      EXPECT_EQ(plan.offset(buffer.id, -1), outside) << "multiples of the alignment, one behind the other";
+      outside += buffer.bytes();
+    }
+    EXPECT_GT(outside, 0);
+    EXPECT_EQ(plan.offload, seed % 2 == 0 ? (OffloadBytes{outside, 0}) : (OffloadBytes{0, outside}));
+    std::int64_t kept = 0;
+    for (const Buffer& buffer : program.buffers) {
+      const bool in_arena = buffer.base < 0 && buffer.persistent && buffer.place == MemoryPlace::device;
+      if (in_arena) kept = (kept + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment + buffer.bytes();
+    }
+    EXPECT_EQ(plan.persistent_bytes, kept);
+  }
+}
+
 TEST(MemoryPlan, ReusesWhatIsFree) {
   Sketched test;
   BufferId x = test.loaded("x0");
@@ -181,7 +217,7 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
   const BufferId weight = evaluation.sketch.buffer("weight", elements, BufferKind::parameter);
   const BufferId total = evaluation.sketch.flat("total", BufferKind::activation, 2, true);
   evaluation.program.buffers[static_cast<std::size_t>(weight)].persistent = true;
-  evaluation.program.parameters.push_back({"weight", {}, {}, true, false, weight, -1, {}});
+  evaluation.program.parameters.push_back({"weight", {}, {}, true, false, weight, -1, {}, {}});
   const BufferId y = evaluation.unary("y", weight);
   const MemoryPlan plan = plan_memory(evaluation.program, shared);
   EXPECT_EQ(refusal(evaluation.program, plan), "");
@@ -192,6 +228,32 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
 
   evaluation.program.buffers[static_cast<std::size_t>(weight)].shape = {1 << 20};
   EXPECT_THROW(static_cast<void>(plan_memory(evaluation.program, shared)), VerificationError);
+}
+
+/// Values outside of the device are shared there.
+TEST(SharedMemory, ParametersStayInTheirPlace) {
+  const auto values_in_host = [](ProgramSketch& sketch, Program& program) {
+    const BufferId weight = sketch.flat("weight", BufferKind::parameter, 100, true);
+    program.buffers.back().place = MemoryPlace::host;
+    program.parameters.push_back({"weight", {}, {}, true, false, weight, -1, {}, {}});
+    return weight;
+  };
+  Sketched training;
+  training.sketch.flat("state", BufferKind::optimizer, 10, true);
+  training.program.buffers.back().place = MemoryPlace::host;
+  const BufferId first = values_in_host(training.sketch, training.program);
+  training.sketch.flat("count", BufferKind::activation, 5, true);
+  const MemoryPlan plan = plan_memory(training.program);
+  EXPECT_EQ(plan.offset(first, -1), 256);
+  EXPECT_EQ(plan.offload, (OffloadBytes{256 + 400, 0}));
+  EXPECT_EQ(plan.arena_bytes, 20);
+
+  Sketched evaluation;
+  const BufferId second = values_in_host(evaluation.sketch, evaluation.program);
+  const MemoryPlan beside = plan_memory(evaluation.program, shared_memory(training.program, plan));
+  EXPECT_EQ(refusal(evaluation.program, beside), "");
+  EXPECT_EQ(beside.offset(second, -1), 256);
+  EXPECT_EQ(beside.offload, plan.offload);
 }
 
 // --- plans that are wrong
@@ -252,6 +314,13 @@ TEST(VerifyMemory, RefusesPlacesThatCannotBe) {
   const BufferId values = program.root(program.parameters[0].value);
   const BufferId gradients = program.root(program.parameters[0].gradient);
   const BufferId norm = program.reports.at("norm");
+  const auto named = [&](const std::string& name) {
+    return std::find_if(program.buffers.begin(), program.buffers.end(),
+                        [&](const Buffer& each) { return each.name == name; })
+        ->id;
+  };
+  const BufferId first = named("first");
+  const BufferId second = named("second");
   const std::tuple<std::string, std::function<void(MemoryPlan&)>> rows[] = {
       {"which is persistent", [&](MemoryPlan& each) { move(program, each, norm, -1, each.offset(values, -1)); }},
       {"which is persistent", [&](MemoryPlan& each) { move(program, each, values, -1, each.offset(gradients, -1)); }},
@@ -266,6 +335,8 @@ TEST(VerifyMemory, RefusesPlacesThatCannotBe) {
          for (std::int64_t& at : each.offsets[static_cast<std::size_t>(program.parameters[0].gradient)]) at += 256;
        }},
       {"outside the arena", [&](MemoryPlan& each) { each.arena_bytes = each.persistent_bytes - 1; }},
+      {"lies outside the file of", [&](MemoryPlan& each) { each.offload.file = 8; }},
+      {"which is persistent", [&](MemoryPlan& each) { move(program, each, first, -1, each.offset(second, -1)); }},
       {"for another program", [&](MemoryPlan& each) { each.offsets.pop_back(); }},
   };
   ASSERT_EQ(refusal(program, plan), "");

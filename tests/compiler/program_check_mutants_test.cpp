@@ -57,6 +57,12 @@ class Mutant {
     }
   }
 
+  [[nodiscard]] BufferId buffer(const std::string& name) const {
+    return std::find_if(program.buffers.begin(), program.buffers.end(),
+                        [&](const Buffer& each) { return each.name == name; })
+        ->id;
+  }
+
   /// A flat view of the first half of `id`.
   BufferId flat_half(BufferId id) {
     const BufferId half = sketch.view("half", id, 0, program.buffer(id).elements() / 2);
@@ -84,6 +90,12 @@ bool is_message(const Instruction& each) {
 }
 auto computes(const std::string& name) {
   return [name](const Instruction& each) { return each.kind == InstructionKind::compute && each.name == name; };
+}
+auto transfers_to_device(const Mutant& mutant) {
+  return [&mutant](const Instruction& each) {
+    return each.kind == InstructionKind::transfer &&
+           mutant.program.buffer(each.outputs[0]).place == MemoryPlace::device;
+  };
 }
 int forward_or_backward(Mutant& mutant) { return pick(mutant.random, 2) == 0 ? kForward : kBackward; }
 
@@ -245,6 +257,39 @@ const Mutation kProgramMutations[] = {
        }
        m.applied = false;
      }},
+    {"missing_wait_for_transfer", "reads %[0-9]+ 'first staged' without waiting for the communication or transfer",
+     [](Mutant& m) { m.change(kEpilogue, computes("adamw_update"), [](Instruction& each) { each.waits.clear(); }); }},
+    {"drop_transfer_to_device", "reads %[0-9]+ '(first|second) staged' before it was written",
+     [](Mutant& m) { m.instructions(kEpilogue).erase(m.find(kEpilogue, transfers_to_device(m))); }},
+    {"op_on_memory_outside", "uses %[0-9]+ 'second' in (host|file) memory; only a transfer may",
+     [](Mutant& m) {
+       const BufferId outside = m.buffer("second");
+       m.change(kEpilogue, computes("adamw_update"), [=](Instruction& each) { each.outputs[2] = outside; });
+     }},
+    {"transfer_within_the_device", "exactly one of them must be outside of device memory",
+     [](Mutant& m) {
+       const BufferId gradients = m.buffer("gradients");
+       m.change(kEpilogue, transfers_to_device(m), [=](Instruction& each) { each.inputs = {gradients}; });
+     }},
+    {"transfer_beside_the_device", "exactly one of them must be outside of device memory",
+     [](Mutant& m) {
+       const BufferId outside = m.buffer("first");
+       m.change(kEpilogue, transfers_to_device(m), [=](Instruction& each) { each.outputs = {outside}; });
+     }},
+    {"transfer_of_a_part", "moves [0-9]+ elements of %[0-9]+ '(first|second)' to [0-9]+ of %[0-9]+ 'half'",
+     [](Mutant& m) {
+       m.change(kEpilogue, transfers_to_device(m),
+                [&](Instruction& each) { each.outputs = {m.flat_half(each.outputs[0])}; });
+     }},
+    {"memory_outside_is_forgotten", "'second' in (host|file) memory is not persistent",
+     [](Mutant& m) { m.program.buffers[static_cast<std::size_t>(m.buffer("second"))].persistent = false; }},
+    {"view_in_another_place", "one is in device memory, the other in (host|file) memory",
+     [](Mutant& m) {
+       m.sketch.view("part", m.buffer("first"), 0, 8);
+       m.program.buffers.back().place = MemoryPlace::device;
+     }},
+    {"report_outside", "report 'x' reads %[0-9]+ 'first', which is not in device memory",
+     [](Mutant& m) { m.program.reports["x"] = m.buffer("first"); }},
     {"read_before_write", "reads %[0-9]+ 'y' before it was written",
      [](Mutant& m) { m.instructions(kForward).erase(m.find(kForward, computes("y"))); }},
     {"overwritten_view", "reads %[0-9]+ 'x', which was overwritten by %[0-9]+ 'thief'",

@@ -104,4 +104,11 @@ Instruction ProgramSketch::receive(std::uint64_t id, const Axis& axis, int peer,
   return instruction;
 }
 
+Instruction ProgramSketch::transfer(BufferId from, BufferId to) const {
+  Instruction instruction = program_op("", {from}, {to});
+  instruction.kind = InstructionKind::transfer;
+  instruction.name = program_.buffer(from).name;
+  return instruction;
+}
+
 }  // namespace strata::host::test

@@ -27,6 +27,7 @@ class ProgramSketch {
                          BufferId output) const;
   Instruction send(std::uint64_t id, const Axis& axis, int peer, BufferId input) const;
   Instruction receive(std::uint64_t id, const Axis& axis, int peer, BufferId output) const;
+  Instruction transfer(BufferId from, BufferId to) const;
 
  private:
   Program& program_;

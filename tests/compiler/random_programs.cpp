@@ -63,8 +63,11 @@ class StageMaker {
     const std::int64_t elements = 1024 + 256 * static_cast<std::int64_t>(pick(random_, 8));
     values_ = sketch_.flat("values", BufferKind::parameter, elements, true);
     gradients_ = sketch_.flat("gradients", BufferKind::gradient, elements, true);
-    moments_ = {sketch_.flat("first", BufferKind::optimizer, elements, true),
-                sketch_.flat("second", BufferKind::optimizer, elements, true)};
+    for (const char* name : {"first", "second"}) {
+      moments_.push_back(sketch_.flat(name, BufferKind::optimizer, elements, true));
+      program_.buffers.back().place = shared_.seed % 2 == 0 ? MemoryPlace::host : MemoryPlace::file;
+      staged_moments_.push_back(sketch_.flat(std::string(name) + " staged", BufferKind::optimizer, elements));
+    }
     tied_ = sketch_.flat("tied", BufferKind::gradient, kTiedElements, true);
     StoredParameter parameter;
     parameter.name = "weight";
@@ -202,6 +205,7 @@ class StageMaker {
 
   void make_epilogue() {
     task_ = sketch_.task(Task::Kind::epilogue);
+    for (std::size_t i = 0; i < moments_.size(); ++i) push(sketch_.transfer(moments_[i], staged_moments_[i]));
     push(sketch_.collective(CollectiveKind::all_reduce, 1, "dp", gradients_, gradients_));
     push(sketch_.collective(CollectiveKind::all_reduce, 2, "pp", tied_, tied_));
     const BufferId norm = scalar("norm");
@@ -212,7 +216,8 @@ class StageMaker {
     push(sketch_.collective(CollectiveKind::all_reduce, 4, "pp", norm, norm));
     push(sketch_.collective(CollectiveKind::all_reduce, 5, "pp", count, count));
     push(sketch_.program_op("accumulate", {norm}, {count}));
-    push(sketch_.program_op("adamw_update", {gradients_, count}, {values_, moments_[0], moments_[1]}));
+    push(sketch_.program_op("adamw_update", {gradients_, count}, {values_, staged_moments_[0], staged_moments_[1]}));
+    for (std::size_t i = 0; i < moments_.size(); ++i) push(sketch_.transfer(staged_moments_[i], moments_[i]));
     program_.reports["norm"] = norm;
   }
 
@@ -244,7 +249,9 @@ class StageMaker {
   int task_ = 0;
   std::uint64_t next_id_ = 0;
   BufferId values_ = -1, gradients_ = -1, tied_ = -1, weight_ = -1, weight_gradient_ = -1, main_ = -1, dy_ = -1;
+  /// Outside of the device, and where they are on it for the update.
   std::vector<BufferId> moments_;
+  std::vector<BufferId> staged_moments_;
   std::vector<BufferId> live_;
   /// By root: whether communication under way writes it, and whether all of that is collectives.
   std::map<BufferId, std::pair<bool, bool>> under_way_;

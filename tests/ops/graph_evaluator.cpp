@@ -1,6 +1,7 @@
 #include "ops/graph_evaluator.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "strata/error.hpp"
@@ -51,6 +52,11 @@ void upload(Device& device, void* memory, DType dtype, const std::vector<double>
     case DType::i64:
       bytes = encode<std::int64_t>(values, plain_to<std::int64_t>);
       break;
+    case DType::i8:
+      // A result that is yet to be written may be NaN, which no integer is.
+      bytes = encode<std::int8_t>(
+          values, [](double value) { return static_cast<std::int8_t>(std::isnan(value) ? 85 : value); });
+      break;
     case DType::bf16:
       bytes = encode<std::uint16_t>(values, [](double value) { return to_bf16(static_cast<float>(value)); });
       break;
@@ -73,6 +79,8 @@ std::vector<double> download(Device& device, const void* memory, DType dtype, st
       return decode<std::int32_t>(bytes, plain_from<std::int32_t>);
     case DType::i64:
       return decode<std::int64_t>(bytes, plain_from<std::int64_t>);
+    case DType::i8:
+      return decode<std::int8_t>(bytes, plain_from<std::int8_t>);
     case DType::bf16:
       return decode<std::uint16_t>(bytes, from_bf16);
     case DType::f16:

@@ -52,7 +52,10 @@ std::int64_t bytes(const OperandDescription& operand) {
 /// The case as a one-node graph of global sizes.
 Node add_node(const OpCase& op_case, const OpRegistry& registry, DType real, Graph& graph) {
   graph.sizes = op_case.sizes;
-  const auto actual = [real](DType dtype) { return dtype == DType::f32 ? real : dtype; };
+  const auto actual = [real](const CaseOperand& operand) {
+    if (operand.dtype != DType::f32) return operand.dtype;
+    return operand.full && real != DType::f64 ? DType::f32 : real;
+  };
   Node node;
   node.op = op_case.op;
   node.name = op_case.name;
@@ -61,10 +64,10 @@ Node add_node(const OpCase& op_case, const OpRegistry& registry, DType real, Gra
     Node leaf;
     leaf.op = "input";
     leaf.name = "operand" + std::to_string(i);
-    leaf.results = {{op_case.operands[i].dims, actual(op_case.operands[i].dtype)}};
+    leaf.results = {{op_case.operands[i].dims, actual(op_case.operands[i])}};
     node.operands.push_back({graph.append(std::move(leaf)), 0});
   }
-  for (const CaseOperand& result : op_case.results) node.results.push_back({result.dims, actual(result.dtype)});
+  for (const CaseOperand& result : op_case.results) node.results.push_back({result.dims, actual(result)});
   if (registry.has(op_case.op)) node.results = registry.get(op_case.op).infer(graph, node);
   return node;
 }
@@ -79,6 +82,12 @@ std::vector<double> indices(const std::string& name, std::int64_t count, std::in
   return values;
 }
 
+double rounded_to(DType type, double value) {
+  const auto single = static_cast<float>(value);
+  if (type == DType::bf16) return from_bf16(to_bf16(single));
+  return type == DType::f16 ? from_f16(to_f16(single)) : single;
+}
+
 /// The output and log-sum-exp that attention gives for these operands.
 void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, Device& reference,
                            std::vector<std::vector<double>>& operands) {
@@ -90,16 +99,17 @@ void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, De
   for (auto* descriptions : {&forward.operands, &forward.results}) {
     for (OperandDescription& description : *descriptions) description.dtype = DType::f64;
   }
-  const auto results = run_case(op_case, forward, {operands[0], operands[1], operands[2]}, reference);
+  CaseValues values{{operands[0], operands[1], operands[2]}, {operands[3], operands[4]}};
+  const auto results = run_case(op_case, forward, values, reference);
   for (const std::size_t i : {0U, 1U}) {
     operands[3 + i] = results[i];
-    for (double& value : operands[3 + i]) value = static_cast<float>(value);
+    for (double& value : operands[3 + i]) value = rounded_to(gradient.operands[3 + i].dtype, value);
   }
 }
 
 }  // namespace
 
-std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, bool bf16) {
+std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, DType type) {
   const std::uint64_t key = random::stream_key(1, name, 0);
   std::vector<double> values;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -108,9 +118,10 @@ std::vector<double> random_values(const std::string& name, std::int64_t count, F
     double value = random::normal(key, index);
     if (fill == Fill::positive) value = 0.5 + uniform;
     if (fill == Fill::large) value = 3.0 + 2.0 * uniform;
+    if (fill == Fill::bytes) value = static_cast<double>(random::below(key, index, 255)) - 127.0;
     if (fill == Fill::count) value = 37.0;
-    const auto rounded = static_cast<float>(value);
-    values.push_back(bf16 ? from_bf16(to_bf16(rounded)) : rounded);
+    if (fill == Fill::masked && (i % 5 == 3 || uniform < 0.25)) value = -std::numeric_limits<double>::infinity();
+    values.push_back(rounded_to(type, value));
   }
   return values;
 }
@@ -145,7 +156,6 @@ OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DTyp
   };
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     instance.operands.push_back(describe(graph.type(node.operands[i]), space.operands[i]));
-    if (op_case.bf16_operands && real == DType::f32) instance.operands.back().dtype = DType::bf16;
   }
   for (std::size_t i = 0; i < node.results.size(); ++i) {
     instance.results.push_back(describe(node.results[i], space.results[i]));
@@ -154,8 +164,9 @@ OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DTyp
   return instance;
 }
 
-std::vector<std::vector<double>> make_operands(const OpCase& op_case, const OpInstance& instance, Device& reference) {
-  std::vector<std::vector<double>> operands;
+CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device& reference) {
+  CaseValues values;
+  std::vector<std::vector<double>>& operands = values.operands;
   for (std::size_t i = 0; i < instance.operands.size(); ++i) {
     const std::string name = op_case.name + "/" + std::to_string(i);
     const CaseOperand& operand = op_case.operands[i];
@@ -167,20 +178,30 @@ std::vector<std::vector<double>> make_operands(const OpCase& op_case, const OpIn
                                                            : op_case.operands[0].dims[0];
       operands.push_back(indices(name, count, op_case.sizes.at(dim)));
     } else {
-      operands.push_back(random_values(name, count, operand.fill, op_case.bf16_operands));
+      operands.push_back(random_values(name, count, operand.fill, instance.operands[i].dtype));
     }
   }
   if (op_case.op == "attention_gradient") run_forward_attention(op_case, instance, reference, operands);
-  return operands;
+  for (std::size_t i = 0; i < instance.results.size(); ++i) {
+    const std::int64_t count = elements(instance.results[i]);
+    if (instance.accumulate || !op_case.results.empty()) {
+      const Fill fill = op_case.results.empty() ? Fill::normal : op_case.results[i].fill;
+      const std::string name = op_case.name + "/result" + std::to_string(i);
+      values.before.push_back(random_values(name, count, fill, instance.results[i].dtype));
+    } else {
+      values.before.emplace_back(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  return values;
 }
 
-std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstance& instance,
-                                          const std::vector<std::vector<double>>& operands, Device& device) {
+std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstance& instance, const CaseValues& values,
+                                          Device& device) {
   std::vector<GuardedMemory> memory;
   std::vector<const void*> operand_pointers;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
+  for (std::size_t i = 0; i < values.operands.size(); ++i) {
     memory.emplace_back(device, bytes(instance.operands[i]));
-    upload(device, memory.back().data(), instance.operands[i].dtype, operands[i]);
+    upload(device, memory.back().data(), instance.operands[i].dtype, values.operands[i]);
     operand_pointers.push_back(memory.back().data());
   }
   std::vector<void*> result_pointers;
@@ -190,13 +211,7 @@ std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstanc
       continue;
     }
     memory.emplace_back(device, bytes(instance.results[i]));
-    const std::int64_t count = elements(instance.results[i]);
-    std::vector<double> before(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
-    if (instance.accumulate || !op_case.results.empty()) {
-      const Fill fill = op_case.results.empty() ? Fill::normal : op_case.results[i].fill;
-      before = random_values(op_case.name + "/result" + std::to_string(i), count, fill);
-    }
-    upload(device, memory.back().data(), instance.results[i].dtype, before);
+    upload(device, memory.back().data(), instance.results[i].dtype, values.before[i]);
     result_pointers.push_back(memory.back().data());
   }
   const GuardedMemory workspace(device, device.workspace_bytes(instance));
@@ -205,6 +220,8 @@ std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstanc
   context.step = 11;
   context.micro_batch = op_case.micro_batch;
   context.learning_rate = 0.125;
+  context.loss_scale = 8;
+  context.skipped_steps = 4;
   device.prepare(instance)->launch({operand_pointers, result_pointers, workspace.data(), context});
   device.synchronize(StreamKind::compute);
 

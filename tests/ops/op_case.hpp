@@ -9,13 +9,15 @@
 
 namespace strata::testing {
 
-/// What an operand is filled with. All numbers are exact in f32.
+/// What an operand is filled with. All numbers are exact in the type that the case runs in.
 enum class Fill : std::uint8_t {
   normal,
   positive,  ///< in [0.5, 1.5)
   large,     ///< in [3, 5): a log-sum-exp above what it is the log of
+  masked,    ///< normal, or -infinity as the log-sum-exp of a query that sees no key
   ids,       ///< rows of the first operand's first dim, by global number; some are -1
   targets,   ///< indices of the last dim of the first operand, by global number; some are -1
+  bytes,     ///< integers in [-127, 127]
   count      ///< 37
 };
 
@@ -24,6 +26,8 @@ struct CaseOperand {
   Fill fill = Fill::normal;
   /// f32 stands for the type that the case runs in.
   DType dtype = DType::f32;
+  /// f32 also where the case runs in a shorter type: statistics, sums and the optimizer's states.
+  bool full = false;
 };
 
 /// One row of the table: an op with a shape, attributes and the part of every dimension that the rank computes.
@@ -44,8 +48,6 @@ struct OpCase {
 
   /// Ops that the registry doesn't know (those of the program): the results, with what they hold before.
   std::vector<CaseOperand> results = {};
-  /// In which operands in bf16 give a result in f32.
-  bool bf16_operands = false;
   /// Whether the graph can differentiate the op, so that its gradient is tested.
   bool differentiable = false;
   /// False for a short-hand that no device has a kernel for.
@@ -60,16 +62,23 @@ struct OpCase {
 /// The case as a device sees it. `real`: the type that stands for f32.
 OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DType real);
 
-/// The operands' values, the same for every device.
-std::vector<std::vector<double>> make_operands(const OpCase& op_case, const OpInstance& instance, Device& reference);
+/// What a case starts from, the same for every device.
+struct CaseValues {
+  std::vector<std::vector<double>> operands;
+  /// What the results hold before; NaN where the kernel must write every element.
+  std::vector<std::vector<double>> before;
+};
 
-/// Runs the case and returns its results. Results that the kernel must write hold NaN before; memory around all results
-/// and the workspace is checked. \throws RuntimeError when the kernel wrote outside of them.
-std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstance& instance,
-                                          const std::vector<std::vector<double>>& operands, Device& device);
+/// Values that the types of `instance` represent exactly. `reference` computes those that are results of other ops.
+CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device& reference);
 
-/// Numbers that depend on `name` only, exact in f32 (`bf16`: in bf16).
-std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, bool bf16 = false);
+/// Runs the case and returns its results. Memory around all results and the workspace is checked. \throws RuntimeError
+/// when the kernel wrote outside of them.
+std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstance& instance, const CaseValues& values,
+                                          Device& device);
+
+/// Numbers that depend on `name` only, exact in `type`.
+std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, DType type = DType::f32);
 
 /// The whole table.
 const std::vector<OpCase>& all_op_cases();
@@ -77,6 +86,7 @@ const std::vector<OpCase>& all_op_cases();
 // The families of the table.
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> program_op_cases();
+std::vector<OpCase> quantization_cases();
 
 /// A rank's piece of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);

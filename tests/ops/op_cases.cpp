@@ -15,6 +15,8 @@ void append(std::vector<OpCase>& cases, std::vector<OpCase> more) {
   for (OpCase& each : more) cases.push_back(std::move(each));
 }
 
+CaseOperand full(const Dims& dims, Fill fill = Fill::normal) { return {.dims = dims, .fill = fill, .full = true}; }
+
 OpCase with_accumulate(OpCase op_case) {
   op_case.name += "_accumulate";
   op_case.accumulate = true;
@@ -39,6 +41,14 @@ OpCase with_shard(OpCase op_case, const Dim& dim, const IndexMap& map, const std
 OpCase with_in_place(OpCase op_case, int operand) {
   op_case.name += "_in_place_of_" + std::to_string(operand);
   op_case.in_place = operand;
+  op_case.differentiable = false;
+  return op_case;
+}
+
+/// As a parameter's gradient is wanted: in f32 whatever the operands are.
+OpCase with_f32_result(OpCase op_case) {
+  op_case.name += "_in_f32";
+  op_case.attributes.set("dtype", std::string("f32"));
   op_case.differentiable = false;
   return op_case;
 }
@@ -90,12 +100,10 @@ std::vector<OpCase> linear_cases() {
        .operands = {{{"embed"}}, {{"embed"}}},
        .attributes = {{"result", std::string()}}},
   };
-  for (const OpCase& each : {forward, input_gradient, with_accumulate(weight_gradient), tied}) {
-    for (const auto& [suffix, sizes] : {std::pair{"", kSizes}, std::pair{"_large", kLargeSizes}}) {
-      OpCase bf16 = with_sizes(each, sizes, std::string(suffix) + "_bf16");
-      bf16.bf16_operands = true;
-      cases.push_back(bf16);
-    }
+  const OpCase batched =
+      linear("batched_inside", {"batch", "expert", "embed"}, {"expert", "embed", "ffn"}, "batch expert ffn");
+  for (const OpCase& each : {weight_gradient, with_sizes(weight_gradient, kLargeSizes, "_large"), batched}) {
+    append(cases, {with_f32_result(each), with_accumulate(with_f32_result(each))});
   }
   return cases;
 }
@@ -156,6 +164,7 @@ OpCase cast(const std::string& name, DType from, const std::string& to) {
 std::vector<OpCase> elementwise_cases() {
   OpCase same = cast("same", DType::f32, "f32");
   same.differentiable = true;  // in f64
+  const OpCase scale{.name = "scale_gradient", .op = "scale_gradient", .sizes = kSizes, .operands = {{kActivation}}};
   std::vector<OpCase> cases = {
       add("residual", kActivation),
       with_sizes(add("residual", kActivation), kLargeSizes, "_large"),
@@ -184,6 +193,14 @@ std::vector<OpCase> elementwise_cases() {
       same,
       cast("to_bf16", DType::f32, "bf16"),
       cast("from_bf16", DType::bf16, "f32"),
+      cast("to_f16", DType::f32, "f16"),
+      cast("from_f16", DType::f16, "f32"),
+      cast("bf16_to_f16", DType::bf16, "f16"),
+      with_f32_result(reduce_sum("bias", "embed")),
+      with_accumulate(with_f32_result(reduce_sum("positions", "seq embed"))),
+      scale,
+      with_in_place(scale, 0),
+      with_accumulate(scale),
   };
   const OpCase residual = cases[0];
   const OpCase bias = cases[2];
@@ -229,7 +246,8 @@ std::vector<OpCase> embedding_cases() {
   DimSizes even = kLargeSizes;
   even["vocab"] = 24;
   std::vector<OpCase> cases;
-  for (const OpCase& each : {forward, gradient, with_accumulate(gradient)}) {
+  for (const OpCase& each :
+       {forward, gradient, with_accumulate(gradient), with_accumulate(with_f32_result(gradient))}) {
     append(cases, {each, with_sizes(each, kLargeSizes, "_large"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(24, 3, 1), "_sharded"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(24, 2, 1, Distribution::zigzag), "_zigzag")});
@@ -242,18 +260,19 @@ std::vector<OpCase> layer_norm_cases() {
   const OpCase forward{.name = "layer_norm",
                        .op = "layer_norm",
                        .sizes = kSizes,
-                       .operands = {{kActivation}, {{"embed"}, Fill::positive}, {{"embed"}}},
+                       .operands = {{kActivation}, full({"embed"}, Fill::positive), full({"embed"})},
                        .attributes = {{"epsilon", 1e-5}},
                        .differentiable = true};
   const OpCase input{
       .name = "layer_norm_input_gradient",
       .op = "layer_norm_input_gradient",
       .sizes = kSizes,
-      .operands = {{kActivation}, {kActivation}, {{"embed"}, Fill::positive}, {rows}, {rows, Fill::positive}}};
+      .operands = {
+          {kActivation}, {kActivation}, full({"embed"}, Fill::positive), full(rows), full(rows, Fill::positive)}};
   const OpCase parameter{.name = "layer_norm_parameter_gradient",
                          .op = "layer_norm_parameter_gradient",
                          .sizes = kSizes,
-                         .operands = {{kActivation}, {kActivation}, {rows}, {rows, Fill::positive}}};
+                         .operands = {{kActivation}, {kActivation}, full(rows), full(rows, Fill::positive)}};
   std::vector<OpCase> cases = {with_in_place(input, 0), with_accumulate(input), with_accumulate(parameter),
                                with_accumulate(with_sizes(parameter, kLargeSizes, "_large"))};
   for (const OpCase& each : {forward, input, parameter}) {
@@ -302,19 +321,19 @@ std::vector<OpCase> cross_entropy_cases() {
   const OpCase gradient{.name = "cross_entropy_gradient",
                         .op = "cross_entropy_gradient",
                         .sizes = kSizes,
-                        .operands = {{logits}, {rows, Fill::large}, targets}};
+                        .operands = {{logits}, full(rows, Fill::large), targets}};
   const OpCase row_max{.name = "row_max", .op = "row_max", .sizes = kSizes, .operands = {{logits}}};
   const OpCase exponentials{
-      .name = "sum_exponentials", .op = "sum_exponentials", .sizes = kSizes, .operands = {{logits}, {rows}}};
+      .name = "sum_exponentials", .op = "sum_exponentials", .sizes = kSizes, .operands = {{logits}, full(rows)}};
   const OpCase loss{.name = "cross_entropy_sum",
                     .op = "cross_entropy_sum",
                     .sizes = kSizes,
-                    .operands = {{rows, Fill::large}, {rows}, targets}};
+                    .operands = {full(rows, Fill::large), full(rows), targets}};
   const OpCase count{.name = "count_targets", .op = "count_targets", .sizes = kSizes, .operands = {targets}};
   const OpCase log_sum{.name = "log_sum_exponential",
                        .op = "log_sum_exponential",
                        .sizes = kSizes,
-                       .operands = {{rows}, {rows, Fill::positive}}};
+                       .operands = {full(rows), full(rows, Fill::positive)}};
 
   DimSizes even = kLargeSizes;
   even["vocab"] = 48;
@@ -360,6 +379,7 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, attention_cases());
     append(cases, cross_entropy_cases());
     append(cases, program_op_cases());
+    append(cases, quantization_cases());
     return cases;
   }();
   return kCases;

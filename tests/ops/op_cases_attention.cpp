@@ -42,11 +42,24 @@ OpCase gradient_case(const Variant& variant) {
   row_dims.insert(row_dims.end(), variant.query_heads.begin(), variant.query_heads.end());
   row_dims.emplace_back("seq");
   op_case.operands.push_back(op_case.operands[0]);
-  op_case.operands.push_back({row_dims});
+  op_case.operands.push_back({.dims = row_dims, .full = true});
   op_case.operands.push_back(op_case.operands[0]);
   // The operands o and lse are rounded to f32 and exp amplifies the rounding of lse (up to 4 · 2^-24): dP - D, a
   // difference of numbers larger than itself, adds as much again.
   op_case.tolerance = 4e-6;
+  return op_case;
+}
+
+/// Merging is done in f32 also where attention is not.
+OpCase merge_case(const Variant& variant) {
+  OpCase op_case = gradient_case(variant);
+  op_case.name = "attention_merge_" + variant.name;
+  op_case.op = "attention_merge";
+  const CaseOperand output{.dims = op_case.operands[0].dims, .full = true};
+  const CaseOperand log_sum{.dims = op_case.operands[4].dims, .fill = Fill::masked, .full = true};
+  op_case.operands = {output, log_sum, output, log_sum};
+  op_case.attributes = {};
+  op_case.tolerance = 1e-6;
   return op_case;
 }
 
@@ -84,6 +97,22 @@ std::vector<OpCase> attention_cases() {
   for (const Variant& variant : variants) {
     cases.push_back(forward_case(variant));
     cases.push_back(gradient_case(variant));
+  }
+  // What a ring adds up over hops, in f32 also where the operands are shorter; units that multiply bf16 round the
+  // probabilities to it.
+  const Variant piece{"piece", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}};
+  for (OpCase op_case : {forward_case(piece), gradient_case(piece)}) {
+    op_case.name += "_in_f32";
+    op_case.attributes.set("dtype", std::string("f32"));
+    op_case.tolerance = 0x1p-8;
+    cases.push_back(std::move(op_case));
+  }
+  for (const Variant& variant : {Variant{"heads", small, heads, heads}, Variant{"grouped", large, grouped, kv_heads}}) {
+    cases.push_back(merge_case(variant));
+    OpCase in_place = merge_case(variant);
+    in_place.name += "_in_place";
+    in_place.in_place = 0;
+    cases.push_back(std::move(in_place));
   }
   return cases;
 }

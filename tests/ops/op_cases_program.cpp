@@ -17,6 +17,8 @@ OpCase gradient_scale(const std::string& name, double clip) {
           .tolerance = 1e-14};  // scalars in f64 on every device
 }
 
+CaseOperand state(Fill fill = Fill::normal) { return {.dims = kFlat, .fill = fill, .full = true}; }
+
 OpCase adamw(const std::string& name, std::int64_t decay_elements) {
   return {.name = "adamw_" + name,
           .op = "adamw_update",
@@ -27,7 +29,7 @@ OpCase adamw(const std::string& name, std::int64_t decay_elements) {
                          {"epsilon", 1e-8},
                          {"weight_decay", 0.1},
                          {"decay_elements", decay_elements}},
-          .results = {{kFlat}, {kFlat}, {kFlat, Fill::positive}}};
+          .results = {state(), state(), state(Fill::positive)}};
 }
 
 OpCase sgd(const std::string& name, double momentum, std::int64_t decay_elements) {
@@ -36,7 +38,16 @@ OpCase sgd(const std::string& name, double momentum, std::int64_t decay_elements
           .sizes = kBucket,
           .operands = {{kFlat}, kScalar},
           .attributes = {{"momentum", momentum}, {"weight_decay", 0.1}, {"decay_elements", decay_elements}},
-          .results = {{kFlat}, {kFlat}}};
+          .results = {state(), state()}};
+}
+
+/// An update of short values through a master copy in f32.
+OpCase with_master(OpCase op_case, DType values, DType gradient) {
+  op_case.name += "_master_of_" + std::string(to_string(values)) + "_gradient_" + std::string(to_string(gradient));
+  op_case.operands[0].dtype = gradient;
+  op_case.operands[0].full = true;
+  op_case.results.insert(op_case.results.begin(), {.dims = kFlat, .dtype = values});
+  return op_case;
 }
 
 OpCase sharded(OpCase op_case, int index) {
@@ -62,6 +73,16 @@ std::vector<OpCase> program_op_cases() {
       {.name = "fill_zero", .op = "fill_zero", .sizes = kBucket, .operands = {}, .results = {{kFlat}}},
       {.name = "fill_zero_scalar", .op = "fill_zero", .sizes = {}, .operands = {}, .results = {kScalar}},
       {.name = "accumulate", .op = "accumulate", .sizes = kBucket, .operands = {{kFlat}}, .results = {{kFlat}}},
+      {.name = "accumulate_of_bf16",
+       .op = "accumulate",
+       .sizes = kBucket,
+       .operands = {{kFlat, Fill::normal, DType::bf16}},
+       .results = {state()}},
+      {.name = "accumulate_in_bf16",
+       .op = "accumulate",
+       .sizes = kBucket,
+       .operands = {state()},
+       .results = {{kFlat, Fill::normal, DType::bf16}}},
       {.name = "accumulate_scalar", .op = "accumulate", .sizes = {}, .operands = {kScalar}, .results = {kScalar}},
       sum_of_squares,
       added,
@@ -77,6 +98,12 @@ std::vector<OpCase> program_op_cases() {
       sgd("plain", 0.0, 0),
       sgd("momentum", 0.9, 4321),
       sharded(sgd("momentum", 0.9, 6321), 2),
+      with_master(adamw("decay_of_the_first", 4321), DType::bf16, DType::f32),
+      with_master(adamw("decay_of_the_first", 4321), DType::bf16, DType::bf16),
+      with_master(adamw("decay_of_the_first", 4321), DType::f16, DType::f32),
+      with_master(sharded(adamw("decay_of_the_first", 6321), 2), DType::f16, DType::bf16),
+      with_master(sgd("momentum", 0.9, 4321), DType::bf16, DType::f32),
+      with_master(sgd("plain", 0.0, 4321), DType::f16, DType::f32),
   };
 }
 

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
 #include "strata/error.hpp"
+#include "strata/half.hpp"
 
 namespace strata::testing {
 namespace {
@@ -25,7 +27,7 @@ const OpRegistry& core_registry() {
 const std::map<std::string, std::shared_ptr<Device>>& cpu_devices() {
   static const std::map<std::string, std::shared_ptr<Device>> kDevices = [] {
     std::map<std::string, std::shared_ptr<Device>> devices;
-    for (const std::string instructions : {"portable", "avx2", "avx512"}) {
+    for (const std::string instructions : {"portable", "avx2", "avx512", "amx"}) {
       for (const std::int64_t threads : {1, 3}) {
         try {
           devices[instructions + ", threads " + std::to_string(threads)] =
@@ -72,42 +74,54 @@ std::vector<OpCase> device_cases() {
 
 /// What a result may differ by beyond the row's tolerance because its type is short.
 double rounding(const OpInstance& instance, std::size_t result) {
-  return instance.results[result].dtype == DType::bf16 ? 0x1p-8 : 0.0;
+  const DType dtype = instance.results[result].dtype;
+  if (dtype == DType::bf16) return 0x1p-8;
+  return dtype == DType::f16 ? 0x1p-11 : 0.0;
+}
+
+/// What the reference device computes in f64 from values that are exact in the types of `instance`.
+struct Expected {
+  Expected(const OpCase& op_case, const OpInstance& instance, Device& reference)
+      : values(make_values(op_case, instance, reference)),
+        results(run_case(op_case, make_instance(op_case, core_registry(), DType::f64), values, reference)) {}
+
+  CaseValues values;
+  std::vector<std::vector<double>> results;
+};
+
+/// The cpu device in all its forms, in one type of elements.
+void expect_cpu_equals_reference(const OpCase& op_case, DType real) {
+  const auto reference = make_device("reference");
+  const OpInstance instance = make_instance(op_case, core_registry(), real);
+  const Expected expected(op_case, instance, *reference);
+  for (const auto& [name, device] : cpu_devices()) {
+    SCOPED_TRACE(name);
+    ASSERT_EQ(device->unsupported(instance), std::nullopt);
+    const auto found = run_case(op_case, instance, expected.values, *device);
+    ASSERT_EQ(found.size(), expected.results.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      SCOPED_TRACE("result " + std::to_string(i));
+      expect_close(found[i], expected.results[i], op_case.tolerance + rounding(instance, i));
+    }
+  }
 }
 
 class OpOnDevices : public ::testing::TestWithParam<OpCase> {};
 
-TEST_P(OpOnDevices, CpuEqualsReference) {
-  const OpCase& op_case = GetParam();
-  const auto reference = make_device("reference");
-  const OpInstance exact = make_instance(op_case, core_registry(), DType::f64);
-  const auto operands = make_operands(op_case, exact, *reference);
-  const auto expected = run_case(op_case, exact, operands, *reference);
-  const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
-  for (const auto& [name, device] : cpu_devices()) {
-    SCOPED_TRACE(name);
-    ASSERT_EQ(device->unsupported(instance), std::nullopt);
-    const auto found = run_case(op_case, instance, operands, *device);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      SCOPED_TRACE("result " + std::to_string(i));
-      expect_close(found[i], expected[i], op_case.tolerance + rounding(instance, i));
-    }
-  }
-}
+TEST_P(OpOnDevices, CpuEqualsReference) { expect_cpu_equals_reference(GetParam(), DType::f32); }
+TEST_P(OpOnDevices, CpuInBf16EqualsReference) { expect_cpu_equals_reference(GetParam(), DType::bf16); }
+TEST_P(OpOnDevices, CpuInF16EqualsReference) { expect_cpu_equals_reference(GetParam(), DType::f16); }
 
 /// The reference device itself in f32 differs from f64 by the rounding of its results alone.
 TEST_P(OpOnDevices, ReferenceInF32EqualsF64) {
   const OpCase& op_case = GetParam();
   const auto reference = make_device("reference");
-  const OpInstance exact = make_instance(op_case, core_registry(), DType::f64);
-  const auto operands = make_operands(op_case, exact, *reference);
-  const auto expected = run_case(op_case, exact, operands, *reference);
   const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
-  const auto found = run_case(op_case, instance, operands, *reference);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
+  const Expected expected(op_case, instance, *reference);
+  const auto found = run_case(op_case, instance, expected.values, *reference);
+  for (std::size_t i = 0; i < found.size(); ++i) {
     SCOPED_TRACE("result " + std::to_string(i));
-    expect_close(found[i], expected[i], 2e-7 + rounding(instance, i));
+    expect_close(found[i], expected.results[i], 2e-7 + rounding(instance, i));
   }
 }
 
@@ -145,6 +159,72 @@ TEST(OpOnEveryDevice, IsRefusedByNameIfUnknown) {
     ASSERT_TRUE(reason.has_value());
     EXPECT_NE(reason->find("no_such_op"), std::string::npos);
     EXPECT_THROW(static_cast<void>(device->prepare(instance)), ConfigurationError);
+  }
+}
+
+/// Every device, by name.
+std::map<std::string, std::shared_ptr<Device>> all_devices() {
+  std::map<std::string, std::shared_ptr<Device>> devices = cpu_devices();
+  devices["reference"] = make_device("reference");
+  return devices;
+}
+
+/// An overflow reaches the update as a scale that is no number: all ranks see the same one, and all skip the step.
+TEST(OpOnEveryDevice, UpdatesChangeNothingAtAScaleThatIsNotFinite) {
+  const auto reference = make_device("reference");
+  for (const OpCase& op_case : all_op_cases()) {
+    if (!op_case.op.ends_with("_update")) continue;
+    SCOPED_TRACE(op_case.name);
+    const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
+    CaseValues values = make_values(op_case, instance, *reference);
+    for (const double scale : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      values.operands[1] = {scale};
+      for (const auto& [name, device] : all_devices()) {
+        SCOPED_TRACE(name);
+        EXPECT_EQ(run_case(op_case, instance, values, *device), values.before);
+      }
+    }
+  }
+}
+
+TEST(OpOnEveryDevice, GivesNoFiniteScaleForGradientsThatAreNot) {
+  const auto reference = make_device("reference");
+  for (const OpCase& op_case : all_op_cases()) {
+    if (op_case.op != "gradient_scale") continue;
+    SCOPED_TRACE(op_case.name);
+    const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
+    CaseValues values = make_values(op_case, instance, *reference);
+    for (const double squares : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      values.operands[0] = {squares};
+      for (const auto& [name, device] : all_devices()) {
+        SCOPED_TRACE(name);
+        const auto results = run_case(op_case, instance, values, *device);
+        EXPECT_FALSE(std::isfinite(results[0][0]));
+        EXPECT_FALSE(std::isfinite(results[1][0]));
+      }
+    }
+  }
+}
+
+/// Values are the master copy rounded, not something computed beside it.
+TEST(OpOnEveryDevice, KeepsValuesEqualToTheRoundedMaster) {
+  const auto reference = make_device("reference");
+  for (const OpCase& op_case : all_op_cases()) {
+    if (op_case.name.find("master_of") == std::string::npos) continue;
+    SCOPED_TRACE(op_case.name);
+    const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
+    const CaseValues values = make_values(op_case, instance, *reference);
+    for (const auto& [name, device] : all_devices()) {
+      SCOPED_TRACE(name);
+      const auto results = run_case(op_case, instance, values, *device);
+      std::vector<double> rounded;
+      for (const double master : results[1]) {
+        const auto value = static_cast<float>(master);
+        rounded.push_back(instance.results[0].dtype == DType::bf16 ? from_bf16(to_bf16(value))
+                                                                   : from_f16(to_f16(value)));
+      }
+      EXPECT_EQ(results[0], rounded);
+    }
   }
 }
 

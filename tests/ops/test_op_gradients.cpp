@@ -15,6 +15,9 @@ namespace {
 /// How operands reach the op: directly as parameters, or as results of another op. Gradient rules see the difference.
 enum class Source : std::uint8_t { parameter, activation };
 
+/// What gradients are multiplied by on their way through the graph.
+constexpr double kLossScale = 8;
+
 /// A loss that depends on every element of the op's first result: a random projection of its last dim to the logits of
 /// a cross-entropy.
 class OpLoss {
@@ -23,6 +26,7 @@ class OpLoss {
     register_core_ops(registry_);
     build(source);
     verify(graph_, registry_, "build");
+    graph_.loss_scaling = LossScaling{};
     differentiate(graph_, registry_);
     verify(graph_, registry_, "differentiate");
     decompose(graph_, registry_);
@@ -33,12 +37,14 @@ class OpLoss {
 
   double loss() {
     for (const auto& [name, values] : parameters_) evaluator_->set(name, values);
-    evaluator_->run({.step = 5, .micro_batch = 1, .learning_rate = 0.0});
+    evaluator_->run({.step = 5, .micro_batch = 1, .loss_scale = kLossScale});
     return evaluator_->loss();
   }
 
   [[nodiscard]] std::vector<double> gradient(const std::string& name) const {
-    return evaluator_->parameter_gradient(name);
+    std::vector<double> gradient = evaluator_->parameter_gradient(name);
+    for (double& each : gradient) each /= kLossScale;
+    return gradient;
   }
   std::map<std::string, std::vector<double>>& parameters() { return parameters_; }
 
@@ -174,7 +180,10 @@ TEST(OpGradientTable, CoversEveryRegisteredOp) {
     covered.insert(each.op);
     for (const std::string& op : OpLoss(each, Source::parameter).ops()) covered.insert(op);
   }
+  // Strategies put them into programs; no graph contains them.
+  const std::set<std::string> without_gradient = {"attention_merge", "quantize_blocks", "dequantize_blocks"};
   for (const std::string& name : registry.names()) {
+    if (without_gradient.contains(name)) continue;
     EXPECT_TRUE(covered.contains(name)) << "no differentiable row of the table reaches op '" << name << "'";
   }
 }

@@ -135,8 +135,7 @@ TEST_F(Compile, EvaluationSharesTheParameters) {
   host::CompileRequest wanted = request({data_parallel({})});
   const host::Compiled training = host::compile(wanted);
   wanted.mode = GraphMode::evaluation;
-  const host::Compiled evaluation =
-      host::compile(wanted, {host::shared_memory(training.programs.front(), training.plans.front())});
+  const host::Compiled evaluation = host::compile(wanted, &training);
   EXPECT_EQ(count_op(evaluation.programs.front(), "dropout") + count_op(evaluation.programs.front(), "dropout_add"), 0);
   for (const StoredParameter& parameter : evaluation.programs.front().parameters) {
     const auto& of_training = training.programs.front().parameters;

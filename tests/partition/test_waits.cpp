@@ -59,6 +59,35 @@ TEST_F(Waits, WhoOverwritesWhatIsBeingSentWaits) {
   EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}}));
 }
 
+TEST_F(Waits, OnlyTheLastReaderOfWhatIsBeingSentWaits) {
+  const BufferId x = buffer("x");
+  const BufferId y = buffer("y");
+  message(InstructionKind::send, x);
+  compute({x}, {y});
+  compute({y}, {y});
+  compute({x}, {y});
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}, {}, {x}}));
+}
+
+TEST_F(Waits, AWaitThatIsThereCountsAsTheLastTouch) {
+  const BufferId x = buffer("x");
+  const BufferId y = buffer("y");
+  message(InstructionKind::send, x);
+  compute({x}, {y});
+  compute({y}, {y});
+  builder_.task(Task::Kind::forward).instructions.back().waits = {x};
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}, {x}}));
+}
+
+TEST_F(Waits, TheFirstReaderOfWhatIsBeingReceivedWaits) {
+  const BufferId x = buffer("x");
+  const BufferId y = buffer("y");
+  message(InstructionKind::receive, x);
+  compute({x}, {y});
+  compute({x}, {y});
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}, {}}));
+}
+
 TEST_F(Waits, CollectivesKeepTheirOrderByThemselves) {
   const BufferId x = buffer("x");
   all_reduce(x);

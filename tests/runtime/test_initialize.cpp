@@ -7,6 +7,7 @@
 #include "runtime/shards.hpp"
 #include "runtime/toy_device.hpp"
 #include "runtime/toy_program.hpp"
+#include "strata/error.hpp"
 #include "world.hpp"
 
 namespace strata::host {
@@ -22,7 +23,7 @@ Program program_of(const Mesh& mesh, const std::vector<AxisShard>& rows, const s
   parameter.name = "w";
   parameter.initialization = Initialization::normal(0.5);
   parameter.dims = {{"row", 24, rows, false}, {"column", 32, columns, false}};
-  const Shard shard(parameter, mesh, 0);
+  const Shard shard(parameter.dims, mesh, 0);
   parameter.value = toy.buffer("w", dtype, {shard.local_elements()}, true);
   parameter.states["momentum"] = toy.buffer("w.momentum", dtype, {shard.local_elements()}, true);
   toy.program.parameters.push_back(parameter);
@@ -34,10 +35,36 @@ std::vector<double> whole(const Program& program, std::uint64_t seed) {
   const StoredParameter& parameter = program.parameters.front();
   std::vector<double> values(24 * 32, NAN);
   for (int rank = 0; rank < program.mesh.rank_count(); ++rank) {
-    const std::vector<std::byte> local = initial_values(program, parameter, rank, seed);
-    Shard(parameter, program.mesh, rank).gather(local.data(), values.data(), sizeof(double));
+    const Shard shard = shard_of(program, parameter, parameter.value, rank);
+    const std::vector<std::byte> local = initial_values(parameter, shard, DType::f64, seed);
+    shard.gather(local.data(), values.data(), sizeof(double));
   }
   return values;
+}
+
+/// What buffers hold after a rank's memory was full of something else and then initialised. Every rank runs alone: no
+/// instruction communicates.
+std::vector<std::vector<double>> initialized(const Program& program, const std::vector<BufferId>& buffers,
+                                             int rank = 0) {
+  const MemoryPlan plan = plan_memory(program);
+  local::LocalWorld world(1, 60);
+  strata::testing::HostDevice device;
+  const auto communicator = world.connect(0, device);
+  Executor executor(program, plan, rank, 7, device, *communicator, std::make_shared<Arena>(device, plan.arena_bytes));
+  std::vector<std::vector<double>> found;
+  for (const Buffer& buffer : program.buffers) {
+    const std::vector<std::byte> garbage(static_cast<std::size_t>(buffer.bytes()), std::byte{0xA5});
+    executor.write(buffer.id, garbage.data());
+  }
+  initialize(executor, 7);
+  for (const BufferId id : buffers) {
+    const Buffer& buffer = program.buffer(id);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
+    executor.read(id, bytes.data());
+    std::vector<double>& values = found.emplace_back();
+    for (std::int64_t i = 0; i < buffer.elements(); ++i) values.push_back(load_element(buffer.dtype, bytes.data(), i));
+  }
+  return found;
 }
 
 TEST(Initialize, DoesNotDependOnTheLayout) {
@@ -74,7 +101,9 @@ TEST(Initialize, ConvertsToTheBuffersType) {
   const std::vector<double> expected = whole(program_of(Mesh(), {}, {}), 7);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const Program program = program_of(Mesh(), {}, {}, dtype);
-    const std::vector<std::byte> values = initial_values(program, program.parameters.front(), 0, 7);
+    const StoredParameter& parameter = program.parameters.front();
+    const std::vector<std::byte> values =
+        initial_values(parameter, shard_of(program, parameter, parameter.value, 0), dtype, 7);
     for (std::int64_t i = 0; i < 24 * 32; ++i) {
       const double precision = dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
       const double value = expected[static_cast<std::size_t>(i)];
@@ -87,18 +116,72 @@ TEST(Initialize, ConvertsToTheBuffersType) {
 TEST(Initialize, SetsParametersAndClearsStates) {
   const Program program = program_of(Mesh(), {}, {});
   const StoredParameter& parameter = program.parameters.front();
-  const MemoryPlan plan = plan_memory(program);
-  local::LocalWorld world(1, 60);
-  strata::testing::HostDevice device;
-  const auto communicator = world.connect(0, device);
-  Executor executor(program, plan, 0, 7, device, *communicator, std::make_shared<Arena>(device, plan.arena_bytes));
-  std::vector<double> values(24 * 32, 3.0);
-  executor.write(parameter.states.at("momentum"), values.data());
-  initialize(executor, 7);
-  executor.read(parameter.value, values.data());
-  EXPECT_EQ(values, whole(program, 7));
-  executor.read(parameter.states.at("momentum"), values.data());
-  EXPECT_EQ(values, std::vector<double>(24 * 32, 0.0));
+  const BufferId momentum = parameter.states.at("momentum");
+  EXPECT_EQ(initialized(program, {parameter.value, momentum}),
+            (std::vector<std::vector<double>>{whole(program, 7), std::vector<double>(24 * 32, 0.0)}));
+}
+
+// Of "w" the first rank has the beginning, the second the middle, the third the end and the fourth nothing.
+TEST(Initialize, PiecesOfFlatBucketsAreFilledAndTheRestIsZero) {
+  const std::vector<double> expected = whole(program_of(Mesh(), {}, {}), 7);
+  const Mesh mesh({{"dp", 4}});
+  constexpr std::int64_t kBucket = 2000;
+  constexpr std::int64_t kOffset = 301;
+  for (const bool values : {false, true}) {
+    ToyProgram toy{mesh};
+    StoredParameter parameter = program_of(Mesh(), {}, {}).parameters.front();
+    parameter.sharding = FlatSharding{{"dp"}, kBucket, kOffset, values};
+    const BufferId bucket = toy.buffer("bucket", DType::bf16, {values ? kBucket / 4 : kBucket}, true);
+    parameter.value = values ? bucket : toy.view("w", bucket, kOffset, {24 * 32});
+    const BufferId master = toy.buffer("bucket.master", DType::f32, {kBucket / 4}, true);
+    const BufferId momentum = toy.buffer("bucket.momentum", DType::f32, {kBucket / 4}, true);
+    parameter.states = {{"master", master}, {"momentum", momentum}};
+    toy.program.parameters.push_back(parameter);
+    for (int rank = 0; rank < 4; ++rank) {
+      const auto found = initialized(toy.program, {master, momentum, bucket}, rank);
+      for (std::int64_t i = 0; i < kBucket / 4; ++i) {
+        const std::int64_t at = rank * kBucket / 4 + i - kOffset;
+        const bool inside = at >= 0 && at < 24 * 32;
+        const double value = inside ? expected[static_cast<std::size_t>(at)] : 0;
+        const auto index = static_cast<std::size_t>(i);
+        ASSERT_EQ(found[0][index], static_cast<float>(value));
+        ASSERT_EQ(found[1][index], 0);
+        std::uint16_t rounded = 0;
+        store_element(DType::bf16, &rounded, 0, value);
+        const auto place = static_cast<std::size_t>(values ? i : i + rank * kBucket / 4);
+        ASSERT_EQ(found[2][place], load_element(DType::bf16, &rounded, 0));
+      }
+    }
+  }
+}
+
+// The update rounds the f32 master: the start must not depend on whether a rank has that.
+TEST(Initialize, A16BitValueIsTheRoundedMaster) {
+  const Program program = program_of(Mesh(), {}, {}, DType::f16);
+  const StoredParameter& parameter = program.parameters.front();
+  const Shard shard = shard_of(program, parameter, parameter.value, 0);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+      const auto master = initial_values(parameter, shard, DType::f32, seed);
+      const auto values = initial_values(parameter, shard, dtype, seed);
+      for (std::int64_t i = 0; i < shard.local_elements(); ++i) {
+        std::uint16_t rounded = 0;
+        store_element(dtype, &rounded, 0, load_element(DType::f32, master.data(), i));
+        ASSERT_EQ(load_element(dtype, values.data(), i), load_element(dtype, &rounded, 0));
+      }
+    }
+  }
+}
+
+TEST(Initialize, ABufferOfAnotherSizeIsRefusedByName) {
+  Program program = program_of(Mesh(), {}, {});
+  program.buffers.front().shape = {24 * 31};
+  try {
+    (void)whole(program, 7);
+    FAIL();
+  } catch (const VerificationError& error) {
+    EXPECT_STREQ(error.what(), "parameter 'w' on rank 0: buffer 'w' has 744 elements; its storage has 768");
+  }
 }
 
 TEST(Elements, EveryF16AndBf16SurvivesTheWayThroughF64) {

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 
 #include "communicator/host_device.hpp"
 #include "runtime/copy_plan.hpp"
 #include "runtime/shards.hpp"
+#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -57,6 +59,66 @@ TEST(Shards, GatherIsTheInverseOfScatter) {
     }
     ASSERT_EQ(gathered, whole);
   }
+}
+
+/// The axes that no dim uses, some of them, in any order.
+std::vector<Axis> random_axes(std::mt19937& random, const Mesh& mesh, const std::vector<ShardedDim>& dims) {
+  const AxisSet used = shard_axes({dims, {}});
+  std::vector<Axis> axes;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (!used.contains(axis.name) && random() % 3 != 0) axes.push_back(axis.name);
+  }
+  std::shuffle(axes.begin(), axes.end(), random);
+  return axes;
+}
+
+/// A rank's piece of a bucket that holds one block, by the definition: the whole bucket first.
+std::vector<std::int64_t> piece_of_bucket(const std::vector<std::int64_t>& block, const FlatSharding& bucket,
+                                          const Mesh& mesh, int rank) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(bucket.elements), kNobody);
+  std::copy(block.begin(), block.end(), all.begin() + bucket.offset);
+  std::int64_t index = 0;
+  for (const Axis& axis : bucket.axes) index = index * mesh.size(axis) + mesh.coordinates(rank).at(axis);
+  const std::int64_t size = bucket.elements / mesh.size(bucket.axes);
+  return {all.begin() + index * size, all.begin() + (index + 1) * size};
+}
+
+TEST(Shards, PiecesOfFlatBucketsHaveWhatTheirOffsetsSay) {
+  std::mt19937 random(2);
+  const Mesh mesh({{"dp", 2}, {"cp", 2}, {"tp", 3}});
+  const std::vector<std::int64_t> whole = counting(24 * 48 * 5);
+  for (int round = 0; round < 100; ++round) {
+    TensorStorage storage{random_dims(random, mesh), {}};
+    const std::int64_t block_elements = Shard(storage, mesh, 0).local_elements();
+    FlatSharding& bucket = storage.bucket.emplace();
+    bucket.axes = random_axes(random, mesh, storage.dims);
+    bucket.offset = static_cast<std::int64_t>(random() % 4000);
+    const std::int64_t count = mesh.size(bucket.axes);
+    bucket.elements =
+        (bucket.offset + block_elements + static_cast<std::int64_t>(random() % 4000)) / count * count + count;
+    std::vector<std::int64_t> gathered(whole.size(), kNobody);
+    for (int rank = 0; rank < mesh.rank_count(); ++rank) {
+      std::vector<std::int64_t> block(static_cast<std::size_t>(block_elements));
+      Shard(storage.dims, mesh, rank).scatter(whole.data(), block.data(), sizeof(std::int64_t));
+      const Shard shard(storage, mesh, rank);
+      const BufferSlice slice = shard.slice(0);
+      std::vector<std::int64_t> piece(static_cast<std::size_t>(shard.buffer_elements()), kNobody);
+      shard.scatter(whole.data(), piece.data() + slice.begin, sizeof(std::int64_t));
+      ASSERT_EQ(piece, piece_of_bucket(block, bucket, mesh, rank));
+      shard.gather(piece.data() + slice.begin, gathered.data(), sizeof(std::int64_t));
+    }
+    ASSERT_EQ(gathered, whole);
+  }
+}
+
+TEST(Shards, ABucketThatCannotHoldItsTensorIsRefused) {
+  const Mesh mesh({{"dp", 2}});
+  const std::vector<ShardedDim> dims{{"a", 6, {}, false}};
+  EXPECT_EQ(Shard({dims, FlatSharding{{"dp"}, 8, 2, false}}, mesh, 1).local_elements(), 4);
+  EXPECT_THROW(Shard({dims, FlatSharding{{"dp"}, 8, 3, false}}, mesh, 1), VerificationError);
+  EXPECT_THROW(Shard({dims, FlatSharding{{"dp"}, 9, 0, false}}, mesh, 1), VerificationError);
+  EXPECT_THROW(Shard({dims, FlatSharding{{"dp"}, 8, -1, false}}, mesh, 1), VerificationError);
+  EXPECT_THROW(Shard({dims, FlatSharding{{"ep"}, 8, 0, false}}, mesh, 1), VerificationError);
 }
 
 TEST(Shards, RunsAreAsLongAsTheyCanBe) {

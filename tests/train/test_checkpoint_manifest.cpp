@@ -14,11 +14,14 @@ Manifest example() {
   manifest.run = {
       100, 0xFFFFFFFFFFFFFFFFU, 6400, "[run]\nname = \"a\\\"b\"\n", {Vocabulary::Kind::characters, {U'a', U'€'}}};
   manifest.files["rank-00000.safetensors"] = {123, "0123456789abcdef0123456789abcdef"};
+  const std::vector<IndexMap> ends{{8, {{0, 0, 2}, {2, 6, 2}}}, {2, {{0, 0, 2}}}};
+  const std::vector<IndexMap> middle{{8, {{0, 2, 4}}}, {2, {{0, 0, 2}}}};
   manifest.tensors["wte"] = {DType::f32,
                              {8, 2},
-                             {{"rank-00000.safetensors", "wte", {{8, {{0, 0, 2}, {2, 6, 2}}}, {2, {{0, 0, 2}}}}},
-                              {"rank-00000.safetensors", "other", {{8, {{0, 2, 4}}}, {2, {{0, 0, 2}}}}}}};
-  manifest.tensors["scalar"] = {DType::f64, {}, {{"rank-00000.safetensors", "scalar", {}}}};
+                             {{"rank-00000.safetensors", "wte", TensorPart::block(ends)},
+                              {"rank-00000.safetensors", "other", {middle, 3, 8}},
+                              {"rank-00000.safetensors", "rest", {middle, 0, 3}}}};
+  manifest.tensors["scalar"] = {DType::f64, {}, {{"rank-00000.safetensors", "scalar", TensorPart::block({})}}};
   return manifest;
 }
 
@@ -45,23 +48,49 @@ TEST(CheckpointManifest, EveryTruncationIsNoticed) {
 }
 
 TEST(CheckpointManifest, UnfitPiecesAreRefused) {
+  const auto refusal = [](const Manifest& manifest) {
+    return test::message_of<RuntimeError>([&] { (void)manifest_from_json(to_json(manifest)); });
+  };
   Manifest gap = example();
   gap.tensors["wte"].pieces.pop_back();
-  EXPECT_THAT(test::message_of<RuntimeError>([&] { (void)manifest_from_json(to_json(gap)); }), HasSubstr("'wte'"));
+  EXPECT_THAT(refusal(gap), HasSubstr("'wte' do not make it whole: they have 13 of 16 elements"));
+  Manifest twice = example();
+  twice.tensors["wte"].pieces[1].part.begin = 2;
+  EXPECT_THAT(refusal(twice), HasSubstr("'wte' do not make it whole: element 2 of a block is in two of them"));
   Manifest outside = example();
-  outside.tensors["wte"].pieces[0].dims[0].segments[1].global_begin = 7;
-  EXPECT_THROW((void)manifest_from_json(to_json(outside)), RuntimeError);
+  outside.tensors["wte"].pieces[0].part.dims[0].segments[1].global_begin = 7;
+  EXPECT_THAT(refusal(outside), HasSubstr("outside of its tensor"));
+  Manifest beyond = example();
+  beyond.tensors["wte"].pieces[1].part.end = 9;
+  EXPECT_THAT(refusal(beyond), HasSubstr("outside of its block"));
   Manifest elsewhere = example();
   elsewhere.files["../secret"] = {1, ""};
-  EXPECT_THAT(test::message_of<RuntimeError>([&] { (void)manifest_from_json(to_json(elsewhere)); }),
-              HasSubstr("../secret"));
+  EXPECT_THAT(refusal(elsewhere), HasSubstr("../secret"));
+}
+
+// As version 0.1 wrote it, before tensors could lie in pieces of flat buckets.
+TEST(CheckpointManifest, TheFirstVersionIsRead) {
+  const std::string text =
+      R"({"configuration": "[run]\n", "files": {"rank-00000.safetensors": {"bytes": 123, "xxh3_128":
+"0123456789abcdef0123456789abcdef"}}, "format": "strata-checkpoint", "samples": 70, "seed": 1337, "step": 7,
+"tensors": {"b": {"dtype": "f32", "pieces": [{"dims": [[[0, 1], [3, 1]]], "file": "rank-00000.safetensors",
+"key": "b"}, {"dims": [[[1, 2]]], "file": "rank-00000.safetensors", "key": "b"}], "shape": [4]}}, "version":
+1, "vocabulary": {"kind": "bytes"}, "xxh3_128": "c41a704d8288687aee3e78862afcdc8f"})";
+  Manifest expected;
+  expected.run = {7, 1337, 70, "[run]\n", {}};
+  expected.files["rank-00000.safetensors"] = {123, "0123456789abcdef0123456789abcdef"};
+  expected.tensors["b"] = {DType::f32,
+                           {4},
+                           {{"rank-00000.safetensors", "b", TensorPart::block({{4, {{0, 0, 1}, {1, 3, 1}}}})},
+                            {"rank-00000.safetensors", "b", TensorPart::block({{4, {{0, 1, 2}}}})}}};
+  EXPECT_EQ(manifest_from_json(text), expected);
 }
 
 TEST(CheckpointManifest, OtherVersionIsNamed) {
   std::string text = to_json(example());
-  text.replace(text.find("\"version\": 1"), 12, "\"version\": 9");
+  text.replace(text.find("\"version\": 2"), 12, "\"version\": 9");
   EXPECT_THAT(test::message_of<RuntimeError>([&] { (void)manifest_from_json(text); }),
-              HasSubstr("version 9; version 1"));
+              HasSubstr("version 9; versions 1 to 2"));
 }
 
 }  // namespace

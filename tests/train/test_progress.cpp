@@ -12,7 +12,14 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-StepRecord record(std::uint64_t step) { return {step, 2.34567, 0.98, 3e-4, 12345, 2}; }
+StepRecord record(std::uint64_t step) {
+  return {.step = step,
+          .loss = 2.34567,
+          .gradient_norm = 0.98,
+          .learning_rate = 3e-4,
+          .tokens_per_second = 12345,
+          .seconds = 2};
+}
 
 TEST(Progress, PlainLinesComeNowAndThen) {
   std::ostringstream stream;

@@ -55,8 +55,8 @@ double parameter_difference(const fs::path& a, const fs::path& b) {
     for (const std::int64_t size : tensor.shape) dims.push_back(IndexMap::whole(size));
     std::vector<double> x(static_cast<std::size_t>(element_count(tensor.shape)));
     std::vector<double> y(x.size());
-    left.read(name, dims, DType::f64, x.data());
-    right.read(name, dims, DType::f64, y.data());
+    left.read(name, TensorPart::block(dims), DType::f64, x.data());
+    right.read(name, TensorPart::block(dims), DType::f64, y.data());
     double scale = 0;
     double difference = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -17,7 +17,7 @@ class LocalWorld final : public World {
   [[nodiscard]] int rank_count() const override { return shared_->rank_count(); }
   [[nodiscard]] std::vector<int> local_ranks() const override;
   /// Sends never wait for their receive.
-  [[nodiscard]] CommunicatorLimits limits() const override { return {}; }
+  [[nodiscard]] CommunicatorLimits limits() const override { return {0, true}; }
   [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
 
  private:

@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_library.hpp"
 #include "strata/device.hpp"
+#include "strata/error.hpp"
 
 namespace strata::cpu {
 
@@ -26,12 +27,13 @@ struct ComputeKernel {
 
 /// How the device computes one op.
 struct KernelEntry {
-  /// Types of the operands and results, one letter each: f is f32, b is f32 or bf16, i is i32, d is f64, s is a scalar
-  /// or flat buffer in f32 or f64. A last '*' repeats the letter before it.
+  /// Types of the operands and results, one letter each. Of the real types f32, bf16 and f16, t is the one that all
+  /// operands with that letter have, r is any, and f is f32; i is i32, b is i8, d is f64, s is f64 or real. A last '*'
+  /// repeats the letter before it. Results with t or f that have another real type are converted after the kernel.
   std::string operands;
   std::string results;
   ComputeKernel (*prepare)(const OpInstance&, const Environment&) = nullptr;
-  /// Adds to its results by itself.
+  /// Adds to its results by itself, where these have the types that the letters say.
   bool accumulates = false;
   /// Says why the shapes don't fit; null: all do.
   std::optional<std::string> (*unsupported)(const OpInstance&) = nullptr;
@@ -40,8 +42,12 @@ struct KernelEntry {
 /// The entry for an op, or null.
 const KernelEntry* find_kernel(const std::string& op);
 
-/// For ops that cannot add: computes into the workspace, then adds that to the results.
-ComputeKernel prepare_with_accumulation(const KernelEntry& entry, const OpInstance& op, const Environment& environment);
+/// Why operands and results of an instance have types that the entry's kernel doesn't take.
+std::optional<std::string> type_mismatch(const KernelEntry& entry, const OpInstance& op);
+
+/// The kernel of an instance that fits its entry: results that it cannot leave as they are wanted are computed in the
+/// workspace, then converted or added.
+ComputeKernel prepare_fitting(const KernelEntry& entry, const OpInstance& op, const Environment& environment);
 
 inline std::int64_t elements(const OperandDescription& operand) { return element_count(operand.shape); }
 inline std::int64_t bytes(const OperandDescription& operand) {
@@ -56,9 +62,38 @@ inline std::int64_t rows(const OperandDescription& operand) {
 /// Pieces of a workspace begin on cache lines.
 inline std::int64_t aligned(std::int64_t size) { return (size + 63) / 64 * 64; }
 
-inline const float* f32(const KernelArguments& arguments, std::size_t operand) {
-  return static_cast<const float*>(arguments.operands[operand]);
+inline bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+/// The kernels' word for a real type.
+inline Element element_of(DType dtype) {
+  if (dtype == DType::bf16) return Element::bf16;
+  return dtype == DType::f16 ? Element::f16 : Element::f32;
 }
+
+/// Calls function.operator()<T>() with the kernels' type for a real one.
+template <class Function>
+auto with_element(DType dtype, const Function& function) {
+  switch (dtype) {
+    case DType::f32:
+      return function.template operator()<float>();
+    case DType::bf16:
+      return function.template operator()<BFloat16>();
+    case DType::f16:
+      return function.template operator()<Float16>();
+    default:
+      throw VerificationError("the cpu device has no kernels of type " + std::string(to_string(dtype)));
+  }
+}
+
+template <class T>
+const T* in(const KernelArguments& arguments, std::size_t operand) {
+  return static_cast<const T*>(arguments.operands[operand]);
+}
+template <class T>
+T* out(const KernelArguments& arguments, std::size_t result) {
+  return static_cast<T*>(arguments.results[result]);
+}
+inline const float* f32(const KernelArguments& arguments, std::size_t operand) { return in<float>(arguments, operand); }
 inline const std::int32_t* i32(const KernelArguments& arguments, std::size_t operand) {
   return static_cast<const std::int32_t*>(arguments.operands[operand]);
 }

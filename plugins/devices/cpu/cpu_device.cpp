@@ -8,7 +8,6 @@
 #include "kernels/kernel_library.hpp"
 #include "processor.hpp"
 #include "strata/error.hpp"
-#include "strata/half.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -21,37 +20,6 @@ class CpuKernel final : public Kernel {
  private:
   LaunchFunction launch_;
 };
-
-bool fits(char letter, const OperandDescription& operand) {
-  switch (letter) {
-    case 'b':
-      return operand.dtype == DType::f32 || operand.dtype == DType::bf16;
-    case 'i':
-      return operand.dtype == DType::i32;
-    case 'd':
-      return operand.dtype == DType::f64;
-    case 's':
-      return operand.dtype == DType::f32 || operand.dtype == DType::f64;
-    default:
-      return operand.dtype == DType::f32;
-  }
-}
-
-std::optional<std::string> mismatch(const std::string& letters, const std::vector<OperandDescription>& found,
-                                    const std::string& what) {
-  const bool repeats = letters.ends_with('*');
-  const std::size_t count = repeats ? letters.size() - 1 : letters.size();
-  if (repeats ? found.size() < count : found.size() != count) {
-    return "takes " + std::to_string(count) + (repeats ? " or more " : " ") + what + "s, found " +
-           std::to_string(found.size());
-  }
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!fits(letters[std::min(i, count - 1)], found[i])) {
-      return what + " " + std::to_string(i) + " cannot be " + std::string(to_string(found[i].dtype));
-    }
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -66,14 +34,8 @@ std::int64_t CpuDevice::memory_bytes() const { return available_memory_bytes() /
 std::optional<std::string> CpuDevice::unsupported(const OpInstance& instance) const {
   const KernelEntry* entry = find_kernel(instance.op);
   if (entry == nullptr) return "the cpu device has no kernel for op '" + instance.op + "'";
-  std::optional<std::string> reason = mismatch(entry->operands, instance.operands, "operand");
-  if (!reason) reason = mismatch(entry->results, instance.results, "result");
+  std::optional<std::string> reason = type_mismatch(*entry, instance);
   if (!reason && entry->unsupported != nullptr) reason = entry->unsupported(instance);
-  if (!reason && instance.accumulate && !entry->accumulates) {
-    for (const OperandDescription& result : instance.results) {
-      if (result.dtype != DType::f32) reason = "adds to results in f32 only";
-    }
-  }
   if (!reason) return std::nullopt;
   return "the cpu device's '" + instance.op + "' (" + instance.name + "): " + *reason;
 }
@@ -82,8 +44,7 @@ ComputeKernel CpuDevice::make(const OpInstance& instance) const {
   if (const auto reason = unsupported(instance)) throw ConfigurationError(*reason);
   const KernelEntry& entry = *find_kernel(instance.op);
   try {
-    if (instance.accumulate && !entry.accumulates) return prepare_with_accumulation(entry, instance, environment_);
-    return entry.prepare(instance, environment_);
+    return prepare_fitting(entry, instance, environment_);
   } catch (const Error&) {
     throw;
   } catch (const std::runtime_error& error) {
@@ -110,8 +71,10 @@ const OptionSchema& CpuDeviceFactory::options() const {
       {.name = "instructions",
        .type = OptionType::word,
        .default_value = std::string("auto"),
-       .documentation = "Vector instructions of the kernels; auto takes the fastest that the processor has.",
-       .choices = {"auto", "portable", "avx2", "avx512"}}};
+       .documentation =
+           "Instructions of the kernels; auto takes the fastest that the processor has. Matrix products choose "
+           "their own.",
+       .choices = {"auto", "portable", "avx2", "avx512", "amx"}}};
   return kOptions;
 }
 

@@ -36,7 +36,7 @@ int core_count() { return std::max(1, static_cast<int>(std::thread::hardware_con
 std::string unit_names(InstructionSet instruction_set) {
   std::string names = "baseline units";
   if (instruction_set == InstructionSet::avx2) names = "AVX2";
-  if (instruction_set == InstructionSet::avx512) names = "AVX-512";
+  if (instruction_set >= InstructionSet::avx512) names = "AVX-512";
   const std::string flags = processor_field("flags") + " ";
   if (flags.find(" amx_bf16 ") != std::string::npos) return names + ", AMX for bf16";
   if (flags.find(" avx512_bf16 ") != std::string::npos) return names + ", AVX-512 for bf16";
@@ -48,6 +48,7 @@ InstructionSet instruction_set_named(const std::string& word) {
   InstructionSet instruction_set = InstructionSet::portable;
   if (word == "avx2") instruction_set = InstructionSet::avx2;
   if (word == "avx512") instruction_set = InstructionSet::avx512;
+  if (word == "amx") instruction_set = InstructionSet::amx;
   if (!is_supported(instruction_set)) throw ConfigurationError("this processor has no " + word + " instructions");
   return instruction_set;
 }

@@ -25,6 +25,8 @@ bool fits(char letter, DType dtype) {
       return dtype == DType::f64;
     case 'i':
       return dtype == DType::i32 || dtype == DType::i64;
+    case 'b':
+      return dtype == DType::i8;
     default:
       return is_floating_point(dtype);
   }
@@ -65,6 +67,8 @@ double Reader::operator[](std::int64_t index) const {
       return static_cast<const std::int32_t*>(data_)[index];
     case DType::i64:
       return static_cast<double>(static_cast<const std::int64_t*>(data_)[index]);
+    case DType::i8:
+      return static_cast<const std::int8_t*>(data_)[index];
   }
   return 0.0;
 }
@@ -88,6 +92,9 @@ void Writer::overwrite(std::int64_t index, double value) const {
       return;
     case DType::i64:
       static_cast<std::int64_t*>(data_)[index] = static_cast<std::int64_t>(value);
+      return;
+    case DType::i8:
+      static_cast<std::int8_t*>(data_)[index] = static_cast<std::int8_t>(value);
       return;
   }
 }

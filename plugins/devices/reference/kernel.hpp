@@ -98,8 +98,8 @@ using LaunchFunction = std::function<void(const Launch&)>;
 
 /// A device's kernel for one op.
 struct KernelEntry {
-  /// Types of the operands and results, one letter each: r real (f64, f32; f16 and bf16 too), i index (i32, i64), d
-  /// f64. A last '*' repeats the letter before it.
+  /// Types of the operands and results, one letter each: r real (f64, f32; f16 and bf16 too), i index (i32, i64), b
+  /// i8, d f64. A last '*' repeats the letter before it.
   std::string operands;
   std::string results;
   /// Does everything that needs doing once.

@@ -9,6 +9,7 @@ const KernelEntry* find_kernel(const std::string& op) {
       {"add", {"rr", "r", prepare_add}},
       {"sum", {"r*", "r", prepare_sum}},
       {"cast", {"r", "r", prepare_cast}},
+      {"scale_gradient", {"r", "r", prepare_scale_gradient}},
       {"fill_zero", {"", "r", prepare_fill_zero, false}},
       {"accumulate", {"r", "r", prepare_accumulate, false}},
       {"activation", {"r", "r", prepare_activation}},
@@ -26,6 +27,7 @@ const KernelEntry* find_kernel(const std::string& op) {
       {"dropout_add", {"rr", "r", prepare_dropout}},
       {"attention", {"rrr", "rr", prepare_attention, false, attention_workspace}},
       {"attention_gradient", {"rrrrrr", "rrr", prepare_attention_gradient, true, attention_gradient_workspace}},
+      {"attention_merge", {"rrrr", "rr", prepare_attention_merge, false}},
       {"row_max", {"r", "r", prepare_row_max, false}},
       {"sum_exponentials", {"rr", "r", prepare_sum_exponentials}},
       {"log_sum_exponential", {"rr", "r", prepare_log_sum_exponential, false}},
@@ -34,8 +36,10 @@ const KernelEntry* find_kernel(const std::string& op) {
       {"count_targets", {"i", "d", prepare_count_targets}},
       {"cross_entropy_gradient", {"rri", "r", prepare_cross_entropy_gradient}},
       {"gradient_scale", {"dd", "dd", prepare_gradient_scale, false}},
-      {"adamw_update", {"rd", "rrr", prepare_adamw_update, false}},
-      {"sgd_update", {"rd", "rr", prepare_sgd_update, false}},
+      {"adamw_update", {"rd", "rrr*", prepare_adamw_update, false}},
+      {"sgd_update", {"rd", "rr*", prepare_sgd_update, false}},
+      {"quantize_blocks", {"r", "br", prepare_quantize_blocks, false}},
+      {"dequantize_blocks", {"br", "r", prepare_dequantize_blocks}},
   };
   const auto found = kTable.find(op);
   return found == kTable.end() ? nullptr : &found->second;

@@ -12,6 +12,7 @@ const KernelEntry* find_kernel(const std::string& op);
 LaunchFunction prepare_add(const OpInstance& op);
 LaunchFunction prepare_sum(const OpInstance& op);
 LaunchFunction prepare_cast(const OpInstance& op);
+LaunchFunction prepare_scale_gradient(const OpInstance& op);
 LaunchFunction prepare_fill_zero(const OpInstance& op);
 LaunchFunction prepare_accumulate(const OpInstance& op);
 LaunchFunction prepare_activation(const OpInstance& op);
@@ -33,6 +34,7 @@ LaunchFunction prepare_dropout(const OpInstance& op);
 
 LaunchFunction prepare_attention(const OpInstance& op);
 LaunchFunction prepare_attention_gradient(const OpInstance& op);
+LaunchFunction prepare_attention_merge(const OpInstance& op);
 std::int64_t attention_workspace(const OpInstance& op);
 std::int64_t attention_gradient_workspace(const OpInstance& op);
 
@@ -47,5 +49,8 @@ LaunchFunction prepare_cross_entropy_gradient(const OpInstance& op);
 LaunchFunction prepare_gradient_scale(const OpInstance& op);
 LaunchFunction prepare_adamw_update(const OpInstance& op);
 LaunchFunction prepare_sgd_update(const OpInstance& op);
+
+LaunchFunction prepare_quantize_blocks(const OpInstance& op);
+LaunchFunction prepare_dequantize_blocks(const OpInstance& op);
 
 }  // namespace strata::reference

@@ -62,6 +62,9 @@ struct MessageCall {
 struct CommunicatorLimits {
   /// Messages that may be under way from one rank to another before a send waits for its receive; 0: unlimited.
   int channel_capacity = 0;
+  /// True where a receive takes the message with its id, whatever was sent before it; false where messages from one
+  /// rank to another are received in the order in which they were sent.
+  bool matches_messages_by_id = false;
 };
 
 /// Bytes and calls that a rank has handed over, by kind of collective and axes; send counts as its own kind.

@@ -48,6 +48,11 @@ struct StepContext {
   std::uint64_t step = 0;  ///< the optimizer step, from 0
   int micro_batch = 0;
   double learning_rate = 0;
+  /// What gradients of the loss are multiplied by until the update: `scale_gradient` multiplies, `gradient_scale`
+  /// divides.
+  double loss_scale = 1;
+  /// Steps before this one that changed nothing because a gradient was not finite; optimizers don't count them.
+  std::uint64_t skipped_steps = 0;
 };
 
 /// Operands in the order of OpInstance, in device memory. A result may alias the operand that
@@ -67,7 +72,11 @@ class STRATA_API Kernel {
   virtual void launch(const KernelArguments& arguments) = 0;
 };
 
-enum class StreamKind : std::uint8_t { compute, communication };
+enum class StreamKind : std::uint8_t {
+  compute,
+  communication,
+  transfer  ///< copies between the device and memory outside of it
+};
 
 /// A point in a stream's work.
 class STRATA_API Event {
@@ -77,7 +86,7 @@ class STRATA_API Event {
 
 /// One rank's device. Work on one stream runs in order; streams are independent but for events. A device whose work is
 /// done when a call returns (a CPU) needs no events and returns null ones. Not thread-safe, but the communication
-/// stream may be used from another thread than the compute stream.
+/// stream and the transfer stream may each be used from another thread than the compute stream.
 class STRATA_API Device {
  public:
   virtual ~Device();

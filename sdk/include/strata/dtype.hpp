@@ -8,8 +8,9 @@
 
 namespace strata {
 
-/// Element types of tensors. `bf16` is the upper half of an IEEE binary32, `f16` is IEEE binary16.
-enum class DType : std::uint8_t { f64, f32, bf16, f16, i32, i64 };
+/// Element types of tensors. `bf16` is the upper half of an IEEE binary32, `f16` is IEEE binary16. `i8` is what
+/// quantised numbers travel as, and never reduced.
+enum class DType : std::uint8_t { f64, f32, bf16, f16, i32, i64, i8 };
 
 /// Bytes of one element.
 STRATA_API std::size_t size_of(DType dtype);

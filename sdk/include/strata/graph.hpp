@@ -44,6 +44,9 @@ struct Node {
   /// The layer that the node belongs to, ascending from 0 in execution order; -1 for leaves.
   int block = -1;
   Phase phase = Phase::forward;
+  /// The forward node that this one repeats instead of its results being kept; -1 for none. Where its result would have
+  /// to be communicated again, the partitioner keeps the forward one.
+  int recomputes = -1;
 
   [[nodiscard]] bool is_leaf() const { return op == "parameter" || op == "input"; }
 };
@@ -69,6 +72,22 @@ struct Parameter {
   /// True where the gradient vanishes for every input (a key bias under softmax): an adaptive optimizer then turns
   /// rounding noise into steps, so equality tests leave the parameter out, and say so.
   bool gradient_is_zero = false;
+  /// Element type in which gradients are accumulated and reduced; empty: f32, or f64 for f64 values. Values of a lower
+  /// type than f32 are trained through a "master" copy in f32 among the optimizer's states.
+  std::optional<DType> gradient_type = std::nullopt;
+};
+
+/// Gradients of a loss are multiplied by a factor, so that small ones survive a low-precision type, and divided again
+/// before the update (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
+struct LossScaling {
+  double initial = 65536;
+  /// True: halved (times `backoff`) after an overflow, whose step is skipped, and grown after `interval` good steps.
+  bool dynamic = true;
+  double growth = 2;
+  double backoff = 0.5;
+  int interval = 2000;
+
+  bool operator==(const LossScaling&) const = default;
 };
 
 /// What leaves the graph.
@@ -95,6 +114,8 @@ class STRATA_API Graph {
   DimSizes sizes;
   std::vector<Parameter> parameters;
   std::vector<Sink> sinks;
+  /// Set by the strategy that needs it; two are an error.
+  std::optional<LossScaling> loss_scaling;
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(int id) const;

@@ -26,14 +26,22 @@ class STRATA_API Model {
   virtual void build(GraphBuilder& builder) const = 0;
 };
 
+/// What a small model must still have so that a stack works on it as on the full one.
+struct ShrinkRequest {
+  /// By what each dimension must be divisible; 1 where absent.
+  std::map<Dim, std::int64_t> multiples;
+  /// True where the stack places blocks: their number stays.
+  bool keeps_blocks = false;
+};
+
 /// What a model plugin hands to the host.
 class STRATA_API ModelFactory : public PluginFactory {
  public:
   ~ModelFactory() override;
   [[nodiscard]] virtual std::unique_ptr<Model> create(const Options& options) const = 0;
-  /// The options of the smallest model of the same kind in which every dimension is divisible by `multiples` (1 where
-  /// absent): what `strata verify` runs. At least two layers; dropout and ties stay as they are.
-  [[nodiscard]] virtual Options shrink(const Options& options, const std::map<Dim, std::int64_t>& multiples) const = 0;
+  /// The options of the smallest model of the same kind that fits `request`: what `strata verify` runs. At least two
+  /// layers; dropout and ties stay as they are.
+  [[nodiscard]] virtual Options shrink(const Options& options, const ShrinkRequest& request) const = 0;
   virtual void register_ops(OpRegistry& registry) const;
 };
 

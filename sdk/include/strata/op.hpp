@@ -30,6 +30,15 @@ struct STRATA_API IterationSpace {
   [[nodiscard]] Dims dims() const;
 };
 
+/// In which floating-point type a run of mixed precision hands an operand to its op. Says nothing of f64 runs, where
+/// every value is f64.
+enum class OperandPrecision : std::uint8_t {
+  unchanged,  ///< the type that the model gave it: the op is not known to be accurate in another one
+  low,        ///< the compute type: the op gains from a short type and adds up in f32 inside (matrix products)
+  any,        ///< whatever type it has: a short one costs the op no accuracy of its own
+  common      ///< the widest type among the op's operands of this kind
+};
+
 /// What one execution costs, for the sizes of the graph.
 struct Cost {
   double flops = 0;  ///< a multiply-add counts as two
@@ -87,6 +96,8 @@ class STRATA_API OpDefinition {
   /// The operands whose memory the result `result` may take over, because its element i depends on no other element of
   /// them (of their row, for row-wise ops) once that is read.
   [[nodiscard]] virtual std::vector<int> in_place_operands(int result) const;
+  /// Types of operands under mixed precision; results follow by infer(). Integer operands are not asked for.
+  [[nodiscard]] virtual OperandPrecision operand_precision(int operand) const;
 };
 
 /// All known ops; owned by the host, one per process or per test. Plugins add to it through their factory.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "strata/export.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
+#include "strata/memory_place.hpp"
 #include "strata/mesh.hpp"
 #include "strata/tensor.hpp"
 
@@ -23,6 +25,8 @@ namespace strata {
 struct AxisShard {
   Axis axis;
   Distribution distribution = Distribution::block;
+  /// The piece of the rank that stands this much further along the axis, around its end: what travels on a ring.
+  int shift = 0;
 
   bool operator==(const AxisShard&) const = default;
 };
@@ -40,6 +44,9 @@ struct ShardedDim {
 
 /// What the rank at `coordinates` holds of `dim`.
 STRATA_API IndexMap index_map(const ShardedDim& dim, const Mesh& mesh, const Coordinates& coordinates);
+
+/// `at` steps from `coordinate` along an axis of `size` ranks that is closed to a ring.
+STRATA_API int around(int coordinate, int at, int size);
 
 using BufferId = int;
 
@@ -61,6 +68,8 @@ struct Buffer {
   std::int64_t offset = 0;
   /// Keeps its contents from step to step.
   bool persistent = false;
+  /// A buffer outside of the device is persistent, and only transfers touch it.
+  MemoryPlace place = MemoryPlace::device;
 
   [[nodiscard]] std::int64_t elements() const { return element_count(shape); }
   [[nodiscard]] std::int64_t bytes() const { return elements() * static_cast<std::int64_t>(size_of(dtype)); }
@@ -72,7 +81,8 @@ enum class InstructionKind : std::uint8_t {
   copy,        ///< strided copies from one buffer to another: slices, packing and unpacking around collectives
   collective,  ///< all_reduce, …, over a group
   send,        ///< to the rank at another coordinate of one axis; never blocks
-  receive
+  receive,
+  transfer  ///< the whole of a buffer between the device and another place, beside what follows until it is waited for
 };
 
 enum class CollectiveKind : std::uint8_t { all_reduce, reduce_scatter, all_gather, all_to_all, broadcast };
@@ -100,6 +110,8 @@ struct Instruction {
   InstructionKind kind = InstructionKind::compute;
   /// For people, for error messages and for random numbers: the node's name, the input's, or the collective's label.
   std::string name;
+  /// The block of the model that it works for; -1 for none.
+  int block = -1;
   std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
 
@@ -123,12 +135,16 @@ struct Instruction {
   Reduction reduction = Reduction::sum;
   /// The group is all ranks that differ in these axes only, in mesh order. Send and receive name one axis.
   std::vector<Axis> axes;
+  /// Coordinates along the one axis that take part in a collective, ascending; empty: all.
+  std::vector<int> members;
   /// Root's index in the group (broadcast), or the peer's coordinate along the axis (send, receive).
   int peer = 0;
+  /// True where `peer` is the distance along the axis, around its end, instead of the coordinate (rings).
+  bool relative_peer = false;
   /// Names this communication among all ranks that take part; unique within a program (together with the micro-batch).
   std::uint64_t id = 0;
 
-  /// Buffers on which communication started earlier must have finished before this instruction starts.
+  /// Buffers on which communication or a transfer started earlier must have finished before this instruction starts.
   std::vector<BufferId> waits;
 };
 
@@ -150,6 +166,20 @@ struct TaskInstance {
   int micro_batch = -1;
 };
 
+/// How flat buckets are dealt: piece i of a bucket of `elements` belongs to the rank at index i over `axes`, outermost
+/// first.
+struct FlatSharding {
+  std::vector<Axis> axes;
+  /// Elements of the whole bucket, padded to a multiple of the ranks.
+  std::int64_t elements = 0;
+  /// Where the parameter's (local, row-major) elements begin in it.
+  std::int64_t offset = 0;
+  /// True where the values are stored as a piece too, and gathered when they are needed.
+  bool values = false;
+
+  bool operator==(const FlatSharding&) const = default;
+};
+
 /// Where a parameter's values, and what belongs to them, live on a rank of this program.
 struct StoredParameter {
   std::string name;
@@ -160,8 +190,11 @@ struct StoredParameter {
   bool gradient_is_zero = false;
   BufferId value = -1;
   BufferId gradient = -1;
-  /// Optimizer state by name ("first_moment", …), same shape as the value.
+  /// Optimizer state by name ("first_moment", …), same shape as the value; none on a rank that does not update it.
   std::map<std::string, BufferId> states;
+  /// Set where a rank keeps a piece only: `states` (and `value`, where it says so) are then the rank's piece of the
+  /// whole bucket, in which several parameters lie.
+  std::optional<FlatSharding> sharding;
 };
 
 /// The static program of one class of ranks.
@@ -175,8 +208,12 @@ struct Program {
   std::vector<StoredParameter> parameters;
   /// Scalars (f64) or tensors that the host reads after the step: "loss", "count", "grad_norm", or a graph output.
   std::map<std::string, BufferId> reports;
+  /// In which directory buffers of MemoryPlace::file lie; empty: the host chooses.
+  std::string offload_directory;
 
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers.at(static_cast<std::size_t>(id)); }
+  /// Ranks of the group of a collective.
+  [[nodiscard]] STRATA_API int group_size(const Instruction& instruction) const;
   /// The buffer that owns the memory of `id`.
   [[nodiscard]] STRATA_API BufferId root(BufferId id) const;
 };

@@ -33,6 +33,7 @@ class Activation final : public NamedOp {
   }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
 };
 
 class ActivationGradient final : public NamedOp {

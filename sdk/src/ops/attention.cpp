@@ -46,7 +46,13 @@ class AttentionOp : public NamedOp {
     const Dims heads = head_dims(q.dims);
     dims.insert(dims.end(), heads.begin(), heads.end());
     dims.emplace_back("seq");
-    return {dims, q.dtype == DType::f64 ? DType::f64 : DType::f32};
+    return {dims, statistic_type(q.dtype)};
+  }
+
+  /// `type` in the type that the attribute dtype says: what is merged or added up over pieces of the keys is wanted in
+  /// f32 where the operands are shorter.
+  static TensorType result_of(const Node& node, const TensorType& type) {
+    return {type.dims, result_type(node, type.dtype)};
   }
 
   /// 4·s² multiply-adds a head and head_dim element forward (scores and values), halved by a causal mask.
@@ -63,15 +69,15 @@ class Attention final : public AttentionOp {
   Attention()
       : AttentionOp("attention",
                     "q [batch seq heads… head_dim], k, v -> o as q, log_sum_exponential [batch heads… seq]: "
-                    "softmax(q·k / sqrt(head_dim)) "
-                    "v with attributes causal and dropout (of the probabilities). Fewer heads of k and v: grouped "
-                    "queries. The scores "
-                    "are never stored: Dao et al., \"FlashAttention\", 2022.") {}
+                    "softmax(q·k / sqrt(head_dim)) v with attributes causal and dropout (of the probabilities), and "
+                    "dtype (of o, where it is not that of q). Fewer heads of k and v: grouped queries. k and v may be "
+                    "a piece of the sequence: a query that sees none of it has o = 0 and log_sum_exponential = -inf. "
+                    "The scores are never stored: Dao et al., \"FlashAttention\", 2022.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 3);
     require_queries_and_keys(types, node);
-    return {types[0], log_sum_exponential_type(types[0])};
+    return {result_of(node, types[0]), log_sum_exponential_type(types[0])};
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
@@ -91,6 +97,8 @@ class Attention final : public AttentionOp {
     for (const int index : {0, 1, 2}) context.contribute(index, gradients[static_cast<std::size_t>(index)]);
   }
 
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::low; }
+
   Cost cost(const Graph& graph, const Node& node) const override {
     Cost cost = OpDefinition::cost(graph, node);
     cost.flops = flops(graph, node, 2);
@@ -102,7 +110,9 @@ class AttentionGradient final : public AttentionOp {
  public:
   AttentionGradient()
       : AttentionOp("attention_gradient",
-                    "q, k, v, o, log_sum_exponential, do -> dq, dk, dv: recomputes the probabilities.") {}
+                    "q, k, v, o, log_sum_exponential, do -> dq, dk, dv (attribute dtype, where it is not that of q): "
+                    "recomputes the probabilities. k and v may be a piece of the sequence; o and log_sum_exponential "
+                    "are of all of it.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 6);
@@ -110,7 +120,7 @@ class AttentionGradient final : public AttentionOp {
     require_same(types[3], types[0], node);
     require_same(types[4], log_sum_exponential_type(types[0]), node);
     require_same(types[5], types[0], node);
-    return {types[0], types[1], types[2]};
+    return {result_of(node, types[0]), result_of(node, types[1]), result_of(node, types[2])};
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
@@ -130,11 +140,36 @@ class AttentionGradient final : public AttentionOp {
   }
 };
 
+/// Makes one of what attention gave for two pieces of the keys.
+class AttentionMerge final : public AttentionOp {
+ public:
+  AttentionMerge()
+      : AttentionOp("attention_merge",
+                    "o1 [batch seq heads… head_dim], l1 [batch heads… seq], o2, l2 -> o, l: attention to two disjoint "
+                    "sets of keys as attention to both, o = Σ exp(li - l) oi with l = log Σ exp(li). A query that "
+                    "sees none of either set has o = 0 and l = -inf.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 4);
+    require_float(types[0], node);
+    const Dims& o = types[0].dims;
+    require(o.size() >= 4 && o[0] == "batch" && o[1] == "seq" && o.back() == "head_dim", node,
+            "outputs are [batch seq heads… head_dim], found " + to_string(types[0]));
+    require_same(types[1], log_sum_exponential_type(types[0]), node);
+    require_same(types[2], types[0], node);
+    require_same(types[3], types[1], node);
+    return {types[0], types[1]};
+  }
+
+  std::vector<int> in_place_operands(int result) const override { return {result}; }
+};
+
 }  // namespace
 
 void register_attention(OpRegistry& registry) {
   registry.add(std::make_unique<Attention>());
   registry.add(std::make_unique<AttentionGradient>());
+  registry.add(std::make_unique<AttentionMerge>());
 }
 
 }  // namespace strata::ops

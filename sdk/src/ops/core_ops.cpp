@@ -11,6 +11,7 @@ void register_core_ops(OpRegistry& registry) {
   ops::register_dropout(registry);
   ops::register_attention(registry);
   ops::register_cross_entropy(registry);
+  ops::register_quantization(registry);
 }
 
 }  // namespace strata

@@ -17,22 +17,30 @@ class TargetOp : public NamedOp {
     require_float(logits, node);
     require(!logits.dims.empty(), node, "logits have at least one dim");
   }
+  /// Of what stands for a row of logits.
+  static TensorType row_type(const TensorType& logits) {
+    return {without_last(logits.dims), statistic_type(logits.dtype)};
+  }
 };
 
 class CrossEntropy final : public TargetOp {
  public:
   CrossEntropy()
-      : TargetOp("cross_entropy",
-                 "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64: the sum over "
-                 "targets that are not "
-                 "negative, and their number. Short-hand for pieces that a sharded V splits.") {}
+      : TargetOp(
+            "cross_entropy",
+            "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64: the sum over "
+            "targets that are not "
+            "negative, and their number. Short-hand for pieces that a sharded V splits. All but the logits and their "
+            "gradient are f32 where the logits are shorter.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 2);
     require_logits(types[0], node);
     require_targets(types[1], without_last(types[0].dims), node);
-    return {{{}, DType::f64}, {types[1].dims, types[0].dtype}, {{}, DType::f64}};
+    return {{{}, DType::f64}, row_type(types[0]), {{}, DType::f64}};
   }
+
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
 
   void gradient(GradientContext& context) const override {
     require_no_cotangent(context, 1);
@@ -60,7 +68,7 @@ class RowMax final : public TargetOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 1);
     require_logits(types[0], node);
-    return {{without_last(types[0].dims), types[0].dtype}};
+    return {row_type(types[0])};
   }
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
@@ -75,7 +83,7 @@ class SumExponentials final : public TargetOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 2);
     require_logits(types[0], node);
-    require_same(types[1], {without_last(types[0].dims), types[0].dtype}, node);
+    require_same(types[1], row_type(types[0]), node);
     return {types[1]};
   }
 };
@@ -101,7 +109,7 @@ class Pick final : public TargetOp {
     const auto types = operand_types(graph, node, 2);
     require_logits(types[0], node);
     require_targets(types[1], without_last(types[0].dims), node);
-    return {{types[1].dims, types[0].dtype}};
+    return {row_type(types[0])};
   }
 };
 
@@ -138,7 +146,7 @@ class CrossEntropyGradient final : public TargetOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 3);
     require_logits(types[0], node);
-    require_same(types[1], {without_last(types[0].dims), types[0].dtype}, node);
+    require_same(types[1], row_type(types[0]), node);
     require_targets(types[2], types[1].dims, node);
     return {types[0]};
   }

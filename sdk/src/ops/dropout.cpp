@@ -25,6 +25,7 @@ class Dropout final : public NamedOp {
   }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
 };
 
 class DropoutAdd final : public NamedOp {
@@ -49,6 +50,7 @@ class DropoutAdd final : public NamedOp {
   }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
 };
 
 }  // namespace

@@ -23,23 +23,30 @@ class Add final : public NamedOp {
     if (!context.needs_gradient(1)) return;
     const Dims dims = context.graph().type(context.operand(1)).dims;
     const bool repeated = dims != context.graph().type(*dy).dims;
-    context.contribute(1, repeated ? context.emit(1, "reduce_sum", {*dy}, {{"result", join(dims)}})[0] : *dy);
+    const Attributes attributes = gradient_attributes(context, 1, {{"result", join(dims)}});
+    context.contribute(1, repeated ? context.emit(1, "reduce_sum", {*dy}, attributes)[0] : *dy);
   }
+
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
 };
 
 class ReduceSum final : public NamedOp {
  public:
-  ReduceSum() : NamedOp("reduce_sum", "x -> sum over the dims that the result (attribute result) lacks.") {}
+  ReduceSum()
+      : NamedOp("reduce_sum",
+                "x -> sum over the dims that the result (attribute result; dtype, where it is not that of x) lacks.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 1);
     const Dims result = split_dims(node.attributes.word("result"));
     require(is_ordered_subset(result, types[0].dims), node,
             "[" + join(result) + "] is no part of " + to_string(types[0]));
-    return {{result, types[0].dtype}};
+    return {{result, result_type(node, types[0].dtype)}};
   }
+
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
 };
 
 class Sum final : public NamedOp {
@@ -58,6 +65,8 @@ class Sum final : public NamedOp {
     for (int index = 0; index < static_cast<int>(context.node().operands.size()); ++index)
       context.contribute(index, *dy);
   }
+
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
@@ -82,9 +91,36 @@ class Cast final : public NamedOp {
 
   void gradient(GradientContext& context) const override {
     const auto dy = context.cotangent(0);
-    const std::string back(to_string(context.graph().type(context.operand(0)).dtype));
+    const Value x = context.operand(0);
+    // A parameter's gradient is added up in a type of its own: to round it before would lose digits.
+    if (context.graph().node(x.node).op == "parameter") return context.contribute(0, *dy);
+    const std::string back(to_string(context.graph().type(x).dtype));
     context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
   }
+
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
+};
+
+class ScaleGradient final : public NamedOp {
+ public:
+  ScaleGradient()
+      : NamedOp("scale_gradient",
+                "x -> x times the step's loss scale (StepContext::loss_scale): where the backward pass of a loss "
+                "begins.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 1);
+    require_float(types[0], node);
+    return {types[0]};
+  }
+
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    space.partial_operands = {0};
+    return space;
+  }
+
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
 }  // namespace
@@ -94,6 +130,7 @@ void register_elementwise(OpRegistry& registry) {
   registry.add(std::make_unique<ReduceSum>());
   registry.add(std::make_unique<Sum>());
   registry.add(std::make_unique<Cast>());
+  registry.add(std::make_unique<ScaleGradient>());
 }
 
 }  // namespace strata::ops

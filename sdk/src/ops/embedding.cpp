@@ -24,16 +24,20 @@ class Embedding final : public NamedOp {
   void gradient(GradientContext& context) const override {
     const auto dy = context.cotangent(0);
     const std::string dims = join(context.graph().type(context.operand(0)).dims);
-    context.contribute(0, context.emit(0, "embedding_gradient", {*dy, context.operand(1)}, {{"result", dims}})[0]);
+    const Attributes attributes = gradient_attributes(context, 0, {{"result", dims}});
+    context.contribute(0, context.emit(0, "embedding_gradient", {*dy, context.operand(1)}, attributes)[0]);
   }
+
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
 };
 
 class EmbeddingGradient final : public NamedOp {
  public:
   EmbeddingGradient()
       : NamedOp("embedding_gradient",
-                "dy […  E], ids […] i32 -> [V E] (attribute result): adds each row of dy to the row of its id, in a "
-                "fixed order.") {}
+                "dy […  E], ids […] i32 -> [V E] (attribute result; dtype, where it is not that of dy): adds each row "
+                "of dy "
+                "to the row of its id, in a fixed order.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 2);
@@ -41,7 +45,7 @@ class EmbeddingGradient final : public NamedOp {
     require(result.size() == 2 && !types[0].dims.empty() && types[0].dims.back() == result[1], node,
             "result [" + join(result) + "] does not fit " + to_string(types[0]));
     require_dims(types[1], without_last(types[0].dims), node);
-    return {{result, types[0].dtype}};
+    return {{result, result_type(node, types[0].dtype)}};
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {

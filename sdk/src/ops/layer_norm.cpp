@@ -20,18 +20,19 @@ class LayerNorm final : public NormOp {
   LayerNorm()
       : NormOp("layer_norm",
                "x […  E], gain [E], bias [E] -> y […  E], mean […], inverse_std […]: normalises the last dim "
-               "(attribute epsilon); Ba, "
-               "Kiros, Hinton, \"Layer Normalization\", 2016.") {}
+               "(attribute epsilon); Ba, Kiros, Hinton, \"Layer Normalization\", 2016. All but x and y are f32 where x "
+               "is shorter.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 3);
     require_float(types[0], node);
     require(!types[0].dims.empty(), node, "takes at least one dim");
     require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
-    const TensorType row{{types[0].dims.back()}, types[0].dtype};
+    const DType full = statistic_type(types[0].dtype);
+    const TensorType row{{types[0].dims.back()}, full};
     require_same(types[1], row, node);
     require_same(types[2], row, node);
-    const TensorType statistic{without_last(types[0].dims), types[0].dtype};
+    const TensorType statistic{without_last(types[0].dims), full};
     return {types[0], statistic, statistic};
   }
 
@@ -50,6 +51,10 @@ class LayerNorm final : public NormOp {
     context.contribute(1, parameters[0]);
     context.contribute(2, parameters[1]);
   }
+
+  OperandPrecision operand_precision(int operand) const override {
+    return operand == 0 ? OperandPrecision::any : OperandPrecision::unchanged;
+  }
 };
 
 class LayerNormInputGradient final : public NormOp {
@@ -59,10 +64,11 @@ class LayerNormInputGradient final : public NormOp {
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 5);
+    const DType full = statistic_type(types[0].dtype);
     require_same(types[1], types[0], node);
-    require_dims(types[2], {types[0].dims.back()}, node);
-    require_dims(types[3], without_last(types[0].dims), node);
-    require_dims(types[4], without_last(types[0].dims), node);
+    require_same(types[2], {{types[0].dims.back()}, full}, node);
+    require_same(types[3], {without_last(types[0].dims), full}, node);
+    require_same(types[4], {without_last(types[0].dims), full}, node);
     return {types[0]};
   }
 
@@ -77,10 +83,11 @@ class LayerNormParameterGradient final : public NormOp {
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 4);
+    const DType full = statistic_type(types[0].dtype);
     require_same(types[1], types[0], node);
-    require_dims(types[2], without_last(types[0].dims), node);
-    require_dims(types[3], without_last(types[0].dims), node);
-    const TensorType row{{types[0].dims.back()}, types[0].dtype};
+    require_same(types[2], {without_last(types[0].dims), full}, node);
+    require_same(types[3], {without_last(types[0].dims), full}, node);
+    const TensorType row{{types[0].dims.back()}, full};
     return {row, row};
   }
 };

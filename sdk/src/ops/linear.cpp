@@ -22,6 +22,8 @@ class LinearOp : public NamedOp {
     return cost;
   }
 
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::low; }
+
  protected:
   /// The product's type. \throws VerificationError where the operands do not make one.
   static TensorType infer_product(const std::vector<TensorType>& types, const Node& node) {
@@ -40,7 +42,7 @@ class LinearOp : public NamedOp {
                 "dim '" + dim + "' stands in one operand only and is not in the result");
       }
     }
-    return {result, types[0].dtype};
+    return {result, result_type(node, types[0].dtype)};
   }
 
   /// The weight's gradient is x·dy, the input's dy·w: both keep the operand that the other loses.
@@ -50,7 +52,8 @@ class LinearOp : public NamedOp {
       const std::string dims = join(context.graph().type(context.operand(index)).dims);
       const std::vector<Value> operands =
           index == 0 ? std::vector<Value>{dy, context.operand(1)} : std::vector<Value>{context.operand(0), dy};
-      context.contribute(index, context.emit(index, "linear", operands, {{"result", dims}})[0]);
+      const Attributes attributes = gradient_attributes(context, index, {{"result", dims}});
+      context.contribute(index, context.emit(index, "linear", operands, attributes)[0]);
     }
   }
 };
@@ -58,9 +61,10 @@ class LinearOp : public NamedOp {
 class Linear final : public LinearOp {
  public:
   Linear()
-      : LinearOp("linear",
-                 "x, w -> y (attribute result: the dims of y): products of x and w summed over the dims that both have "
-                 "and y lacks.") {}
+      : LinearOp(
+            "linear",
+            "x, w -> y (attribute result: the dims of y; dtype, where it is not that of x): products of x and w summed "
+            "over the dims that both have and y lacks.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     return {infer_product(operand_types(graph, node, 2), node)};
@@ -82,7 +86,7 @@ class LinearBias final : public LinearOp {
     const TensorType product = infer_product(types, node);
     const Dims& bias = types[2].dims;
     require(bias.size() <= product.dims.size() && std::equal(bias.rbegin(), bias.rend(), product.dims.rbegin()) &&
-                types[2].dtype == product.dtype,
+                types[2].dtype == types[0].dtype,
             node, "bias " + to_string(types[2]) + " is not the end of " + to_string(product));
     return {product};
   }
@@ -101,7 +105,8 @@ class LinearBias final : public LinearOp {
     if (!context.needs_gradient(2)) return;
     const Dims dims = context.graph().type(context.operand(2)).dims;
     const bool repeated = dims != context.graph().type(dy).dims;
-    context.contribute(2, repeated ? context.emit(2, "reduce_sum", {dy}, {{"result", join(dims)}})[0] : dy);
+    const Attributes attributes = gradient_attributes(context, 2, {{"result", join(dims)}});
+    context.contribute(2, repeated ? context.emit(2, "reduce_sum", {dy}, attributes)[0] : dy);
   }
 };
 

@@ -44,6 +44,29 @@ class NamedOp : public OpDefinition {
     require(is_floating_point(type.dtype), node, "expected a floating-point operand, found " + to_string(type));
   }
 
+  /// The type of what is added up or kept for the gradient: f32 for short types.
+  static DType statistic_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
+
+  /// What the attribute dtype says, or else `type`: some ops can leave a result in a wider type than their operands.
+  static DType result_type(const Node& node, DType type) {
+    if (!node.attributes.has("dtype")) return type;
+    const DType result = dtype_from_string(node.attributes.word("dtype"));
+    require(is_floating_point(result), node, "the result has a floating-point type");
+    return result;
+  }
+
+  /// `attributes` for a node that gives the gradient of `operand`: a parameter's in the type in which its gradient is
+  /// added up.
+  static Attributes gradient_attributes(const GradientContext& context, int operand, Attributes attributes) {
+    const Node& leaf = context.graph().node(context.operand(operand).node);
+    if (leaf.op != "parameter") return attributes;
+    const DType type = leaf.results.front().dtype;
+    if (type == DType::f64) return attributes;
+    const DType gradient = context.graph().find_parameter(leaf.name)->gradient_type.value_or(statistic_type(type));
+    if (gradient != type) attributes.set("dtype", std::string(to_string(gradient)));
+    return attributes;
+  }
+
   /// Result `index` exists for the gradient only: nothing may differentiate through it.
   static void require_no_cotangent(GradientContext& context, int index) {
     require(!context.cotangent(index).has_value(), context.node(),
@@ -86,5 +109,6 @@ void register_activation(OpRegistry& registry);
 void register_dropout(OpRegistry& registry);
 void register_attention(OpRegistry& registry);
 void register_cross_entropy(OpRegistry& registry);
+void register_quantization(OpRegistry& registry);
 
 }  // namespace strata::ops

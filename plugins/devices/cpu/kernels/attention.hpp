@@ -43,19 +43,23 @@ struct AttentionShape {
   std::int64_t global_heads = 0;
   std::int64_t global_sequence = 0;
   std::int64_t global_kv_sequence = 0;
+
+  /// The output, or the gradients, are f32 whatever the operands are.
+  bool f32_results = false;
 };
 
 /// Attention by tiles with an online softmax: the score matrix is never stored.
-/// `workspace` is scratch of the stated size, aligned to 64 bytes.
+/// `workspace` is scratch of the stated size, aligned to 64 bytes. The log-sum-exp is f32.
+template <class T>
 struct AttentionKernels {
   std::int64_t (*forward_workspace_bytes)(const AttentionShape& shape, int threads);
   /// o like q, lse[batch, heads, sequence]. A query that sees no key: o = 0, lse = -infinity.
-  void (*forward)(const AttentionShape& shape, const float* q, const float* k, const float* v, float* o, float* lse,
-                  void* workspace, int threads);
+  void (*forward)(const AttentionShape& shape, const T* q, const T* k, const T* v, void* o, float* lse, void* workspace,
+                  int threads);
   std::int64_t (*gradient_workspace_bytes)(const AttentionShape& shape, int threads);
   /// dq, dk, dv, from probabilities that are computed again from lse
-  void (*gradient)(const AttentionShape& shape, const float* q, const float* k, const float* v, const float* o,
-                   const float* lse, const float* d_o, float* dq, float* dk, float* dv, void* workspace, int threads);
+  void (*gradient)(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* o, const float* lse,
+                   const T* d_o, void* dq, void* dk, void* dv, void* workspace, int threads);
 };
 
 }  // namespace strata::cpu

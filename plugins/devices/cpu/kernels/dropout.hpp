@@ -12,13 +12,14 @@ struct DropoutSettings {
   std::uint64_t stream_key = 0;
 };
 
+template <class T>
 struct DropoutKernels {
   /// y = keep ? x / (1 - probability) : 0 for x[dims...]; its gradient is the same function of dy
-  void (*forward)(const DropoutSettings& settings, const IndexedDim* dims, int count, const float* x, float* y,
-                  bool accumulate, int threads);
+  void (*forward)(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, T* y, bool accumulate,
+                  int threads);
   /// Fused: y = residual + dropout(x + bias), where the innermost dim is bias's. `bias` may be null; so may `residual`.
-  void (*bias_add)(const DropoutSettings& settings, const IndexedDim* dims, int count, const float* x,
-                   const float* bias, const float* residual, float* y, int threads);
+  void (*bias_add)(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, const T* bias,
+                   const T* residual, T* y, int threads);
 };
 
 }  // namespace strata::cpu

@@ -2,6 +2,11 @@
 
 #include <initializer_list>
 
+#if defined(STRATA_CPU_AMX)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace strata::cpu {
 
 namespace portable {
@@ -14,6 +19,23 @@ const KernelLibrary& kernel_library();
 namespace avx512 {
 const KernelLibrary& kernel_library();
 }
+#endif
+#if defined(STRATA_CPU_AMX)
+namespace amx {
+const KernelLibrary& kernel_library();
+}
+
+namespace {
+
+/// Linux lets a process use the matrix units once it has asked.
+bool has_matrix_units() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+         __builtin_cpu_supports("avx512bf16") && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace
 #endif
 
 bool is_supported(InstructionSet instruction_set) {
@@ -28,19 +50,26 @@ bool is_supported(InstructionSet instruction_set) {
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vl");
 #endif
+#if defined(STRATA_CPU_AMX)
+    case InstructionSet::amx:
+      return is_supported(InstructionSet::avx512) && has_matrix_units();
+#endif
     default:
       return false;
   }
 }
 
 InstructionSet best_instruction_set() {
-  for (const InstructionSet candidate : {InstructionSet::avx512, InstructionSet::avx2}) {
+  for (const InstructionSet candidate : {InstructionSet::amx, InstructionSet::avx512, InstructionSet::avx2}) {
     if (is_supported(candidate)) return candidate;
   }
   return InstructionSet::portable;
 }
 
 const KernelLibrary& kernel_library(InstructionSet instruction_set) {
+#if defined(STRATA_CPU_AMX)
+  if (instruction_set == InstructionSet::amx) return amx::kernel_library();
+#endif
 #if defined(STRATA_CPU_X86)
   if (instruction_set == InstructionSet::avx512) return avx512::kernel_library();
   if (instruction_set == InstructionSet::avx2) return avx2::kernel_library();
@@ -57,6 +86,8 @@ const char* name(InstructionSet instruction_set) {
       return "avx2";
     case InstructionSet::avx512:
       return "avx512";
+    case InstructionSet::amx:
+      return "amx";
   }
   return "unknown";
 }

@@ -2,37 +2,44 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/cast.hpp"
+#include "kernels/attention_merge.hpp"
+#include "kernels/conversion.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/dropout.hpp"
+#include "kernels/element.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/layer_norm.hpp"
 #include "kernels/optimizer.hpp"
+#include "kernels/quantization.hpp"
 #include "kernels/reduce.hpp"
 
 namespace strata::cpu {
 
-/// The vector units that the kernels are built for. `portable` is the distribution's baseline processor.
-enum class InstructionSet { portable, avx2, avx512 };
+/// The units that the kernels are built for: `portable` for the distribution's baseline processor, `amx` for the matrix
+/// units beside AVX-512 and its bf16 instructions.
+enum class InstructionSet { portable, avx2, avx512, amx };
 
 /// All kernels, built for one instruction set.
 ///
-/// Every kernel is a plain function on row-major f32 buffers, takes the number of threads to use, and gives bitwise
-/// the same result for any number of them. Kernels keep no state, so several ranks may call them at once.
-/// Matrix products are elsewhere (matrix_product.hpp).
+/// Every kernel is a plain function on row-major buffers, computes in f32 whatever the type of their elements, takes
+/// the number of threads to use, and gives bitwise the same result for any number of them. Kernels keep no state, so
+/// several ranks may call them at once. Matrix products are elsewhere (matrix_product.hpp).
 struct KernelLibrary {
   InstructionSet instruction_set;
-  ElementwiseKernels elementwise;
-  CastKernels cast;
-  ReduceKernels reduce;
-  LayerNormKernels layer_norm;
-  ActivationKernels activation;
-  DropoutKernels dropout;
-  AttentionKernels attention;
-  CrossEntropyKernels cross_entropy;
-  EmbeddingKernels embedding;
+  ByElement<ElementwiseKernels> elementwise;
+  ConversionKernels conversion;
+  ByElement<ReduceKernels> reduce;
+  ByElement<LayerNormKernels> layer_norm;
+  ByElement<ActivationKernels> activation;
+  ByElement<DropoutKernels> dropout;
+  ByElement<AttentionKernels> attention;
+  AttentionMergeKernels attention_merge;
+  ByElement<CrossEntropyKernels> cross_entropy;
+  RowLossKernels row_losses;
+  ByElement<EmbeddingKernels> embedding;
   OptimizerKernels optimizer;
+  ByElement<QuantizationKernels> quantization;
 };
 
 /// Whether this build has the instruction set and this processor runs it.

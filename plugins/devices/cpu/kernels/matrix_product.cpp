@@ -1,6 +1,6 @@
 #include "kernels/matrix_product.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <stdexcept>
@@ -27,36 +27,44 @@ std::string describe(const MatrixProductShape& shape) {
 }
 
 /// The description of a matrix [rows, columns] that is stored as it is or transposed.
-dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, std::int64_t stride, bool transposed,
-                          DataType type) {
+dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed, DataType type) {
   using Dims = dnnl::memory::dims;
-  return {Dims{rows, columns}, type, transposed ? Dims{1, stride} : Dims{stride, 1}};
+  return {Dims{rows, columns}, type, transposed ? Dims{1, rows} : Dims{columns, 1}};
 }
+
+DataType data_type(Element element) { return element == Element::bf16 ? DataType::bf16 : DataType::f32; }
+
+/// What is widened of one product, one after the other in the workspace.
+struct WideOperands {
+  float* a;
+  float* b;
+  float* bias;
+  float* c;
+};
 
 }  // namespace
 
 struct MatrixProduct::State {
   State(const MatrixProductShape& wanted, int thread_count) : shape(wanted), threads(thread_count) {
-    if (shape.a_stride == 0) shape.a_stride = shape.transpose_a ? shape.rows : shape.depth;
-    if (shape.b_stride == 0) shape.b_stride = shape.transpose_b ? shape.depth : shape.columns;
-    if (shape.c_stride == 0) shape.c_stride = shape.columns;
     if (is_empty()) return;
     const OneDnnThreads scope(threads);
-    if (shape.element == MatrixElement::bf16) widen = !prepare_bf16();
+    widen = shape.element == Element::f16 || (shape.element == Element::bf16 && !prepare_bf16());
+    if (shape.element == Element::bf16 && !widen) return;
     // dnnl_sgemm beats the primitive except where b is transposed, but it adds no bias.
-    if (shape.element == MatrixElement::f32 || widen) {
-      call_sgemm = !shape.bias && !shape.transpose_b;
-      if (!call_sgemm) prepare(DataType::f32);
-    }
+    call_sgemm = !shape.bias && !shape.transpose_b;
+    if (!call_sgemm) prepare(Element::f32, Element::f32);
   }
 
   bool is_empty() const { return shape.rows == 0 || shape.columns == 0 || shape.depth == 0; }
+  /// The product itself leaves f32 where the caller wants something shorter.
+  bool narrows() const { return widen && shape.result != Element::f32; }
+  bool product_accumulates() const { return shape.accumulate && !narrows(); }
 
   /// False where oneDNN has no product by bf16 instructions on this processor: what it has then, if anything, is slower
   /// than widening to f32.
   bool prepare_bf16() {
     try {
-      prepare(DataType::bf16);
+      prepare(Element::bf16, shape.result);
     } catch (const dnnl::error& error) {
       if (error.status != dnnl_unimplemented) throw;
       return false;
@@ -64,13 +72,13 @@ struct MatrixProduct::State {
     return implementation.find("bf16") != std::string::npos;
   }
 
-  void prepare(DataType type) {
-    const auto a_desc = matrix(shape.rows, shape.depth, shape.a_stride, shape.transpose_a, type);
-    const auto b_desc = matrix(shape.depth, shape.columns, shape.b_stride, shape.transpose_b, type);
-    const auto c_desc = matrix(shape.rows, shape.columns, shape.c_stride, false, DataType::f32);
-    const auto bias_desc = matrix(1, shape.columns, shape.columns, false, DataType::f32);
+  void prepare(Element element, Element result) {
+    const auto a_desc = matrix(shape.rows, shape.depth, shape.transpose_a, data_type(element));
+    const auto b_desc = matrix(shape.depth, shape.columns, shape.transpose_b, data_type(element));
+    const auto c_desc = matrix(shape.rows, shape.columns, false, data_type(result));
+    const auto bias_desc = matrix(1, shape.columns, false, data_type(element));
     dnnl::primitive_attr attributes;
-    if (shape.accumulate) {
+    if (product_accumulates()) {
       dnnl::post_ops operations;
       operations.append_sum(1.0F);
       attributes.set_post_ops(operations);
@@ -89,24 +97,66 @@ struct MatrixProduct::State {
     if (shape.bias) arguments.emplace(DNNL_ARG_BIAS, *bias_memory);
   }
 
-  std::int64_t a_size() const { return (shape.transpose_a ? shape.depth : shape.rows) * shape.a_stride; }
-  std::int64_t b_size() const { return (shape.transpose_b ? shape.columns : shape.depth) * shape.b_stride; }
+  std::int64_t a_size() const { return shape.rows * shape.depth; }
+  std::int64_t b_size() const { return shape.depth * shape.columns; }
+  std::int64_t bias_size() const { return shape.bias ? shape.columns : 0; }
+  std::int64_t c_size() const { return shape.rows * shape.columns; }
+
+  WideOperands wide_operands(void* workspace) const {
+    auto* a = static_cast<float*>(workspace);
+    return {a, a + a_size(), a + a_size() + b_size(), a + a_size() + b_size() + bias_size()};
+  }
 
   void run_sgemm(const float* a, const float* b, float* c) const {
+    const std::int64_t a_stride = shape.transpose_a ? shape.rows : shape.depth;
+    const std::int64_t b_stride = shape.transpose_b ? shape.depth : shape.columns;
     const auto status =
         dnnl_sgemm(shape.transpose_a ? 'T' : 'N', shape.transpose_b ? 'T' : 'N', shape.rows, shape.columns, shape.depth,
-                   1.0F, a, shape.a_stride, b, shape.b_stride, shape.accumulate ? 1.0F : 0.0F, c, shape.c_stride);
+                   1.0F, a, a_stride, b, b_stride, product_accumulates() ? 1.0F : 0.0F, c, shape.columns);
     if (status != dnnl_success) throw std::runtime_error("oneDNN cannot multiply " + describe(shape));
   }
 
-  void run_primitive(const void* a, const void* b, const float* bias, float* c) {
+  void run_product(const void* a, const void* b, const void* bias, void* c) {
+    if (call_sgemm) {
+      return run_sgemm(static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c));
+    }
     // oneDNN's handles are not const, but inputs are only read.
     a_memory->set_data_handle(const_cast<void*>(a));
     b_memory->set_data_handle(const_cast<void*>(b));
     c_memory->set_data_handle(c);
-    if (shape.bias) bias_memory->set_data_handle(const_cast<float*>(bias));
+    if (shape.bias) bias_memory->set_data_handle(const_cast<void*>(bias));
     primitive->execute(stream, arguments);
     stream.wait();
+  }
+
+  void run_widened(const void* a, const void* b, const void* bias, void* c, void* workspace) {
+    const ConversionKernels& kernels = kernel_library(best_instruction_set()).conversion;
+    const WideOperands wide = wide_operands(workspace);
+    const Element element = shape.element;
+    kernels.convert(a_size(), element, a, Element::f32, wide.a, threads);
+    kernels.convert(b_size(), element, b, Element::f32, wide.b, threads);
+    if (shape.bias) kernels.convert(bias_size(), element, bias, Element::f32, wide.bias, threads);
+    if (!narrows()) return run_product(wide.a, wide.b, wide.bias, c);
+    run_product(wide.a, wide.b, wide.bias, wide.c);
+    const auto finish = shape.accumulate ? kernels.accumulate : kernels.convert;
+    finish(c_size(), Element::f32, wide.c, shape.result, c, threads);
+  }
+
+  /// The product of an empty depth.
+  void run_empty(const void* bias, void* c) const {
+    if (shape.accumulate && !shape.bias) return;
+    const ConversionKernels& kernels = kernel_library(best_instruction_set()).conversion;
+    const auto finish = shape.accumulate ? kernels.accumulate : kernels.convert;
+    const std::size_t row_bytes =
+        static_cast<std::size_t>(shape.columns) * (shape.result == Element::f32 ? sizeof(float) : sizeof(BFloat16));
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+      char* to = static_cast<char*>(c) + static_cast<std::size_t>(row) * row_bytes;
+      if (shape.bias) {
+        finish(shape.columns, shape.element, bias, shape.result, to, threads);
+      } else {
+        std::fill_n(to, row_bytes, char{0});
+      }
+    }
   }
 
   MatrixProductShape shape;
@@ -133,31 +183,19 @@ MatrixProduct::MatrixProduct(MatrixProduct&&) noexcept = default;
 MatrixProduct& MatrixProduct::operator=(MatrixProduct&&) noexcept = default;
 
 std::int64_t MatrixProduct::workspace_bytes() const {
-  if (!state_->widen) return 0;
-  return (state_->a_size() + state_->b_size()) * static_cast<std::int64_t>(sizeof(float));
+  const State& state = *state_;
+  if (!state.widen) return 0;
+  const std::int64_t elements =
+      state.a_size() + state.b_size() + state.bias_size() + (state.narrows() ? state.c_size() : 0);
+  return elements * static_cast<std::int64_t>(sizeof(float));
 }
 
-void MatrixProduct::run(const void* a, const void* b, const float* bias, float* c, void* workspace) const {
+void MatrixProduct::run(const void* a, const void* b, const void* bias, void* c, void* workspace) const {
   State& state = *state_;
-  const MatrixProductShape& shape = state.shape;
-  if (state.is_empty()) {
-    for (std::int64_t row = 0; row < shape.rows && !shape.accumulate; ++row) {
-      for (std::int64_t i = 0; i < shape.columns; ++i) c[row * shape.c_stride + i] = shape.bias ? bias[i] : 0.0F;
-    }
-    return;
-  }
+  if (state.is_empty()) return state.run_empty(bias, c);
   const OneDnnThreads scope(state.threads);
-  if (state.widen) {
-    const CastKernels& cast = kernel_library(best_instruction_set()).cast;
-    float* wide_a = static_cast<float*>(workspace);
-    float* wide_b = wide_a + state.a_size();
-    cast.bf16_to_f32(state.a_size(), static_cast<const std::uint16_t*>(a), wide_a, state.threads);
-    cast.bf16_to_f32(state.b_size(), static_cast<const std::uint16_t*>(b), wide_b, state.threads);
-    a = wide_a;
-    b = wide_b;
-  }
-  if (state.call_sgemm) return state.run_sgemm(static_cast<const float*>(a), static_cast<const float*>(b), c);
-  state.run_primitive(a, b, bias, c);
+  if (state.widen) return state.run_widened(a, b, bias, c, workspace);
+  state.run_product(a, b, bias, c);
 }
 
 }  // namespace strata::cpu

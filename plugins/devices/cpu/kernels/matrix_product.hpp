@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/element.hpp"
+
 namespace strata::cpu {
 
-enum class MatrixElement { f32, bf16 };
-
-/// c[rows, columns] = a[rows, depth] * b[depth, columns] + bias[columns], row-major; c and bias are always f32.
+/// c[rows, columns] = a[rows, depth] * b[depth, columns] + bias[columns], row-major, added up in f32.
 struct MatrixProductShape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -16,11 +16,8 @@ struct MatrixProductShape {
   bool transpose_b = false;  ///< b is stored as [columns, depth]
   bool accumulate = false;   ///< add to what c holds
   bool bias = false;
-  MatrixElement element = MatrixElement::f32;  ///< of a and b; products of bf16 are added up in f32
-  /// Distance between stored rows, in elements; 0: without gaps.
-  std::int64_t a_stride = 0;
-  std::int64_t b_stride = 0;
-  std::int64_t c_stride = 0;
+  Element element = Element::f32;  ///< of a, b and bias
+  Element result = Element::f32;   ///< of c: f32, or the type of a and b
 };
 
 /// One matrix product, prepared once and run often, by oneDNN. Results are the same in every run with the same number
@@ -33,11 +30,12 @@ class MatrixProduct {
   MatrixProduct(MatrixProduct&&) noexcept;
   MatrixProduct& operator=(MatrixProduct&&) noexcept;
 
-  /// Scratch that run() needs: bf16 on a processor for which oneDNN has no fast bf16 product is widened first.
+  /// Scratch that run() needs: what oneDNN has no fast product for on this processor (f16, and bf16 on many) is widened
+  /// to f32 first.
   std::int64_t workspace_bytes() const;
 
-  /// `a` and `b` point to f32, or to the bits of bf16. `bias` is read only if the shape has one.
-  void run(const void* a, const void* b, const float* bias, float* c, void* workspace = nullptr) const;
+  /// `bias` is read only if the shape has one.
+  void run(const void* a, const void* b, const void* bias, void* c, void* workspace = nullptr) const;
 
  private:
   struct State;

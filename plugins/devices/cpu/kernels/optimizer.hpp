@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/element.hpp"
+
 namespace strata::cpu {
 
 /// A run of a flat bucket whose elements share a weight decay; segments are in ascending order and cover the bucket.
@@ -27,12 +29,23 @@ struct SgdStep {
   float gradient_scale = 1.0F;
 };
 
+/// What an update reads and writes of a flat bucket.
+struct UpdatedBucket {
+  const DecaySegment* segments = nullptr;
+  int segment_count = 0;
+  Element gradient_type = Element::f32;
+  const void* gradient = nullptr;
+  float* parameter = nullptr;
+  /// A copy of `parameter` in a shorter type, rounded to the nearest; null: none.
+  Element rounded_type = Element::bf16;
+  void* rounded = nullptr;
+};
+
 /// Updates of a flat bucket in place. A null momentum buffer is allowed where momentum is 0.
 struct OptimizerKernels {
-  void (*adamw)(const AdamWStep& step, const DecaySegment* segments, int segment_count, float* parameter,
-                const float* gradient, float* first_moment, float* second_moment, int threads);
-  void (*sgd)(const SgdStep& step, const DecaySegment* segments, int segment_count, float* parameter,
-              const float* gradient, float* momentum_buffer, int threads);
+  void (*adamw)(const AdamWStep& step, const UpdatedBucket& bucket, float* first_moment, float* second_moment,
+                int threads);
+  void (*sgd)(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads);
 };
 
 }  // namespace strata::cpu

@@ -30,6 +30,7 @@ class AttentionPlan {
     shape_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape_.head_dim)));
     shape_.causal = op.attributes.flag("causal");
     shape_.dropout.probability = op.attributes.number("dropout");
+    shape_.f32_results = op.results[0].dtype == DType::f32;
     shape_.global_heads = heads_.global_size();
     shape_.global_sequence = query_positions_.global_size();
     shape_.global_kv_sequence = key_positions_.global_size();
@@ -56,29 +57,44 @@ class AttentionPlan {
 
 }  // namespace
 
+std::optional<std::string> unsupported_attention(const OpInstance& op) {
+  for (const OperandDescription& result : op.results) {
+    const bool fits = result.dtype == op.results[0].dtype || (op.op == "attention" && &result == &op.results[1]);
+    if (fits && (result.dtype == DType::f32 || result.dtype == op.operands[0].dtype)) continue;
+    return "results cannot be " + std::string(to_string(result.dtype)) + " where operands are " +
+           std::string(to_string(op.operands[0].dtype));
+  }
+  return std::nullopt;
+}
+
 ComputeKernel prepare_attention(const OpInstance& op, const Environment& environment) {
-  const AttentionKernels kernels = environment.library->attention;
-  const int threads = environment.threads;
-  AttentionPlan plan(op);
-  const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at({}), threads);
-  return {[=](const KernelArguments& arguments) mutable {
-            kernels.forward(plan.at(arguments.context), f32(arguments, 0), f32(arguments, 1), f32(arguments, 2),
-                            f32_result(arguments, 0), f32_result(arguments, 1), arguments.workspace, threads);
-          },
-          workspace};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
+    const AttentionKernels<T> kernels = environment.library->attention.template of<T>();
+    const int threads = environment.threads;
+    AttentionPlan plan(op);
+    const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at({}), threads);
+    return {[=](const KernelArguments& arguments) mutable {
+              kernels.forward(plan.at(arguments.context), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
+                              arguments.results[0], f32_result(arguments, 1), arguments.workspace, threads);
+            },
+            workspace};
+  });
 }
 
 ComputeKernel prepare_attention_gradient(const OpInstance& op, const Environment& environment) {
-  const AttentionKernels kernels = environment.library->attention;
-  const int threads = environment.threads;
-  AttentionPlan plan(op);
-  const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at({}), threads);
-  return {[=](const KernelArguments& arguments) mutable {
-            kernels.gradient(plan.at(arguments.context), f32(arguments, 0), f32(arguments, 1), f32(arguments, 2),
-                             f32(arguments, 3), f32(arguments, 4), f32(arguments, 5), f32_result(arguments, 0),
-                             f32_result(arguments, 1), f32_result(arguments, 2), arguments.workspace, threads);
-          },
-          workspace};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
+    const AttentionKernels<T> kernels = environment.library->attention.template of<T>();
+    const int threads = environment.threads;
+    AttentionPlan plan(op);
+    const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at({}), threads);
+    return {[=](const KernelArguments& arguments) mutable {
+              kernels.gradient(plan.at(arguments.context), in<T>(arguments, 0), in<T>(arguments, 1),
+                               in<T>(arguments, 2), in<T>(arguments, 3), f32(arguments, 4), in<T>(arguments, 5),
+                               arguments.results[0], arguments.results[1], arguments.results[2], arguments.workspace,
+                               threads);
+            },
+            workspace};
+  });
 }
 
 }  // namespace strata::cpu

@@ -2,6 +2,7 @@
 
 #include "index_map.hpp"
 #include "ops/operations.hpp"
+#include "scalar.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {
@@ -40,17 +41,18 @@ class ScatteredDropout {
     }
   }
 
+  template <class T>
   void run(const DropoutSettings& settings, const KernelArguments& arguments) const {
-    const float* x = f32(arguments, 0);
-    const float* residual = op_.operands.size() == 2 ? f32(arguments, 1) : nullptr;
-    float* y = f32_result(arguments, 0);
+    const T* x = in<T>(arguments, 0);
+    const T* residual = op_.operands.size() == 2 ? in<T>(arguments, 1) : nullptr;
+    T* y = out<T>(arguments, 0);
     const std::uint32_t threshold = random::drop_threshold(op_.attributes.number("p"));
     const auto factor = static_cast<float>(1.0 / (1.0 - settings.probability));
     for (std::int64_t i = 0; i < elements(op_.results[0]); ++i) {
       const std::uint64_t index = global_element(i, arguments.context.micro_batch);
-      float value = random::word(settings.stream_key, index) >= threshold ? x[i] * factor : 0.0F;
-      if (residual != nullptr) value += residual[i];
-      y[i] = op_.accumulate ? y[i] + value : value;
+      float value = random::word(settings.stream_key, index) >= threshold ? widen(x[i]) * factor : 0.0F;
+      if (residual != nullptr) value += widen(residual[i]);
+      assign(y[i], op_.accumulate ? widen(y[i]) + value : value);
     }
   }
 
@@ -85,32 +87,43 @@ auto settings_of(const OpInstance& op) {
   };
 }
 
+template <class T>
 ComputeKernel prepare_scattered(const OpInstance& op) {
   return {[settings = settings_of(op), dropout = ScatteredDropout(op)](const KernelArguments& arguments) {
-    dropout.run(settings(arguments.context), arguments);
+    dropout.run<T>(settings(arguments.context), arguments);
+  }};
+}
+
+template <class T>
+ComputeKernel prepare_dropout_of(const OpInstance& op, const Environment& environment) {
+  if (!is_in_step_order(op)) return prepare_scattered<T>(op);
+  const auto forward = environment.library->dropout.of<T>().forward;
+  return {[forward, settings = settings_of(op), indices = TensorIndices(op), accumulate = op.accumulate,
+           threads = environment.threads](const KernelArguments& arguments) mutable {
+    forward(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(),
+            in<T>(arguments, 0), out<T>(arguments, 0), accumulate, threads);
+  }};
+}
+
+template <class T>
+ComputeKernel prepare_dropout_add_of(const OpInstance& op, const Environment& environment) {
+  if (!is_in_step_order(op)) return prepare_scattered<T>(op);
+  const auto bias_add = environment.library->dropout.of<T>().bias_add;
+  return {[bias_add, settings = settings_of(op), indices = TensorIndices(op),
+           threads = environment.threads](const KernelArguments& arguments) mutable {
+    bias_add(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(),
+             in<T>(arguments, 0), nullptr, in<T>(arguments, 1), out<T>(arguments, 0), threads);
   }};
 }
 
 }  // namespace
 
 ComputeKernel prepare_dropout(const OpInstance& op, const Environment& environment) {
-  if (!is_in_step_order(op)) return prepare_scattered(op);
-  const auto forward = environment.library->dropout.forward;
-  return {[forward, settings = settings_of(op), indices = TensorIndices(op), accumulate = op.accumulate,
-           threads = environment.threads](const KernelArguments& arguments) mutable {
-    forward(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(), f32(arguments, 0),
-            f32_result(arguments, 0), accumulate, threads);
-  }};
+  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op, environment); });
 }
 
 ComputeKernel prepare_dropout_add(const OpInstance& op, const Environment& environment) {
-  if (!is_in_step_order(op)) return prepare_scattered(op);
-  const auto bias_add = environment.library->dropout.bias_add;
-  return {[bias_add, settings = settings_of(op), indices = TensorIndices(op),
-           threads = environment.threads](const KernelArguments& arguments) mutable {
-    bias_add(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(), f32(arguments, 0),
-             nullptr, f32(arguments, 1), f32_result(arguments, 0), threads);
-  }};
+  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_add_of<T>(op, environment); });
 }
 
 }  // namespace strata::cpu

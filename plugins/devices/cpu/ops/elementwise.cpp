@@ -15,51 +15,62 @@ ActivationKind activation_kind(const OpInstance& op) {
   throw ConfigurationError("activation '" + op.name + "': unknown kind '" + kind + "'");
 }
 
-}  // namespace
-
-ComputeKernel prepare_add(const OpInstance& op, const Environment& environment) {
-  const ElementwiseKernels kernels = environment.library->elementwise;
+template <class T>
+ComputeKernel prepare_add_of(const OpInstance& op, const Environment& environment) {
+  const ElementwiseKernels<T> kernels = environment.library->elementwise.of<T>();
   const int threads = environment.threads;
   if (op.operands[0].dims == op.operands[1].dims) {
     return {[=, size = elements(op.results[0])](const KernelArguments& arguments) {
-      kernels.add(size, f32(arguments, 0), f32(arguments, 1), f32_result(arguments, 0), threads);
+      kernels.add(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
     }};
   }
   return {[=, shape = broadcast_shape(op.operands[0], op.operands[1])](const KernelArguments& arguments) {
-    kernels.add_broadcast(shape, f32(arguments, 0), f32(arguments, 1), f32_result(arguments, 0), threads);
+    kernels.add_broadcast(shape, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
   }};
+}
+
+template <class T>
+ComputeKernel prepare_sum_of(const OpInstance& op, const Environment& environment) {
+  const auto sum = environment.library->elementwise.of<T>().sum;
+  const std::int64_t size = elements(op.results[0]);
+  std::vector<const T*> inputs(op.operands.size());
+  return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) mutable {
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = in<T>(arguments, i);
+    sum(size, inputs.data(), static_cast<int>(inputs.size()), out<T>(arguments, 0), accumulate, threads);
+  }};
+}
+
+void accumulate_f64(std::int64_t size, const double* x, double* y) {
+  for (std::int64_t i = 0; i < size; ++i) y[i] += x[i];
+}
+
+}  // namespace
+
+ComputeKernel prepare_add(const OpInstance& op, const Environment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_add_of<T>(op, environment); });
 }
 
 ComputeKernel prepare_sum(const OpInstance& op, const Environment& environment) {
-  const auto sum = environment.library->elementwise.sum;
-  const std::int64_t size = elements(op.results[0]);
-  std::vector<const float*> inputs(op.operands.size());
-  return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) mutable {
-    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = f32(arguments, i);
-    sum(size, inputs.data(), static_cast<int>(inputs.size()), f32_result(arguments, 0), accumulate, threads);
-  }};
+  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_sum_of<T>(op, environment); });
 }
 
 ComputeKernel prepare_cast(const OpInstance& op, const Environment& environment) {
-  const CastKernels kernels = environment.library->cast;
-  const std::int64_t size = elements(op.results[0]);
-  const int threads = environment.threads;
-  const DType from = op.operands[0].dtype;
-  const DType to = op.results[0].dtype;
-  if (from == DType::f32 && to == DType::bf16) {
-    return {[=](const KernelArguments& arguments) {
-      kernels.f32_to_bf16(size, f32(arguments, 0), static_cast<std::uint16_t*>(arguments.results[0]), threads);
-    }};
-  }
-  if (from == DType::bf16 && to == DType::f32) {
-    return {[=](const KernelArguments& arguments) {
-      kernels.bf16_to_f32(size, static_cast<const std::uint16_t*>(arguments.operands[0]), f32_result(arguments, 0),
-                          threads);
-    }};
-  }
-  return {[count = static_cast<std::size_t>(bytes(op.results[0]))](const KernelArguments& arguments) {
-    std::memmove(arguments.results[0], arguments.operands[0], count);
+  const auto convert = environment.library->conversion.convert;
+  const Element from = element_of(op.operands[0].dtype);
+  const Element to = element_of(op.results[0].dtype);
+  return {[=, size = elements(op.results[0]), threads = environment.threads](const KernelArguments& arguments) {
+    convert(size, from, arguments.operands[0], to, arguments.results[0], threads);
   }};
+}
+
+ComputeKernel prepare_scale_gradient(const OpInstance& op, const Environment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
+    const auto scale = environment.library->elementwise.template of<T>().scale;
+    return {[=, size = elements(op.results[0]), threads = environment.threads](const KernelArguments& arguments) {
+      const auto factor = static_cast<float>(arguments.context.loss_scale);
+      scale(size, factor, in<T>(arguments, 0), out<T>(arguments, 0), threads);
+    }};
+  });
 }
 
 ComputeKernel prepare_fill_zero(const OpInstance& op, const Environment& /*environment*/) {
@@ -68,39 +79,46 @@ ComputeKernel prepare_fill_zero(const OpInstance& op, const Environment& /*envir
   }};
 }
 
+std::optional<std::string> unsupported_accumulate(const OpInstance& op) {
+  const bool is_f64 = op.operands[0].dtype == DType::f64;
+  if (is_f64 == (op.results[0].dtype == DType::f64)) return std::nullopt;
+  return "adds f64 to f64 only";
+}
+
 ComputeKernel prepare_accumulate(const OpInstance& op, const Environment& environment) {
   const std::int64_t size = elements(op.results[0]);
-  if (op.operands[0].dtype != op.results[0].dtype) {
-    throw ConfigurationError("accumulate '" + op.name + "': operand and result differ in type");
-  }
   if (op.results[0].dtype == DType::f64) {
     return {[size](const KernelArguments& arguments) {
-      const auto* x = static_cast<const double*>(arguments.operands[0]);
-      auto* y = static_cast<double*>(arguments.results[0]);
-      for (std::int64_t i = 0; i < size; ++i) y[i] += x[i];
+      accumulate_f64(size, in<double>(arguments, 0), out<double>(arguments, 0));
     }};
   }
-  const auto accumulate = environment.library->elementwise.accumulate;
+  const auto accumulate = environment.library->conversion.accumulate;
+  const Element from = element_of(op.operands[0].dtype);
+  const Element to = element_of(op.results[0].dtype);
   return {[=, threads = environment.threads](const KernelArguments& arguments) {
-    accumulate(size, f32(arguments, 0), f32_result(arguments, 0), threads);
+    accumulate(size, from, arguments.operands[0], to, arguments.results[0], threads);
   }};
 }
 
 ComputeKernel prepare_activation(const OpInstance& op, const Environment& environment) {
-  const auto forward = environment.library->activation.forward;
-  const ActivationKind kind = activation_kind(op);
-  return {[=, size = elements(op.results[0]), threads = environment.threads](const KernelArguments& arguments) {
-    forward(kind, size, f32(arguments, 0), f32_result(arguments, 0), threads);
-  }};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
+    const auto forward = environment.library->activation.template of<T>().forward;
+    const ActivationKind kind = activation_kind(op);
+    return {[=, size = elements(op.results[0]), threads = environment.threads](const KernelArguments& arguments) {
+      forward(kind, size, in<T>(arguments, 0), out<T>(arguments, 0), threads);
+    }};
+  });
 }
 
 ComputeKernel prepare_activation_gradient(const OpInstance& op, const Environment& environment) {
-  const auto gradient = environment.library->activation.gradient;
-  const ActivationKind kind = activation_kind(op);
-  const std::int64_t size = elements(op.results[0]);
-  return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) {
-    gradient(kind, size, f32(arguments, 0), f32(arguments, 1), f32_result(arguments, 0), accumulate, threads);
-  }};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
+    const auto gradient = environment.library->activation.template of<T>().gradient;
+    const ActivationKind kind = activation_kind(op);
+    const std::int64_t size = elements(op.results[0]);
+    return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) {
+      gradient(kind, size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), accumulate, threads);
+    }};
+  });
 }
 
 }  // namespace strata::cpu

@@ -11,6 +11,7 @@ namespace strata::cpu {
 ComputeKernel prepare_add(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_sum(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_cast(const OpInstance& op, const Environment& environment);
+ComputeKernel prepare_scale_gradient(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_fill_zero(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_accumulate(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_activation(const OpInstance& op, const Environment& environment);
@@ -34,6 +35,7 @@ ComputeKernel prepare_dropout_add(const OpInstance& op, const Environment& envir
 
 ComputeKernel prepare_attention(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_attention_gradient(const OpInstance& op, const Environment& environment);
+ComputeKernel prepare_attention_merge(const OpInstance& op, const Environment& environment);
 
 ComputeKernel prepare_row_max(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_sum_exponentials(const OpInstance& op, const Environment& environment);
@@ -47,12 +49,20 @@ ComputeKernel prepare_gradient_scale(const OpInstance& op, const Environment& en
 ComputeKernel prepare_adamw_update(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_sgd_update(const OpInstance& op, const Environment& environment);
 
+ComputeKernel prepare_quantize_blocks(const OpInstance& op, const Environment& environment);
+ComputeKernel prepare_dequantize_blocks(const OpInstance& op, const Environment& environment);
+
 /// Why an operand with some of the dims of `whole` cannot be broadcast along it.
 std::optional<std::string> unsupported_broadcast(const OperandDescription& whole, const OperandDescription& part);
 std::optional<std::string> unsupported_add(const OpInstance& op);
+std::optional<std::string> unsupported_attention(const OpInstance& op);
+std::optional<std::string> unsupported_accumulate(const OpInstance& op);
 std::optional<std::string> unsupported_reduce_sum(const OpInstance& op);
 std::optional<std::string> unsupported_linear(const OpInstance& op);
 std::optional<std::string> unsupported_linear_bias(const OpInstance& op);
+std::optional<std::string> unsupported_adamw_update(const OpInstance& op);
+std::optional<std::string> unsupported_sgd_update(const OpInstance& op);
+std::optional<std::string> unsupported_quantization(const OpInstance& op);
 
 /// `whole` with those of its dims marked that `part` has; neighbours that are alike are merged.
 BroadcastShape broadcast_shape(const OperandDescription& whole, const OperandDescription& part);

@@ -47,21 +47,25 @@ BroadcastShape broadcast_shape(const OperandDescription& whole, const OperandDes
 }
 
 ComputeKernel prepare_reduce_sum(const OpInstance& op, const Environment& environment) {
-  const auto sum = environment.library->reduce.sum;
-  const BroadcastShape shape = broadcast_shape(op.operands[0], op.results[0]);
-  return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) {
-    sum(shape, f32(arguments, 0), f32_result(arguments, 0), accumulate, threads);
-  }};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
+    const auto sum = environment.library->reduce.template of<T>().sum;
+    const BroadcastShape shape = broadcast_shape(op.operands[0], op.results[0]);
+    return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) {
+      sum(shape, in<T>(arguments, 0), f32_result(arguments, 0), accumulate, threads);
+    }};
+  });
 }
 
 ComputeKernel prepare_sum_of_squares(const OpInstance& op, const Environment& environment) {
-  const auto sum_of_squares = environment.library->reduce.sum_of_squares;
-  const std::int64_t size = elements(op.operands[0]);
-  return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) {
-    const double sum = sum_of_squares(size, f32(arguments, 0), threads);
-    double& result = f64_result(arguments, 0);
-    result = accumulate ? result + sum : sum;
-  }};
+  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
+    const auto sum_of_squares = environment.library->reduce.template of<T>().sum_of_squares;
+    const std::int64_t size = elements(op.operands[0]);
+    return {[=, accumulate = op.accumulate, threads = environment.threads](const KernelArguments& arguments) {
+      const double sum = sum_of_squares(size, in<T>(arguments, 0), threads);
+      double& result = f64_result(arguments, 0);
+      result = accumulate ? result + sum : sum;
+    }};
+  });
 }
 
 }  // namespace strata::cpu

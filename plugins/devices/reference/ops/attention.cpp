@@ -38,34 +38,59 @@ class Mask {
       : causal_(op.attributes.flag("causal")),
         dropout_(op.attributes.number("dropout")),
         batch_dim_(op.operands[0].dims.front()),
-        query_dim_(op.operands[0].dims[1]),
-        key_dim_(op.operands[1].dims[1]),
-        query_count_(index_map(op, query_dim_).global_size),
-        key_count_(index_map(op, key_dim_).global_size) {
+        queries_(global_indices(index_map(op, op.operands[0].dims[1]))),
+        keys_(global_indices(index_map(op, op.operands[1].dims[1]))),
+        query_count_(index_map(op, op.operands[0].dims[1]).global_size),
+        key_count_(index_map(op, op.operands[1].dims[1]).global_size) {
     const OperandDescription& q = op.operands[0];
     OperandDescription heads{q.dtype, Dims(q.dims.begin() + 2, q.dims.end() - 1),
                              Shape(q.shape.begin() + 2, q.shape.end() - 1)};
     head_count_ = element_count(global_shape(op, heads));
-    for (std::int64_t h = 0; h < elements(heads); ++h) global_heads_.push_back(global_head(op, heads, h));
+    for (std::int64_t h = 0; h < elements(heads); ++h) heads_.push_back(global_head(op, heads, h));
   }
 
-  [[nodiscard]] bool visible(const Launch& launch, std::int64_t q, std::int64_t k) const {
-    return !causal_ || launch.global_index(query_dim_)(q) >= launch.global_index(key_dim_)(k);
+  [[nodiscard]] bool visible(std::int64_t q, std::int64_t k) const {
+    return !causal_ || at(queries_, q) >= at(keys_, k);
   }
 
-  /// What dropout multiplies a probability by.
-  [[nodiscard]] double keep(const Launch& launch, std::int64_t b, std::int64_t h, std::int64_t q,
-                            std::int64_t k) const {
-    if (dropout_ == 0.0) return 1.0;
-    std::int64_t index = launch.global_index(batch_dim_)(b);
-    index = index * head_count_ + global_heads_[static_cast<std::size_t>(h)];
-    index = index * query_count_ + launch.global_index(query_dim_)(q);
-    index = index * key_count_ + launch.global_index(key_dim_)(k);
-    const std::uint32_t word = random::word(launch.stream_key(), static_cast<std::uint64_t>(index));
-    return word >= random::drop_threshold(dropout_) ? 1.0 / (1.0 - dropout_) : 0.0;
-  }
+  /// The probabilities that one launch drops.
+  class Dropout {
+   public:
+    Dropout(const Mask& mask, const Launch& launch)
+        : mask_(mask), batch_(launch.global_index(mask.batch_dim_)), key_(launch.stream_key()) {}
+
+    /// What it multiplies a probability by.
+    [[nodiscard]] double keep(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
+      if (mask_.dropout_ == 0.0) return 1.0;
+      std::int64_t index = batch_(b);
+      index = index * mask_.head_count_ + at(mask_.heads_, h);
+      index = index * mask_.query_count_ + at(mask_.queries_, q);
+      index = index * mask_.key_count_ + at(mask_.keys_, k);
+      const std::uint32_t word = random::word(key_, static_cast<std::uint64_t>(index));
+      return word >= random::drop_threshold(mask_.dropout_) ? 1.0 / (1.0 - mask_.dropout_) : 0.0;
+    }
+
+   private:
+    const Mask& mask_;
+    GlobalIndex batch_;
+    std::uint64_t key_;
+  };
+
+  [[nodiscard]] Dropout dropout(const Launch& launch) const { return {*this, launch}; }
 
  private:
+  using Indices = std::vector<std::int64_t>;
+
+  static std::int64_t at(const Indices& indices, std::int64_t local) {
+    return indices[static_cast<std::size_t>(local)];
+  }
+
+  static Indices global_indices(const IndexMap& map) {
+    Indices indices;
+    for (std::int64_t local = 0; local < map.local_size(); ++local) indices.push_back(map.global_index(local));
+    return indices;
+  }
+
   static std::int64_t global_head(const OpInstance& op, const OperandDescription& heads, std::int64_t local) {
     std::int64_t global = 0;
     std::int64_t stride = 1;
@@ -80,10 +105,11 @@ class Mask {
 
   bool causal_;
   double dropout_;
-  Dim batch_dim_, query_dim_, key_dim_;
+  Dim batch_dim_;
+  /// Global indices of the local ones.
+  Indices queries_, keys_, heads_;
   std::int64_t query_count_, key_count_;
   std::int64_t head_count_ = 1;
-  std::vector<std::int64_t> global_heads_;
 };
 
 double dot(const Reader& x, std::int64_t x_first, const Reader& y, std::int64_t y_first, std::int64_t width) {
@@ -105,6 +131,7 @@ LaunchFunction prepare_attention(const OpInstance& op) {
   const AttentionShape shape(op);
   const Mask mask(op);
   return [shape, mask](const Launch& launch) {
+    const Mask::Dropout dropout = mask.dropout(launch);
     const Reader query = launch.operand(0);
     const Reader key = launch.operand(1);
     const Reader value = launch.operand(2);
@@ -115,7 +142,7 @@ LaunchFunction prepare_attention(const OpInstance& op) {
     const auto attend = [&](std::int64_t b, std::int64_t h, std::int64_t q) {
       double largest = kMinusInfinity;
       for (std::int64_t k = 0; k < shape.keys; ++k) {
-        scores[k] = !mask.visible(launch, q, k)
+        scores[k] = !mask.visible(q, k)
                         ? kMinusInfinity
                         : scale * dot(query, shape.query(b, h, q), key, shape.key(b, h, k), shape.width);
         largest = std::max(largest, scores[k]);
@@ -126,7 +153,7 @@ LaunchFunction prepare_attention(const OpInstance& op) {
       const double log_sum = sees_nothing ? kMinusInfinity : largest + std::log(sum);
       // The scores become probabilities after dropout.
       for (std::int64_t k = 0; k < shape.keys; ++k) {
-        scores[k] = scores[k] == kMinusInfinity ? 0.0 : std::exp(scores[k] - log_sum) * mask.keep(launch, b, h, q, k);
+        scores[k] = scores[k] == kMinusInfinity ? 0.0 : std::exp(scores[k] - log_sum) * dropout.keep(b, h, q, k);
       }
       for (std::int64_t j = 0; j < shape.width; ++j) {
         double result = 0.0;
@@ -155,6 +182,7 @@ LaunchFunction prepare_attention_gradient(const OpInstance& op) {
   const AttentionShape shape(op);
   const Mask mask(op);
   return [shape, mask](const Launch& launch) {
+    const Mask::Dropout dropout = mask.dropout(launch);
     const Reader query = launch.operand(0);
     const Reader key = launch.operand(1);
     const Reader value = launch.operand(2);
@@ -169,11 +197,11 @@ LaunchFunction prepare_attention_gradient(const OpInstance& op) {
     };
     const auto pair = [&](std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) -> Pair {
       const double log_sum = lse[shape.row(b, h, q)];
-      if (!mask.visible(launch, q, k) || log_sum == kMinusInfinity) return {};
+      if (!mask.visible(q, k) || log_sum == kMinusInfinity) return {};
       const std::int64_t query_row = shape.query(b, h, q);
       const std::int64_t key_row = shape.key(b, h, k);
       const double p = std::exp(scale * dot(query, query_row, key, key_row, shape.width) - log_sum);
-      const double m = mask.keep(launch, b, h, q, k);
+      const double m = dropout.keep(b, h, q, k);
       const double dp = m * dot(doutput, query_row, value, key_row, shape.width);
       const double d = dot(doutput, query_row, output, query_row, shape.width);
       return {p * m, p * (dp - d)};

@@ -23,10 +23,17 @@ class GlobalElement {
     }
   }
 
-  [[nodiscard]] std::uint64_t operator()(const Launch& launch, std::int64_t local) const {
+  /// Where each dim's local indices lie in the step that is launched.
+  [[nodiscard]] std::vector<GlobalIndex> dims(const Launch& launch) const {
+    std::vector<GlobalIndex> dims;
+    for (const Dim& dim : dims_) dims.push_back(launch.global_index(dim));
+    return dims;
+  }
+
+  [[nodiscard]] std::uint64_t operator()(const std::vector<GlobalIndex>& dims, std::int64_t local) const {
     std::int64_t result = 0;
-    for (std::size_t i = dims_.size(); i-- > 0;) {
-      result += launch.global_index(dims_[i])(local % local_shape_[i]) * strides_[i];
+    for (std::size_t i = dims.size(); i-- > 0;) {
+      result += dims[i](local % local_shape_[i]) * strides_[i];
       local /= local_shape_[i];
     }
     return static_cast<std::uint64_t>(result);
@@ -50,8 +57,9 @@ LaunchFunction prepare_dropout(const OpInstance& op) {
     const Writer y = launch.result(0);
     const std::uint64_t key = launch.stream_key();
     const std::uint32_t threshold = random::drop_threshold(probability);
+    const std::vector<GlobalIndex> dims = global_element.dims(launch);
     for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
-      const bool keep = random::word(key, global_element(launch, i)) >= threshold;
+      const bool keep = random::word(key, global_element(dims, i)) >= threshold;
       const double residual = has_residual ? launch.operand(1)[i] : 0.0;
       y.set(i, residual + (keep ? x[i] / (1.0 - probability) : 0.0));
     }

@@ -81,6 +81,15 @@ LaunchFunction prepare_sum(const OpInstance& op) {
 
 LaunchFunction prepare_cast(const OpInstance& op) { return map_elements(elements(op.results[0]), identity); }
 
+LaunchFunction prepare_scale_gradient(const OpInstance& op) {
+  const std::int64_t count = elements(op.results[0]);
+  return [count](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Writer y = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) y.set(i, x[i] * launch.context().loss_scale);
+  };
+}
+
 LaunchFunction prepare_fill_zero(const OpInstance& op) {
   const std::int64_t count = elements(op.results[0]);
   return [count](const Launch& launch) {

@@ -23,17 +23,45 @@ class Decay {
   IndexMap map_;
 };
 
+/// The results of an update: the values, a "master" copy where the values are of a short type, then `states` others.
+class Updated {
+ public:
+  Updated(const Launch& launch, std::size_t states)
+      : has_master_(launch.op().results.size() > states + 1),
+        values_(launch.result(0)),
+        master_(launch.result(has_master_ ? 1 : 0)),
+        first_state_(has_master_ ? 2 : 1) {}
+
+  [[nodiscard]] double get(std::int64_t i) const { return master_.get(i); }
+  void set(std::int64_t i, double value) const {
+    master_.set(i, value);
+    if (has_master_) values_.set(i, master_.get(i));
+  }
+  /// The result that is the state `index`.
+  [[nodiscard]] std::size_t state(std::size_t index) const { return first_state_ + index; }
+
+ private:
+  bool has_master_;
+  Writer values_;
+  Writer master_;
+  std::size_t first_state_;
+};
+
 }  // namespace
 
-/// norm = √(sum of squares) / count; scale = min(1, clip / (norm + 1e-6)) / count. Without a single target both are 0.
+/// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
+/// Without a single target both are 0; a norm that is not finite gives a scale that is not, at which updates change
+/// nothing.
 LaunchFunction prepare_gradient_scale(const OpInstance& op) {
   const double clip = op.attributes.number("clip");
   return [clip](const Launch& launch) {
     const double sum_of_squares = launch.operand(0)[0];
     const double count = launch.operand(1)[0];
-    const double norm = count > 0.0 ? std::sqrt(sum_of_squares) / count : 0.0;
+    const double divisor = count * launch.context().loss_scale;
+    const double norm = count > 0.0 ? std::sqrt(sum_of_squares) / divisor : 0.0;
     const double factor = clip > 0.0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
-    launch.result(0).set(0, count > 0.0 ? factor / count : 0.0);
+    const double scale = std::isfinite(norm) ? factor / divisor : std::nan("");
+    launch.result(0).set(0, count > 0.0 ? scale : 0.0);
     launch.result(1).set(0, norm);
   };
 }
@@ -46,10 +74,11 @@ LaunchFunction prepare_adamw_update(const OpInstance& op) {
   return [=](const Launch& launch) {
     const Reader gradient = launch.operand(0);
     const double scale = launch.operand(1)[0];
-    const Writer parameter = launch.result(0);
-    const Writer first_moment = launch.result(1);
-    const Writer second_moment = launch.result(2);
-    const auto t = static_cast<double>(launch.context().step + 1);
+    if (!std::isfinite(scale)) return;
+    const Updated parameter(launch, 2);
+    const Writer first_moment = launch.result(parameter.state(0));
+    const Writer second_moment = launch.result(parameter.state(1));
+    const auto t = static_cast<double>(launch.context().step - launch.context().skipped_steps + 1);
     const double learning_rate = launch.context().learning_rate;
     for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
       const double g = gradient[i] * scale;
@@ -71,8 +100,9 @@ LaunchFunction prepare_sgd_update(const OpInstance& op) {
   return [=](const Launch& launch) {
     const Reader gradient = launch.operand(0);
     const double scale = launch.operand(1)[0];
-    const Writer parameter = launch.result(0);
-    const Writer buffer = launch.result(1);
+    if (!std::isfinite(scale)) return;
+    const Updated parameter(launch, 1);
+    const Writer buffer = launch.result(parameter.state(0));
     for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
       const double b = momentum * buffer.get(i) + gradient[i] * scale;
       const double p = parameter.get(i);

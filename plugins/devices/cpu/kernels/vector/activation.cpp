@@ -43,15 +43,15 @@ struct Silu {
   }
 };
 
-template <class Kind>
-void forward_of(std::int64_t size, const float* x, float* y, int threads) {
+template <class Kind, class T>
+void forward_of(std::int64_t size, const T* x, T* y, int threads) {
   parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
     map_range(begin, end, x, y, [](Float a) { return Kind::value(a); });
   });
 }
 
-template <class Kind>
-void gradient_of(std::int64_t size, const float* dy, const float* x, float* dx, bool accumulate, int threads) {
+template <class Kind, class T>
+void gradient_of(std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate, int threads) {
   parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
     if (!accumulate) return map_range(begin, end, dy, x, dx, [](Float d, Float a) { return d * Kind::slope(a); });
     each_vector(
@@ -62,28 +62,8 @@ void gradient_of(std::int64_t size, const float* dy, const float* x, float* dx, 
   });
 }
 
-template <class Kind>
-void bias_forward_of(std::int64_t rows, std::int64_t columns, const float* x, const float* bias, float* z, float* y,
-                     int threads) {
-  parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t at = begin * columns; at < end * columns; at += columns) {
-      each_vector(
-          0, columns,
-          [=](std::int64_t i) {
-            const Float a = load(x + at + i) + load(bias + i);
-            store(z + at + i, a);
-            store(y + at + i, Kind::value(a));
-          },
-          [=](std::int64_t i, std::int64_t n) {
-            const Float a = load_first(x + at + i, n) + load_first(bias + i, n);
-            store_first(z + at + i, a, n);
-            store_first(y + at + i, Kind::value(a), n);
-          });
-    }
-  });
-}
-
-void forward(ActivationKind kind, std::int64_t size, const float* x, float* y, int threads) {
+template <class T>
+void forward(ActivationKind kind, std::int64_t size, const T* x, T* y, int threads) {
   switch (kind) {
     case ActivationKind::gelu_tanh:
       return forward_of<GeluTanh>(size, x, y, threads);
@@ -94,8 +74,8 @@ void forward(ActivationKind kind, std::int64_t size, const float* x, float* y, i
   }
 }
 
-void gradient(ActivationKind kind, std::int64_t size, const float* dy, const float* x, float* dx, bool accumulate,
-              int threads) {
+template <class T>
+void gradient(ActivationKind kind, std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate, int threads) {
   switch (kind) {
     case ActivationKind::gelu_tanh:
       return gradient_of<GeluTanh>(size, dy, x, dx, accumulate, threads);
@@ -106,20 +86,11 @@ void gradient(ActivationKind kind, std::int64_t size, const float* dy, const flo
   }
 }
 
-void bias_forward(ActivationKind kind, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
-                  float* z, float* y, int threads) {
-  switch (kind) {
-    case ActivationKind::gelu_tanh:
-      return bias_forward_of<GeluTanh>(rows, columns, x, bias, z, y, threads);
-    case ActivationKind::relu:
-      return bias_forward_of<Relu>(rows, columns, x, bias, z, y, threads);
-    case ActivationKind::silu:
-      return bias_forward_of<Silu>(rows, columns, x, bias, z, y, threads);
-  }
-}
+template <class T>
+constexpr ActivationKernels<T> kKernels = {forward<T>, gradient<T>};
 
 }  // namespace
 
-const ActivationKernels activation_kernels = {forward, gradient, bias_forward};
+const ByElement<ActivationKernels> activation_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -4,10 +4,11 @@
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 
-/// See AttentionKernels.
+/// See AttentionKernels. Instantiated for every type of elements.
+template <class T>
 std::int64_t attention_gradient_workspace_bytes(const AttentionShape& shape, int threads);
-void attention_gradient(const AttentionShape& shape, const float* q, const float* k, const float* v, const float* o,
-                        const float* lse, const float* d_o, float* dq, float* dk, float* dv, void* workspace,
-                        int threads);
+template <class T>
+void attention_gradient(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* o, const float* lse,
+                        const T* d_o, void* dq, void* dk, void* dv, void* workspace, int threads);
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

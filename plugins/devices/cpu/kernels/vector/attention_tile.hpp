@@ -5,8 +5,10 @@
 
 #include "kernels/attention.hpp"
 #include "kernels/vector/global_index.hpp"
+#include "kernels/vector/parallel.hpp"
 #include "kernels/vector/philox.hpp"
 #include "kernels/vector/tile_product.hpp"
+#include "kernels/vector/transpose.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
@@ -156,12 +158,75 @@ class TileDropout {
   bool rows_aligned_;
 };
 
-inline const float* head_begin(const float* data, const HeadStrides& strides, std::int64_t batch, std::int64_t head) {
+/// `data` points to elements, constant or not.
+template <class Pointer>
+inline Pointer head_begin(Pointer data, const HeadStrides& strides, std::int64_t batch, std::int64_t head) {
   return data + batch * strides.batch + head * strides.head;
 }
 
-inline float* head_begin(float* data, const HeadStrides& strides, std::int64_t batch, std::int64_t head) {
-  return data + batch * strides.batch + head * strides.head;
+/// Scratch for `count` rows in f32; none where they are f32 as they lie.
+template <class T>
+inline float* take_rows(Workspace& workspace, std::int64_t count, std::int64_t width) {
+  return workspace.take<float>(sizeof(T) == sizeof(float) ? 0 : count * width);
+}
+
+/// Rows of `width` elements in f32: where they lie, or converted into `scratch`.
+inline TileRows<const float*> rows_in_f32(std::int64_t /*count*/, std::int64_t /*width*/, const float* from,
+                                          std::int64_t stride, float* /*scratch*/) {
+  return {from, stride};
+}
+
+template <class T>
+inline TileRows<const float*> rows_in_f32(std::int64_t count, std::int64_t width, const T* from, std::int64_t stride,
+                                          float* scratch) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    map_range(0, width, from + i * stride, scratch + i * width, [](Float a) { return a; });
+  }
+  return {scratch, width};
+}
+
+/// body(pointer to the elements of a result): f32 where the shape says so, else T.
+template <class T, class Body>
+inline void with_result(const AttentionShape& shape, void* data, const Body& body) {
+  if (shape.f32_results) {
+    body(static_cast<float*>(data));
+  } else {
+    body(static_cast<T*>(data));
+  }
+}
+
+/// to[row] = from[row] * factor for rows of head_dim that are `dim` apart.
+template <class T>
+inline void unpack_rows(std::int64_t count, std::int64_t head_dim, const float* from, std::int64_t dim, float factor,
+                        T* to, std::int64_t stride) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    map_range(0, head_dim, from + i * dim, to + i * stride, [factor](Float a) { return a * factor; });
+  }
+}
+
+/// The sum of x[i] * y[i].
+template <class T>
+inline float dot(std::int64_t size, const T* x, const T* y) {
+  Float total{};
+  std::int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) total += load(x + i) * load(y + i);
+  if (i < size) total += load_first(x + i, size - i) * load_first(y + i, size - i);
+  return horizontal_sum(total);
+}
+
+/// to[row, column] = columns[column, row] * factor, by way of `scratch` where `to` is shorter than f32.
+inline void write_rows(std::int64_t count, std::int64_t width, const float* columns, float factor, float* to,
+                       std::int64_t stride, float* /*scratch*/) {
+  transpose(width, count, columns, kQueries, to, stride, factor);
+}
+
+template <class T>
+inline void write_rows(std::int64_t count, std::int64_t width, const float* columns, float factor, T* to,
+                       std::int64_t stride, float* scratch) {
+  transpose(width, count, columns, kQueries, scratch, width, factor);
+  for (std::int64_t i = 0; i < count; ++i) {
+    map_range(0, width, scratch + i * width, to + i * stride, [](Float a) { return a; });
+  }
 }
 
 }  // namespace

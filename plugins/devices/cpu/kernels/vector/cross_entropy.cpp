@@ -8,34 +8,41 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-float maximum_of_row(std::int64_t columns, const float* x) {
+/// The first `count` elements, the rest -infinity.
+template <class T>
+Float load_first_or_lowest(const T* x, std::int64_t count) {
+  Float value = load_first(x, count);
+  for (std::int64_t lane = count; lane < kLanes; ++lane) value[lane] = -kInfinity;
+  return value;
+}
+
+template <class T>
+float maximum_of_row(std::int64_t columns, const T* x) {
   Float largest = broadcast(-kInfinity);
   std::int64_t i = 0;
   for (; i + kLanes <= columns; i += kLanes) largest = maximum(largest, load(x + i));
-  float result = horizontal_maximum(largest);
-  for (; i < columns; ++i) result = result > x[i] ? result : x[i];
-  return result;
+  if (i < columns) largest = maximum(largest, load_first_or_lowest(x + i, columns - i));
+  return horizontal_maximum(largest);
 }
 
-float exponentials_of_row(std::int64_t columns, const float* x, float m) {
+template <class T>
+float exponentials_of_row(std::int64_t columns, const T* x, float m) {
   Float total{};
   std::int64_t i = 0;
   for (; i + kLanes <= columns; i += kLanes) total += exponential(load(x + i) - m);
-  if (i < columns) {
-    Float last = broadcast(-kInfinity);
-    __builtin_memcpy(&last, x + i, static_cast<std::size_t>(columns - i) * sizeof(float));
-    total += exponential(last - m);
-  }
+  if (i < columns) total += exponential(load_first_or_lowest(x + i, columns - i) - m);
   return horizontal_sum(total);
 }
 
-void row_max(std::int64_t rows, std::int64_t columns, const float* x, float* m, int threads) {
+template <class T>
+void row_max(std::int64_t rows, std::int64_t columns, const T* x, float* m, int threads) {
   parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) m[row] = maximum_of_row(columns, x + row * columns);
   });
 }
 
-void sum_exponentials(std::int64_t rows, std::int64_t columns, const float* x, const float* m, float* s, int threads) {
+template <class T>
+void sum_exponentials(std::int64_t rows, std::int64_t columns, const T* x, const float* m, float* s, int threads) {
   parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) s[row] = exponentials_of_row(columns, x + row * columns, m[row]);
   });
@@ -47,21 +54,13 @@ void log_sum_exponential(std::int64_t rows, const float* m, const float* s, floa
   });
 }
 
-void row_log_sum_exponential(std::int64_t rows, std::int64_t columns, const float* x, float* lse, int threads) {
-  parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float m = maximum_of_row(columns, x + row * columns);
-      lse[row] = m + __builtin_logf(exponentials_of_row(columns, x + row * columns, m));
-    }
-  });
-}
-
-void pick(std::int64_t rows, std::int64_t columns, const IndexMap& vocabulary, const float* x,
-          const std::int32_t* targets, float* picked, int threads) {
+template <class T>
+void pick(std::int64_t rows, std::int64_t columns, const IndexMap& vocabulary, const T* x, const std::int32_t* targets,
+          float* picked, int threads) {
   parallel_rows(threads, rows, 16, [=, &vocabulary](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t column = local_index(vocabulary, columns, targets[row]);
-      picked[row] = column < 0 ? 0.0F : x[row * columns + column];
+      picked[row] = column < 0 ? 0.0F : load_one(x + row * columns + column);
     }
   });
 }
@@ -80,27 +79,31 @@ std::int64_t count_targets(std::int64_t rows, const std::int32_t* targets) {
   return count;
 }
 
-void gradient(std::int64_t rows, std::int64_t columns, const IndexMap& vocabulary, const float* x, const float* lse,
-              const std::int32_t* targets, float* dx, int threads) {
+template <class T>
+void gradient(std::int64_t rows, std::int64_t columns, const IndexMap& vocabulary, const T* x, const float* lse,
+              const std::int32_t* targets, T* dx, int threads) {
   parallel_rows(threads, rows, columns, [=, &vocabulary](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      float* to = dx + row * columns;
+      T* to = dx + row * columns;
       if (targets[row] < 0) {
-        __builtin_memset(to, 0, static_cast<std::size_t>(columns) * sizeof(float));
+        __builtin_memset(to, 0, static_cast<std::size_t>(columns) * sizeof(T));
         continue;
       }
       const float shift = lse[row];
-      map_range(0, columns, x + row * columns, to, [shift](Float a) { return exponential(a - shift); });
       const std::int64_t column = local_index(vocabulary, columns, targets[row]);
-      if (column >= 0) to[column] -= 1.0F;
+      const float target = column >= 0 ? load_one(x + row * columns + column) : 0.0F;
+      map_range(0, columns, x + row * columns, to, [shift](Float a) { return exponential(a - shift); });
+      if (column >= 0) store_one(to + column, exponential(broadcast(target - shift))[0] - 1.0F);
     }
   });
 }
 
+template <class T>
+constexpr CrossEntropyKernels<T> kKernels = {row_max<T>, sum_exponentials<T>, pick<T>, gradient<T>};
+
 }  // namespace
 
-const CrossEntropyKernels cross_entropy_kernels = {
-    row_max, sum_exponentials, log_sum_exponential, row_log_sum_exponential, pick, loss_sum, count_targets, gradient,
-};
+const RowLossKernels row_loss_kernels = {log_sum_exponential, loss_sum, count_targets};
+const ByElement<CrossEntropyKernels> cross_entropy_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -79,8 +79,9 @@ void each_factor(const DropoutSettings& settings, const IndexedDim* dims, int co
   });
 }
 
-void forward(const DropoutSettings& settings, const IndexedDim* dims, int count, const float* x, float* y,
-             bool accumulate, int threads) {
+template <class T>
+void forward(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, T* y, bool accumulate,
+             int threads) {
   each_factor(settings, dims, count, threads, [=](std::int64_t at, std::int64_t, std::int64_t n, const float* factors) {
     if (accumulate) {
       each_vector(
@@ -95,8 +96,9 @@ void forward(const DropoutSettings& settings, const IndexedDim* dims, int count,
   });
 }
 
-void bias_add(const DropoutSettings& settings, const IndexedDim* dims, int count, const float* x, const float* bias,
-              const float* residual, float* y, int threads) {
+template <class T>
+void bias_add(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, const T* bias,
+              const T* residual, T* y, int threads) {
   const auto apply = [=](std::int64_t at, std::int64_t column, std::int64_t n, const float* factors) {
     const auto part = [=](std::int64_t i, std::int64_t width) {
       Float value = load_first(x + at + i, width);
@@ -117,8 +119,11 @@ void bias_add(const DropoutSettings& settings, const IndexedDim* dims, int count
   });
 }
 
+template <class T>
+constexpr DropoutKernels<T> kKernels = {forward<T>, bias_add<T>};
+
 }  // namespace
 
-const DropoutKernels dropout_kernels = {forward, bias_add};
+const ByElement<DropoutKernels> dropout_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

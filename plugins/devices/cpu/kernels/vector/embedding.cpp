@@ -7,9 +7,10 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-void forward(std::int64_t count, std::int64_t rows, std::int64_t columns, const IndexMap& row_indices,
-             const float* table, const std::int32_t* ids, float* y, int threads) {
-  const std::size_t bytes = static_cast<std::size_t>(columns) * sizeof(float);
+template <class T>
+void forward(std::int64_t count, std::int64_t rows, std::int64_t columns, const IndexMap& row_indices, const T* table,
+             const std::int32_t* ids, T* y, int threads) {
+  const std::size_t bytes = static_cast<std::size_t>(columns) * sizeof(T);
   parallel_rows(threads, count, columns, [=, &row_indices](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = local_index(row_indices, rows, ids[i]);
@@ -22,7 +23,8 @@ void forward(std::int64_t count, std::int64_t rows, std::int64_t columns, const 
   });
 }
 
-void gradient(std::int64_t count, std::int64_t rows, std::int64_t columns, const IndexMap& row_indices, const float* dy,
+template <class T>
+void gradient(std::int64_t count, std::int64_t rows, std::int64_t columns, const IndexMap& row_indices, const T* dy,
               const std::int32_t* ids, float* dtable, bool accumulate, int threads) {
   // Threads share the columns, so that each row of the table is added up in the order of the ids.
   const std::int64_t grain = larger(kLanes, divide_up(kParallelGrain, larger(count, 1)));
@@ -40,8 +42,11 @@ void gradient(std::int64_t count, std::int64_t rows, std::int64_t columns, const
   });
 }
 
+template <class T>
+constexpr EmbeddingKernels<T> kKernels = {forward<T>, gradient<T>};
+
 }  // namespace
 
-const EmbeddingKernels embedding_kernels = {forward, gradient};
+const ByElement<EmbeddingKernels> embedding_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -29,7 +29,8 @@ inline Float first_lanes(std::int64_t count) {
   return value;
 }
 
-void normalise_row(std::int64_t columns, float epsilon, const float* x, const float* gain, const float* bias, float* y,
+template <class T>
+void normalise_row(std::int64_t columns, float epsilon, const T* x, const float* gain, const float* bias, T* y,
                    float* mean_out, float* inverse_std_out) {
   const float count = static_cast<float>(columns);
   const float mean = row_total(
@@ -53,8 +54,9 @@ void normalise_row(std::int64_t columns, float epsilon, const float* x, const fl
   *inverse_std_out = inverse_std;
 }
 
-void forward(std::int64_t rows, std::int64_t columns, float epsilon, const float* x, const float* gain,
-             const float* bias, float* y, float* mean, float* inverse_std, int threads) {
+template <class T>
+void forward(std::int64_t rows, std::int64_t columns, float epsilon, const T* x, const float* gain, const float* bias,
+             T* y, float* mean, float* inverse_std, int threads) {
   parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       normalise_row(columns, epsilon, x + row * columns, gain, bias, y + row * columns, mean + row, inverse_std + row);
@@ -63,8 +65,9 @@ void forward(std::int64_t rows, std::int64_t columns, float epsilon, const float
 }
 
 /// With xhat = (x - mean) * inverse_std and g = dy * gain: dx = inverse_std * (g - mean(g) - xhat * mean(g * xhat)).
-void row_gradient(std::int64_t columns, const float* dy, const float* x, const float* gain, float mean,
-                  float inverse_std, float* dx, bool accumulate) {
+template <class T>
+void row_gradient(std::int64_t columns, const T* dy, const T* x, const float* gain, float mean, float inverse_std,
+                  T* dx, bool accumulate) {
   const auto normalised = [=](Float value) { return (value - mean) * inverse_std; };
   const float count = static_cast<float>(columns);
   const float mean_g =
@@ -94,8 +97,9 @@ void row_gradient(std::int64_t columns, const float* dy, const float* x, const f
       });
 }
 
-void input_gradient(std::int64_t rows, std::int64_t columns, const float* dy, const float* x, const float* gain,
-                    const float* mean, const float* inverse_std, float* dx, bool accumulate, int threads) {
+template <class T>
+void input_gradient(std::int64_t rows, std::int64_t columns, const T* dy, const T* x, const float* gain,
+                    const float* mean, const float* inverse_std, T* dx, bool accumulate, int threads) {
   parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const std::int64_t at = row * columns;
@@ -104,7 +108,8 @@ void input_gradient(std::int64_t rows, std::int64_t columns, const float* dy, co
   });
 }
 
-void parameter_gradient(std::int64_t rows, std::int64_t columns, const float* dy, const float* x, const float* mean,
+template <class T>
+void parameter_gradient(std::int64_t rows, std::int64_t columns, const T* dy, const T* x, const float* mean,
                         const float* inverse_std, float* dgain, bool accumulate_gain, float* dbias,
                         bool accumulate_bias, int threads) {
   const auto normalised = [=](Float value, std::int64_t row) { return (value - mean[row]) * inverse_std[row]; };
@@ -126,8 +131,11 @@ void parameter_gradient(std::int64_t rows, std::int64_t columns, const float* dy
   });
 }
 
+template <class T>
+constexpr LayerNormKernels<T> kKernels = {forward<T>, input_gradient<T>, parameter_gradient<T>};
+
 }  // namespace
 
-const LayerNormKernels layer_norm_kernels = {forward, input_gradient, parameter_gradient};
+const ByElement<LayerNormKernels> layer_norm_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -8,12 +8,13 @@ namespace {
 
 /// body(begin, end, weight_decay) for the parts of a range that lie in one segment each.
 template <class Body>
-void each_segment(const DecaySegment* segments, int count, int threads, const Body& body) {
-  if (count == 0) return;
+void each_segment(const UpdatedBucket& bucket, int threads, const Body& body) {
+  if (bucket.segment_count == 0) return;
+  const DecaySegment* segments = bucket.segments;
+  const DecaySegment& last = segments[bucket.segment_count - 1];
   const std::int64_t first = segments[0].begin;
-  const std::int64_t size = segments[count - 1].begin + segments[count - 1].length - first;
-  parallel_elements(threads, size, [=](std::int64_t range_begin, std::int64_t range_end) {
-    for (int i = 0; i < count; ++i) {
+  parallel_elements(threads, last.begin + last.length - first, [&](std::int64_t range_begin, std::int64_t range_end) {
+    for (int i = 0; i < bucket.segment_count; ++i) {
       const std::int64_t begin = larger(first + range_begin, segments[i].begin);
       const std::int64_t end = smaller(first + range_end, segments[i].begin + segments[i].length);
       if (begin < end) body(begin, end, segments[i].weight_decay);
@@ -21,52 +22,93 @@ void each_segment(const DecaySegment* segments, int count, int threads, const Bo
   });
 }
 
-/// update(i, load, store) for each vector: whole ones and the last, partial one.
-template <class Update>
-void each_update(std::int64_t begin, std::int64_t end, const Update& update) {
-  each_vector(
-      begin, end,
-      [&](std::int64_t i) {
-        update(
-            i, [](const float* from) { return load(from); }, [](float* to, Float value) { store(to, value); });
-      },
-      [&](std::int64_t i, std::int64_t n) {
-        update(
-            i, [n](const float* from) { return load_first(from, n); },
-            [n](float* to, Float value) { store_first(to, value, n); });
-      });
+/// Reads and writes whole vectors.
+struct WholeVectors {
+  template <class T>
+  Float read(const T* from) const {
+    return load(from);
+  }
+  template <class T>
+  void write(T* to, Float value) const {
+    store(to, value);
+  }
+};
+
+/// Reads and writes the last elements of a range.
+struct FirstElements {
+  std::int64_t count;
+
+  template <class T>
+  Float read(const T* from) const {
+    return load_first(from, count);
+  }
+  template <class T>
+  void write(T* to, Float value) const {
+    store_first(to, value, count);
+  }
+};
+
+/// Where there is no rounded copy.
+struct NoCopy {};
+inline NoCopy operator+(NoCopy copy, std::int64_t /*offset*/) { return copy; }
+
+template <class Access, class T>
+void write_copy(const Access& access, T* to, Float value) {
+  access.write(to, value);
+}
+template <class Access>
+void write_copy(const Access& /*access*/, NoCopy /*to*/, Float /*value*/) {}
+
+/// body(gradient, rounded) with both as typed pointers, `rounded` a NoCopy where there is none.
+template <class Body>
+void with_types(const UpdatedBucket& bucket, const Body& body) {
+  with_elements(bucket.gradient_type, bucket.gradient, [&](const auto* gradient) {
+    if (bucket.rounded == nullptr) return body(gradient, NoCopy{});
+    with_elements(bucket.rounded_type, bucket.rounded, [&](auto* rounded) { body(gradient, rounded); });
+  });
 }
 
-void adamw(const AdamWStep& step, const DecaySegment* segments, int segment_count, float* parameter,
-           const float* gradient, float* first_moment, float* second_moment, int threads) {
-  const float to_first = 1.0F / step.correction1;
-  const float to_second = 1.0F / step.correction2;
-  each_segment(segments, segment_count, threads, [=](std::int64_t begin, std::int64_t end, float weight_decay) {
-    each_update(begin, end, [=](std::int64_t i, const auto& read, const auto& write) {
-      const Float g = read(gradient + i) * step.gradient_scale;
-      const Float m = multiply_add(read(first_moment + i), step.beta1, g * (1.0F - step.beta1));
-      const Float v = multiply_add(read(second_moment + i), step.beta2, (g * g) * (1.0F - step.beta2));
-      const Float p = read(parameter + i);
-      const Float direction = (m * to_first) / (square_root(v * to_second) + step.epsilon);
-      write(first_moment + i, m);
-      write(second_moment + i, v);
-      write(parameter + i, multiply_add(multiply_add(p, weight_decay, direction), -step.learning_rate, p));
+/// update(access, i, gradient, weight_decay) -> new parameters, for every vector of the bucket.
+template <class Update>
+void each_update(const UpdatedBucket& bucket, int threads, const Update& update) {
+  float* parameter = bucket.parameter;
+  with_types(bucket, [&](const auto* gradient, auto rounded) {
+    each_segment(bucket, threads, [&](std::int64_t begin, std::int64_t end, float weight_decay) {
+      const auto apply = [&](const auto& access, std::int64_t i) {
+        const Float before = access.read(parameter + i);
+        const Float after = update(access, i, before, access.read(gradient + i), weight_decay);
+        access.write(parameter + i, after);
+        write_copy(access, rounded + i, after);
+      };
+      each_vector(
+          begin, end, [&](std::int64_t i) { apply(WholeVectors{}, i); },
+          [&](std::int64_t i, std::int64_t n) { apply(FirstElements{n}, i); });
     });
   });
 }
 
-void sgd(const SgdStep& step, const DecaySegment* segments, int segment_count, float* parameter, const float* gradient,
-         float* momentum_buffer, int threads) {
-  each_segment(segments, segment_count, threads, [=](std::int64_t begin, std::int64_t end, float weight_decay) {
-    each_update(begin, end, [=](std::int64_t i, const auto& read, const auto& write) {
-      Float buffer = read(gradient + i) * step.gradient_scale;
-      if (momentum_buffer != nullptr) {
-        buffer = multiply_add(read(momentum_buffer + i), step.momentum, buffer);
-        write(momentum_buffer + i, buffer);
-      }
-      const Float p = read(parameter + i);
-      write(parameter + i, multiply_add(multiply_add(p, weight_decay, buffer), -step.learning_rate, p));
-    });
+void adamw(const AdamWStep& step, const UpdatedBucket& bucket, float* first_moment, float* second_moment, int threads) {
+  const float to_first = 1.0F / step.correction1;
+  const float to_second = 1.0F / step.correction2;
+  each_update(bucket, threads, [=](const auto& access, std::int64_t i, Float p, Float gradient, float weight_decay) {
+    const Float g = gradient * step.gradient_scale;
+    const Float m = multiply_add(access.read(first_moment + i), step.beta1, g * (1.0F - step.beta1));
+    const Float v = multiply_add(access.read(second_moment + i), step.beta2, (g * g) * (1.0F - step.beta2));
+    const Float direction = (m * to_first) / (square_root(v * to_second) + step.epsilon);
+    access.write(first_moment + i, m);
+    access.write(second_moment + i, v);
+    return multiply_add(multiply_add(p, weight_decay, direction), -step.learning_rate, p);
+  });
+}
+
+void sgd(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads) {
+  each_update(bucket, threads, [=](const auto& access, std::int64_t i, Float p, Float gradient, float weight_decay) {
+    Float buffer = gradient * step.gradient_scale;
+    if (momentum_buffer != nullptr) {
+      buffer = multiply_add(access.read(momentum_buffer + i), step.momentum, buffer);
+      access.write(momentum_buffer + i, buffer);
+    }
+    return multiply_add(multiply_add(p, weight_decay, buffer), -step.learning_rate, p);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/vector/vector.hpp"
+#include "kernels/vector/element.hpp"
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -68,17 +68,16 @@ inline void each_vector(std::int64_t begin, std::int64_t end, const Whole& whole
 }
 
 /// z[i] = f(x[i]) for i in [begin, end).
-template <class Function>
-inline void map_range(std::int64_t begin, std::int64_t end, const float* x, float* z, const Function& f) {
+template <class X, class Z, class Function>
+inline void map_range(std::int64_t begin, std::int64_t end, const X* x, Z* z, const Function& f) {
   each_vector(
       begin, end, [&](std::int64_t i) { store(z + i, f(load(x + i))); },
       [&](std::int64_t i, std::int64_t n) { store_first(z + i, f(load_first(x + i, n)), n); });
 }
 
 /// z[i] = f(x[i], y[i]) for i in [begin, end).
-template <class Function>
-inline void map_range(std::int64_t begin, std::int64_t end, const float* x, const float* y, float* z,
-                      const Function& f) {
+template <class X, class Y, class Z, class Function>
+inline void map_range(std::int64_t begin, std::int64_t end, const X* x, const Y* y, Z* z, const Function& f) {
   each_vector(
       begin, end, [&](std::int64_t i) { store(z + i, f(load(x + i), load(y + i))); },
       [&](std::int64_t i, std::int64_t n) { store_first(z + i, f(load_first(x + i, n), load_first(y + i, n)), n); });

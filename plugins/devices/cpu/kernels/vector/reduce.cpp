@@ -8,7 +8,8 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-float row_sum(std::int64_t columns, const float* x) {
+template <class T>
+float row_sum(std::int64_t columns, const T* x) {
   Float total{};
   std::int64_t i = 0;
   for (; i + kLanes <= columns; i += kLanes) total += load(x + i);
@@ -17,7 +18,8 @@ float row_sum(std::int64_t columns, const float* x) {
 }
 
 /// x[rows, columns] -> y[rows]
-void sum_rows(std::int64_t rows, std::int64_t columns, const float* x, float* y, bool accumulate, int threads) {
+template <class T>
+void sum_rows(std::int64_t rows, std::int64_t columns, const T* x, float* y, bool accumulate, int threads) {
   parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const float total = row_sum(columns, x + row * columns);
@@ -27,10 +29,11 @@ void sum_rows(std::int64_t rows, std::int64_t columns, const float* x, float* y,
 }
 
 /// x[outer, rows, columns] -> y[outer, columns]
-void sum_middle(std::int64_t outer, std::int64_t rows, std::int64_t columns, const float* x, float* y, bool accumulate,
+template <class T>
+void sum_middle(std::int64_t outer, std::int64_t rows, std::int64_t columns, const T* x, float* y, bool accumulate,
                 int threads) {
   for (std::int64_t i = 0; i < outer; ++i) {
-    const float* slice = x + i * rows * columns;
+    const T* slice = x + i * rows * columns;
     parallel_columns(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
       sum_columns(
           rows, begin, end, y + i * columns, accumulate,
@@ -43,12 +46,13 @@ void sum_middle(std::int64_t outer, std::int64_t rows, std::int64_t columns, con
 }
 
 /// Any other mixture of dims that stay and dims that go.
-void sum_mixed(const MergedShape& merged, const float* x, float* y, bool accumulate) {
+template <class T>
+void sum_mixed(const MergedShape& merged, const T* x, float* y, bool accumulate) {
   if (!accumulate) __builtin_memset(y, 0, static_cast<std::size_t>(merged.operand_size()) * sizeof(float));
   const std::int64_t columns = merged.columns();
   for (std::int64_t row = 0, rows = merged.rows(); row < rows; ++row) {
     float* to = y + merged.operand_offset(row);
-    const float* from = x + row * columns;
+    const T* from = x + row * columns;
     if (merged.columns_present()) {
       map_range(0, columns, to, from, to, [](Float a, Float b) { return a + b; });
     } else {
@@ -57,7 +61,8 @@ void sum_mixed(const MergedShape& merged, const float* x, float* y, bool accumul
   }
 }
 
-void sum(const BroadcastShape& shape, const float* x, float* y, bool accumulate, int threads) {
+template <class T>
+void sum(const BroadcastShape& shape, const T* x, float* y, bool accumulate, int threads) {
   const MergedShape merged = merge(shape);
   const bool last = merged.columns_present();
   if (merged.count == 1) {
@@ -74,29 +79,38 @@ void sum(const BroadcastShape& shape, const float* x, float* y, bool accumulate,
   sum_mixed(merged, x, y, accumulate);
 }
 
-using Double = double __attribute__((vector_size(kLanes * 8)));
-using HalfDouble = double __attribute__((vector_size(kLanes * 4)));
-using HalfFloat = float __attribute__((vector_size(kLanes * 2)));
+constexpr int kHalf = kLanes / 2;
+using HalfFloat = float __attribute__((vector_size(kHalf * 4)));
+using HalfDouble = double __attribute__((vector_size(kHalf * 8)));
 
-double squares_of_range(std::int64_t begin, std::int64_t end, const float* x) {
-  constexpr int kHalf = kLanes / 2;
+/// totals += the squares of a vector's two halves.
+inline void add_squares(Float value, HalfDouble* totals) {
+  HalfFloat halves[2];
+  __builtin_memcpy(halves, &value, sizeof value);
+  STRATA_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const HalfDouble wide = __builtin_convertvector(halves[i], HalfDouble);
+    totals[i] += wide * wide;
+  }
+}
+
+template <class T>
+double squares_of_range(std::int64_t begin, std::int64_t end, const T* x) {
   HalfDouble totals[4] = {};
   std::int64_t i = begin;
-  for (; i + 4 * kHalf <= end; i += 4 * kHalf) {
-    STRATA_UNROLL
-    for (int part = 0; part < 4; ++part) {
-      const HalfDouble value = __builtin_convertvector(load<HalfFloat>(x + i + part * kHalf), HalfDouble);
-      totals[part] += value * value;
-    }
+  for (; i + 2 * kLanes <= end; i += 2 * kLanes) {
+    add_squares(load(x + i), totals);
+    add_squares(load(x + i + kLanes), totals + 2);
   }
+  for (; i < end; i += kLanes) add_squares(load_first(x + i, smaller(kLanes, end - i)), totals);
   const HalfDouble total = (totals[0] + totals[1]) + (totals[2] + totals[3]);
   double result = 0.0;
   for (int lane = 0; lane < kHalf; ++lane) result += total[lane];
-  for (; i < end; ++i) result += static_cast<double>(x[i]) * x[i];
   return result;
 }
 
-double sum_of_squares(std::int64_t size, const float* x, int threads) {
+template <class T>
+double sum_of_squares(std::int64_t size, const T* x, int threads) {
   constexpr std::int64_t kParts = 64;
   const std::int64_t part_length = round_up(divide_up(size, kParts), 64);
   double parts[kParts] = {};
@@ -112,8 +126,11 @@ double sum_of_squares(std::int64_t size, const float* x, int threads) {
   return total;
 }
 
+template <class T>
+constexpr ReduceKernels<T> kKernels = {sum<T>, sum_of_squares<T>};
+
 }  // namespace
 
-const ReduceKernels reduce_kernels = {sum, sum_of_squares};
+const ByElement<ReduceKernels> reduce_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -37,7 +37,7 @@ using Long = std::uint64_t __attribute__((vector_size(kLanes * 4)));
 
 constexpr float kInfinity = __builtin_inff();
 
-template <class Vector = Float>
+template <class Vector>
 inline Vector load(const void* from) {
   Vector value;
   __builtin_memcpy(&value, from, sizeof value);
@@ -49,9 +49,19 @@ inline void store(void* to, Vector value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
+inline Float load(const float* from) { return load<Float>(static_cast<const void*>(from)); }
+
 inline Float broadcast(float value) { return value - Float{}; }
 inline Word broadcast(std::uint32_t value) { return value - Word{}; }
 inline Int broadcast(std::int32_t value) { return value - Int{}; }
+
+template <class To, class From>
+inline To bits_of(From value) {
+  static_assert(sizeof(To) == sizeof(From));
+  To result;
+  __builtin_memcpy(&result, &value, sizeof result);
+  return result;
+}
 
 /// The first `count` elements, the rest 0.
 inline Float load_first(const float* from, std::int64_t count) {
@@ -62,14 +72,6 @@ inline Float load_first(const float* from, std::int64_t count) {
 
 inline void store_first(float* to, Float value, std::int64_t count) {
   __builtin_memcpy(to, &value, static_cast<std::size_t>(count) * sizeof(float));
-}
-
-template <class To, class From>
-inline To bits_of(From value) {
-  static_assert(sizeof(To) == sizeof(From));
-  To result;
-  __builtin_memcpy(&result, &value, sizeof result);
-  return result;
 }
 
 inline Float select(Int mask, Float a, Float b) { return mask ? a : b; }

@@ -1,0 +1,95 @@
+#include "runtime/offload_file.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr int kOwnerOnly = 0600;
+
+/// Opens a file without a name, or -1 with errno.
+int open_nameless(const std::filesystem::path& directory) {
+  const int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
+  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return descriptor;
+  // A file system that knows no such files: the name goes as soon as the file is open.
+  std::string path = directory / "offload-XXXXXX";
+  const int named = ::mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(path.c_str());
+  return named;
+}
+
+}  // namespace
+
+OffloadFile::OffloadFile(std::filesystem::path directory, std::int64_t bytes) : directory_(std::move(directory)) {
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  if (error) fail("cannot be made", error.value());
+  descriptor_ = open_nameless(directory_);
+  if (descriptor_ < 0) fail("no file can be made there", errno);
+  try {
+    reserve(bytes);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+OffloadFile::~OffloadFile() { ::close(descriptor_); }
+
+/// What is known to be too much is refused before the file system begins to fill up (or the system ends the process,
+/// as it does beyond the limit of a file's size).
+void OffloadFile::reserve(std::int64_t bytes) const {
+  const std::string needed = "has no room for " + std::to_string(bytes) + " bytes";
+  rlimit limit{};
+  const bool is_limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (is_limited && static_cast<std::uint64_t>(bytes) > limit.rlim_cur) {
+    fail(needed + ", a file may have " + std::to_string(limit.rlim_cur), EFBIG);
+  }
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(directory_, error);
+  if (!error && static_cast<std::uint64_t>(bytes) > space.available) {
+    fail(needed + ", " + std::to_string(space.available) + " are free", ENOSPC);
+  }
+  int reason = EINTR;
+  while (reason == EINTR) reason = ::posix_fallocate(descriptor_, 0, bytes);
+  if (reason != 0) fail(needed, reason);
+}
+
+void OffloadFile::read(std::int64_t offset, void* data, std::int64_t bytes) const {
+  for (std::int64_t done = 0; done < bytes;) {
+    const ssize_t count = ::pread(descriptor_, static_cast<std::byte*>(data) + done,
+                                  static_cast<std::size_t>(bytes - done), offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    const std::string at = " at byte " + std::to_string(offset + done);
+    if (count < 0) fail("its file cannot be read" + at, errno);
+    if (count == 0) fail("its file ends" + at, EIO);
+    done += count;
+  }
+}
+
+void OffloadFile::write(std::int64_t offset, const void* data, std::int64_t bytes) const {
+  for (std::int64_t done = 0; done < bytes;) {
+    const ssize_t count = ::pwrite(descriptor_, static_cast<const std::byte*>(data) + done,
+                                   static_cast<std::size_t>(bytes - done), offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail("its file cannot be written at byte " + std::to_string(offset + done), errno);
+    done += count;
+  }
+}
+
+void OffloadFile::fail(const std::string& what, int reason) const {
+  throw RuntimeError("offload directory '" + directory_.string() + "': " + what + ": " + std::strerror(reason));
+}
+
+}  // namespace strata::host

@@ -1,0 +1,171 @@
+#include "kernels/quantization.hpp"
+
+#include "kernels/vector/parallel.hpp"
+#include "kernels/vector/target.hpp"
+
+namespace strata::cpu::STRATA_CPU_TARGET {
+namespace {
+
+using Byte = std::int8_t __attribute__((vector_size(kLanes)));
+
+/// Integers are unpacked in pieces of this many numbers; even, so that pieces begin at whole bytes.
+constexpr std::int64_t kPiece = 256;
+
+constexpr float kSmallestScale = 0x1p-126F;
+constexpr std::uint32_t kInfinityBits = 0x7F800000U;
+
+/// One block of one run, or a piece of it.
+struct Place {
+  std::int64_t run;
+  std::int64_t begin;  ///< within the run
+  std::int64_t length;
+};
+
+inline std::int64_t bytes(const QuantizedBlocks& shape, std::int64_t numbers) {
+  return divide_up(numbers * shape.bits, 8);
+}
+
+inline std::int64_t blocks_of_run(const QuantizedBlocks& shape) { return divide_up(shape.length, shape.block); }
+
+/// body(place) for every block of every run.
+template <class Body>
+void each_block(const QuantizedBlocks& shape, std::int64_t work, int threads, const Body& body) {
+  const std::int64_t blocks = blocks_of_run(shape);
+  const std::int64_t grain = divide_up(kParallelGrain, larger(shape.block * work, 1));
+  parallel_ranges(threads, shape.runs * blocks, 1, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin; at < end; ++at) {
+      const std::int64_t within = at % blocks * shape.block;
+      body(Place{at / blocks, within, smaller(shape.block, shape.length - within)});
+    }
+  });
+}
+
+/// Of the largest magnitude. As an integer the pattern of a NaN is above that of infinity, and this above all others.
+template <class T>
+std::uint32_t greatest_bits(std::int64_t length, const T* x) {
+  Word greatest{};
+  const auto take = [&](Float value) {
+    const Word magnitude = bits_of<Word>(value) & 0x7FFFFFFFU;
+    greatest = greatest > magnitude ? greatest : magnitude;
+  };
+  each_vector(
+      0, length, [&](std::int64_t i) { take(load(x + i)); },
+      [&](std::int64_t i, std::int64_t n) { take(load_first(x + i, n)); });
+  std::uint32_t result = 0;
+  for (int lane = 0; lane < kLanes; ++lane) result = result > greatest[lane] ? result : greatest[lane];
+  return result;
+}
+
+/// The nearest integers, ties to even, of numbers below 2^22.
+inline Byte nearest_integers(Float x) {
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  return __builtin_convertvector(bits_of<Int>(x + kRound) - 0x4B400000, Byte);
+}
+
+template <class T>
+void quantize_piece(std::int64_t length, const T* x, float scale, std::int8_t* integers) {
+  each_vector(
+      0, length, [&](std::int64_t i) { store(integers + i, nearest_integers(load(x + i) / scale)); },
+      [&](std::int64_t i, std::int64_t n) {
+        const Byte last = nearest_integers(load_first(x + i, n) / scale);
+        __builtin_memcpy(integers + i, &last, static_cast<std::size_t>(n));
+      });
+}
+
+/// Two integers a byte. `integers` has one more, which is 0, where their number is odd.
+inline void pack(std::int64_t length, const std::int8_t* integers, std::int8_t* packed) {
+  for (std::int64_t i = 0; i < divide_up(length, 2); ++i) {
+    packed[i] = static_cast<std::int8_t>((integers[2 * i] & 0xF) | (integers[2 * i + 1] << 4));
+  }
+}
+
+inline void unpack(std::int64_t length, const std::int8_t* packed, std::int8_t* integers) {
+  for (std::int64_t i = 0; i < divide_up(length, 2); ++i) {
+    integers[2 * i] = static_cast<std::int8_t>(static_cast<std::int8_t>(packed[i] << 4) >> 4);
+    integers[2 * i + 1] = static_cast<std::int8_t>(packed[i] >> 4);
+  }
+}
+
+template <class T>
+float quantize_block(const QuantizedBlocks& shape, std::int64_t length, const T* x, std::int8_t* integers) {
+  const std::uint32_t greatest = greatest_bits(length, x);
+  if (greatest >= kInfinityBits) {
+    __builtin_memset(integers, 0, static_cast<std::size_t>(bytes(shape, length)));
+    return __builtin_nanf("");
+  }
+  const float wanted = bits_of<float>(greatest) / static_cast<float>((1 << (shape.bits - 1)) - 1);
+  const float scale = wanted > kSmallestScale ? wanted : kSmallestScale;
+  if (shape.bits == 8) {
+    quantize_piece(length, x, scale, integers);
+    return scale;
+  }
+  for (std::int64_t i = 0; i < length; i += kPiece) {
+    const std::int64_t n = smaller(kPiece, length - i);
+    std::int8_t piece[kPiece];
+    quantize_piece(n, x + i, scale, piece);
+    if (n % 2 != 0) piece[n] = 0;
+    pack(n, piece, integers + i / 2);
+  }
+  return scale;
+}
+
+template <class T>
+void quantize(const QuantizedBlocks& shape, const T* x, std::int8_t* integers, float* scales, int threads) {
+  each_block(shape, 1, threads, [&](const Place& at) {
+    scales[at.run * blocks_of_run(shape) + at.begin / shape.block] =
+        quantize_block(shape, at.length, x + at.run * shape.length + at.begin,
+                       integers + at.run * bytes(shape, shape.length) + bytes(shape, at.begin));
+  });
+}
+
+inline Float widen(Byte integers) { return __builtin_convertvector(integers, Float); }
+
+/// sum += integers * scale
+inline void add_scaled(std::int64_t length, const std::int8_t* integers, float scale, float* sum) {
+  each_vector(
+      0, length,
+      [&](std::int64_t i) {
+        store(sum + i, load(sum + i) + widen(load<Byte>(static_cast<const void*>(integers + i))) * scale);
+      },
+      [&](std::int64_t i, std::int64_t n) {
+        Byte last{};
+        __builtin_memcpy(&last, integers + i, static_cast<std::size_t>(n));
+        store_first(sum + i, load_first(sum + i, n) + widen(last) * scale, n);
+      });
+}
+
+template <class T>
+void dequantize_piece(const QuantizedBlocks& shape, const Place& at, const std::int8_t* integers, const float* scales,
+                      T* y) {
+  float sum[kPiece] = {};
+  std::int8_t unpacked[kPiece];
+  for (std::int64_t source = 0; source < shape.sources; ++source) {
+    const std::int64_t run = source * shape.runs + at.run;
+    const std::int8_t* piece = integers + run * bytes(shape, shape.length) + bytes(shape, at.begin);
+    if (shape.bits == 4) {
+      unpack(at.length, piece, unpacked);
+      piece = unpacked;
+    }
+    add_scaled(at.length, piece, scales[run * blocks_of_run(shape) + at.begin / shape.block], sum);
+  }
+  map_range(0, at.length, sum, y + at.run * shape.length + at.begin, [](Float value) { return value; });
+}
+
+template <class T>
+void dequantize(const QuantizedBlocks& shape, const std::int8_t* integers, const float* scales, T* y, int threads) {
+  each_block(shape, shape.sources, threads, [&](const Place& at) {
+    for (std::int64_t i = 0; i < at.length; i += kPiece) {
+      const Place piece{at.run, at.begin + i, smaller(kPiece, at.length - i)};
+      dequantize_piece(shape, piece, integers, scales, y);
+    }
+  });
+}
+
+template <class T>
+constexpr QuantizationKernels<T> kKernels = {quantize<T>, dequantize<T>};
+
+}  // namespace
+
+const ByElement<QuantizationKernels> quantization_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
+
+}  // namespace strata::cpu::STRATA_CPU_TARGET

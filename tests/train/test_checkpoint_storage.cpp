@@ -1,0 +1,195 @@
+/// How tensors get from the ranks' buffers into a checkpoint and back: who writes what, and in which types.
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "checkpoint_fixture.hpp"
+#include "random_storage.hpp"
+#include "runtime/element.hpp"
+#include "strata/error.hpp"
+#include "temporary_folder.hpp"
+#include "train/part_cover.hpp"
+
+namespace strata::host {
+namespace {
+
+using test::FakeRanks;
+using test::message_of;
+using test::StoredTensor;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CheckpointStorageTest : public ::testing::Test {
+ protected:
+  CheckpointReader written(FakeRanks& ranks) {
+    store_.prepare(0);
+    ranks.write(store_, {1, 0, 0, "", {}});
+    return CheckpointReader(store_.path_of(1));
+  }
+
+  test::TemporaryFolder folder_;
+  CheckpointStore store_{folder_.path() / "checkpoints", 0};
+};
+
+std::vector<TensorPart> parts_of(const CheckpointTensor& tensor) {
+  std::vector<TensorPart> parts;
+  for (const CheckpointPiece& piece : tensor.pieces) parts.push_back(piece.part);
+  return parts;
+}
+
+/// How often each element is in a part, by the definition.
+std::vector<int> element_counts(const Shape& shape, const std::vector<TensorPart>& parts) {
+  std::vector<int> counts(static_cast<std::size_t>(element_count(shape)));
+  for (const TensorPart& part : parts) {
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      std::int64_t rest = i;
+      std::int64_t pitch = 1;
+      std::int64_t global = 0;
+      for (std::size_t dim = part.dims.size(); dim-- > 0;) {
+        global += pitch * part.dims[dim].global_index(rest % part.dims[dim].local_size());
+        pitch *= shape[dim];
+        rest /= part.dims[dim].local_size();
+      }
+      ++counts[static_cast<std::size_t>(global)];
+    }
+  }
+  return counts;
+}
+
+TEST_F(CheckpointStorageTest, EveryElementIsWrittenOnce) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 100; ++round) {
+    const test::RandomStorage storage = test::random_storage(random);
+    FakeRanks ranks(storage.mesh, storage.tensors);
+    for (const CheckpointTensor& tensor : plan_checkpoint(ranks.programs())) {
+      const std::vector<int> counts = element_counts(tensor.shape, parts_of(tensor));
+      ASSERT_THAT(counts, ::testing::Each(1)) << tensor.name << " in round " << round;
+    }
+  }
+}
+
+// Weights that two pipeline stages share, in buckets that differ; and one rank of two that keeps the states.
+TEST_F(CheckpointStorageTest, ProgramsMayStoreATensorInDifferentWays) {
+  const Mesh mesh({{"pp", 2}, {"dp", 3}});
+  const StoredTensor tied{"tied", {{"x", 40, {}, false}}, DType::f32, "bucket", FlatSharding{{"dp"}, 60, 7, false}};
+  StoredTensor elsewhere = tied;
+  elsewhere.sharding = FlatSharding{{"dp"}, 99, 50, true};
+  StoredTensor kept{"kept", {{"x", 8, {}, false}}};
+  StoredTensor unkept = kept;
+  unkept.states.clear();
+  const auto class_of = [](const Coordinates& at) { return at.at("pp"); };
+  FakeRanks ranks(mesh, {{tied, unkept}, {elsewhere, kept}}, class_of);
+  ranks.fill();
+  for (const CheckpointTensor& tensor : plan_checkpoint(ranks.programs())) {
+    ASSERT_THAT(element_counts(tensor.shape, parts_of(tensor)), ::testing::Each(1)) << tensor.name;
+  }
+  const CheckpointReader reader = written(ranks);
+  FakeRanks readers(mesh, {{elsewhere, kept}, {tied, unkept}}, class_of);
+  readers.restore(reader);
+  EXPECT_EQ(readers.count_wrong(), 0);
+}
+
+TEST_F(CheckpointStorageTest, PartsThatAreNoWholeAreRefusedByName) {
+  const Mesh mesh({{"dp", 2}});
+  const StoredTensor whole{"w", {{"x", 8, {}, false}}, DType::f32, "bucket", FlatSharding{{"dp"}, 8, 0, true}};
+  const auto refusal = [&](FakeRanks& ranks) {
+    return message_of<VerificationError>([&] { (void)plan_checkpoint(ranks.programs()); });
+  };
+  FakeRanks half(mesh, {{whole}, {}}, [](const Coordinates& at) { return at.at("dp"); });
+  EXPECT_THAT(refusal(half), HasSubstr("'optimizer/first_moment/w' do not make it whole: they have 4 of 8 elements"));
+  StoredTensor beyond = whole;
+  beyond.sharding->offset = 1;
+  FakeRanks outside(mesh, {beyond});
+  EXPECT_THAT(refusal(outside), HasSubstr("'w' on rank 0: a flat bucket of 8 elements"));
+}
+
+TEST(PartCover, NamesWhatIsWrong) {
+  const auto rows = [](std::int64_t begin, std::int64_t length) {
+    return std::vector<IndexMap>{{8, {{0, begin, length}}}, IndexMap::whole(3)};
+  };
+  const auto fault = [](const std::vector<TensorPart>& parts) { return find_cover_fault({8, 3}, parts).value_or(""); };
+  EXPECT_EQ(fault({{rows(0, 4), 5, 12}, TensorPart::block(rows(4, 4)), {rows(0, 4), 0, 5}}), "");
+  EXPECT_THAT(fault({{rows(0, 8), 0, 11}, {rows(0, 8), 12, 24}}), HasSubstr("23 of 24 elements"));
+  // As many elements as the tensor has, but one twice and one never.
+  EXPECT_THAT(fault({{rows(0, 8), 0, 12}, {rows(0, 8), 11, 23}}), HasSubstr("element 11"));
+  EXPECT_THAT(fault({TensorPart::block(rows(0, 4)), TensorPart::block(rows(3, 4))}), HasSubstr("overlap"));
+}
+
+/// Values that differ in f32 and in narrower types.
+double number(std::uint64_t index) { return 1 + static_cast<double>(index) / 4096; }
+
+double rounded(DType dtype, double value) {
+  std::uint64_t bits = 0;
+  store_element(dtype, &bits, 0, value);
+  return load_element(dtype, &bits, 0);
+}
+
+struct MasterCase {
+  const char* what;
+  DType written;
+  bool written_master;
+  DType read;
+  bool read_master;
+  /// The type through which every value must have gone last before it was read.
+  DType exact;
+};
+
+// A run in 16 bits keeps the values in f32 among the optimizer's states: they are what counts.
+TEST_F(CheckpointStorageTest, MasterCopiesComeAndGo) {
+  const Mesh mesh({{"dp", 2}});
+  const auto ranks_of = [&](DType dtype, bool master) {
+    StoredTensor tensor{"w", {{"x", 37, {}, false}}, dtype, "bucket", FlatSharding{{"dp"}, 50, 9, master}, {}};
+    if (master) tensor.states["master"] = DType::f32;
+    return FakeRanks(mesh, {tensor});
+  };
+  const std::vector<MasterCase> cases{
+      {"a master begins as the value", DType::f32, false, DType::bf16, true, DType::f32},
+      {"a master is kept", DType::bf16, true, DType::bf16, true, DType::f32},
+      {"a value comes from the master", DType::bf16, true, DType::f32, false, DType::f32},
+      {"a value in another narrow type comes from the master", DType::bf16, true, DType::f16, true, DType::f32},
+      {"without a master all there is is the value", DType::bf16, false, DType::f64, true, DType::bf16},
+      {"wide to narrow", DType::f64, false, DType::f16, false, DType::f64},
+  };
+  for (const MasterCase& each : cases) {
+    SCOPED_TRACE(each.what);
+    FakeRanks writers = ranks_of(each.written, each.written_master);
+    writers.for_each_element([](const std::string&, std::uint64_t index, void* element, DType dtype) {
+      store_element(dtype, element, 0, number(index));
+    });
+    FakeRanks readers = ranks_of(each.read, each.read_master);
+    readers.restore(written(writers));
+    int read = 0;
+    readers.for_each_element([&](const std::string&, std::uint64_t index, void* element, DType dtype) {
+      ASSERT_EQ(load_element(dtype, element, 0), rounded(dtype, rounded(each.exact, number(index))));
+      ++read;
+    });
+    // The whole value on both ranks, or pieces of value and master.
+    EXPECT_EQ(read, 2 * 37);
+  }
+}
+
+TEST_F(CheckpointStorageTest, IntegersAreNotConverted) {
+  FakeRanks ranks(Mesh(), {{"count", {{"x", 2, {}, false}}, DType::i64}});
+  ranks.fill();
+  const CheckpointReader reader = written(ranks);
+  std::array<float, 2> values{};
+  EXPECT_THAT(message_of<RuntimeError>(
+                  [&] { reader.read("count", TensorPart::block({IndexMap::whole(2)}), DType::f32, values.data()); }),
+              HasSubstr("type i64; this run needs f32"));
+}
+
+TEST_F(CheckpointStorageTest, AnyPartCanBeRead) {
+  FakeRanks ranks(Mesh({{"dp", 3}}),
+                  {{"w", {{"x", 7, {}, false}}, DType::f32, "bucket", FlatSharding{{"dp"}, 12, 2, true}}});
+  ranks.for_each_element([](const std::string&, std::uint64_t index, void* element, DType dtype) {
+    store_element(dtype, element, 0, static_cast<double>(index));
+  });
+  const CheckpointReader reader = written(ranks);
+  std::array<double, 4> values{};
+  reader.read("w", {{IndexMap::whole(7)}, 1, 5}, DType::f64, values.data());
+  EXPECT_THAT(values, ElementsAre(1, 2, 3, 4));
+}
+
+}  // namespace
+}  // namespace strata::host
