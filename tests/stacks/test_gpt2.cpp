@@ -78,7 +78,7 @@ TEST_F(Gpt2Model, RefusesHeadsThatDoNotDivideTheWidth) {
 
 TEST_F(Gpt2Model, ShrinksButStaysDivisible) {
   const Options options(factory_.options(), {{"size", std::string("gpt2-1558m")}});
-  const Options small = factory_.shrink(options, {{"heads", 4}, {"ffn", 8}, {"vocab", 6}, {"seq", 12}});
+  const Options small = factory_.shrink(options, {{{"heads", 4}, {"ffn", 8}, {"vocab", 6}, {"seq", 12}}, false});
   const auto model = factory_.create(small);
   Graph graph;
   graph.sizes = {{"batch", 1}, {"vocab", *model->vocab()}};

@@ -2,6 +2,9 @@
 /// axis in flat buckets while the backward pass goes on (Li et al., "PyTorch Distributed: Experiences on Accelerating
 /// Data Parallel Training", VLDB 2020).
 
+#include <charconv>
+
+#include "strata/error.hpp"
 #include "strata/strategy.hpp"
 
 namespace {
@@ -11,23 +14,36 @@ using namespace strata;
 class DistributedDataParallel final : public Strategy {
  public:
   explicit DistributedDataParallel(const Options& options)
-      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
-        buckets_{static_cast<std::int64_t>(options.number("bucket_mb") * 1024 * 1024), options.boolean("overlap")} {}
+      : buckets_{static_cast<std::int64_t>(options.number("bucket_mb") * 1024 * 1024), options.boolean("overlap")} {
+    for (const std::string& axis : options.words("replicate")) axes_.push_back(parse_axis(axis));
+    axes_.push_back({options.word("axis"), static_cast<int>(options.integer("size"))});
+  }
 
-  [[nodiscard]] std::vector<MeshAxis> axes() const override { return {axis_}; }
+  [[nodiscard]] std::vector<MeshAxis> axes() const override { return axes_; }
 
   [[nodiscard]] std::vector<Rule> rules() const override {
-    Rule rule;
-    rule.dim = "batch";
-    rule.axis = axis_.name;
-    rule.priority = 20;
-    return {rule};
+    std::vector<Rule> rules;
+    for (const MeshAxis& axis : axes_) rules.push_back({"batch", axis.name, 20, Distribution::block, {}});
+    return rules;
   }
 
   [[nodiscard]] std::optional<GradientBuckets> gradient_buckets() const override { return buckets_; }
 
  private:
-  MeshAxis axis_;
+  /// "node=4".
+  static MeshAxis parse_axis(const std::string& text) {
+    const std::size_t equals = text.find('=');
+    MeshAxis axis{text.substr(0, equals), 0};
+    if (equals != std::string::npos && !axis.name.empty()) {
+      const char* end = text.data() + text.size();
+      const auto [rest, error] = std::from_chars(text.data() + equals + 1, end, axis.size);
+      if (error == std::errc{} && rest == end && axis.size > 0) return axis;
+    }
+    throw ConfigurationError("replicate: found \"" + text +
+                             "\"; accepted: the name of an axis and the ranks along it, such as \"node=4\"");
+  }
+
+  std::vector<MeshAxis> axes_;
   GradientBuckets buckets_;
 };
 
@@ -45,6 +61,15 @@ class DdpFactory final : public StrategyFactory {
        OptionType::word,
        OptionValue(std::string("dp")),
        "Name of the mesh axis.",
+       std::nullopt,
+       std::nullopt,
+       {}},
+      {"replicate",
+       OptionType::words,
+       OptionValue(std::vector<std::string>{}),
+       "Further axes over which the model is replicated, outermost first, each as \"name=size\": they lie outside of "
+       "the "
+       "axis, and gradients are summed over all of them at once.",
        std::nullopt,
        std::nullopt,
        {}},

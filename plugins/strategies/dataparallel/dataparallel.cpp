@@ -1,0 +1,59 @@
+/// The scheme that came before distributed data parallelism: the batch is split over one axis, the first rank along it
+/// gathers all gradients, holds the optimizer and updates, and broadcasts the parameters. Kept to compare with.
+
+#include "strata/strategy.hpp"
+
+namespace {
+
+using namespace strata;
+
+class SingleWriter final : public Strategy {
+ public:
+  explicit SingleWriter(const Options& options)
+      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
+        buckets_{static_cast<std::int64_t>(options.number("bucket_mb") * 1024 * 1024), false} {}
+
+  [[nodiscard]] std::vector<MeshAxis> axes() const override { return {axis_}; }
+
+  [[nodiscard]] std::vector<Rule> rules() const override {
+    return {{"batch", axis_.name, 20, Distribution::block, {}}};
+  }
+
+  [[nodiscard]] std::optional<GradientBuckets> gradient_buckets() const override { return buckets_; }
+
+  [[nodiscard]] std::optional<ParameterStorage> storage(const ParameterDescription& /*parameter*/) const override {
+    ParameterStorage storage;
+    storage.axes = {axis_.name};
+    storage.single_writer = true;
+    return storage;
+  }
+
+ private:
+  MeshAxis axis_;
+  GradientBuckets buckets_;
+};
+
+class SingleWriterFactory final : public StrategyFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
+    return std::make_unique<SingleWriter>(options);
+  }
+
+ private:
+  OptionSchema schema_{
+      {"size", OptionType::integer, std::nullopt, "Ranks along the axis: replicas that share the batch.", 1, 65536, {}},
+      {"axis", OptionType::word, OptionValue(std::string("dp")), "Name of the mesh axis.", {}, {}, {}},
+      {"bucket_mb",
+       OptionType::number,
+       OptionValue(25.0),
+       "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB.",
+       0.001,
+       65536,
+       {}}};
+};
+
+}  // namespace
+
+STRATA_PLUGIN(strategy, "dataparallel", "0.1.0", "Apache-2.0",
+              "Single-writer data parallel: one rank gathers gradients, updates and broadcasts.", SingleWriterFactory);

@@ -1,0 +1,57 @@
+/// Pipeline parallelism: consecutive blocks of the model on consecutive ranks along one axis (stages), and a step's
+/// micro-batches following each other through them.
+
+#include <utility>
+
+#include "schedule.hpp"
+#include "settings.hpp"
+#include "split.hpp"
+#include "strata/strategy.hpp"
+
+namespace pipeline {
+namespace {
+
+using namespace strata;
+
+class Pipeline final : public Strategy {
+ public:
+  explicit Pipeline(Settings settings) : settings_(std::move(settings)) {}
+
+  [[nodiscard]] std::vector<MeshAxis> axes() const override { return {{settings_.axis, settings_.stages}}; }
+
+  [[nodiscard]] std::optional<Placement> place(const std::vector<BlockCost>& blocks) const override {
+    Placement placement{settings_.axis, {}, stages_of_chunks(settings_)};
+    const std::vector<int> sizes = split_blocks(blocks, settings_);
+    for (std::size_t chunk = 0; chunk < sizes.size(); ++chunk) {
+      placement.chunk_of_block.insert(placement.chunk_of_block.end(), static_cast<std::size_t>(sizes[chunk]),
+                                      static_cast<int>(chunk));
+    }
+    return placement;
+  }
+
+  [[nodiscard]] bool splits_weight_gradients() const override {
+    return pipeline::splits_weight_gradients(settings_.schedule);
+  }
+
+  [[nodiscard]] std::vector<ScheduledTask> schedule(int stage, int micro_batches) const override {
+    return make_schedule(settings_, stage, micro_batches);
+  }
+
+ private:
+  Settings settings_;
+};
+
+class PipelineFactory final : public StrategyFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return option_schema(); }
+  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
+    return std::make_unique<Pipeline>(settings_from(options));
+  }
+};
+
+}  // namespace
+}  // namespace pipeline
+
+STRATA_PLUGIN(strategy, "pipeline", "0.1.0", "Apache-2.0",
+              "Pipeline: blocks over the ranks of one axis, micro-batches in a chosen order.",
+              pipeline::PipelineFactory);

@@ -1,0 +1,120 @@
+#include "settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "strata/error.hpp"
+
+namespace pipeline {
+namespace {
+
+using namespace strata;
+
+/// In the order of ScheduleKind.
+constexpr std::array<std::string_view, 6> kSchedules = {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zbv"};
+
+constexpr const char* kAcceptedSplits =
+    "\"cost\", \"even\" or the number of blocks of each chunk in order, as in \"3,4,4,3\"";
+
+ScheduleKind schedule_from(const std::string& word) {
+  const auto found = std::find(kSchedules.begin(), kSchedules.end(), word);
+  return static_cast<ScheduleKind>(found - kSchedules.begin());
+}
+
+/// Chunks of a stage: what the schedule fixes, or what is asked for.
+int virtual_stages_from(ScheduleKind schedule, std::int64_t given) {
+  if (schedule == ScheduleKind::interleaved) return static_cast<int>(given);
+  const int fixed = schedule == ScheduleKind::zbv ? 2 : 1;
+  if (given != 1 && given != fixed) {
+    throw ConfigurationError("virtual_stages: found " + std::to_string(given) + " with schedule \"" +
+                             std::string(kSchedules.at(static_cast<std::size_t>(schedule))) + "\", which has " +
+                             std::to_string(fixed) + "; accepted: any number with \"interleaved\" only");
+  }
+  return fixed;
+}
+
+/// A positive number without anything around it but blanks.
+std::optional<int> block_count(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1) return std::nullopt;
+  return count;
+}
+
+std::vector<int> block_counts(const std::string& list) {
+  std::vector<int> counts;
+  std::size_t begin = 0;
+  while (begin <= list.size()) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::optional<int> count = block_count(std::string_view(list).substr(begin, end - begin));
+    if (!count) throw ConfigurationError("split: found \"" + list + "\"; accepted: " + kAcceptedSplits);
+    counts.push_back(*count);
+    begin = end + 1;
+  }
+  return counts;
+}
+
+Split split_from(const std::string& word, int chunks) {
+  if (word == "cost") return {Split::Kind::cost, {}};
+  if (word == "even") return {Split::Kind::even, {}};
+  Split split{Split::Kind::given, block_counts(word)};
+  if (static_cast<int>(split.blocks.size()) != chunks) {
+    throw ConfigurationError("split: found \"" + word + "\", which is " + std::to_string(split.blocks.size()) +
+                             " chunks; accepted: " + std::to_string(chunks) +
+                             " chunks, which is the stages times the chunks of a stage");
+  }
+  return split;
+}
+
+}  // namespace
+
+const OptionSchema& option_schema() {
+  static const OptionSchema schema{
+      {"size", OptionType::integer, std::nullopt, "Ranks along the axis: stages of the pipeline.", 1, 65536, {}},
+      {"axis",
+       OptionType::word,
+       OptionValue(std::string("pp")),
+       "Name of the mesh axis.",
+       std::nullopt,
+       std::nullopt,
+       {}},
+      {"schedule",
+       OptionType::word,
+       OptionValue(std::string("1f1b")),
+       "The order of forward passes, backward passes and weight gradients on each stage.",
+       std::nullopt,
+       std::nullopt,
+       {kSchedules.begin(), kSchedules.end()}},
+      {"virtual_stages",
+       OptionType::integer,
+       OptionValue(std::int64_t{1}),
+       "Chunks of a stage with schedule \"interleaved\"; \"zbv\" has 2 and the others 1.",
+       1,
+       1024,
+       {}},
+      {"split",
+       OptionType::word,
+       OptionValue(std::string("cost")),
+       std::string("How blocks are divided into chunks: ") + kAcceptedSplits + ".",
+       std::nullopt,
+       std::nullopt,
+       {}}};
+  return schema;
+}
+
+Settings settings_from(const Options& options) {
+  Settings settings;
+  settings.axis = options.word("axis");
+  settings.stages = static_cast<int>(options.integer("size"));
+  settings.schedule = schedule_from(options.word("schedule"));
+  settings.virtual_stages = virtual_stages_from(settings.schedule, options.integer("virtual_stages"));
+  settings.split = split_from(options.word("split"), settings.chunks());
+  return settings;
+}
+
+}  // namespace pipeline

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strata/options.hpp"
+
+namespace pipeline {
+
+enum class ScheduleKind : unsigned char { naive, gpipe, one_forward_one_backward, interleaved, zb_h1, zbv };
+
+/// How blocks are divided into chunks.
+struct Split {
+  enum class Kind : unsigned char { cost, even, given };
+  Kind kind = Kind::cost;
+  /// Kind::given: blocks of each chunk.
+  std::vector<int> blocks;
+};
+
+/// The plugin's options, checked against each other.
+struct Settings {
+  std::string axis;
+  int stages = 1;
+  ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
+  /// Chunks of a stage.
+  int virtual_stages = 1;
+  Split split;
+
+  [[nodiscard]] int chunks() const { return stages * virtual_stages; }
+};
+
+[[nodiscard]] const strata::OptionSchema& option_schema();
+
+/// \throws strata::ConfigurationError that names the option.
+[[nodiscard]] Settings settings_from(const strata::Options& options);
+
+}  // namespace pipeline

@@ -1,0 +1,94 @@
+/// Tensor parallelism: attention heads, feed-forward columns and vocabulary rows over one axis (Shoeybi et al.,
+/// "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism", 2019), and sequence
+/// parallelism: the tokens over the same axis where the layers are not split (Korthikanti et al., "Reducing Activation
+/// Recomputation in Large Transformer Models", MLSys 2023).
+
+#include "strata/strategy.hpp"
+
+namespace {
+
+using namespace strata;
+
+/// Before the other strategies' rules: a dimension that weights have is worth an axis more than one of activations.
+constexpr int kWeightPriority = 10;
+/// Query heads that share a key head are split only where the key heads cannot be.
+constexpr int kGroupPriority = 11;
+/// After everything else: tokens are split only in the ops that have none of the dimensions above.
+constexpr int kSequencePriority = 90;
+
+class TensorParallel final : public Strategy {
+ public:
+  explicit TensorParallel(const Options& options)
+      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
+        sequence_parallel_(options.boolean("sequence_parallel")),
+        vocab_parallel_(options.boolean("vocab_parallel")),
+        overlap_chunks_(static_cast<int>(options.integer("overlap_chunks"))) {}
+
+  [[nodiscard]] std::vector<MeshAxis> axes() const override { return {axis_}; }
+
+  [[nodiscard]] std::vector<Rule> rules() const override {
+    std::vector<Rule> rules = {rule("heads", kWeightPriority), rule("kv_heads", kWeightPriority),
+                               rule("ffn", kWeightPriority), rule("group", kGroupPriority)};
+    if (vocab_parallel_) rules.push_back(rule("vocab", kWeightPriority));
+    if (sequence_parallel_) rules.push_back(rule("seq", kSequencePriority));
+    return rules;
+  }
+
+  [[nodiscard]] std::optional<ChunkedOverlap> chunked_overlap() const override {
+    if (overlap_chunks_ == 1) return std::nullopt;
+    return ChunkedOverlap{axis_.name, overlap_chunks_};
+  }
+
+ private:
+  [[nodiscard]] Rule rule(const Dim& dim, int priority) const {
+    return {.dim = dim, .axis = axis_.name, .priority = priority, .distribution = Distribution::block, .filter = {}};
+  }
+
+  MeshAxis axis_;
+  bool sequence_parallel_;
+  bool vocab_parallel_;
+  int overlap_chunks_;
+};
+
+class TensorFactory final : public StrategyFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
+    return std::make_unique<TensorParallel>(options);
+  }
+
+ private:
+  OptionSchema schema_{
+      {.name = "size",
+       .type = OptionType::integer,
+       .documentation = "Ranks along the axis: parts of every layer.",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "axis",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("tp")),
+       .documentation = "Name of the mesh axis."},
+      {.name = "sequence_parallel",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(false),
+       .documentation =
+           "Split the tokens over the axis where the layers are not split (norms, residuals, dropout): less "
+           "memory for the same traffic."},
+      {.name = "vocab_parallel",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(true),
+       .documentation = "Split the embedding, the head and the cross-entropy over the vocabulary."},
+      {.name = "overlap_chunks",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{1}),
+       .documentation = "Cut the axis' collectives and the matrix products beside them into this many parts along the "
+                        "micro-batch, so that one part travels while the next is computed; 1: whole.",
+       .minimum = 1,
+       .maximum = 64}};
+};
+
+}  // namespace
+
+STRATA_PLUGIN(strategy, "tensor", "0.1.0", "Apache-2.0",
+              "Tensor parallel: heads, feed-forward and vocabulary over one axis, with sequence parallelism.",
+              TensorFactory);

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "stack_configuration.hpp"
+#include "train/run_setup.hpp"
+#include "train/verification.hpp"
+
+namespace strata::testing {
+
+/// One stack of strategies over the small GPT-2.
+struct StackRow {
+  const char* name;
+  /// The [[strategy]] tables.
+  std::string strategies;
+  int ranks = 1;
+  int global_batch = 8;
+  int micro_batch = 2;
+  /// False: the smallest sizes that the rules divide, for numbers of ranks that do not divide the small model's.
+  bool full = true;
+  /// Sizes of the model that are not the small one's.
+  std::map<std::string, std::int64_t> model = {};
+};
+
+inline void PrintTo(const StackRow& row, std::ostream* out) { *out << row.name; }
+
+/// A [[strategy]] table.
+inline std::string table(const std::string& plugin, const std::string& options) {
+  return "[[strategy]]\nplugin = \"" + plugin + "\"\n" + options + "\n";
+}
+
+inline std::string table(const std::string& plugin, int size, const std::string& options = "") {
+  return table(plugin, "size = " + std::to_string(size) + "\n" + options);
+}
+
+/// Trains the row in f64 with dropout, clipping and accumulation, and holds it to one rank.
+inline void expect_trains_as_one_rank(const StackRow& row) {
+  host::RunConfiguration configuration = small_gpt2(row.strategies, row.global_batch, row.micro_batch);
+  for (const auto& [option, size] : row.model) configuration.model.options[option] = size;
+  BuiltPlugins plugins;
+  const host::Verification verification = host::verify_stack(configuration, plugins, {3, row.full});
+  EXPECT_EQ(verification.mesh.rank_count(), row.ranks);
+  EXPECT_LT(verification.difference.worst(), 1e-10) << verification.difference.worst_parameter;
+  EXPECT_EQ(verification.stack.replica_difference, 0);
+  EXPECT_EQ(verification.stack.planned_peak_bytes, verification.stack.arena_peak_bytes);
+  EXPECT_EQ(verification.stack.planned_offload, verification.stack.offload_peak);
+  // Clipping was on, or it was not tested.
+  EXPECT_GT(verification.single.gradient_norms.front(), 0.5);
+}
+
+/// The training programs of a configuration.
+inline host::Compiled compile_training(const host::RunConfiguration& configuration, DType float_type = DType::f32) {
+  BuiltPlugins plugins;
+  const host::RunSetup setup = host::prepare(configuration, plugins);
+  const std::unique_ptr<Device> device = setup.make_device(0, setup.mesh.rank_count());
+  host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
+  request.float_type = float_type;
+  request.device = device.get();
+  return setup.compile(request);
+}
+
+}  // namespace strata::testing

@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/program_check.hpp"
+#include "stack_row.hpp"
+#include "strata/error.hpp"
+
+namespace strata::testing {
+namespace {
+
+const std::string kGather = "attention = \"all_gather\"\n";
+const std::string kUlysses = "attention = \"ulysses\"\n";
+const std::string kRuns = "balance = \"none\"\n";
+const std::string kZigzag = "balance = \"zigzag\"\n";
+const std::string kSequenceParallel = "sequence_parallel = true\n";
+const std::string kRecompute = table("recompute", std::string("policy = \"full\""));
+
+class ContextStack : public ::testing::TestWithParam<StackRow> {};
+
+TEST_P(ContextStack, TrainsAsOneRank) { expect_trains_as_one_rank(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Attention, ContextStack,
+                         ::testing::Values(StackRow{"ring_two", table("context", 2), 2},
+                                           StackRow{"ring_three", table("context", 3), 3, 6, 2, false},
+                                           StackRow{"ring_four", table("context", 4), 4},
+                                           StackRow{"ring_in_runs", table("context", 4, kRuns), 4},
+                                           StackRow{"gather_two", table("context", 2, kGather), 2},
+                                           StackRow{"gather_three", table("context", 3, kGather), 3, 6, 2, false},
+                                           StackRow{"gather_four", table("context", 4, kGather), 4},
+                                           StackRow{"gather_in_runs", table("context", 4, kGather + kRuns), 4},
+                                           StackRow{"ulysses_two", table("context", 2, kUlysses), 2},
+                                           StackRow{"ulysses_three", table("context", 3, kUlysses), 3, 6, 2, false},
+                                           StackRow{"ulysses_in_zigzag", table("context", 2, kUlysses + kZigzag), 2},
+                                           // Heads that the ranks do not divide: the keys are gathered.
+                                           StackRow{"ulysses_of_too_few_heads", table("context", 4, kUlysses), 4}),
+                         [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Stacks, ContextStack,
+    ::testing::Values(
+        StackRow{"ring_inside_ddp", table("ddp", 2) + table("context", 2), 4},
+        StackRow{"ring_outside_ddp", table("context", 2) + table("ddp", 2), 4},
+        StackRow{"ulysses_inside_ddp", table("ddp", 2) + table("context", 2, kUlysses), 4},
+        StackRow{"ring_and_tensor", table("context", 2) + table("tensor", 2), 4},
+        StackRow{"ring_and_sequence", table("context", 2) + table("tensor", 2, kSequenceParallel), 4},
+        StackRow{"sequence_and_ring", table("tensor", 2, kSequenceParallel) + table("context", 2), 4},
+        StackRow{"gather_and_sequence", table("context", 2, kGather) + table("tensor", 2, kSequenceParallel), 4},
+        StackRow{"ulysses_and_sequence", table("context", 2, kUlysses) + table("tensor", 2, kSequenceParallel), 4, 8, 2,
+                 false},
+        // The tensor axis does not divide the heads and takes a part of the queries: keys are gathered over it.
+        StackRow{"ring_among_split_queries",
+                 table("tensor", 4, kSequenceParallel) + table("context", 2),
+                 8,
+                 4,
+                 2,
+                 true,
+                 {{"context", 16}}},
+        StackRow{"ulysses_around_ring", table("context", 2, kUlysses + "axis = \"up\"\n") + table("context", 2), 4},
+        StackRow{"gather_around_ring", table("context", 2, kGather + "axis = \"node\"\n") + table("context", 2), 4},
+        StackRow{"recomputed_ring", table("context", 2) + kRecompute, 2},
+        StackRow{"recomputed_gather", table("context", 2, kGather) + kRecompute, 2},
+        StackRow{"recomputed_ulysses", table("context", 2, kUlysses) + kRecompute, 2},
+        StackRow{"selectively_recomputed_ring",
+                 table("context", 2) + table("recompute", std::string("policy = \"selective\"")), 2},
+        StackRow{"everything",
+                 table("ddp", 2) + table("context", 2) + table("tensor", 2, kSequenceParallel) + kRecompute, 8, 8, 2}),
+    [](const auto& info) { return info.param.name; });
+
+/// Work and memory of whole steps, from their programs.
+class ContextProgram : public ::testing::Test {
+ protected:
+  static host::Compiled compile(int ranks, const std::string& options, std::int64_t context) {
+    host::RunConfiguration configuration = small_gpt2(table("context", ranks, options), 2, 2);
+    configuration.model.options["context"] = context;
+    return compile_training(configuration);
+  }
+
+  static const ShardedDim& find(const Instruction& instruction, const Dim& dim) {
+    return *std::find_if(instruction.iteration.begin(), instruction.iteration.end(),
+                         [&](const ShardedDim& each) { return each.dim == dim; });
+  }
+
+  /// Pairs of a query and a key that it sees, on every rank, for each attention instruction of the first layer.
+  static std::vector<std::vector<double>> visible_pairs(const host::Compiled& compiled) {
+    const Program& program = compiled.programs.front();
+    std::vector<std::vector<double>> pairs;
+    for (const Task& task : program.tasks) {
+      for (const Instruction& instruction : task.instructions) {
+        if (instruction.op != "attention" || instruction.name != "h.0.attn") continue;
+        std::vector<double>& by_rank = pairs.emplace_back();
+        for (int rank = 0; rank < program.mesh.rank_count(); ++rank) {
+          by_rank.push_back(count_visible(instruction, program.mesh, program.mesh.coordinates(rank)));
+        }
+      }
+    }
+    return pairs;
+  }
+
+  static double most_over_mean(const std::vector<double>& work) {
+    const double sum = std::accumulate(work.begin(), work.end(), 0.0);
+    return *std::max_element(work.begin(), work.end()) * static_cast<double>(work.size()) / sum;
+  }
+
+  static std::int64_t activation_bytes(const host::Compiled& compiled) {
+    return compiled.plans.front().bytes_at_peak.at(BufferKind::activation);
+  }
+
+ private:
+  static double count_visible(const Instruction& instruction, const Mesh& mesh, const Coordinates& coordinates) {
+    const IndexMap queries = index_map(find(instruction, "seq"), mesh, coordinates);
+    const IndexMap keys = index_map(find(instruction, "kv_seq"), mesh, coordinates);
+    double count = 0;
+    for (std::int64_t q = 0; q < queries.local_size(); ++q) {
+      for (std::int64_t k = 0; k < keys.local_size(); ++k) count += queries.global_index(q) >= keys.global_index(k);
+    }
+    return count;
+  }
+};
+
+TEST_F(ContextProgram, ZigzagGivesEveryRankTheSameWorkInEveryHop) {
+  for (const int ranks : {2, 4, 8}) {
+    for (const std::string& options : {std::string(), kGather}) {
+      const auto pairs = visible_pairs(compile(ranks, options, 64));
+      EXPECT_EQ(pairs.size(), options.empty() ? static_cast<std::size_t>(ranks) : 1U);
+      double all = 0;
+      for (const std::vector<double>& of_hop : pairs) {
+        EXPECT_LT(most_over_mean(of_hop), 1.02) << ranks << " ranks " << options;
+        all += std::accumulate(of_hop.begin(), of_hop.end(), 0.0);
+      }
+      // Every query has met every key before it, once.
+      EXPECT_EQ(all, 64 * 65 / 2);
+    }
+  }
+}
+
+TEST_F(ContextProgram, RunsDoNot) {
+  EXPECT_GT(most_over_mean(visible_pairs(compile(4, kGather + kRuns, 64)).front()), 1.5);
+}
+
+/// As many tokens a rank in longer and longer contexts.
+TEST_F(ContextProgram, RingNeedsNoMoreMemoryForALongerContext) {
+  constexpr std::int64_t kTokens = 32;
+  std::int64_t ring = 0;
+  std::int64_t gather = 0;
+  for (const int ranks : {4, 8, 16}) {
+    const std::int64_t ring_now = activation_bytes(compile(ranks, "", kTokens * ranks));
+    const std::int64_t gather_now = activation_bytes(compile(ranks, kGather, kTokens * ranks));
+    if (ring > 0) {
+      EXPECT_EQ(ring_now, ring) << ranks;
+      EXPECT_GT(gather_now, gather) << ranks;
+    }
+    ring = ring_now;
+    gather = gather_now;
+  }
+}
+
+/// Keys and values travel in the compute type; what comes of them is merged and added up in f32.
+TEST_F(ContextProgram, MergesInF32WhateverTheComputeType) {
+  const host::Compiled compiled =
+      compile_training(small_gpt2(table("context", 2) + table("precision", std::string("compute = \"bf16\"")), 2, 2));
+  const Program& program = compiled.programs.front();
+  const auto type = [&](BufferId buffer) { return program.buffer(buffer).dtype; };
+  std::map<std::string, int> found;
+  for (const Task& task : program.tasks) {
+    for (const Instruction& instruction : task.instructions) {
+      const bool is_gradient = instruction.name.find("gradient after") != std::string::npos;
+      if (instruction.kind == InstructionKind::send) {
+        EXPECT_EQ(type(instruction.inputs.at(0)), is_gradient ? DType::f32 : DType::bf16) << instruction.name;
+        ++found[is_gradient ? "gradient" : "key"];
+      }
+      if (!instruction.op.starts_with("attention")) continue;
+      EXPECT_EQ(type(instruction.inputs.at(0)), instruction.op == "attention_merge" ? DType::f32 : DType::bf16);
+      for (const BufferId output : instruction.outputs) EXPECT_EQ(type(output), DType::f32) << instruction.op;
+      ++found[instruction.op];
+    }
+  }
+  // In two layers on two ranks: keys and values go once in each pass, their gradients once.
+  const std::map<std::string, int> expected = {
+      {"key", 8}, {"gradient", 4}, {"attention", 4}, {"attention_gradient", 4}, {"attention_merge", 2}};
+  EXPECT_EQ(found, expected);
+}
+
+TEST_F(ContextProgram, ComputesBesideTheTransferOfTheNextKeys) {
+  const host::Compiled compiled = compile(4, "", 32);
+  int hops = 0;
+  for (const Task& task : compiled.programs.front().tasks) {
+    std::vector<BufferId> under_way;  // of the last exchange
+    for (const Instruction& instruction : task.instructions) {
+      if (instruction.kind == InstructionKind::send) under_way.push_back(instruction.inputs.front());
+      if (instruction.kind == InstructionKind::receive) under_way.push_back(instruction.outputs.front());
+      if (!instruction.op.starts_with("attention") || instruction.op == "attention_merge") continue;
+      const bool has_exchange = under_way.size() >= 4;
+      for (const BufferId buffer : under_way) {
+        if (!has_exchange) break;
+        EXPECT_EQ(std::count(instruction.waits.begin(), instruction.waits.end(), buffer), 0)
+            << instruction.name << " waits for the keys of the next hop";
+      }
+      hops += has_exchange ? 1 : 0;
+      under_way.clear();
+    }
+  }
+  // Two layers with three exchanges of keys in each pass; gradients travel beside the last hop, too.
+  EXPECT_EQ(hops, 2 * (3 + 4));
+}
+
+/// Every send is followed by its receive, so a ring does not hang where a channel holds one message only.
+TEST_F(ContextProgram, NeedsRoomForOneMessageInAChannel) {
+  const host::Compiled compiled = compile(4, "", 32);
+  host::RankPrograms ranks{compiled.mesh, {}};
+  for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank) ranks.programs.push_back(&compiled.program(rank));
+  CommunicatorLimits limits;
+  limits.channel_capacity = 1;
+  EXPECT_EQ(host::find_communication_fault(ranks, limits), std::nullopt);
+}
+
+TEST(Context, RefusesTwoRingsByTheNamesOfBoth) {
+  try {
+    static_cast<void>(
+        compile_training(small_gpt2(table("context", 2) + table("context", 2, "axis = \"node\"\n"), 2, 2)));
+    FAIL() << "accepted";
+  } catch (const ConfigurationError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("strategy 1"), std::string::npos) << message;
+    EXPECT_NE(message.find("strategy 2"), std::string::npos) << message;
+    EXPECT_NE(message.find("h.0.attn"), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace strata::testing

@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include "partition/random_choice.hpp"
+#include "partition/random_model.hpp"
+#include "partition/random_strategy.hpp"
+#include "partition/stack_test.hpp"
+#include "stack_configuration.hpp"
+#include "strata/error.hpp"
+
+namespace strata::testing {
+namespace {
+
+// A sanitized build runs an eighth as fast; it looks for other mistakes than wrong numbers.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kStacks = 8;
+#else
+constexpr int kStacks = 24;
+#endif
+constexpr std::int64_t kSequences = 16;
+
+/// A ring and recomputation among any rules, for any model: grouped queries, skip edges, a second loss, tied weights.
+class RandomStacks : public ::testing::TestWithParam<int> {
+ protected:
+  host::NamedStrategy make(const std::string& plugin, const std::map<std::string, OptionValue>& given) {
+    const auto& factory = plugins_.load<StrategyFactory>(plugin);
+    return {plugin, factory.create(Options(factory.options(), given))};
+  }
+
+  BuiltPlugins plugins_;
+};
+
+TEST_P(RandomStacks, TrainAsOneRank) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  RandomChoice choice(seed);
+  const auto rules = random_strategy(seed + 1000);
+  SCOPED_TRACE(rules->description());
+  StackRunner runner;
+  host::CompileRequest request = runner.request(random_model(seed), kSequences, 1);
+  const auto attention = choice.of<std::string>({"ring", "ring", "all_gather", "ulysses"});
+  const auto balance = choice.of<std::string>({"zigzag", "none"});
+  const auto policy = choice.of<std::string>({"full", "every", "selective", "none"});
+  request.strategies = {
+      {"rules", rules},
+      make("context", {{"size", std::int64_t{2}}, {"attention", attention}, {"balance", balance}}),
+      make("recompute",
+           {{"policy", policy}, {"every", std::int64_t{policy == "every" ? 2 : 1}}, {"last_block", choice.flip()}})};
+  SCOPED_TRACE(attention + " in " + balance + ", recompute " + policy);
+  host::Compiled stack;
+  try {
+    stack = host::compile(request);
+  } catch (const ConfigurationError& error) {
+    // Random rules may leave an axis without work: the only reason for which they may be refused, and by name.
+    ASSERT_NE(std::string(error.what()).find("shards nothing"), std::string::npos) << error.what();
+    return;
+  }
+  ASSERT_EQ(communication_fault(stack), std::nullopt);
+  request.strategies.clear();
+  request.micro_batch = kSequences;
+  const host::Compiled single = host::compile(request);
+  const host::StackResult found = runner.run(stack);
+  const host::StackDifference difference = host::compare(found, runner.run(single), single.graph);
+  EXPECT_LT(difference.worst(), 1e-10) << difference.worst_parameter;
+  EXPECT_EQ(found.replica_difference, 0);
+  EXPECT_EQ(found.planned_peak_bytes, found.arena_peak_bytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomStacks, ::testing::Range(0, kStacks));
+
+}  // namespace
+}  // namespace strata::testing
