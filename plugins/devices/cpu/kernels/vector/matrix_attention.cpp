@@ -56,36 +56,73 @@ void scale_output(std::int64_t dim, const Float* factor, float* output) {
   }
 }
 
-/// Turns scores into probabilities relative to the new maximum, as pairs of keys; zeros for keys that are not there.
-/// What was summed up so far is scaled to the new maximum.
+/// The highest of the first `key_count` scores of each query.
+void highest_scores(std::int64_t key_count, const float* scores, Float* highest) {
+  // Two keys at a time, so that not every maximum waits for the one before it.
+  Float other[kQueryVectors];
+  for (int v = 0; v < kQueryVectors; ++v) highest[v] = other[v] = load(scores + v * kLanes);
+  std::int64_t j = 1;
+  for (; j + 2 <= key_count; j += 2) {
+    for (int v = 0; v < kQueryVectors; ++v) {
+      highest[v] = maximum(highest[v], load(scores + j * kQueries + v * kLanes));
+      other[v] = maximum(other[v], load(scores + (j + 1) * kQueries + v * kLanes));
+    }
+  }
+  for (int v = 0; v < kQueryVectors; ++v) {
+    if (j < key_count) highest[v] = maximum(highest[v], load(scores + j * kQueries + v * kLanes));
+    highest[v] = maximum(highest[v], other[v]);
+  }
+}
+
+/// Turns scores into exp(scale * score - shift), dropped out, as pairs of keys, and adds up what was not dropped yet.
+/// Zeros for keys that are not there.
+void write_probabilities(std::int64_t key_count, float scale, const Float* shift, const ForwardScratch& scratch,
+                         Float* sum) {
+  Float odd_sum[kQueryVectors] = {};
+  const auto exponential_at = [&](std::int64_t j, int v) {
+    return exponential(multiply_add(load(scratch.scores + j * kQueries + v * kLanes), scale, -shift[v]));
+  };
+  const auto dropped = [&](Float value, std::int64_t j, int v) {
+    return scratch.factors == nullptr ? value : value * load(scratch.factors + j * kQueries + v * kLanes);
+  };
+  std::uint32_t* to = scratch.probabilities;
+  std::int64_t j = 0;
+  for (; j + 1 < key_count; j += 2, to += kQueries) {
+    STRATA_UNROLL
+    for (int v = 0; v < kQueryVectors; ++v) {
+      const Float even = exponential_at(j, v);
+      const Float odd = exponential_at(j + 1, v);
+      sum[v] += even;
+      odd_sum[v] += odd;
+      store(to + v * kLanes, paired(round_to_bf16(dropped(even, j, v)), round_to_bf16(dropped(odd, j + 1, v))));
+    }
+  }
+  for (; j < kKeys; j += 2, to += kQueries) {
+    for (int v = 0; v < kQueryVectors; ++v) {
+      const Float last = j < key_count ? exponential_at(j, v) : Float{};
+      sum[v] += last;
+      store(to + v * kLanes, j < key_count ? paired(round_to_bf16(dropped(last, j, v)), Half{}) : Word{});
+    }
+  }
+  for (int v = 0; v < kQueryVectors; ++v) sum[v] += odd_sum[v];
+}
+
+/// Turns scores into probabilities relative to the new maximum; what was summed up so far is scaled to that.
 void softmax_tile(std::int64_t key_count, float scale, const ForwardScratch& scratch, Running& running) {
+  Float highest[kQueryVectors];
+  Float shift[kQueryVectors];
   Float rescale[kQueryVectors];
   bool changed = false;
+  highest_scores(key_count, scratch.scores, highest);
   for (int v = 0; v < kQueryVectors; ++v) {
-    const float* column = scratch.scores + v * kLanes;
-    Float highest = load(column);
-    for (std::int64_t j = 1; j < key_count; ++j) highest = maximum(highest, load(column + j * kQueries));
-    highest = maximum(running.maximum[v], highest * scale);
-    const Float shift = select(highest == broadcast(-kInfinity), Float{}, highest);
-    rescale[v] = exponential(running.maximum[v] - shift);
-    Float sum = running.sum[v] * rescale[v];
-    const auto probability = [&](std::int64_t j) {
-      const Float value = exponential(multiply_add(load(column + j * kQueries), scale, -shift));
-      sum += value;
-      return scratch.factors == nullptr ? value : value * load(scratch.factors + j * kQueries + v * kLanes);
-    };
-    std::uint32_t* to = scratch.probabilities + v * kLanes;
-    std::int64_t j = 0;
-    for (; j + 1 < key_count; j += 2, to += kQueries) {
-      const Half even = round_to_bf16(probability(j));
-      store(to, paired(even, round_to_bf16(probability(j + 1))));
-    }
-    if (j < key_count) store(to, paired(round_to_bf16(probability(j)), Half{})), to += kQueries, j += 2;
-    for (; j < kKeys; j += 2, to += kQueries) store(to, Word{});
-    running.maximum[v] = highest;
-    running.sum[v] = sum;
-    for (int lane = 0; lane < kLanes; ++lane) changed = changed || rescale[v][lane] != 1.0F;
+    const Float now = maximum(running.maximum[v], highest[v] * scale);
+    shift[v] = select(now == broadcast(-kInfinity), Float{}, now);
+    rescale[v] = exponential(running.maximum[v] - shift[v]);
+    changed = changed || !all_equal(running.maximum[v], now);
+    running.maximum[v] = now;
+    running.sum[v] *= rescale[v];
   }
+  write_probabilities(key_count, scale, shift, scratch, running.sum);
   if (changed) scale_output(scratch.dim, rescale, scratch.output);
 }
 

@@ -76,6 +76,18 @@ inline void store_first(float* to, Float value, std::int64_t count) {
 
 inline Float select(Int mask, Float a, Float b) { return mask ? a : b; }
 
+/// True if no lane of `a` differs from that of `b`.
+inline bool all_equal(Float a, Float b) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ) == 0;
+#else
+  for (int lane = 0; lane < kLanes; ++lane) {
+    if (!(a[lane] == b[lane])) return false;
+  }
+  return true;
+#endif
+}
+
 /// a * b + c, with one rounding where the unit has such an instruction. Compilers are told to fuse nothing by
 /// themselves
 /// (-ffp-contract=off): whether they do may differ between two copies of one loop, and so with the number of threads.
