@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """Trains the same GPT-2 with Strata and with PyTorch, alternating, and prints both speeds, ratios and memory.
 
-    python3 tests/bench/against_torch.py --data ../shared/data/tinyshakespeare.txt
+    python3 tests/bench/against_torch.py --data ../shared/data/tinyshakespeare.txt [--dtype bf16]
 
-Two settings, both f32: one rank with two threads, and two ranks with one thread each (DistributedDataParallel
-there, the ddp strategy here). Sizes come from configs/bench.toml. A speed is the median of tokens/s over the steps
-after --warmup, as each program prints them; a ratio is the median of the rounds here over the median of the rounds
-there, above 1 where Strata is faster.
+Three settings: one rank with two threads, and two ranks with one thread each, with DistributedDataParallel there and
+the ddp strategy here, and, in f32, with fully_shard there and zero stage 3 here. Sizes come from configs/bench.toml, in
+f32 or in bf16 (autocast there, the precision strategy here). A
+speed is the median of tokens/s over the steps after --warmup, as each program prints them; a ratio is the median of the
+rounds here over the median of the rounds there, above 1 where Strata is faster.
 
 Peak memory is measured alike for both: the proportional set size (PSS) summed over the process tree, sampled every
 quarter of a second, the largest of all rounds. It counts a page that several processes share once, and it includes
 interpreters and libraries. What each program reports of itself goes into the JSON as well.
 
-Model FLOPs utilisation is (6 * matrix parameters + 12 * layers * context * embed) * tokens/s over the f32 matrix
-rate that bin/bench/matmul_rate reaches with oneDNN on the same two threads.
+Model FLOPs utilisation is (6 * matrix parameters + 12 * layers * context * embed) * tokens/s over the matrix rate
+that bin/bench/matmul_rate reaches in the same type with oneDNN on the same two threads.
 
 Needs: pip install torch numpy.
 """
@@ -29,8 +30,12 @@ import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SETTINGS = ({"name": "1 rank x 2 threads", "ranks": 1, "threads": 2, "config": "configs/bench.toml"},
-            {"name": "2 ranks x 1 thread", "ranks": 2, "threads": 1, "config": "configs/bench-ddp.toml"})
+SETTINGS = ({"name": "1 rank x 2 threads", "ranks": 1, "threads": 2,
+             "configs": {"f32": "configs/bench.toml", "bf16": "configs/bench-bf16.toml"}},
+            {"name": "2 ranks x 1 thread", "ranks": 2, "threads": 1,
+             "configs": {"f32": "configs/bench-ddp.toml", "bf16": "configs/bench-ddp-bf16.toml"}},
+            {"name": "2 ranks, ZeRO-3", "ranks": 2, "threads": 1, "torch": ["--fsdp"],
+             "configs": {"f32": "configs/bench-fsdp.toml"}})
 
 
 def process_tree(root):
@@ -100,7 +105,7 @@ def digest(lines, warmup, peak):
 def run_strata(args, setting, folder):
     log = Path(folder) / "log.jsonl"
     log.unlink(missing_ok=True)
-    command = [args.strata, "train", setting["config"], "--steps", args.steps, "--log-json", log,
+    command = [args.strata, "train", setting["configs"][args.dtype], "--steps", args.steps, "--log-json", log,
                "--set", f"data.path={args.data}", "--set", f"run.output={folder}/run",
                "--set", f"device.threads={setting['threads']}"]
     _, peak = run_measured([str(word) for word in command], setting["threads"])
@@ -110,8 +115,9 @@ def run_strata(args, setting, folder):
 def run_torch(args, setting, config):
     model, batch = config["model"], config["batch"]
     command = [args.python, args.torch, "--data", args.data, "--steps", args.steps, "--warmup", args.warmup,
-               "--ranks", setting["ranks"], "--threads", setting["threads"], "--lr", config["optimizer"]["lr"],
-               "--batch", batch["global"], "--micro", batch["micro"]]
+               "--ranks", setting["ranks"], "--threads", setting["threads"], "--dtype", args.dtype,
+               "--lr", config["optimizer"]["lr"],
+               "--batch", batch["global"], "--micro", batch["micro"], *setting.get("torch", [])]
     for key in ("layers", "heads", "embed", "context", "dropout"):
         command += [f"--{key}", model[key]]
     output, peak = run_measured([str(word) for word in command], setting["threads"])
@@ -120,7 +126,7 @@ def run_torch(args, setting, config):
 
 def matmul_rate(args):
     program = Path(args.strata).parent / "bench" / "matmul_rate"
-    output, _ = run_measured([str(program)], 2)
+    output, _ = run_measured([str(program), "1", args.dtype], 2)
     return json.loads(output.splitlines()[-1])["best_flops_per_second"]
 
 
@@ -137,14 +143,14 @@ def summarise(setting, rounds, flops, rate):
             "model_flops_utilisation": {side: flops * speed[side] / rate for side in speed}, "rounds": rounds}
 
 
-def print_table(results, rate):
+def print_table(results, rate, dtype):
     print(f"\n{'':20} {'side':8} {'tokens/s':>10} {'peak MiB':>10} {'FLOPs utilisation':>18}")
     for result in results:
         for side in ("strata", "torch"):
             print(f"{result['setting'] if side == 'strata' else '':20} {side:8} {result['tokens_per_second'][side]:10.0f}"
                   f" {result['peak_pss_bytes'][side] / 2**20:10.0f} {result['model_flops_utilisation'][side]:18.1%}")
         print(f"{'':20} {'ratio':8} {result['ratio']:10.3f} {result['memory_ratio']:10.3f}")
-    print(f"\nf32 matrix rate of oneDNN on two threads: {rate / 1e9:.0f} GFLOP/s")
+    print(f"\n{dtype} matrix rate of oneDNN on two threads: {rate / 1e9:.0f} GFLOP/s")
     print("peak memory: PSS over the process tree, sampled\n")
 
 
@@ -154,6 +160,7 @@ def main():
     parser.add_argument("--torch", default=REPOSITORY / "../shared/peers/torch_gpt2.py", type=Path)
     parser.add_argument("--data", default=REPOSITORY / "../shared/data/tinyshakespeare.txt", type=Path)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--ranks", type=int, choices=(1, 2), help="this setting only; both without it")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=15)
@@ -166,11 +173,13 @@ def main():
             parser.error(f"--{key}: no file {path}")
         setattr(args, key, path)
 
-    config = tomllib.loads((REPOSITORY / SETTINGS[0]["config"]).read_text())
+    config = tomllib.loads((REPOSITORY / SETTINGS[0]["configs"][args.dtype]).read_text())
     rate = matmul_rate(args)
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for setting in (each for each in SETTINGS if args.ranks in (None, each["ranks"])):
+        for setting in SETTINGS:
+            if args.ranks not in (None, setting["ranks"]) or args.dtype not in setting["configs"]:
+                continue
             rounds = {"strata": [], "torch": []}
             for number in range(args.rounds):
                 rounds["strata"].append(run_strata(args, setting, folder))
@@ -179,8 +188,8 @@ def main():
                 print(f"{setting['name']}, round {number + 1}: {speeds} tokens/s", file=sys.stderr)
             results.append(summarise(setting, rounds, flops_per_token(config["model"]), rate))
 
-    print_table(results, rate)
-    document = json.dumps({"matmul_flops_per_second": rate, "steps": args.steps, "warmup": args.warmup,
+    print_table(results, rate, args.dtype)
+    document = json.dumps({"dtype": args.dtype, "matmul_flops_per_second": rate, "steps": args.steps, "warmup": args.warmup,
                            "results": results})
     if args.json:
         args.json.write_text(document + "\n")

@@ -1,9 +1,9 @@
 // How fast the cpu device's kernels are on the shapes of a GPT-2 training step (6 layers, 6 heads, embed 384, context
 // 256, micro-batch 8, byte vocabulary), and what a step made of them takes.
-// Usage: cpu_kernels [threads] [repetitions] [portable|avx2|avx512]
+// Usage: cpu_kernels [threads] [repetitions] [portable|avx2|avx512|amx] [f32|bf16|f16]
 // One thread is timed by its processor time, which other programs disturb less than the clock on the wall.
 // Each line: best time of one call, calls in a step, rate, and that as a share of the best that this machine does:
-// of oneDNN's f32 matrix products for arithmetic, of a plain copy for memory.
+// of oneDNN's matrix products of the type for arithmetic, of a plain copy for memory.
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,16 +40,18 @@ class Bench {
     return result;
   }
 
-  void measure_machine(const ElementwiseKernels& elementwise) {
+  void measure_machine(const KernelLibrary& kernels, Element element) {
     std::vector<float> x(1 << 24, 1.0F), y(1 << 24);
     const std::int64_t size = static_cast<std::int64_t>(x.size());
-    const double copy = best([&] { elementwise.scale(size, 1.0F, x.data(), y.data(), threads_); });
+    const double copy = best([&] { kernels.elementwise.f32.scale(size, 1.0F, x.data(), y.data(), threads_); });
     bytes_per_second_ = 2.0 * sizeof(float) * static_cast<double>(size) / copy;
     for (const std::int64_t n : {512, 1024, 2048}) {
       MatrixProductShape shape;
       shape.rows = shape.columns = shape.depth = n;
+      shape.element = shape.result = element;
       const MatrixProduct product(shape, threads_);
-      const double seconds = best([&] { product.run(x.data(), x.data(), nullptr, y.data()); });
+      std::vector<char> workspace(static_cast<std::size_t>(product.workspace_bytes()));
+      const double seconds = best([&] { product.run(x.data(), x.data(), nullptr, y.data(), workspace.data()); });
       flops_per_second_ = std::max(flops_per_second_, 2.0 * static_cast<double>(n * n * n) / seconds);
     }
     std::printf("threads %d: %.1f GFLOP/s, copy %.1f GB/s\n\n", threads_, flops_per_second_ * 1e-9,
@@ -60,8 +63,8 @@ class Bench {
     report(name, calls, best(call), flops, flops_per_second_, "GFLOP/s");
   }
 
-  void memory(const char* name, std::int64_t calls, std::int64_t floats, const std::function<void()>& call) {
-    report(name, calls, best(call), static_cast<double>(floats) * sizeof(float), bytes_per_second_, "GB/s");
+  void memory(const char* name, std::int64_t calls, std::int64_t bytes, const std::function<void()>& call) {
+    report(name, calls, best(call), static_cast<double>(bytes), bytes_per_second_, "GB/s");
   }
 
   void total() const {
@@ -91,19 +94,45 @@ class Bench {
   double total_ = 0.0;
 };
 
+template <class T>
+constexpr Element kElement = sizeof(T) == sizeof(float) ? Element::f32 : Element::bf16;
+template <>
+constexpr Element kElement<Float16> = Element::f16;
+
+template <class T>
+constexpr std::int64_t kBytes = static_cast<std::int64_t>(sizeof(T));
+
+/// As many elements as the model has parameters, on a cache line as a run's buffers are.
+template <class T>
+class AlignedBuffer {
+ public:
+  AlignedBuffer() : memory_(std::aligned_alloc(64, static_cast<std::size_t>(kParameters) * sizeof(T)), std::free) {
+    std::memset(memory_.get(), 0, static_cast<std::size_t>(kParameters) * sizeof(T));
+  }
+  T* data() { return static_cast<T*>(memory_.get()); }
+  T& operator[](std::int64_t i) { return data()[i]; }
+
+ private:
+  std::unique_ptr<void, void (*)(void*)> memory_;
+};
+
 /// Buffers that are large enough for every kernel's operands, filled with small numbers.
+template <class T>
 struct Buffers {
-  Buffers() {
-    for (auto* buffer : {&a, &b, &c, &d, &e, &f, &g}) {
-      buffer->resize(kParameters);
-      for (std::size_t i = 0; i < buffer->size(); ++i) {
-        (*buffer)[i] = static_cast<float>((i * 2654435761U >> 8) % 1000) * 0.002F - 1.0F;
+  explicit Buffers(const KernelLibrary& kernels) {
+    for (auto* buffer : {&wide, &wide2, &wide3, &wide4}) {
+      for (std::int64_t i = 0; i < kParameters; ++i) {
+        (*buffer)[i] = static_cast<float>((static_cast<std::uint64_t>(i) * 2654435761U >> 8) % 1000) * 0.002F - 1.0F;
       }
+    }
+    for (auto* buffer : {&a, &b, &c, &d, &e, &f, &g}) {
+      kernels.conversion.convert(kParameters, Element::f32, wide.data(), kElement<T>, buffer->data(), 1);
     }
     for (std::int64_t i = 0; i < kTokens; ++i) ids.push_back(static_cast<std::int32_t>(i * 7919 % kVocabulary));
     workspace.resize(1 << 24);
   }
-  std::vector<float> a, b, c, d, e, f, g;
+  AlignedBuffer<T> a, b, c, d, e, f, g;
+  AlignedBuffer<float> wide, wide2, wide3, wide4;
   std::vector<std::int32_t> ids;
   std::vector<char> workspace;
   void* aligned() {
@@ -111,37 +140,56 @@ struct Buffers {
   }
 };
 
-void product(Bench& bench, Buffers& at, const char* name, std::int64_t calls, std::int64_t rows, std::int64_t columns,
-             std::int64_t depth, bool transpose_a, bool transpose_b, bool accumulate, bool bias) {
+/// What is common to the products of one linear layer.
+struct Product {
+  std::int64_t rows, columns, depth;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool adds_to_f32 = false;
+  bool bias = false;
+};
+
+template <class T>
+void product(Bench& bench, Buffers<T>& at, const std::string& name, std::int64_t calls, const Product& wanted) {
   MatrixProductShape shape;
-  shape.rows = rows;
-  shape.columns = columns;
-  shape.depth = depth;
-  shape.transpose_a = transpose_a;
-  shape.transpose_b = transpose_b;
-  shape.accumulate = accumulate;
-  shape.bias = bias;
+  shape.rows = wanted.rows;
+  shape.columns = wanted.columns;
+  shape.depth = wanted.depth;
+  shape.transpose_a = wanted.transpose_a;
+  shape.transpose_b = wanted.transpose_b;
+  shape.accumulate = wanted.adds_to_f32;
+  shape.bias = wanted.bias;
+  shape.element = kElement<T>;
+  shape.result = wanted.adds_to_f32 ? Element::f32 : kElement<T>;
   const MatrixProduct prepared(shape, bench.threads());
-  bench.arithmetic(name, calls, 2.0 * static_cast<double>(rows * columns * depth),
-                   [&] { prepared.run(at.a.data(), at.b.data(), at.c.data(), at.d.data()); });
+  std::vector<char> workspace(static_cast<std::size_t>(prepared.workspace_bytes()));
+  void* result = wanted.adds_to_f32 ? static_cast<void*>(at.wide.data()) : at.d.data();
+  bench.arithmetic(name.c_str(), calls, 2.0 * static_cast<double>(shape.rows * shape.columns * shape.depth),
+                   [&] { prepared.run(at.a.data(), at.b.data(), at.c.data(), result, workspace.data()); });
 }
 
 /// One linear layer: forward, gradient of its input, gradient of its weight.
-void linear(Bench& bench, Buffers& at, const char* name, std::int64_t calls, std::int64_t in, std::int64_t out,
-            bool bias) {
-  const std::string label = name;
-  product(bench, at, (label + " forward").c_str(), calls, kTokens, out, in, false, false, false, bias);
-  product(bench, at, (label + " input gradient").c_str(), calls, kTokens, in, out, false, true, false, false);
-  product(bench, at, (label + " weight gradient").c_str(), calls, in, out, kTokens, true, false, true, false);
+template <class T>
+void linear(Bench& bench, Buffers<T>& at, const std::string& name, std::int64_t calls, std::int64_t in,
+            std::int64_t out, bool bias) {
+  product(bench, at, name + " forward", calls, {.rows = kTokens, .columns = out, .depth = in, .bias = bias});
+  product(bench, at, name + " input gradient", calls,
+          {.rows = kTokens, .columns = in, .depth = out, .transpose_b = true});
+  product(bench, at, name + " weight gradient", calls,
+          {.rows = in, .columns = out, .depth = kTokens, .transpose_a = true, .adds_to_f32 = true});
 }
 
-void head(Bench& bench, Buffers& at) {
-  product(bench, at, "head forward", 1, kTokens, kVocabulary, kEmbed, false, true, false, false);
-  product(bench, at, "head input gradient", 1, kTokens, kEmbed, kVocabulary, false, false, false, false);
-  product(bench, at, "head weight gradient", 1, kVocabulary, kEmbed, kTokens, true, false, true, false);
+template <class T>
+void head(Bench& bench, Buffers<T>& at) {
+  product(bench, at, "head forward", 1,
+          {.rows = kTokens, .columns = kVocabulary, .depth = kEmbed, .transpose_b = true});
+  product(bench, at, "head input gradient", 1, {.rows = kTokens, .columns = kEmbed, .depth = kVocabulary});
+  product(bench, at, "head weight gradient", 1,
+          {.rows = kVocabulary, .columns = kEmbed, .depth = kTokens, .transpose_a = true, .adds_to_f32 = true});
 }
 
-void attention(Bench& bench, Buffers& at, const AttentionKernels& kernels) {
+template <class T>
+void attention(Bench& bench, Buffers<T>& at, const AttentionKernels<T>& kernels) {
   AttentionShape shape;
   shape.batch = kBatch;
   shape.sequence = shape.kv_sequence = shape.global_sequence = shape.global_kv_sequence = kContext;
@@ -168,21 +216,23 @@ void attention(Bench& bench, Buffers& at, const AttentionKernels& kernels) {
   bench.arithmetic("attention gradient, dropout 0.1", 0, 2.5 * flops, gradient);
 }
 
-void layer_norm(Bench& bench, Buffers& at, const LayerNormKernels& kernels) {
+template <class T>
+void layer_norm(Bench& bench, Buffers<T>& at, const LayerNormKernels<T>& kernels) {
   constexpr std::int64_t kSize = kTokens * kEmbed, kCalls = 2 * kLayers + 1;
-  float* mean = at.g.data();
-  float* inverse_std = at.g.data() + kTokens;
-  bench.memory("layer_norm", kCalls, 2 * kSize, [&] {
-    kernels.forward(kTokens, kEmbed, 1e-5F, at.a.data(), at.b.data(), at.c.data(), at.d.data(), mean, inverse_std,
-                    bench.threads());
+  float* mean = at.wide3.data();
+  float* inverse_std = at.wide3.data() + kTokens;
+  const float* gain = at.wide.data();
+  const float* bias = at.wide2.data();
+  bench.memory("layer_norm", kCalls, 2 * kSize * kBytes<T>, [&] {
+    kernels.forward(kTokens, kEmbed, 1e-5F, at.a.data(), gain, bias, at.d.data(), mean, inverse_std, bench.threads());
   });
-  bench.memory("layer_norm input gradient", kCalls, 3 * kSize, [&] {
-    kernels.input_gradient(kTokens, kEmbed, at.d.data(), at.a.data(), at.b.data(), mean, inverse_std, at.e.data(),
-                           false, bench.threads());
+  bench.memory("layer_norm input gradient", kCalls, 3 * kSize * kBytes<T>, [&] {
+    kernels.input_gradient(kTokens, kEmbed, at.d.data(), at.a.data(), gain, mean, inverse_std, at.e.data(), false,
+                           bench.threads());
   });
-  bench.memory("layer_norm parameter gradient", kCalls, 2 * kSize, [&] {
-    kernels.parameter_gradient(kTokens, kEmbed, at.d.data(), at.a.data(), mean, inverse_std, at.e.data(), true,
-                               at.f.data(), true, bench.threads());
+  bench.memory("layer_norm parameter gradient", kCalls, 2 * kSize * kBytes<T>, [&] {
+    kernels.parameter_gradient(kTokens, kEmbed, at.d.data(), at.a.data(), mean, inverse_std, at.wide4.data(), true,
+                               at.wide4.data() + kEmbed, true, bench.threads());
   });
 }
 
@@ -195,84 +245,106 @@ BroadcastShape bias_shape(std::int64_t columns) {
   return shape;
 }
 
-void pointwise(Bench& bench, Buffers& at, const KernelLibrary& kernels) {
-  constexpr std::int64_t kWide = kTokens * kFfn, kSize = kTokens * kEmbed;
+template <class T>
+void pointwise(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
+  constexpr std::int64_t kWide = kTokens * kFfn * kBytes<T>, kSize = kTokens * kEmbed * kBytes<T>;
   const int threads = bench.threads();
   const auto kind = ActivationKind::gelu_tanh;
-  bench.memory("bias + gelu (fused)", kLayers, 3 * kWide, [&] {
-    kernels.activation.bias_forward(kind, kTokens, kFfn, at.a.data(), at.b.data(), at.c.data(), at.d.data(), threads);
-  });
-  bench.memory("gelu", 0, 2 * kWide,
-               [&] { kernels.activation.forward(kind, kWide, at.a.data(), at.d.data(), threads); });
+  const ActivationKernels<T>& activation = library.activation.of<T>();
+  const DropoutKernels<T>& dropout = library.dropout.of<T>();
+  const ElementwiseKernels<T>& elementwise = library.elementwise.of<T>();
+  const ReduceKernels<T>& reduce = library.reduce.of<T>();
+  bench.memory("gelu", kLayers, 2 * kWide,
+               [&] { activation.forward(kind, kTokens * kFfn, at.a.data(), at.d.data(), threads); });
   bench.memory("gelu gradient", kLayers, 3 * kWide, [&] {
-    kernels.activation.gradient(kind, kWide, at.b.data(), at.a.data(), at.d.data(), false, threads);
+    activation.gradient(kind, kTokens * kFfn, at.b.data(), at.a.data(), at.d.data(), false, threads);
   });
   const IndexedDim dims[] = {{kBatch, kBatch, {}}, {kContext, kContext, {}}, {kEmbed, kEmbed, {}}};
-  DropoutSettings none, some{0.1, 12345};
+  const DropoutSettings none, some{0.1, 12345};
   const auto residual = [&](const DropoutSettings& settings) {
-    kernels.dropout.bias_add(settings, dims, 3, at.a.data(), at.b.data(), at.c.data(), at.d.data(), threads);
+    dropout.bias_add(settings, dims, 3, at.a.data(), nullptr, at.c.data(), at.d.data(), threads);
   };
-  bench.memory("bias + residual (fused)", 2 * kLayers, 3 * kSize, [&] { residual(none); });
-  bench.memory("bias + dropout 0.1 + residual", 0, 3 * kSize, [&] { residual(some); });
+  bench.memory("residual", 2 * kLayers, 3 * kSize, [&] { residual(none); });
+  bench.memory("dropout 0.1 + residual", 0, 3 * kSize, [&] { residual(some); });
   bench.memory("dropout 0.1", 0, 2 * kSize,
-               [&] { kernels.dropout.forward(some, dims, 3, at.a.data(), at.d.data(), false, threads); });
+               [&] { dropout.forward(some, dims, 3, at.a.data(), at.d.data(), false, threads); });
   bench.memory("add (gradients of the residual)", 2 * kLayers + 1, 3 * kSize,
-               [&] { kernels.elementwise.add(kSize, at.a.data(), at.b.data(), at.d.data(), threads); });
-  bench.memory("add bias [tokens, ffn]", 0, 2 * kWide, [&] {
-    kernels.elementwise.add_broadcast(bias_shape(kFfn), at.a.data(), at.b.data(), at.d.data(), threads);
-  });
-  bench.memory("bias gradient [ffn]", kLayers, kWide,
-               [&] { kernels.reduce.sum(bias_shape(kFfn), at.a.data(), at.d.data(), true, threads); });
-  bench.memory("bias gradient [3 embed]", kLayers, 3 * kSize,
-               [&] { kernels.reduce.sum(bias_shape(3 * kEmbed), at.a.data(), at.d.data(), true, threads); });
-  bench.memory("bias gradient [embed]", 2 * kLayers, kSize,
-               [&] { kernels.reduce.sum(bias_shape(kEmbed), at.a.data(), at.d.data(), true, threads); });
+               [&] { elementwise.add(kTokens * kEmbed, at.a.data(), at.b.data(), at.d.data(), threads); });
+  bench.memory("add bias [tokens, ffn]", 0, 2 * kWide,
+               [&] { elementwise.add_broadcast(bias_shape(kFfn), at.a.data(), at.b.data(), at.d.data(), threads); });
+  const auto bias_gradient = [&](const char* name, std::int64_t calls, std::int64_t columns) {
+    bench.memory(name, calls, kTokens * columns * kBytes<T>,
+                 [&] { reduce.sum(bias_shape(columns), at.a.data(), at.wide4.data(), true, threads); });
+  };
+  bias_gradient("bias gradient [ffn]", kLayers, kFfn);
+  bias_gradient("bias gradient [embed]", 5 * kLayers, kEmbed);
 }
 
-void ends(Bench& bench, Buffers& at, const KernelLibrary& kernels) {
-  constexpr std::int64_t kSize = kTokens * kEmbed, kLogits = kTokens * kVocabulary;
+template <class T>
+void ends(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
+  constexpr std::int64_t kSize = kTokens * kEmbed * kBytes<T>, kLogits = kTokens * kVocabulary * kBytes<T>;
   const int threads = bench.threads();
+  const EmbeddingKernels<T>& embedding = library.embedding.of<T>();
+  const CrossEntropyKernels<T>& cross_entropy = library.cross_entropy.of<T>();
   const IndexMap whole;
+  float* row = at.wide3.data();
   bench.memory("embedding", 1, 2 * kSize, [&] {
-    kernels.embedding.forward(kTokens, kVocabulary, kEmbed, whole, at.a.data(), at.ids.data(), at.d.data(), threads);
+    embedding.forward(kTokens, kVocabulary, kEmbed, whole, at.a.data(), at.ids.data(), at.d.data(), threads);
   });
   bench.memory("embedding gradient", 1, 2 * kSize, [&] {
-    kernels.embedding.gradient(kTokens, kVocabulary, kEmbed, whole, at.a.data(), at.ids.data(), at.d.data(), true,
-                               threads);
+    embedding.gradient(kTokens, kVocabulary, kEmbed, whole, at.a.data(), at.ids.data(), at.wide4.data(), true, threads);
   });
-  bench.memory("row_max", 1, kLogits,
-               [&] { kernels.cross_entropy.row_max(kTokens, kVocabulary, at.a.data(), at.b.data(), threads); });
-  bench.memory("sum_exponentials", 1, kLogits, [&] {
-    kernels.cross_entropy.sum_exponentials(kTokens, kVocabulary, at.a.data(), at.b.data(), at.c.data(), threads);
-  });
+  bench.memory("row_max", 1, kLogits, [&] { cross_entropy.row_max(kTokens, kVocabulary, at.a.data(), row, threads); });
+  bench.memory("sum_exponentials", 1, kLogits,
+               [&] { cross_entropy.sum_exponentials(kTokens, kVocabulary, at.a.data(), row, row + kTokens, threads); });
   bench.memory("cross_entropy_gradient", 1, 2 * kLogits, [&] {
-    kernels.cross_entropy.gradient(kTokens, kVocabulary, whole, at.a.data(), at.b.data(), at.ids.data(), at.d.data(),
-                                   threads);
+    cross_entropy.gradient(kTokens, kVocabulary, whole, at.a.data(), row, at.ids.data(), at.d.data(), threads);
   });
 }
 
-void update(Bench& bench, Buffers& at, const KernelLibrary& kernels) {
+/// The gradient is f32; the values are of type T, with a master copy where that is shorter.
+template <class T>
+void update(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
   const int threads = bench.threads();
   const DecaySegment segments[] = {{0, kParameters, 0.1F}};
   const AdamWStep step{1e-3F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.05F, 1.0F};
-  for (auto& value : at.g) value = value * value;
-  bench.memory("sum_of_squares", 1, kParameters,
-               [&] { at.f[0] = static_cast<float>(kernels.reduce.sum_of_squares(kParameters, at.a.data(), threads)); });
-  bench.memory("adamw", 1, 7 * kParameters, [&] {
-    kernels.optimizer.adamw(step, segments, 1, at.d.data(), at.a.data(), at.e.data(), at.g.data(), threads);
+  for (std::int64_t i = 0; i < kParameters; ++i) at.wide4[i] *= at.wide4[i];
+  bench.memory("sum_of_squares", 1, 4 * kParameters, [&] {
+    at.wide2[0] = static_cast<float>(library.reduce.f32.sum_of_squares(kParameters, at.wide.data(), threads));
   });
-  bench.memory("zero gradients", 1, kParameters,
-               [&] { kernels.elementwise.fill(kParameters, 0.0F, at.e.data(), threads); });
-  std::vector<std::uint16_t> half(kParameters);
-  bench.memory("cast to bf16", 0, kParameters + kParameters / 2,
-               [&] { kernels.cast.f32_to_bf16(kParameters, at.a.data(), half.data(), threads); });
+  UpdatedBucket bucket;
+  bucket.segments = segments;
+  bucket.segment_count = 1;
+  bucket.gradient = at.wide.data();
+  bucket.parameter = at.wide2.data();
+  bucket.rounded_type = kElement<T>;
+  bucket.rounded = sizeof(T) < sizeof(float) ? at.a.data() : nullptr;
+  const std::int64_t bytes = 28 + (bucket.rounded == nullptr ? 0 : kBytes<T>);
+  bench.memory("adamw", 1, bytes * kParameters,
+               [&] { library.optimizer.adamw(step, bucket, at.wide3.data(), at.wide4.data(), threads); });
 }
 
 InstructionSet chosen(const char* wanted) {
-  for (const auto set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512}) {
+  for (const auto set : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512, InstructionSet::amx}) {
     if (wanted != nullptr && std::strcmp(wanted, name(set)) == 0 && is_supported(set)) return set;
   }
   return best_instruction_set();
+}
+
+template <class T>
+void run(Bench& bench, const KernelLibrary& kernels) {
+  Buffers<T> buffers(kernels);
+  bench.measure_machine(kernels, kElement<T>);
+  linear(bench, buffers, "q, k, v, projection", 4 * kLayers, kEmbed, kEmbed, true);
+  linear(bench, buffers, "up", kLayers, kEmbed, kFfn, true);
+  linear(bench, buffers, "down", kLayers, kFfn, kEmbed, true);
+  head(bench, buffers);
+  attention(bench, buffers, kernels.attention.of<T>());
+  layer_norm(bench, buffers, kernels.layer_norm.of<T>());
+  pointwise(bench, buffers, kernels);
+  ends(bench, buffers, kernels);
+  update(bench, buffers, kernels);
+  bench.total();
 }
 
 }  // namespace
@@ -281,20 +353,15 @@ int main(int count, char** arguments) {
   const int threads = count > 1 ? std::max(1, std::atoi(arguments[1])) : 2;
   const int repetitions = count > 2 ? std::max(1, std::atoi(arguments[2])) : 20;
   const KernelLibrary& kernels = kernel_library(chosen(count > 3 ? arguments[3] : nullptr));
-  std::printf("instruction set %s\n", name(kernels.instruction_set));
+  const std::string element = count > 4 ? arguments[4] : "f32";
+  std::printf("instruction set %s, %s\n", name(kernels.instruction_set), element.c_str());
   Bench bench(threads, repetitions);
-  Buffers buffers;
-  bench.measure_machine(kernels.elementwise);
-  linear(bench, buffers, "qkv", kLayers, kEmbed, 3 * kEmbed, true);
-  linear(bench, buffers, "projection", kLayers, kEmbed, kEmbed, false);
-  linear(bench, buffers, "up", kLayers, kEmbed, kFfn, false);
-  linear(bench, buffers, "down", kLayers, kFfn, kEmbed, false);
-  head(bench, buffers);
-  attention(bench, buffers, kernels.attention);
-  layer_norm(bench, buffers, kernels.layer_norm);
-  pointwise(bench, buffers, kernels);
-  ends(bench, buffers, kernels);
-  update(bench, buffers, kernels);
-  bench.total();
+  if (element == "bf16") {
+    run<BFloat16>(bench, kernels);
+  } else if (element == "f16") {
+    run<Float16>(bench, kernels);
+  } else {
+    run<float>(bench, kernels);
+  }
   return 0;
 }

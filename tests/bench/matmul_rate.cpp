@@ -1,8 +1,10 @@
-// The f32 matrix-multiply rate of this machine by oneDNN's own best: what a training speed is held against.
-// Usage: OMP_NUM_THREADS=2 matmul_rate [seconds per shape]. Prints one JSON line a shape and last the best.
+// The matrix-multiply rate of this machine by oneDNN's own best: what a training speed is held against.
+// Usage: OMP_NUM_THREADS=2 matmul_rate [seconds per shape] [f32|bf16]. Prints one JSON line a shape and last the best.
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
@@ -17,18 +19,23 @@ struct Shape {
 constexpr Shape kShapes[] = {{1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 1024, 4096}, {2048, 384, 1536}};
 
 void fill(dnnl::memory& memory) {
-  auto* values = static_cast<float*>(memory.get_data_handle());
-  const std::size_t count = memory.get_desc().get_size() / sizeof(float);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 17) * 0.0625F - 0.5F;
+  const std::size_t size = memory.get_desc().get_size();
+  if (memory.get_desc().data_type() == dnnl::memory::data_type::f32) {
+    auto* values = static_cast<float*>(memory.get_data_handle());
+    for (std::size_t i = 0; i < size / sizeof *values; ++i) values[i] = static_cast<float>(i % 17) * 0.0625F - 0.5F;
+    return;
+  }
+  auto* bits = static_cast<std::uint16_t*>(memory.get_data_handle());
+  for (std::size_t i = 0; i < size / sizeof *bits; ++i) bits[i] = static_cast<std::uint16_t>(0x3F00U + i % 128);
 }
 
 /// Floating-point operations a second of one shape, over at least `seconds`; oneDNN chooses every layout.
-double measure(const Shape& shape, double seconds) {
+double measure(const Shape& shape, double seconds, dnnl::memory::data_type type) {
   using dnnl::memory;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
-  const auto description = [](memory::dim rows, memory::dim columns) {
-    return memory::desc({rows, columns}, memory::data_type::f32, memory::format_tag::any);
+  const auto description = [type](memory::dim rows, memory::dim columns) {
+    return memory::desc({rows, columns}, type, memory::format_tag::any);
   };
   const dnnl::matmul::primitive_desc primitive(
       {description(shape.m, shape.k), description(shape.k, shape.n), description(shape.m, shape.n)}, engine);
@@ -63,9 +70,11 @@ double measure(const Shape& shape, double seconds) {
 
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 1.0;
+  const bool is_bf16 = argc > 2 && std::strcmp(argv[2], "bf16") == 0;
+  const auto type = is_bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   double best = 0.0;
   for (const Shape& shape : kShapes) {
-    const double rate = measure(shape, seconds);
+    const double rate = measure(shape, seconds, type);
     best = rate > best ? rate : best;
     std::cout << R"({"m":)" << shape.m << R"(,"k":)" << shape.k << R"(,"n":)" << shape.n << R"(,"flops_per_second":)"
               << rate << "}\n";
