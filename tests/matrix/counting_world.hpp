@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/communicator.hpp"
+#include "strata/mesh.hpp"
+
+namespace strata::testing {
+
+/// What a rank communicates, by kind ("all_reduce", "send") and the axes along which its counterparts lie.
+using TrafficByAxes = std::map<std::pair<std::string, std::vector<Axis>>, Traffic>;
+
+/// Another world, whose communicators count what passes through them by the calls alone.
+class CountingWorld final : public World {
+ public:
+  CountingWorld(std::unique_ptr<World> world, const Mesh& mesh);
+
+  [[nodiscard]] int rank_count() const override { return world_->rank_count(); }
+  [[nodiscard]] std::vector<int> local_ranks() const override { return world_->local_ranks(); }
+  [[nodiscard]] CommunicatorLimits limits() const override { return world_->limits(); }
+  [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
+
+  /// By rank, once the ranks have ended.
+  [[nodiscard]] const std::vector<TrafficByAxes>& traffic() const { return traffic_; }
+
+ private:
+  std::unique_ptr<World> world_;
+  const Mesh& mesh_;
+  std::vector<TrafficByAxes> traffic_;
+};
+
+}  // namespace strata::testing

@@ -1,0 +1,99 @@
+#include "matrix/evidence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "compiler/program_summary.hpp"
+
+namespace strata::testing {
+namespace {
+
+/// Collects one line a fault; a stream's state never outlives its line.
+class Faults {
+ public:
+  template <class... Parts>
+  void add(const Parts&... parts) {
+    std::ostringstream line;
+    (line << ... << parts);
+    lines_.push_back(line.str());
+  }
+
+  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+void compare_training(const RunEvidence& evidence, Faults& faults) {
+  const host::StackDifference& difference = evidence.difference;
+  const auto require = [&](double found, double tolerance, const std::string& what) {
+    // Not "found > tolerance", which NaN would pass.
+    if (!(found <= tolerance)) faults.add(what, " differs from one rank's by ", found);
+  };
+  require(difference.loss, evidence.tolerance.loss, "the loss");
+  require(difference.gradient_norm, evidence.tolerance.gradient_norm, "the gradient norm");
+  require(difference.parameter, evidence.tolerance.parameter, "parameter " + difference.worst_parameter);
+  if (evidence.stack.replica_difference != 0) faults.add("replicas differ by ", evidence.stack.replica_difference);
+}
+
+void compare_memory(const RunEvidence& evidence, Faults& faults) {
+  for (std::size_t rank = 0; rank < evidence.stack.planned_peak_bytes.size(); ++rank) {
+    const std::int64_t planned = evidence.stack.planned_peak_bytes[rank];
+    const std::int64_t used = evidence.stack.arena_peak_bytes[rank];
+    if (planned != used) faults.add("rank ", rank, " used ", used, " bytes of ", planned, " planned");
+    if (evidence.stack.planned_offload[rank] != evidence.stack.offload_peak[rank]) {
+      faults.add("rank ", rank, " used other memory outside of its device than was planned");
+    }
+  }
+}
+
+/// What `strata explain` says that the ranks of a program communicate in `steps` steps.
+TrafficByAxes explained_traffic(const Program& program, int steps) {
+  TrafficByAxes explained;
+  for (const host::CommunicationSummary& each : host::summarize_communication(program)) {
+    std::vector<Axis> axes;
+    std::istringstream stream(each.axes);
+    for (Axis axis; std::getline(stream, axis, '+');) {
+      if (program.mesh.size(axis) > 1) axes.push_back(axis);
+    }
+    std::sort(axes.begin(), axes.end(),
+              [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
+    Traffic& traffic = explained[{each.kind, axes}];
+    traffic.calls += steps * each.calls;
+    traffic.bytes_sent += steps * each.bytes;
+  }
+  return explained;
+}
+
+bool equal(const Traffic& a, const Traffic& b) {
+  // Of three ranks each sends thirds of bytes, whose sums round; that is far less than a byte.
+  return a.calls == b.calls && std::abs(a.bytes_sent - b.bytes_sent) < 1e-3;
+}
+
+void compare_traffic(const RunEvidence& evidence, Faults& faults) {
+  const auto steps = static_cast<int>(evidence.stack.losses.size());
+  for (std::size_t rank = 0; rank < evidence.traffic.size(); ++rank) {
+    TrafficByAxes explained = explained_traffic(evidence.compiled.program(static_cast<int>(rank)), steps);
+    TrafficByAxes counted = evidence.traffic[rank];
+    for (const auto& [key, traffic] : explained) counted.try_emplace(key);
+    for (const auto& [key, traffic] : counted) {
+      const Traffic& expected = explained[key];
+      if (equal(traffic, expected)) continue;
+      faults.add("rank ", rank, " sent ", traffic.bytes_sent, " bytes in ", traffic.calls, " calls of ", key.first,
+                 " over ", join(key.second, "+"), "; explained were ", expected.bytes_sent, " in ", expected.calls);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> find_faults(const RunEvidence& evidence) {
+  Faults faults;
+  compare_training(evidence, faults);
+  compare_memory(evidence, faults);
+  compare_traffic(evidence, faults);
+  return faults.lines();
+}
+
+}  // namespace strata::testing

@@ -1,0 +1,228 @@
+#include "matrix/grammar.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "matrix/stack.hpp"
+
+namespace strata::testing {
+namespace {
+
+OptionRow words(const std::string& name, const std::vector<std::string>& values) {
+  OptionRow row{name, {}};
+  for (const std::string& value : values) row.choices.push_back({"\"" + value + "\""});
+  return row;
+}
+
+OptionRow values(const std::string& name, const std::vector<std::string>& values) {
+  OptionRow row{name, {}};
+  for (const std::string& value : values) row.choices.push_back({value});
+  return row;
+}
+
+OptionRow flag(const std::string& name) { return values(name, {"false", "true"}); }
+
+/// Any number of ranks; up to `most` stand for all numbers in pairs.
+OptionRow size(int most = 3) {
+  OptionRow row{"size", {}};
+  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+    row.choices.push_back({.toml = std::to_string(ranks), .ranks = ranks, .rare = ranks > most});
+  }
+  return row;
+}
+
+/// Buckets of a parameter or two, and one for all.
+OptionRow bucket_mb() { return values("bucket_mb", {"0.002", "25"}); }
+
+std::vector<OptionRow> run_options() {
+  OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
+  for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
+  return {std::move(layers),
+          values("model.dropout", {"0.0", "0.1"}),
+          values("model.attention_dropout", {"0.0", "0.2"}),
+          values("batch.micro", {"1", "2"}),
+          values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
+          words("optimizer.kind", {"adamw", "sgd"}),
+          values("optimizer.momentum", {"0.0", "0.9"}),
+          values("optimizer.clip", {"0.0", "0.5"})};
+}
+
+std::vector<ModelSizes> model_sizes() {
+  return {{2, 8, 8, 16},    {4, 8, 16, 16},  {8, 16, 16, 16},  {16, 32, 32, 32}, {3, 6, 12, 12},   {6, 12, 12, 12},
+          {12, 24, 24, 24}, {5, 10, 10, 20}, {10, 20, 20, 20}, {7, 14, 14, 14},  {14, 28, 28, 28}, {9, 18, 18, 18}};
+}
+
+OptionRow replicate(const std::string& axis) {
+  return {"replicate", {{"[]"}, {.toml = "[\"" + axis + "=2\"]", .ranks = 2}}};
+}
+
+StrategyRow zero() {
+  return {.name = "zero",
+          .plugin = "zero",
+          .fixed = "axis = \"zero\"\n",
+          .splits_batch = true,
+          .divides = {},
+          .options = {size(4),  // two nodes of two
+                      values("stage", {"1", "2", "3"}),
+                      bucket_mb(),
+                      flag("overlap"),
+                      values("prefetch", {"0", "1", "2"}),
+                      flag("reshard_after_forward"),
+                      values("hierarchical_partition", {"1", "2"}),
+                      {"replicate", {{"1"}, {.toml = "2", .ranks = 2}}},
+                      {"also_over", {{"[]"}, {.toml = "[\"cp\"]", .needs = "context"}}},
+                      words("offload_optimizer", {"none", "host", "file"}),
+                      words("offload_param", {"none", "host", "file"}),
+                      flag("quantized_weights"),
+                      flag("quantized_gradients")},
+          .percent = 45};
+}
+
+StrategyRow tensor(const std::string& name, const std::string& axis, std::vector<OptionRow> options, int percent) {
+  return {.name = name,
+          .plugin = "tensor",
+          .fixed = "axis = \"" + axis + "\"\n",
+          .splits_batch = false,
+          .divides = {{"heads"}, {"context"}},
+          .options = std::move(options),
+          .percent = percent};
+}
+
+StrategyRow context(const std::string& name, const std::string& axis, std::vector<OptionRow> options, int percent) {
+  return {.name = name,
+          .plugin = "context",
+          .fixed = "axis = \"" + axis + "\"\n",
+          .splits_batch = false,
+          .divides = {{"context", 2}},
+          .options = std::move(options),
+          .percent = percent};
+}
+
+OptionRow attention() { return words("attention", {"ring", "all_gather", "ulysses"}); }
+
+/// The last chunk has all blocks but one of each other chunk.
+std::string uneven_split(const Stack& stack, const StrategyChoice& strategy) {
+  const int chunks_of_stage =
+      strategy.option("schedule") == "\"zbv\"" ? 2 : std::stoi(strategy.option("virtual_stages"));
+  const int chunks = std::stoi(strategy.option("size")) * chunks_of_stage;
+  // The embedding and the head are blocks too.
+  const int blocks = std::stoi(stack.run_option("model.layers")) + 2;
+  std::string split;
+  for (int chunk = 1; chunk < chunks; ++chunk) split += "1,";
+  return "\"" + split + std::to_string(std::max(blocks - chunks + 1, 1)) + "\"";
+}
+
+StrategyRow pipeline() {
+  return {.name = "pipeline",
+          .plugin = "pipeline",
+          .fixed = "axis = \"pp\"\n",
+          .splits_batch = false,
+          .divides = {},
+          .options = {size(),
+                      words("schedule", {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zbv"}),
+                      values("virtual_stages", {"1", "2", "3"}),
+                      {"split", {{"\"cost\""}, {"\"even\""}, {.toml = "uneven", .write = uneven_split}}}},
+          .percent = 45};
+}
+
+std::vector<StrategyRow> strategies() {
+  return {{.name = "ddp",
+           .plugin = "ddp",
+           .fixed = "axis = \"dp\"\n",
+           .splits_batch = true,
+           .divides = {},
+           .options = {size(), bucket_mb(), flag("overlap"), replicate("node")},
+           .percent = 35},
+          {.name = "outer ddp",
+           .plugin = "ddp",
+           .fixed = "axis = \"outer\"\n",
+           .splits_batch = true,
+           .divides = {},
+           .options = {size(2), replicate("rack")},
+           .percent = 8},
+          {.name = "dataparallel",
+           .plugin = "dataparallel",
+           .fixed = "axis = \"writer\"\n",
+           .splits_batch = true,
+           .divides = {},
+           .options = {size(), bucket_mb()},
+           .percent = 15},
+          zero(),
+          tensor("tensor", "tp",
+                 {size(), flag("sequence_parallel"), flag("vocab_parallel"), values("overlap_chunks", {"1", "2"})}, 45),
+          tensor("second tensor", "tp2", {size(2)}, 6),
+          context("context", "cp", {size(), attention(), words("balance", {"auto", "zigzag", "none"})}, 45),
+          context("second context", "cp2", {size(2), attention()}, 6),
+          pipeline(),
+          {.name = "recompute",
+           .plugin = "recompute",
+           .fixed = "",
+           .splits_batch = false,
+           .divides = {},
+           .options = {words("policy", {"full", "every", "selective", "none"}), values("every", {"1", "2"}),
+                       flag("last_block")},
+           .percent = 40},
+          // In f64 there is nothing to shorten; the loss is scaled all the same.
+          {.name = "precision",
+           .plugin = "precision",
+           .fixed = "",
+           .splits_batch = false,
+           .divides = {},
+           .options = {words("compute", {"bf16", "fp16", "f32"}), words("reduce", {"f32", "bf16"}),
+                       words("loss_scale", {"auto", "off", "static", "dynamic"})},
+           .percent = 35}};
+}
+
+std::vector<Conflict> conflicts() {
+  std::vector<Conflict> conflicts = {{"zero", "dataparallel"},
+                                     {"zero.hierarchical_partition=2", "zero.stage=1"},
+                                     {"zero.hierarchical_partition=2", "zero.stage=2"},
+                                     {"zero.hierarchical_partition=2", "zero.size=1"},
+                                     {"zero.hierarchical_partition=2", "zero.size=3"},
+                                     {"zero.offload_param=\"host\"", "zero.stage=1"},
+                                     {"zero.offload_param=\"host\"", "zero.stage=2"},
+                                     {"zero.offload_param=\"file\"", "zero.stage=1"},
+                                     {"zero.offload_param=\"file\"", "zero.stage=2"},
+                                     {"zero.quantized_weights=true", "zero.stage=1"},
+                                     {"zero.quantized_weights=true", "zero.stage=2"},
+                                     {"pipeline.schedule=\"zbv\"", "pipeline.virtual_stages=3"},
+                                     // More chunks than the blocks of the models that are in pairs.
+                                     {"pipeline.size=3", "pipeline.virtual_stages=3"},
+                                     {"recompute.every=2", "recompute.policy=\"full\""},
+                                     {"recompute.every=2", "recompute.policy=\"selective\""},
+                                     {"recompute.every=2", "recompute.policy=\"none\""}};
+  for (const std::string schedule : {"naive", "gpipe", "1f1b", "zb-h1"}) {
+    for (const std::string chunks : {"2", "3"}) {
+      conflicts.push_back({"pipeline.schedule=\"" + schedule + "\"", "pipeline.virtual_stages=" + chunks});
+    }
+  }
+  return conflicts;
+}
+
+}  // namespace
+
+int ModelSizes::field(const std::string& name) const {
+  if (name == "heads") return heads;
+  if (name == "context") return context;
+  throw std::logic_error("no field of the model divides by '" + name + "'");
+}
+
+std::size_t Grammar::strategy(const std::string& name) const {
+  const auto found =
+      std::find_if(strategies.begin(), strategies.end(), [&](const StrategyRow& row) { return row.name == name; });
+  if (found == strategies.end()) throw std::logic_error("the grammar has no strategy '" + name + "'");
+  return static_cast<std::size_t>(found - strategies.begin());
+}
+
+std::size_t Grammar::option(const std::vector<OptionRow>& rows, const std::string& name) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& row) { return row.name == name; });
+  if (found == rows.end()) throw std::logic_error("the grammar has no option '" + name + "'");
+  return static_cast<std::size_t>(found - rows.begin());
+}
+
+const Grammar& grammar() {
+  static const Grammar kGrammar{run_options(), model_sizes(), strategies(), conflicts()};
+  return kGrammar;
+}
+
+}  // namespace strata::testing

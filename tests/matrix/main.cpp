@@ -1,0 +1,99 @@
+/// Proves generated stacks: each trains as one rank does, or is refused for a known reason.
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+#include "matrix/proof.hpp"
+#include "matrix/random_stack.hpp"
+#include "matrix/refusals.hpp"
+#include "matrix/summary.hpp"
+
+namespace {
+
+using namespace strata::testing;
+
+struct Arguments {
+  std::uint64_t from = 0;
+  std::uint64_t count = 1000;
+  int jobs = 2;
+  bool run = false;
+  bool quiet = false;
+  bool refusals = false;
+  std::string plugins = STRATA_BUILD_DIRECTORY "/lib/strata/plugins";
+};
+
+std::string name_of(std::uint64_t number) { return "stack-" + std::to_string(number) + ".toml"; }
+
+void print(std::ostream& out, const std::string& name, const std::string& toml, const Proof& proof, bool quiet) {
+  switch (proof.verdict) {
+    case Verdict::holds:
+      if (!quiet) out << name << ": holds, " << proof.ranks << " ranks, " << proof.worst_difference << std::endl;
+      return;
+    case Verdict::refused:
+      if (!quiet) out << name << ": refused: " << proof.findings.front() << std::endl;
+      return;
+    case Verdict::fails:
+      out << name << ": FAILS\n";
+      for (const std::string& finding : proof.findings) out << "  " << finding << '\n';
+      out << toml << std::endl;
+  }
+}
+
+/// \return the exit code.
+int prove(const Arguments& arguments) {
+  Summary summary;
+  std::mutex mutex;
+  std::atomic<std::uint64_t> next = arguments.from;
+  const auto work = [&] {
+    Prover prover(arguments.plugins);
+    for (;;) {
+      const std::uint64_t number = next++;
+      if (number >= arguments.from + arguments.count) return;
+      const std::string toml = to_toml(random_stack(number));
+      const Proof proof = prover.prove(toml, name_of(number));
+      const std::lock_guard lock(mutex);
+      print(std::cout, name_of(number), toml, proof, arguments.quiet);
+      summary.add(name_of(number), toml, proof);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int job = 0; job < arguments.jobs; ++job) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  summary.print(std::cout);
+  return summary.has_failures() ? 1 : 0;
+}
+
+void list(const Arguments& arguments) {
+  for (std::uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
+    std::cout << "# " << name_of(number) << '\n' << to_toml(random_stack(number)) << '\n';
+  }
+}
+
+void print_refusals() {
+  for (const Refusal& refusal : known_refusals()) std::cout << "- **" << refusal.name << ".** " << refusal.why << '\n';
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Generated stacks of strategies: stack N is always the same");
+  Arguments arguments;
+  app.add_flag("--run", arguments.run, "Prove the stacks; without it they are printed as configurations");
+  app.add_option("--from", arguments.from, "Number of the first stack")->capture_default_str();
+  app.add_option("--count", arguments.count, "How many")->capture_default_str();
+  app.add_option("--jobs", arguments.jobs, "Stacks at a time")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--plugins", arguments.plugins, "Folder of the plugins")->capture_default_str();
+  app.add_flag("--quiet", arguments.quiet, "Print failures and the summary only");
+  app.add_flag("--refusals", arguments.refusals, "Print the reasons for which a stack may be refused");
+  CLI11_PARSE(app, argc, argv);
+  if (arguments.refusals) {
+    print_refusals();
+    return 0;
+  }
+  if (arguments.run) return prove(arguments);
+  list(arguments);
+  return 0;
+}

@@ -1,0 +1,121 @@
+#include "matrix/proof.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "compiler/program_check.hpp"
+#include "train/random_inputs.hpp"
+#include "train/training_programs.hpp"
+
+namespace strata::testing {
+namespace {
+
+constexpr int kSteps = 3;
+
+/// In types of two bytes. An adaptive optimizer turns what rounding leaves of a small gradient into a step of its own
+/// size, so single parameters say nothing.
+constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinity()};
+
+host::Compiled compile(const host::RunSetup& setup, DType float_type) {
+  host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
+  request.float_type = float_type;
+  const std::unique_ptr<Device> device = setup.make_device(0, setup.mesh.rank_count());
+  request.device = device.get();
+  return setup.compile(request);
+}
+
+host::StackResult train(const host::RunSetup& setup, const host::Compiled& compiled, World& world) {
+  const host::RunConfiguration& configuration = setup.configuration;
+  const auto seed = static_cast<std::uint64_t>(configuration.run.seed);
+  host::RandomInputs inputs(seed, setup.model->vocab().value());
+  const int ranks = setup.mesh.rank_count();
+  return host::run_stack(
+      compiled, world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); },
+      {seed, configuration.optimizer.lr, kSteps}, inputs);
+}
+
+bool has_short_parameters(const Graph& graph) {
+  return std::any_of(graph.parameters.begin(), graph.parameters.end(), [&](const Parameter& parameter) {
+    return size_of(graph.type(parameter.value).dtype) < size_of(DType::f32);
+  });
+}
+
+/// Of all classes of ranks.
+std::size_t fingerprint(const host::Compiled& compiled) {
+  std::string text;
+  for (const Program& program : compiled.programs) text += to_string(program);
+  return std::hash<std::string>{}(text);
+}
+
+}  // namespace
+
+Proof Prover::prove(const std::string& toml, const std::string& name) {
+  Proof proof;
+  std::optional<host::RunSetup> setup;
+  host::Compiled compiled;
+  try {
+    setup = host::prepare(host::parse_configuration(toml, name), plugins_);
+    compiled = compile(*setup, DType::f64);
+  } catch (const ConfigurationError& error) {
+    proof.findings = {error.what()};
+    proof.refusal = find_refusal(name, error.what());
+    if (proof.refusal != nullptr) proof.verdict = Verdict::refused;
+    return proof;
+  } catch (const std::exception& error) {
+    proof.findings = {std::string("compiling: ") + error.what()};
+    return proof;
+  }
+  try {
+    proof.ranks = compiled.mesh.rank_count();
+    proof.programs = fingerprint(compiled);
+    const host::StackDifference difference = compare_with_one_rank(*setup, compiled, DType::f64, proof.findings);
+    proof.worst_difference = difference.worst();
+    compiled = compile(*setup, DType::f32);
+    if (has_short_parameters(compiled.graph)) compare_with_one_rank(*setup, compiled, DType::f32, proof.findings);
+  } catch (const std::exception& error) {
+    proof.findings.push_back(std::string("running: ") + error.what());
+  }
+  if (proof.findings.empty()) proof.verdict = Verdict::holds;
+  return proof;
+}
+
+host::StackDifference Prover::compare_with_one_rank(const host::RunSetup& setup, const host::Compiled& compiled,
+                                                    DType float_type, std::vector<std::string>& findings) {
+  const Tolerance& tolerance = float_type == DType::f64 ? kExact : kShortTypes;
+  CountingWorld world(setup.make_world(), compiled.mesh);
+  if (const auto fault = host::find_communication_fault(host::rank_programs(compiled), world.limits())) {
+    findings.push_back("communication: " + *fault);
+    return {};
+  }
+  const SingleRank& single = single_rank(setup, float_type);
+  const host::StackResult stack = train(setup, compiled, world);
+  const host::StackDifference difference = host::compare(stack, single.result, single.graph);
+  const std::vector<std::string> faults = find_faults({compiled, stack, world.traffic(), difference, tolerance});
+  findings.insert(findings.end(), faults.begin(), faults.end());
+  return difference;
+}
+
+const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, DType float_type) {
+  host::RunConfiguration alone = stack.configuration;
+  alone.strategies.clear();
+  for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
+    const bool has_axes = !stack.strategies[i].strategy->axes().empty();
+    if (float_type != DType::f64 && !has_axes) alone.strategies.push_back(stack.configuration.strategies[i]);
+  }
+  // All at once: accumulation over micro-batches is a part of what is proven.
+  alone.batch.micro = alone.batch.global;
+  const std::pair key(float_type, host::to_toml(alone));
+  const auto known = single_ranks_.find(key);
+  if (known != single_ranks_.end()) return known->second;
+  const host::RunSetup setup = host::prepare(std::move(alone), plugins_);
+  host::Compiled compiled = compile(setup, float_type);
+  const std::unique_ptr<World> world = setup.make_world();
+  host::StackResult result = train(setup, compiled, *world);
+  return single_ranks_.emplace(key, SingleRank{std::move(result), std::move(compiled.graph)}).first->second;
+}
+
+}  // namespace strata::testing
