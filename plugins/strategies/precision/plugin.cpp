@@ -45,7 +45,7 @@ class PrecisionFactory final : public StrategyFactory {
       loss.backoff = options.number("backoff_factor");
       loss.interval = static_cast<int>(options.integer("growth_interval"));
     }
-    return std::make_unique<precision::MixedPrecision>(std::move(settings));
+    return std::make_unique<precision::MixedPrecision>(settings);
   }
 
  private:

@@ -18,7 +18,7 @@ struct Settings {
 /// activations in a short type, normalisation, loss, gradients' sums and the optimizer in f32.
 class MixedPrecision final : public strata::Strategy {
  public:
-  explicit MixedPrecision(Settings settings) : settings_(std::move(settings)) {}
+  explicit MixedPrecision(const Settings& settings) : settings_(settings) {}
 
   /// Leaves a graph in f64 in f64, but for the scaling of the loss.
   void rewrite_forward(strata::Graph& graph, const strata::OpRegistry& registry) const override;
