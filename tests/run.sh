@@ -19,5 +19,5 @@ for preset; do
   cmake --preset "$preset"
   cmake --build --preset "$preset"
   printf '\n== %s: test\n' "$preset"
-  ctest --preset "$preset" --no-tests=error
+  ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error
 done

@@ -5,14 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/configuration_arguments.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/offload_report.hpp"
 #include "train/inspection.hpp"
 #include "train/text_format.hpp"
 
 namespace strata::host {
 namespace {
-
-constexpr int kRefused = 2;
 
 struct CheckArguments {
   ConfigurationArguments configuration;

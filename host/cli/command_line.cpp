@@ -5,6 +5,7 @@
 
 #include "cli/check_command.hpp"
 #include "cli/command_context.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/explain_command.hpp"
 #include "cli/generate_command.hpp"
 #include "cli/help_command.hpp"
@@ -14,9 +15,6 @@
 
 namespace strata::host {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kRefused = 2;
 
 /// Every command, in the order of the help text.
 constexpr std::array kCommands = {

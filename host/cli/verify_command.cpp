@@ -5,12 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/configuration_arguments.hpp"
+#include "cli/exit_codes.hpp"
 #include "train/verification.hpp"
 
 namespace strata::host {
 namespace {
-
-constexpr int kFailed = 1;
 
 struct VerifyArguments {
   ConfigurationArguments configuration;

@@ -20,13 +20,13 @@ bool is_alike(const Bucket& a, const Bucket& b) {
          a.gradient_type == b.gradient_type;
 }
 
-std::string suffix(const AxisSet& partial) {
-  return partial.empty() ? "" : " partial " + join({partial.begin(), partial.end()}, "+");
-}
-
 bool is_low_precision(DType type) { return type != DType::f64 && type != DType::f32; }
 
 }  // namespace
+
+std::string partial_suffix(const AxisSet& partial) {
+  return partial.empty() ? "" : " partial " + join({partial.begin(), partial.end()}, "+");
+}
 
 const BucketMember& BucketMaker::member(std::size_t index) const {
   return *std::find_if(members_.begin(), members_.end(), [&](const auto& each) { return each.index == index; });
@@ -106,7 +106,7 @@ std::vector<Bucket> BucketMaker::make_whole(const GradientAccumulators& gradient
   for (Bucket& bucket : buckets) {
     lay_out(bucket);
     for (auto& [partial, gradient] : bucket.gradients) {
-      gradient = builder_.add_flat(bucket.name + ".gradient" + suffix(partial), BufferKind::gradient,
+      gradient = builder_.add_flat(bucket.name + ".gradient" + partial_suffix(partial), BufferKind::gradient,
                                    bucket.gradient_type, bucket.elements, true);
     }
     for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {

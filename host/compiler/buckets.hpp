@@ -98,7 +98,7 @@ class BucketMaker {
   int count_;
 };
 
-/// The name of the state that holds values in f32 where they are stored in a lower type.
-inline constexpr const char* kMasterState = "master";
+/// For the name of a gradient that is a sum over `partial` not yet made; empty for a whole one.
+[[nodiscard]] std::string partial_suffix(const AxisSet& partial);
 
 }  // namespace strata::host

@@ -15,10 +15,6 @@ std::string name_of(const Sink& sink) {
   return sink.kind == Sink::Kind::loss ? "loss" : "count";
 }
 
-std::string suffix(const AxisSet& partial) {
-  return partial.empty() ? "" : " partial " + join({partial.begin(), partial.end()}, "+");
-}
-
 /// Behind which instruction the last of `buffers` is written; -1 for none.
 std::ptrdiff_t last_writer(const Task& task, const std::set<BufferId>& buffers) {
   for (auto at = static_cast<std::ptrdiff_t>(task.instructions.size()) - 1; at >= 0; --at) {
@@ -59,14 +55,15 @@ BufferId GradientSinks::contribute(const Sink& sink, const AxisSet& partial, con
   const Bucket& bucket = dealt_[place->bucket];
   TaskGradient& gradient = task_gradients_[{task, place->bucket, partial}];
   if (gradient.flat < 0) {
-    gradient.flat = builder_.add_flat(bucket.name + ".gradient" + suffix(partial), BufferKind::gradient,
+    gradient.flat = builder_.add_flat(bucket.name + ".gradient" + partial_suffix(partial), BufferKind::gradient,
                                       bucket.gradient_type, bucket.elements);
   }
   const auto [view, added] = gradient.views.try_emplace(sink.name, -1);
   if (added) {
     const TensorType& type = graph_.type(sink.value);
-    view->second = builder_.add_buffer(name_of(sink) + suffix(partial), BufferKind::gradient, bucket.gradient_type,
-                                       type.dims, rules_.local_shape(type.dims, rules_.canonical(type.dims)));
+    view->second =
+        builder_.add_buffer(name_of(sink) + partial_suffix(partial), BufferKind::gradient, bucket.gradient_type,
+                            type.dims, rules_.local_shape(type.dims, rules_.canonical(type.dims)));
     builder_.make_view(view->second, gradient.flat, place->offset);
   }
   return view->second;
@@ -84,8 +81,8 @@ BufferId GradientSinks::accumulator(const Sink& sink, const AxisSet& partial) {
   if (known != accumulators.end()) return known->second;
   const TensorType& type = graph_.type(sink.value);
   const Shape shape = rules_.local_shape(type.dims, rules_.canonical(type.dims));
-  const BufferId buffer =
-      builder_.add_buffer(name_of(sink) + suffix(partial), BufferKind::gradient, type_of(sink), type.dims, shape, true);
+  const BufferId buffer = builder_.add_buffer(name_of(sink) + partial_suffix(partial), BufferKind::gradient,
+                                              type_of(sink), type.dims, shape, true);
   accumulators.emplace(partial, buffer);
   return buffer;
 }
@@ -179,8 +176,8 @@ BufferId GradientSinks::piece_accumulator(Bucket& bucket, const AxisSet& partial
   for (const auto& [known, buffer] : bucket.gradients) {
     if (known == partial) return buffer;
   }
-  const BufferId buffer = builder_.add_flat(bucket.name + ".gradient piece" + suffix(partial), BufferKind::gradient,
-                                            bucket.gradient_type, bucket.piece_elements(), true);
+  const BufferId buffer = builder_.add_flat(bucket.name + ".gradient piece" + partial_suffix(partial),
+                                            BufferKind::gradient, bucket.gradient_type, bucket.piece_elements(), true);
   bucket.gradients.emplace_back(partial, buffer);
   return buffer;
 }

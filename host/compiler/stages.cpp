@@ -7,11 +7,6 @@ namespace strata::host {
 namespace {
 
 /// "forward of micro-batch 2, chunk 1".
-std::string describe(const ScheduledTask& task) {
-  return std::string(to_string(task.phase)) + " of micro-batch " + std::to_string(task.micro_batch) + ", chunk " +
-         std::to_string(task.chunk);
-}
-
 /// Every block in a chunk, every chunk on a stage, and every stage with work.
 void require_placement(const Placement& placement, const std::string& by, std::size_t blocks, const Mesh& mesh) {
   const auto fail = [&](const std::string& what) { throw ConfigurationError(by + " places blocks wrongly: " + what); };
@@ -45,11 +40,11 @@ void require_schedule(const std::vector<ScheduledTask>& tasks, const Stages& sta
     const bool there = task.chunk >= 0 && task.chunk < static_cast<int>(stages.stage_of_chunk.size()) &&
                        stages.stage(task.chunk) == stage && task.micro_batch >= 0 && task.micro_batch < micro_batches &&
                        (task.phase != Phase::weight || stages.splits_weight_gradients);
-    if (!there) fail("it has no " + describe(task));
-    if (!done.insert({task.phase, task.micro_batch, task.chunk}).second) fail(describe(task) + " comes twice");
+    if (!there) fail("it has no " + to_string(task));
+    if (!done.insert({task.phase, task.micro_batch, task.chunk}).second) fail(to_string(task) + " comes twice");
     const Phase before = task.phase == Phase::weight ? Phase::backward : Phase::forward;
     if (task.phase != Phase::forward && !done.contains({before, task.micro_batch, task.chunk})) {
-      fail(describe(task) + " comes before its " + std::string(to_string(before)));
+      fail(to_string(task) + " comes before its " + std::string(to_string(before)));
     }
   }
   const auto chunks = std::count(stages.stage_of_chunk.begin(), stages.stage_of_chunk.end(), stage);

@@ -10,11 +10,6 @@
 namespace strata::host {
 namespace {
 
-std::string describe(const ScheduledTask& task) {
-  return std::string(to_string(task.phase)) + " of micro-batch " + std::to_string(task.micro_batch) + " on chunk " +
-         std::to_string(task.chunk);
-}
-
 class Simulation {
  public:
   Simulation(const std::vector<std::vector<TimedTask>>& work, const WorkDependencies& dependencies)
@@ -55,7 +50,7 @@ class Simulation {
     const double begin = std::max(free_[stage], *results);
     const double end = begin + duration;
     if (!ends_.try_emplace({{task.phase, task.chunk}, task.micro_batch}, end).second) {
-      throw VerificationError("the schedule of stage " + std::to_string(stage) + " does " + describe(task) + " again");
+      throw VerificationError("the schedule of stage " + std::to_string(stage) + " does " + to_string(task) + " again");
     }
     StageTimeline& line = timeline_.stages[stage];
     line.events.push_back({task, begin, end});
@@ -70,7 +65,7 @@ class Simulation {
     for (std::size_t stage = 0; stage < work_.size(); ++stage) {
       if (next_[stage] == work_[stage].size()) continue;
       throw VerificationError("the schedule cannot end: stage " + std::to_string(stage) + " waits for ever with " +
-                              describe(work_[stage][next_[stage]].task));
+                              to_string(work_[stage][next_[stage]].task));
     }
   }
 

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "compiler/buckets.hpp"
 #include "runtime/element.hpp"
 #include "strata/random.hpp"
 

@@ -1,7 +1,6 @@
 #include <fstream>
 #include <utility>
 
-#include "compiler/buckets.hpp"
 #include "runtime/element.hpp"
 #include "runtime/shards.hpp"
 #include "strata/error.hpp"

@@ -4,6 +4,11 @@
 
 namespace strata {
 
+std::string to_string(const ScheduledTask& task) {
+  return std::string(to_string(task.phase)) + " of micro-batch " + std::to_string(task.micro_batch) + ", chunk " +
+         std::to_string(task.chunk);
+}
+
 Strategy::~Strategy() = default;
 std::vector<MeshAxis> Strategy::axes() const { return {}; }
 std::vector<Rule> Strategy::rules() const { return {}; }

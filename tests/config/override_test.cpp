@@ -10,7 +10,7 @@ RunConfiguration with(const std::vector<std::string>& overrides) {
   return parse_configuration(kExample, "c.toml", overrides);
 }
 
-std::string refusal(const std::string& override) {
+std::string refusal_of(const std::string& override) {
   try {
     (void)with({override});
   } catch (const ConfigurationError& error) {
@@ -53,21 +53,22 @@ TEST(Override, BuildsTheStack) {
 }
 
 TEST(Override, IsNamedWhereItIsWrong) {
-  EXPECT_EQ(refusal("model.layers"),
+  EXPECT_EQ(refusal_of("model.layers"),
             "--set model.layers: found no '='; accepted: KEY=VALUE, as in model.layers=2 or strategy.0.size=4");
-  EXPECT_EQ(refusal("run..seed=1"),
+  EXPECT_EQ(refusal_of("run..seed=1"),
             "--set run..seed=1: run..seed: found an empty key; accepted: keys separated by dots");
-  EXPECT_EQ(refusal("run.seed=x"),
+  EXPECT_EQ(refusal_of("run.seed=x"),
             "--set run.seed=x: run.seed: found the string \"x\"; accepted: an integer of at least 0");
-  EXPECT_EQ(refusal("run.sed=1").substr(0, 60), "--set run.sed=1: run.sed: unknown key; did you mean 'seed'?;");
-  EXPECT_EQ(refusal("strategy.3.size=1"),
+  EXPECT_EQ(refusal_of("run.sed=1").substr(0, 60), "--set run.sed=1: run.sed: unknown key; did you mean 'seed'?;");
+  EXPECT_EQ(refusal_of("strategy.3.size=1"),
             "--set strategy.3.size=1: strategy: found the index '3'; accepted: 0 to 2, where the last appends a table");
-  EXPECT_EQ(refusal("strategy.one.size=1").substr(0, 61),
+  EXPECT_EQ(refusal_of("strategy.one.size=1").substr(0, 61),
             "--set strategy.one.size=1: strategy: found the index 'one'; a");
-  EXPECT_EQ(refusal("model.layers.x=1"), "--set model.layers.x=1: model.layers: is the integer 6, it has no key 'x'");
-  EXPECT_EQ(refusal("optimizer.betas=[0.1").substr(0, 60),
+  EXPECT_EQ(refusal_of("model.layers.x=1"),
+            "--set model.layers.x=1: model.layers: is the integer 6, it has no key 'x'");
+  EXPECT_EQ(refusal_of("optimizer.betas=[0.1").substr(0, 60),
             "--set optimizer.betas=[0.1: '[0.1' is not a TOML value; acce");
-  EXPECT_EQ(refusal("batch.micro=7"),
+  EXPECT_EQ(refusal_of("batch.micro=7"),
             "c.toml:24:10: batch.global: found 64; accepted: a multiple of batch.micro, which is 7");
 }
 

@@ -19,6 +19,8 @@ constexpr int kSteps = 3;
 /// In types of two bytes. An adaptive optimizer turns what rounding leaves of a small gradient into a step of its own
 /// size, so single parameters say nothing.
 constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinity()};
+/// With gradients of 4 bits: two hops, each off by a fourteenth of the largest number of a block at most.
+constexpr Tolerance kQuantizedGradients{1e-2, 2.0 / 14, std::numeric_limits<double>::infinity()};
 
 host::Compiled compile(const host::RunSetup& setup, DType float_type) {
   host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
@@ -42,6 +44,15 @@ bool has_short_parameters(const Graph& graph) {
   return std::any_of(graph.parameters.begin(), graph.parameters.end(), [&](const Parameter& parameter) {
     return size_of(graph.type(parameter.value).dtype) < size_of(DType::f32);
   });
+}
+
+const Tolerance& tolerance_in_short_types(const host::RunConfiguration& configuration) {
+  const bool quantized =
+      std::any_of(configuration.strategies.begin(), configuration.strategies.end(), [](const auto& strategy) {
+        const auto option = strategy.options.find("quantized_gradients");
+        return option != strategy.options.end() && option->second == OptionValue(true);
+      });
+  return quantized ? kQuantizedGradients : kShortTypes;
 }
 
 /// Of all classes of ranks.
@@ -85,7 +96,7 @@ Proof Prover::prove(const std::string& toml, const std::string& name) {
 
 host::StackDifference Prover::compare_with_one_rank(const host::RunSetup& setup, const host::Compiled& compiled,
                                                     DType float_type, std::vector<std::string>& findings) {
-  const Tolerance& tolerance = float_type == DType::f64 ? kExact : kShortTypes;
+  const Tolerance& tolerance = float_type == DType::f64 ? kExact : tolerance_in_short_types(setup.configuration);
   CountingWorld world(setup.make_world(), compiled.mesh);
   if (const auto fault = host::find_communication_fault(host::rank_programs(compiled), world.limits())) {
     findings.push_back("communication: " + *fault);

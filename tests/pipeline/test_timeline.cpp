@@ -39,11 +39,11 @@ TEST(Timeline, NamesWhoWaitsForEver) {
         host::chain_dependencies(2));
   };
   EXPECT_THAT(message_of<VerificationError>(circular),
-              HasSubstr("stage 0 waits for ever with B of micro-batch 0 on chunk 0"));
+              HasSubstr("stage 0 waits for ever with B of micro-batch 0, chunk 0"));
   const auto repeated = [] {
     (void)host::simulate_timeline({{{{Phase::forward, 0, 0}, 1}, {{Phase::forward, 0, 0}, 1}}}, {});
   };
-  EXPECT_THAT(message_of<VerificationError>(repeated), HasSubstr("does F of micro-batch 0 on chunk 0 again"));
+  EXPECT_THAT(message_of<VerificationError>(repeated), HasSubstr("does F of micro-batch 0, chunk 0 again"));
 }
 
 /// A stage that runs another schedule than the others is found, unless that order happens to work.

@@ -16,6 +16,8 @@ namespace {
 
 using strata::testing::HostDevice;
 using strata::testing::StreamDevice;
+using strata::testing::ToyBaseNames;
+using strata::testing::ToyBases;
 using strata::testing::ToyDevice;
 using strata::testing::ToyProgram;
 using ::testing::AllOf;
@@ -78,14 +80,7 @@ std::vector<RankResult> run(const std::vector<Program>& programs, int steps = 1,
 template <class Base>
 class ExecutorOn : public ::testing::Test {};
 
-using Bases = ::testing::Types<HostDevice, StreamDevice>;
-struct BaseNames {
-  template <class Base>
-  static std::string GetName(int) {
-    return std::is_same_v<Base, HostDevice> ? "host" : "streams";
-  }
-};
-TYPED_TEST_SUITE(ExecutorOn, Bases, BaseNames);
+TYPED_TEST_SUITE(ExecutorOn, ToyBases, ToyBaseNames);
 
 /// Two replicas, two micro-batches: loads, adds up all tokens of the step over everything.
 ToyProgram total_of_tokens(int ranks) {

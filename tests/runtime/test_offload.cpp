@@ -23,6 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using strata::testing::HostDevice;
 using strata::testing::StreamDevice;
+using strata::testing::ToyBaseNames;
+using strata::testing::ToyBases;
 using strata::testing::ToyDevice;
 using strata::testing::ToyProgram;
 using test::message_of;
@@ -57,14 +59,7 @@ struct Counters {
 template <class Base>
 class OffloadOn : public ::testing::Test {};
 
-using Bases = ::testing::Types<HostDevice, StreamDevice>;
-struct BaseNames {
-  template <class Base>
-  static std::string GetName(int) {
-    return std::is_same_v<Base, HostDevice> ? "host" : "streams";
-  }
-};
-TYPED_TEST_SUITE(OffloadOn, Bases, BaseNames);
+TYPED_TEST_SUITE(OffloadOn, ToyBases, ToyBaseNames);
 
 TYPED_TEST(OffloadOn, StepsWorkOnWhatLiesOutside) {
   const test::TemporaryFolder folder;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -64,6 +66,15 @@ class ToyDevice final : public Base {
     } else {
       return std::make_unique<ToyKernel>(instance, [](const std::function<void()>& work) { work(); });
     }
+  }
+};
+
+/// For tests of both.
+using ToyBases = ::testing::Types<HostDevice, StreamDevice>;
+struct ToyBaseNames {
+  template <class Base>
+  static std::string GetName(int) {
+    return std::is_same_v<Base, HostDevice> ? "host" : "streams";
   }
 };
 

@@ -73,6 +73,11 @@ double Reader::operator[](std::int64_t index) const {
   return 0.0;
 }
 
+Values::Values(const Reader& reader, std::int64_t count) {
+  values_.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) values_.push_back(reader[i]);
+}
+
 void Writer::overwrite(std::int64_t index, double value) const {
   switch (dtype_) {
     case DType::f64:

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "strata/device.hpp"
 
@@ -31,6 +32,16 @@ class Reader {
  private:
   const void* data_;
   DType dtype_;
+};
+
+/// A copy of elements of any type as f64: for the ops that read each of them many times.
+class Values {
+ public:
+  Values(const Reader& reader, std::int64_t count);
+  double operator[](std::int64_t index) const { return values_[static_cast<std::size_t>(index)]; }
+
+ private:
+  std::vector<double> values_;
 };
 
 /// Elements of any floating-point type, written from f64. In an accumulating instance set() adds.
@@ -59,6 +70,9 @@ class GlobalIndex {
   std::int64_t offset_;
 };
 
+/// How many elements an operand has.
+inline std::int64_t elements(const OperandDescription& operand) { return element_count(operand.shape); }
+
 /// One launch: the instance and its arguments, as kernels like to see them.
 class Launch {
  public:
@@ -69,7 +83,9 @@ class Launch {
   [[nodiscard]] Reader operand(std::size_t index) const {
     return {arguments_.operands[index], op_.operands[index].dtype};
   }
-  /// Calls function(reader of the operand), compiled for f64 and f32: for the ops that take the time.
+  [[nodiscard]] Values values(std::size_t index) const { return {operand(index), elements(op_.operands[index])}; }
+  /// Calls function(reader of the operand), compiled for f64 and f32: for the ops that take the time. Other types are
+  /// converted first.
   template <class Function>
   void with_operand(std::size_t index, const Function& function) const {
     switch (op_.operands[index].dtype) {
@@ -78,7 +94,7 @@ class Launch {
       case DType::f32:
         return function(Elements<float>(arguments_.operands[index]));
       default:
-        return function(operand(index));
+        return function(values(index));
     }
   }
   [[nodiscard]] Writer result(std::size_t index) const {
@@ -121,7 +137,6 @@ bool is_micro_batch_dim(const OpInstance& op, const Dim& dim);
 
 /// Size of the last dim.
 inline std::int64_t columns(const OperandDescription& operand) { return operand.shape.back(); }
-inline std::int64_t elements(const OperandDescription& operand) { return element_count(operand.shape); }
 /// Product of all dims but the last.
 inline std::int64_t rows(const OperandDescription& operand) {
   return element_count(Shape(operand.shape.begin(), operand.shape.end() - 1));

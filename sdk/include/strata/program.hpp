@@ -180,6 +180,9 @@ struct FlatSharding {
   bool operator==(const FlatSharding&) const = default;
 };
 
+/// The state that holds a parameter's values in f32 where they are stored in a lower type.
+inline constexpr const char* kMasterState = "master";
+
 /// Where a parameter's values, and what belongs to them, live on a rank of this program.
 struct StoredParameter {
   std::string name;

@@ -104,6 +104,8 @@ struct ScheduledTask {
   bool operator==(const ScheduledTask&) const = default;
 };
 
+[[nodiscard]] STRATA_API std::string to_string(const ScheduledTask& task);
+
 /// A parallelism, or any other transformation of a training step. Every hook is optional; the host calls them in the
 /// order of the configuration's [[strategy]] tables. A strategy never sees another strategy, a model's code or a rank.
 class STRATA_API Strategy {

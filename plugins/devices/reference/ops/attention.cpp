@@ -112,7 +112,7 @@ class Mask {
   std::int64_t head_count_ = 1;
 };
 
-double dot(const Reader& x, std::int64_t x_first, const Reader& y, std::int64_t y_first, std::int64_t width) {
+double dot(const Values& x, std::int64_t x_first, const Values& y, std::int64_t y_first, std::int64_t width) {
   double sum = 0.0;
   for (std::int64_t j = 0; j < width; ++j) sum += x[x_first + j] * y[y_first + j];
   return sum;
@@ -132,9 +132,9 @@ LaunchFunction prepare_attention(const OpInstance& op) {
   const Mask mask(op);
   return [shape, mask](const Launch& launch) {
     const Mask::Dropout dropout = mask.dropout(launch);
-    const Reader query = launch.operand(0);
-    const Reader key = launch.operand(1);
-    const Reader value = launch.operand(2);
+    const Values query = launch.values(0);
+    const Values key = launch.values(1);
+    const Values value = launch.values(2);
     const Writer output = launch.result(0);
     const double scale = 1.0 / std::sqrt(static_cast<double>(shape.width));
     double* scores = launch.workspace();
@@ -183,12 +183,12 @@ LaunchFunction prepare_attention_gradient(const OpInstance& op) {
   const Mask mask(op);
   return [shape, mask](const Launch& launch) {
     const Mask::Dropout dropout = mask.dropout(launch);
-    const Reader query = launch.operand(0);
-    const Reader key = launch.operand(1);
-    const Reader value = launch.operand(2);
-    const Reader output = launch.operand(3);
-    const Reader lse = launch.operand(4);
-    const Reader doutput = launch.operand(5);
+    const Values query = launch.values(0);
+    const Values key = launch.values(1);
+    const Values value = launch.values(2);
+    const Values output = launch.values(3);
+    const Values lse = launch.values(4);
+    const Values doutput = launch.values(5);
     const double scale = 1.0 / std::sqrt(static_cast<double>(shape.width));
 
     struct Pair {
