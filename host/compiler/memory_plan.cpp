@@ -15,6 +15,13 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+/// All but the offset.
+SharedParameter describe_values(const Program& program, const StoredParameter& parameter) {
+  SharedParameter described{0, program.buffer(program.root(parameter.value)).place, parameter.dims, {}};
+  if (parameter.sharding && parameter.sharding->values) described.sharding = parameter.sharding;
+  return described;
+}
+
 class Planner {
  public:
   Planner(const Program& program, const SharedMemory& shared)
@@ -41,8 +48,14 @@ class Planner {
     const auto found = shared_.parameters.find(parameter.name);
     if (found == shared_.parameters.end()) return;
     const ByteRange range = ranges_.range(parameter.value, -1);
-    const std::int64_t offset = found->second - range.begin;
+    const std::int64_t offset = found->second.offset - range.begin;
     const Buffer& buffer = program_.buffer(ranges_.root(parameter.value));
+    const SharedParameter stored = describe_values(program_, parameter);
+    if (stored.place != found->second.place || stored.dims != found->second.dims ||
+        stored.sharding != found->second.sharding) {
+      throw VerificationError("memory plan of program '" + program_.name + "': parameter '" + parameter.name +
+                              "' is sharded in another way than in the program that it shares its values with");
+    }
     const std::int64_t end = offset + buffer.bytes();
     std::int64_t& placed = root_offset(range.instance);
     if (offset < 0 || end > shared_bytes(buffer.place) || (placed >= 0 && placed != offset)) {
@@ -151,7 +164,9 @@ MemoryPlan plan_memory(const Program& program, const SharedMemory& shared) { ret
 SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {
   SharedMemory shared;
   for (const StoredParameter& parameter : program.parameters) {
-    shared.parameters[parameter.name] = plan.offset(parameter.value, -1);
+    SharedParameter described = describe_values(program, parameter);
+    described.offset = plan.offset(parameter.value, -1);
+    shared.parameters.emplace(parameter.name, std::move(described));
   }
   shared.transient_begin = plan.persistent_bytes;
   shared.offload = plan.offload;

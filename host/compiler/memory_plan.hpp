@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,13 +40,23 @@ struct MemoryPlan {
   [[nodiscard]] std::int64_t offset(BufferId buffer, int micro_batch) const;
 };
 
+/// Where and how a program keeps a parameter's values.
+struct SharedParameter {
+  /// Bytes from the beginning of `place`.
+  std::int64_t offset = 0;
+  MemoryPlace place = MemoryPlace::device;
+  std::vector<ShardedDim> dims;
+  /// Of values that are a piece of a bucket.
+  std::optional<FlatSharding> sharding;
+};
+
 /// Buffers that another program of the same rank has placed already: parameters shared by training and evaluation. Both
 /// programs run in one arena, one after the other: the second finds the parameters where they are, leaves the first's
 /// other persistent buffers alone, and places its own persistent buffers from transient_begin on, where they keep their
 /// contents only as long as the first program does not run.
 struct SharedMemory {
-  /// Byte offset by parameter name, in the place where its values lie.
-  std::map<std::string, std::int64_t> parameters;
+  /// By name.
+  std::map<std::string, SharedParameter> parameters;
   /// Where the transient part of the first program begins: nothing of the second but shared parameters lies before it.
   std::int64_t transient_begin = 0;
   /// What the first program has outside of the device.
@@ -58,7 +69,7 @@ inline constexpr std::int64_t kBufferAlignment = 256;
 /// Plans by lifetime over the scheduled program. Communication runs beside computation: what it reads or writes stays
 /// alive until an instruction waits for it (or the step ends). Collectives of a rank run in the order in which they
 /// start, so waiting for one ends those before it too; a message ends by its own wait only. \throws VerificationError
-/// where a buffer with shared parameters does not fit their places.
+/// where a buffer with shared parameters does not fit their places, or would hold other elements of them.
 [[nodiscard]] MemoryPlan plan_memory(const Program& program, const SharedMemory& shared = {});
 
 /// What a second program of the same rank can share with `program`.

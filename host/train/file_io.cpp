@@ -121,10 +121,16 @@ void sync_directory(const std::filesystem::path& directory) {
 
 void replace_file(const std::filesystem::path& path, std::string_view text) {
   const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
-  OutputFile file(temporary);
-  file.write(text.data(), text.size());
-  file.finish();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced");
+  try {
+    OutputFile file(temporary);
+    file.write(text.data(), text.size());
+    file.finish();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced");
+  } catch (...) {
+    // A full disk has no room for what a run that failed leaves behind.
+    ::unlink(temporary.c_str());
+    throw;
+  }
   sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 

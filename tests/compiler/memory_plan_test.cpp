@@ -217,7 +217,7 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
   const BufferId weight = evaluation.sketch.buffer("weight", elements, BufferKind::parameter);
   const BufferId total = evaluation.sketch.flat("total", BufferKind::activation, 2, true);
   evaluation.program.buffers[static_cast<std::size_t>(weight)].persistent = true;
-  evaluation.program.parameters.push_back({"weight", {}, {}, true, false, weight, -1, {}, {}});
+  evaluation.program.parameters.push_back({"weight", training.parameters[0].dims, {}, true, false, weight, -1, {}, {}});
   const BufferId y = evaluation.unary("y", weight);
   const MemoryPlan plan = plan_memory(evaluation.program, shared);
   EXPECT_EQ(refusal(evaluation.program, plan), "");
@@ -225,6 +225,12 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
   EXPECT_GE(plan.offset(total, -1), first.persistent_bytes);
   EXPECT_GE(plan.offset(y, -1), plan.offset(total, -1) + 8);
   EXPECT_EQ(plan.arena_bytes, plan.offset(y, -1) + elements * 4);
+
+  StoredParameter& stored = evaluation.program.parameters.back();
+  stored.sharding = FlatSharding{{"dp"}, 2 * elements, 0, true};
+  EXPECT_THROW(static_cast<void>(plan_memory(evaluation.program, shared)), VerificationError);
+  stored.sharding->values = false;  // of the states, which only training has
+  EXPECT_NO_THROW(static_cast<void>(plan_memory(evaluation.program, shared)));
 
   evaluation.program.buffers[static_cast<std::size_t>(weight)].shape = {1 << 20};
   EXPECT_THROW(static_cast<void>(plan_memory(evaluation.program, shared)), VerificationError);
