@@ -12,7 +12,7 @@ namespace {
 
 // A sanitized build runs an eighth as fast. The first stacks are the ones with the most pairs.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kMostStacks = 12;
+constexpr int kMostStacks = 4;
 #else
 constexpr int kMostStacks = 1000;
 #endif

@@ -23,12 +23,19 @@ const OpRegistry& core_registry() {
   return kRegistry;
 }
 
+// A sanitized build looks for what threads do to each other, and is slow.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+const std::vector<std::int64_t> kThreads = {3};
+#else
+const std::vector<std::int64_t> kThreads = {1, 3};
+#endif
+
 /// The cpu device with each set of instructions that this processor has, and with an odd number of threads.
 const std::map<std::string, std::shared_ptr<Device>>& cpu_devices() {
   static const std::map<std::string, std::shared_ptr<Device>> kDevices = [] {
     std::map<std::string, std::shared_ptr<Device>> devices;
     for (const std::string instructions : {"portable", "avx2", "avx512", "amx"}) {
-      for (const std::int64_t threads : {1, 3}) {
+      for (const std::int64_t threads : kThreads) {
         try {
           devices[instructions + ", threads " + std::to_string(threads)] =
               make_device("cpu", {{"instructions", instructions}, {"threads", threads}});
