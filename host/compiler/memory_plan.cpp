@@ -15,11 +15,10 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-/// All but the offset.
-SharedParameter describe_values(const Program& program, const StoredParameter& parameter) {
-  SharedParameter described{0, program.buffer(program.root(parameter.value)).place, parameter.dims, {}};
-  if (parameter.sharding && parameter.sharding->values) described.sharding = parameter.sharding;
-  return described;
+ValueStorage value_storage(const Program& program, const StoredParameter& parameter) {
+  ValueStorage storage{program.buffer(program.root(parameter.value)).place, parameter.dims, {}};
+  if (parameter.sharding && parameter.sharding->values) storage.sharding = parameter.sharding;
+  return storage;
 }
 
 class Planner {
@@ -50,9 +49,7 @@ class Planner {
     const ByteRange range = ranges_.range(parameter.value, -1);
     const std::int64_t offset = found->second.offset - range.begin;
     const Buffer& buffer = program_.buffer(ranges_.root(parameter.value));
-    const SharedParameter stored = describe_values(program_, parameter);
-    if (stored.place != found->second.place || stored.dims != found->second.dims ||
-        stored.sharding != found->second.sharding) {
+    if (value_storage(program_, parameter) != found->second.storage) {
       throw VerificationError("memory plan of program '" + program_.name + "': parameter '" + parameter.name +
                               "' is sharded in another way than in the program that it shares its values with");
     }
@@ -164,9 +161,7 @@ MemoryPlan plan_memory(const Program& program, const SharedMemory& shared) { ret
 SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {
   SharedMemory shared;
   for (const StoredParameter& parameter : program.parameters) {
-    SharedParameter described = describe_values(program, parameter);
-    described.offset = plan.offset(parameter.value, -1);
-    shared.parameters.emplace(parameter.name, std::move(described));
+    shared.parameters[parameter.name] = {value_storage(program, parameter), plan.offset(parameter.value, -1)};
   }
   shared.transient_begin = plan.persistent_bytes;
   shared.offload = plan.offload;

@@ -40,14 +40,20 @@ struct MemoryPlan {
   [[nodiscard]] std::int64_t offset(BufferId buffer, int micro_batch) const;
 };
 
-/// Where and how a program keeps a parameter's values.
-struct SharedParameter {
-  /// Bytes from the beginning of `place`.
-  std::int64_t offset = 0;
+/// How a rank keeps a parameter's values: programs that share them agree on it.
+struct ValueStorage {
   MemoryPlace place = MemoryPlace::device;
   std::vector<ShardedDim> dims;
   /// Of values that are a piece of a bucket.
   std::optional<FlatSharding> sharding;
+
+  bool operator==(const ValueStorage&) const = default;
+};
+
+struct SharedParameter {
+  ValueStorage storage;
+  /// Bytes from the beginning of the place.
+  std::int64_t offset = 0;
 };
 
 /// Buffers that another program of the same rank has placed already: parameters shared by training and evaluation. Both

@@ -6,7 +6,6 @@
 namespace strata::host {
 namespace {
 
-/// "forward of micro-batch 2, chunk 1".
 /// Every block in a chunk, every chunk on a stage, and every stage with work.
 void require_placement(const Placement& placement, const std::string& by, std::size_t blocks, const Mesh& mesh) {
   const auto fail = [&](const std::string& what) { throw ConfigurationError(by + " places blocks wrongly: " + what); };

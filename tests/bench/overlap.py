@@ -45,16 +45,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, plugin in stacks.items():
             found = {True: [], False: []}
-            for round in range(arguments.rounds):
+            for turn in range(arguments.rounds):
                 # Each comes first in every other round, lest what slows the machine down meet one of them only.
-                for overlap in (True, False) if round % 2 == 0 else (False, True):
+                for overlap in (True, False) if turn % 2 == 0 else (False, True):
                     found[overlap].append(train(arguments, folder, plugin, overlap))
             cells = [name]
-            medians = {}
             for overlap in (True, False):
-                medians[overlap] = statistics.median(speed for speed, _ in found[overlap])
-                waits = statistics.median(wait for _, wait in found[overlap])
-                cells += [f"{medians[overlap]:.0f}", f"{100 * waits:.1f} %"]
+                speed, waits = (statistics.median(column) for column in zip(*found[overlap]))
+                cells += [f"{speed:.0f}", f"{100 * waits:.1f} %"]
             ratios = [on[0] / off[0] for on, off in zip(found[True], found[False])]
             cells.append(f"{statistics.median(ratios):.3f}")
             cells.append(", ".join(f"{ratio:.2f}" for ratio in ratios))

@@ -6,16 +6,13 @@
 #include "matrix/covering_stacks.hpp"
 #include "matrix/proof.hpp"
 #include "matrix/summary.hpp"
+#include "sanitized.hpp"
 
 namespace strata::testing {
 namespace {
 
-// A sanitized build runs an eighth as fast. The first stacks are the ones with the most pairs.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kMostStacks = 4;
-#else
-constexpr int kMostStacks = 1000;
-#endif
+/// The first stacks are the ones with the most pairs.
+constexpr int kMostStacks = kSanitized ? 4 : 1000;
 
 /// Every value of every option beside every value of every other, and every strategy inside and outside of every
 /// other: trains as one rank does, unless the grammar names the conflict. So a refusal that need not be fails too.

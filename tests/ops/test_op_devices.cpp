@@ -8,6 +8,7 @@
 
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
+#include "sanitized.hpp"
 #include "strata/error.hpp"
 #include "strata/half.hpp"
 
@@ -23,12 +24,8 @@ const OpRegistry& core_registry() {
   return kRegistry;
 }
 
-// A sanitized build looks for what threads do to each other, and is slow.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-const std::vector<std::int64_t> kThreads = {3};
-#else
-const std::vector<std::int64_t> kThreads = {1, 3};
-#endif
+/// A sanitized build looks for what threads do to each other.
+const std::vector<std::int64_t> kThreads = kSanitized ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{1, 3};
 
 /// The cpu device with each set of instructions that this processor has, and with an odd number of threads.
 const std::map<std::string, std::shared_ptr<Device>>& cpu_devices() {

@@ -2,18 +2,14 @@
 
 #include "random_model.hpp"
 #include "random_strategy.hpp"
+#include "sanitized.hpp"
 #include "stack_test.hpp"
 #include "strata/error.hpp"
 
 namespace strata::testing {
 namespace {
 
-// A sanitized build runs an eighth as fast; it looks for other mistakes than wrong numbers.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kStacks = 12;
-#else
-constexpr int kStacks = 60;
-#endif
+constexpr int kStacks = kSanitized ? 12 : 60;
 constexpr std::int64_t kSequences = 16;
 
 /// The central promise: whatever rules say, a stack trains as one rank does.

@@ -4,18 +4,14 @@
 #include "partition/random_model.hpp"
 #include "partition/random_strategy.hpp"
 #include "partition/stack_test.hpp"
+#include "sanitized.hpp"
 #include "stack_configuration.hpp"
 #include "strata/error.hpp"
 
 namespace strata::testing {
 namespace {
 
-// A sanitized build runs an eighth as fast; it looks for other mistakes than wrong numbers.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kStacks = 8;
-#else
-constexpr int kStacks = 24;
-#endif
+constexpr int kStacks = kSanitized ? 8 : 24;
 constexpr std::int64_t kSequences = 16;
 
 /// A ring and recomputation among any rules, for any model: grouped queries, skip edges, a second loss, tied weights.

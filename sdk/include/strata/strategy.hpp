@@ -104,6 +104,7 @@ struct ScheduledTask {
   bool operator==(const ScheduledTask&) const = default;
 };
 
+/// "F of micro-batch 2, chunk 1", for messages.
 [[nodiscard]] STRATA_API std::string to_string(const ScheduledTask& task);
 
 /// A parallelism, or any other transformation of a training step. Every hook is optional; the host calls them in the
