@@ -1,62 +1,109 @@
 #!/usr/bin/env python3
-"""Two ranks with `overlap` on and off, in alternating rounds: speeds, their ratio, and the share of a step in which
-computation waits for communication.
+"""Two ranks with `overlap` on and off: speeds, their ratio, and the share of a step in which computation waits for
+communication.
+
+Both runs live at once and take turns step by step, each stopped while the other one works: what slows a shared machine
+down for seconds or minutes meets both.
 
     python3 tests/bench/overlap.py --strata build/release/bin/strata --data ../shared/data/tinyshakespeare.txt
 """
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WARMUP = 3
+STACKS = {"ddp": {}, "zero 2": {"strategy.0.plugin": "zero", "strategy.0.stage": 2}}
 
 
-def train(arguments, folder, plugin, overlap):
-    log = os.path.join(folder, "log.jsonl")
-    options = {"data.path": arguments.data, "run.steps": arguments.steps, "run.output": os.path.join(folder, "run"),
-               "strategy.0.overlap": "true" if overlap else "false", "device.threads": 1, **plugin}
-    command = [arguments.strata, "train", str(REPOSITORY / "configs/bench-ddp.toml"), "--log-json", log]
-    for key, value in options.items():
-        command += ["--set", f"{key}={value}"]
-    subprocess.run(command, check=True, capture_output=True)
-    with open(log, encoding="utf-8") as lines:
-        steps = [json.loads(line) for line in lines if '"step_seconds"' in line][WARMUP:]
-    speed = statistics.median(step["tokens_per_second"] for step in steps)
-    waits = statistics.median(step["wait_seconds"] / step["step_seconds"] for step in steps)
-    return speed, waits
+class StoppableRun:
+    """A training run that makes one step when it is told to."""
+
+    def __init__(self, arguments, folder, options):
+        options = {"data.path": arguments.data, "run.steps": 10**6, "run.output": os.path.join(folder, "run"),
+                   "device.threads": 1, **options}
+        command = [arguments.strata, "train", arguments.config, "--log-json", os.path.join(folder, "log.jsonl")]
+        for key, value in options.items():
+            command += ["--set", f"{key}={value}"]
+        Path(folder, "log.jsonl").touch()
+        self.messages = open(os.path.join(folder, "messages.txt"), "w+", encoding="utf-8")
+        self.process = subprocess.Popen(command, stdout=self.messages, stderr=subprocess.STDOUT)
+        self.log = open(os.path.join(folder, "log.jsonl"), encoding="utf-8")
+        self.unread = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def step(self):
+        """\\return seconds until a step's line is in the log, and the line. The run is stopped before and after."""
+        self.process.send_signal(signal.SIGCONT)
+        begin = time.monotonic()
+        line = self._next_step()
+        seconds = time.monotonic() - begin
+        self.process.send_signal(signal.SIGSTOP)
+        return seconds, line
+
+    def _next_step(self):
+        while True:
+            self.unread += self.log.readline()
+            if self.unread.endswith("\n"):
+                line, self.unread = json.loads(self.unread), ""
+                if "step_seconds" in line:
+                    return line
+            elif self.process.poll() is not None:
+                self.messages.seek(0)
+                raise SystemExit(f"the run ended before its time:\n{self.messages.read()}")
+            else:
+                time.sleep(0.001)
+
+
+def measure(arguments, folder, plugin):
+    """\\return tokens per second and shares of waiting, one per step, with and without overlap."""
+    speeds, waits = {True: [], False: []}, {True: [], False: []}
+    runs = {}
+    for overlap in (True, False):
+        own = os.path.join(folder, str(overlap))
+        os.mkdir(own)
+        runs[overlap] = StoppableRun(arguments, own, {**plugin, "strategy.0.overlap": str(overlap).lower()})
+        for _ in range(WARMUP):
+            runs[overlap].step()
+    with runs[True], runs[False]:
+        for turn in range(arguments.steps):
+            for overlap in (True, False) if turn % 2 == 0 else (False, True):
+                seconds, line = runs[overlap].step()
+                speeds[overlap].append(line["tokens_per_second"] * line["step_seconds"] / seconds)
+                waits[overlap].append(line["wait_seconds"] / seconds)
+    return speeds, waits
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default="build/release/bin/strata")
+    parser.add_argument("--config", default=str(REPOSITORY / "configs/bench-ddp.toml"))
     parser.add_argument("--data", required=True)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=40, help="of each run")
     arguments = parser.parse_args()
     arguments.data = os.path.abspath(arguments.data)
-    print("| stack | overlap, tokens/s | waits | no overlap, tokens/s | waits | ratio | by round |")
+    print("| stack | overlap, tokens/s | waits | no overlap, tokens/s | waits | ratio | quartiles of a step's ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    stacks = {"ddp": {}, "zero 2": {"strategy.0.plugin": "zero", "strategy.0.stage": 2}}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, plugin in stacks.items():
-            found = {True: [], False: []}
-            for turn in range(arguments.rounds):
-                # Each comes first in every other round, lest what slows the machine down meet one of them only.
-                for overlap in (True, False) if turn % 2 == 0 else (False, True):
-                    found[overlap].append(train(arguments, folder, plugin, overlap))
-            cells = [name]
-            for overlap in (True, False):
-                speed, waits = (statistics.median(column) for column in zip(*found[overlap]))
-                cells += [f"{speed:.0f}", f"{100 * waits:.1f} %"]
-            ratios = [on[0] / off[0] for on, off in zip(found[True], found[False])]
-            cells.append(f"{statistics.median(ratios):.3f}")
-            cells.append(", ".join(f"{ratio:.2f}" for ratio in ratios))
-            print("| " + " | ".join(cells) + " |", flush=True)
+    for name, plugin in STACKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            speeds, waits = measure(arguments, folder, plugin)
+        cells = [name]
+        for overlap in (True, False):
+            cells += [f"{statistics.median(speeds[overlap]):.0f}", f"{100 * statistics.median(waits[overlap]):.1f} %"]
+        low, middle, high = statistics.quantiles([on / off for on, off in zip(speeds[True], speeds[False])], n=4)
+        print("| " + " | ".join(cells + [f"{middle:.3f}", f"{low:.2f}, {high:.2f}"]) + " |", flush=True)
 
 
 if __name__ == "__main__":
