@@ -5,10 +5,12 @@
 
 #include "cli/check_command.hpp"
 #include "cli/command_context.hpp"
+#include "cli/devices_command.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/explain_command.hpp"
 #include "cli/generate_command.hpp"
 #include "cli/help_command.hpp"
+#include "cli/launch_command.hpp"
 #include "cli/plugins_command.hpp"
 #include "cli/train_command.hpp"
 #include "cli/verify_command.hpp"
@@ -18,8 +20,8 @@ namespace {
 
 /// Every command, in the order of the help text.
 constexpr std::array kCommands = {
-    add_train_command,    add_check_command,   add_verify_command, add_explain_command,
-    add_generate_command, add_plugins_command, add_help_command,
+    add_train_command,    add_launch_command,  add_check_command,   add_verify_command, add_explain_command,
+    add_generate_command, add_devices_command, add_plugins_command, add_help_command,
 };
 
 void add_common_options(CLI::App& app, CommandContext& context) {

@@ -4,10 +4,9 @@
 
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "cli/configuration_arguments.hpp"
+#include "cli/train_arguments.hpp"
 #include "train/file_io.hpp"
 #include "train/progress.hpp"
 #include "train/stop_signal.hpp"
@@ -19,13 +18,6 @@ namespace strata::host {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct TrainArguments {
-  ConfigurationArguments configuration;
-  std::optional<std::int64_t> steps;
-  std::string log_json;
-  std::string resume;
-};
 
 /// Passes on what the trainer says to the progress line and the log.
 class RunReporter : public TrainingObserver {
@@ -67,12 +59,15 @@ class RunReporter : public TrainingObserver {
 
 bool is_terminal(const std::ostream& stream) { return &stream == &std::cerr && ::isatty(STDERR_FILENO) == 1; }
 
-/// Makes the output folder and makes sure that no other run writes there.
-FileLock lock_output(const fs::path& output) {
+void make_output(const fs::path& output) {
   std::error_code error;
   fs::create_directories(output, error);
   if (error) throw RuntimeError("run.output '" + output.string() + "': cannot be made: " + error.message());
-  return {output / ".lock", "run.output '" + output.string() + "' is in use by another run"};
+}
+
+/// Makes sure that no other run writes to the output folder.
+std::unique_ptr<FileLock> lock_output(const fs::path& output) {
+  return std::make_unique<FileLock>(output / ".lock", "run.output '" + output.string() + "' is in use by another run");
 }
 
 void describe_start(const RunSetup& setup, const Corpus& corpus, const Trainer& trainer, Log& log) {
@@ -97,18 +92,21 @@ void print_result(const TrainingSummary& summary, const RunReporter& reporter, s
 }
 
 int train(const TrainArguments& arguments, CommandContext& context) {
-  ConfigurationArguments given = arguments.configuration;
-  if (arguments.steps) given.overrides.push_back("run.steps=" + std::to_string(*arguments.steps));
-  const RunSetup setup = prepare(given.load(), context.plugins());
+  const RunSetup setup = prepare(arguments.load(), context.plugins());
   const RunSection& run = setup.configuration.run;
   const Corpus corpus = open_data(setup.configuration, setup.model->context());
   std::unique_ptr<CheckpointReader> resume;
   if (!arguments.resume.empty()) resume = std::make_unique<CheckpointReader>(find_checkpoint(arguments.resume));
 
+  std::unique_ptr<World> world = setup.make_world();
+  // Of several processes one reports; all may write to the output folder.
+  const bool reports = has_first_rank(*world);
   const fs::path output = run.output;
-  const FileLock lock = lock_output(output);
+  make_output(output);
+  const std::unique_ptr<FileLock> lock = reports ? lock_output(output) : nullptr;
   std::unique_ptr<TrainingLog> log;
-  if (!arguments.log_json.empty()) log = std::make_unique<TrainingLog>(arguments.log_json, resume != nullptr);
+  if (reports && !arguments.log_json.empty())
+    log = std::make_unique<TrainingLog>(arguments.log_json, resume != nullptr);
   const std::uint64_t first_step = resume ? resume->run().step : 0;
   auto progress =
       std::make_unique<Progress>(context.messages, Progress::Style{is_terminal(context.messages), run.log_every},
@@ -117,11 +115,13 @@ int train(const TrainArguments& arguments, CommandContext& context) {
 
   const CheckpointSettings checkpoints{output / "checkpoints", run.checkpoint_every,
                                        static_cast<int>(run.keep_checkpoints)};
-  Trainer trainer(setup, corpus, checkpoints, resume.get(), reporter);
-  describe_start(setup, corpus, trainer, context.log);
-  if (resume)
+  Trainer trainer(setup, corpus, checkpoints, resume.get(), reporter, std::move(world));
+  if (reports) describe_start(setup, corpus, trainer, context.log);
+  if (reports && resume) {
     context.log.info("resuming after step " + std::to_string(first_step) + " from " + resume->directory().string());
+  }
   const TrainingSummary summary = trainer.run();
+  if (!reports) return 0;
   reporter.finish(summary);
   if (reporter.was_stopped()) {
     context.log.info("stopped after step " + std::to_string(summary.step) + "; continue with --resume " +
@@ -136,17 +136,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
 void add_train_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train a model as a configuration says");
-  arguments->configuration.add_to(*command);
-  command->add_option("--steps", arguments->steps, "Train up to this step instead of run.steps")
-      ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--log-json", arguments->log_json,
-                   "Write a JSON object a line: every step, evaluation and a summary")
-      ->type_name("FILE");
-  command
-      ->add_option("--resume", arguments->resume,
-                   "Go on from a checkpoint, or from the last one of a run's output folder")
-      ->type_name("DIR");
+  arguments->add_to(*command);
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return train(*arguments, context); }; });
 }

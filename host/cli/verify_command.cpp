@@ -71,6 +71,9 @@ void add_verify_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--json", arguments->json, "Print the differences as JSON");
   command->add_option("--tolerance", arguments->tolerance, "Largest relative difference that passes, default 1e-9")
       ->check(CLI::PositiveNumber);
+  command->add_option(
+      "--device", arguments->options.device,
+      "Plugin of the stack's devices, default reference; the one rank is always on the reference device");
   command->add_flag("--full", arguments->options.full,
                     "Keep the configuration's sizes instead of the smallest that are divisible alike");
   command->callback(

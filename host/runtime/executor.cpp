@@ -85,6 +85,7 @@ void Executor::State::run(const StepContext& step, InputSource& inputs) {
   // What nothing of the step waits for may have failed too.
   name_place([&] { launcher.requests().wait_for_all(); }, [&] { return place(step.step) + "its end"; });
   device.synchronize(StreamKind::compute);
+  name_place([&] { communicator.check(); }, [&] { return place(step.step) + "its end"; });
 }
 
 std::byte* Executor::State::memory(BufferId buffer) const {

@@ -37,6 +37,8 @@ double Agreement::largest(double value) {
   call.name = &kName;
   communicator_.start(call)->wait();
   device_.copy_to_host(StreamKind::compute, &value, memory_.get(), sizeof value);
+  // A decision must not be taken on a value that no rank gave.
+  communicator_.check();
   return value;
 }
 

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "train/launched_process.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -105,16 +107,30 @@ Stages RunSetup::find_stages(const CompileRequest& request) const {
   }
 }
 
-std::unique_ptr<Device> RunSetup::make_device(int rank, int ranks_on_host) const {
+std::unique_ptr<Device> RunSetup::make_device(int rank, const World& world) const {
+  const DeviceRequest request{rank, world.ranks_on_host(), world.index_on_host(rank)};
+  return with_place(configuration, configuration.device,
+                    [&] { return plugins.device.factory->create(plugins.device.options, request); });
+}
+
+std::unique_ptr<Device> RunSetup::make_device(int rank, int ranks) const {
   return with_place(configuration, configuration.device, [&] {
-    return plugins.device.factory->create(plugins.device.options, {rank, ranks_on_host});
+    return plugins.device.factory->create(plugins.device.options, {rank, ranks, rank});
   });
 }
 
 std::unique_ptr<World> RunSetup::make_world() const {
-  return with_place(configuration, configuration.communicator, [&] {
+  std::unique_ptr<World> world = with_place(configuration, configuration.communicator, [&] {
     return plugins.communicator.factory->create(plugins.communicator.options, mesh.rank_count());
   });
+  const bool all_here = static_cast<int>(world->local_ranks().size()) == mesh.rank_count();
+  if (launched_ranks() > 1 && all_here) {
+    throw configuration.error(configuration.communicator.path,
+                              "found '" + configuration.communicator.plugin +
+                                  "', which runs all ranks in one process; accepted for the processes of strata "
+                                  "launch: one that joins processes, such as nccl");
+  }
+  return world;
 }
 
 RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {

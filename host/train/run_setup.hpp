@@ -41,7 +41,11 @@ struct RunSetup {
   [[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr) const;
   /// Where the blocks go, without compiling further; reported in the same way.
   [[nodiscard]] Stages find_stages(const CompileRequest& request) const;
-  [[nodiscard]] std::unique_ptr<Device> make_device(int rank, int ranks_on_host) const;
+  /// The device of a rank of `world`.
+  [[nodiscard]] std::unique_ptr<Device> make_device(int rank, const World& world) const;
+  /// The same where all ranks are of this process.
+  [[nodiscard]] std::unique_ptr<Device> make_device(int rank, int ranks) const;
+  /// \throws ConfigurationError also if this process is one of several that would each run all ranks.
   [[nodiscard]] std::unique_ptr<World> make_world() const;
 };
 

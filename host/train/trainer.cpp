@@ -17,8 +17,6 @@
 namespace strata::host {
 namespace {
 
-int ranks_on_host(const World& world) { return static_cast<int>(world.local_ranks().size()); }
-
 void require_finite(double value, const char* what, std::uint64_t step) {
   if (std::isfinite(value)) return;
   throw RuntimeError("step " + std::to_string(step) + ": the " + what + " is " + std::to_string(value) +
@@ -76,6 +74,7 @@ class Trainer::Rank {
     }
     trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
     if (offload_) trainer_.summary_.offload_peak.at(index()) = offload_->peak();
+    if (trainer_.world_->local_ranks().size() < trainer_.summary_.arena_peak_bytes.size()) gather_peaks();
   }
 
  private:
@@ -139,6 +138,23 @@ class Trainer::Rank {
     trainer_.observer_.evaluation({step, loss / tokens, static_cast<std::int64_t>(tokens)});
   }
 
+  /// The first rank hears of what the ranks of other processes used.
+  void gather_peaks() {
+    TrainingSummary& summary = trainer_.summary_;
+    const auto of = [&](std::size_t rank, std::int64_t own) {
+      return static_cast<std::int64_t>(agreement_.largest(rank == index() ? static_cast<double>(own) : 0));
+    };
+    const std::int64_t arena = arena_->peak_bytes();
+    const OffloadBytes offload = offload_ ? offload_->peak() : OffloadBytes{};
+    for (std::size_t rank = 0; rank < summary.arena_peak_bytes.size(); ++rank) {
+      const std::int64_t peak = of(rank, arena);
+      const OffloadBytes outside{of(rank, offload.host), of(rank, offload.file)};
+      if (!leads()) continue;
+      summary.arena_peak_bytes[rank] = peak;
+      summary.offload_peak[rank] = outside;
+    }
+  }
+
   void write_checkpoint(std::uint64_t step) {
     const double tag = agreement_.largest(leads() ? static_cast<double>(::getpid()) : 0);
     CheckpointWriter writer(trainer_.store_, trainer_.checkpoint_plan_, trainer_.state_after(step, scaler_),
@@ -160,19 +176,24 @@ class Trainer::Rank {
   LossScaler scaler_;
 };
 
+bool has_first_rank(const World& world) {
+  const std::vector<int> ranks = world.local_ranks();
+  return std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+}
+
 Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings checkpoints,
-                 const CheckpointReader* resume, TrainingObserver& observer)
+                 const CheckpointReader* resume, TrainingObserver& observer, std::unique_ptr<World> world)
     : setup_(setup),
       corpus_(corpus),
       resume_(resume),
       observer_(observer),
-      world_(setup.make_world()),
+      world_(world ? std::move(world) : setup.make_world()),
       checkpoints_(std::move(checkpoints)),
       store_(checkpoints_.directory, checkpoints_.keep),
       schedule_(learning_rate_schedule(setup.configuration)) {
   {
     // Only asked what it can do; every rank makes its own on its own thread.
-    const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), ranks_on_host(*world_));
+    const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), *world_);
     programs_ = compile_training(setup, setup.vocab(corpus.vocabulary()), device.get());
     if (const auto fault = find_fault(programs_, world_->limits(), device->memory_bytes())) {
       throw ConfigurationError(*fault);
@@ -194,8 +215,7 @@ Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings
   const EpochSampler sampler(static_cast<std::uint64_t>(setup.configuration.run.seed), corpus.training().size, context);
   batches_ = std::make_unique<TrainingBatches>(corpus, sampler, batch, start_);
   validation_ = std::make_unique<ValidationBatches>(corpus, context, batch);
-  const std::vector<int> ranks = world_->local_ranks();
-  if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) store_.prepare(checkpoint_bytes(checkpoint_plan_));
+  if (has_first_rank(*world_)) store_.prepare(checkpoint_bytes(checkpoint_plan_));
 }
 
 std::filesystem::path Trainer::offload_directory(int rank) const {
@@ -211,9 +231,8 @@ RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler) cons
 }
 
 TrainingSummary Trainer::run() {
-  const int on_host = ranks_on_host(*world_);
   run_rank_threads(
-      *world_, [&](int rank) { return setup_.make_device(rank, on_host); },
+      *world_, [&](int rank) { return setup_.make_device(rank, *world_); },
       [&](Device& device, Communicator& communicator) { Rank(*this, device, communicator).run(); });
   summary_.median_tokens_per_second = steady_median(tokens_per_second_);
   summary_.peak_resident_bytes = peak_resident_bytes();

@@ -36,13 +36,17 @@ struct CheckpointSettings {
   int keep = 0;
 };
 
+/// Whether the first rank is of this process: the one that reports and writes what there is once.
+[[nodiscard]] bool has_first_rank(const World& world);
+
 /// Trains: steps, evaluations and checkpoints of all ranks of this process, each rank on a thread of its own.
 class Trainer {
  public:
   /// Compiles, and makes sure that checkpoints can be written. `resume`: the checkpoint to go on from, or null. All
-  /// references outlive the trainer. \throws ConfigurationError for what cannot be.
+  /// references outlive the trainer. `world`: the run's ranks; null: as the setup makes them. \throws
+  /// ConfigurationError for what cannot be.
   Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings checkpoints, const CheckpointReader* resume,
-          TrainingObserver& observer);
+          TrainingObserver& observer, std::unique_ptr<World> world = nullptr);
 
   [[nodiscard]] const TrainingPrograms& programs() const { return programs_; }
   /// Steps done before this run.
@@ -72,7 +76,8 @@ class Trainer {
   LearningRateSchedule schedule_;
   std::unique_ptr<TrainingBatches> batches_;
   std::unique_ptr<ValidationBatches> validation_;
-  /// Written by the first rank's thread, but for its entries by rank.
+  /// Written by the first rank's thread, but for its entries by rank. In a process without the first rank only those
+  /// of its own ranks.
   TrainingSummary summary_;
   std::vector<double> tokens_per_second_;
 };

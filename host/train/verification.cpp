@@ -65,12 +65,13 @@ StackResult compile_and_run(const RunSetup& setup, int steps, Graph* graph) {
 Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
                           const VerificationOptions& options) {
   RunConfiguration wanted = configuration;
-  wanted.device = {configuration.device.path, "reference", {}};
+  wanted.device = {configuration.device.path, options.device, {}};
   wanted.communicator = {configuration.communicator.path, "local", {}};
   if (!options.full) wanted = shrink(wanted, registry);
   const RunSetup stack = prepare(wanted, registry);
   RunConfiguration alone = wanted;
   alone.strategies.clear();
+  alone.device = {configuration.device.path, "reference", {}};
   const RunSetup single = prepare(alone, registry);
 
   Verification verification;

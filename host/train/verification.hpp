@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "train/run_setup.hpp"
 #include "train/stack_run.hpp"
 
@@ -10,6 +12,8 @@ struct VerificationOptions {
   int steps = 3;
   /// Keep the configuration's own sizes instead of the smallest that are divisible the same way.
   bool full = false;
+  /// The plugin of the stack's devices, with its default options. The one rank is always on the reference device.
+  std::string device = "reference";
 };
 
 /// A verified stack.
@@ -22,8 +26,8 @@ struct Verification {
   Mesh mesh;
 };
 
-/// Trains in f64 on the reference device from random tokens (some of them without a target): the configured stack on
-/// one thread a rank, and one rank of the same model. \throws what compiling or running throws.
+/// Trains in f64 from random tokens (some of them without a target): the configured stack on one thread a rank, and one
+/// rank of the same model on the reference device. \throws what compiling or running throws.
 [[nodiscard]] Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
                                         const VerificationOptions& options);
 

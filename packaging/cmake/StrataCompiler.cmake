@@ -1,12 +1,13 @@
 # Warnings, sanitizers and OpenMP for everything that this tree builds.
 
-add_compile_options(-Wall -Wextra -Wpedantic)
+# nvcc takes other options: the cuda device sets its own.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns of overlapping copies inside std::string's operator+ that cannot be (its bug 105651).
-  add_compile_options(-Wno-restrict)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(STRATA_WARNINGS_AS_ERRORS)
-  add_compile_options(-Werror)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 
 if(STRATA_SANITIZE)

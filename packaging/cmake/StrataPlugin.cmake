@@ -1,11 +1,11 @@
 # strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model>
-#                   SOURCES <file>... [LIBRARIES <target>...])
+#                   SOURCES <file>... [LIBRARIES <target>...] [TEST_ONLY])
 #
-# Builds <kind>_<name>.so against Strata::sdk and installs it where the host looks for plugins.
+# Builds <kind>_<name>.so against Strata::sdk and installs it where the host looks for plugins, unless it is TEST_ONLY.
 # The target is strata_<kind>_<name>. The same function serves this tree and plugins built outside of it.
 
 function(strata_add_plugin)
-  cmake_parse_arguments(PARSE_ARGV 0 plugin "" "NAME;KIND" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 0 plugin "TEST_ONLY" "NAME;KIND" "SOURCES;LIBRARIES")
   if(NOT plugin_NAME OR NOT plugin_SOURCES)
     message(FATAL_ERROR "strata_add_plugin: NAME and SOURCES are required")
   endif()
@@ -29,6 +29,9 @@ function(strata_add_plugin)
     VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/strata/plugins
     INSTALL_RPATH "$ORIGIN/../..")
+  if(plugin_TEST_ONLY)
+    return()
+  endif()
   set_property(GLOBAL APPEND PROPERTY STRATA_PLUGIN_TARGETS ${target})
   install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/strata/plugins COMPONENT plugins)
 endfunction()

@@ -7,4 +7,6 @@ Event::~Event() = default;
 Device::~Device() = default;
 DeviceFactory::~DeviceFactory() = default;
 
+NativeStream Device::native_stream(StreamKind /*stream*/) { return {}; }
+
 }  // namespace strata

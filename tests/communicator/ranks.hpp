@@ -9,23 +9,16 @@
 
 #include "communicator/host_device.hpp"
 #include "communicator/stream_device.hpp"
+#include "communicator/worlds.hpp"
 #include "strata/communicator.hpp"
-#include "world.hpp"
 
 namespace strata::testing {
 
-enum class DeviceKind : std::uint8_t { host, streams };
-
-inline std::unique_ptr<HostDevice> make_device(DeviceKind kind) {
-  if (kind == DeviceKind::streams) return std::make_unique<StreamDevice>();
-  return std::make_unique<HostDevice>();
-}
-
-/// Runs `body` as every rank of a local world, each on a thread of its own. \return what each rank threw, empty for
-/// nothing; errors that only follow from another rank's begin with "aborted: ".
-inline std::vector<std::string> run_ranks(int count, double timeout, DeviceKind kind,
+/// Runs `body` as every rank of a world, each on a thread of its own. \return what each rank threw, empty for nothing;
+/// errors that only follow from another rank's begin with "aborted: ".
+inline std::vector<std::string> run_ranks(World& world, DeviceKind kind,
                                           const std::function<void(Communicator&, HostDevice&)>& body) {
-  local::LocalWorld world(count, timeout);
+  const int count = world.rank_count();
   std::vector<std::string> errors(static_cast<std::size_t>(count));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank) {
@@ -35,6 +28,8 @@ inline std::vector<std::string> run_ranks(int count, double timeout, DeviceKind 
       try {
         const std::unique_ptr<Communicator> communicator = world.connect(rank, *device);
         body(*communicator, *device);
+        device->synchronize(StreamKind::compute);
+        communicator->check();
       } catch (const AbortedError& aborted) {
         error = std::string("aborted: ") + aborted.what();
       } catch (const std::exception& thrown) {
@@ -44,6 +39,12 @@ inline std::vector<std::string> run_ranks(int count, double timeout, DeviceKind 
   }
   for (std::thread& thread : threads) thread.join();
   return errors;
+}
+
+/// The same in a new world of `count` ranks.
+inline std::vector<std::string> run_ranks(int count, double timeout, DeviceKind kind,
+                                          const std::function<void(Communicator&, HostDevice&)>& body) {
+  return run_ranks(*make_world(kind, count, timeout), kind, body);
 }
 
 inline std::vector<int> all_ranks(int count) {

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
-#include <deque>
+#include <chrono>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "communicator/host_device.hpp"
+#include "communicator/host_stream.hpp"
 
 namespace strata::testing {
 
@@ -37,19 +36,20 @@ class StreamDevice : public HostDevice {
     enqueue(kind, [=, this] { HostDevice::fill_zero(kind, destination, bytes); });
   }
   [[nodiscard]] std::shared_ptr<Event> record(StreamKind kind) override {
-    auto event = std::make_shared<Point>();
+    auto event = std::make_shared<HostPoint>();
     stream(kind).push([event] { event->reach(); });
     return event;
   }
   void wait(StreamKind kind, const std::shared_ptr<Event>& event) override {
     if (!event) return;
-    stream(kind).push([point = std::static_pointer_cast<Point>(event)] { point->await(); });
+    stream(kind).push([point = std::static_pointer_cast<HostPoint>(event)] { point->await(); });
   }
   void synchronize(StreamKind kind) override {
-    Point point;
+    HostPoint point;
     stream(kind).push([&point] { point.reach(); });
     point.await();
   }
+  [[nodiscard]] NativeStream native_stream(StreamKind kind) override { return {"host threads", &stream(kind), 0}; }
   /// Any work on a stream.
   void enqueue(StreamKind kind, std::function<void()> work) {
     stream(kind).push([work = std::move(work)] {
@@ -59,59 +59,9 @@ class StreamDevice : public HostDevice {
   }
 
  private:
-  class Point final : public Event {
-   public:
-    void reach() {
-      // Notified under the lock: a waiting thread may destroy the point as soon as it can return.
-      const std::lock_guard lock(mutex_);
-      reached_ = true;
-      changed_.notify_all();
-    }
-    void await() {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return reached_; });
-    }
+  HostStream& stream(StreamKind kind) { return streams_[static_cast<std::size_t>(kind)]; }
 
-   private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool reached_ = false;
-  };
-
-  class Stream {
-   public:
-    Stream() : thread_([this] { run(); }) {}
-    ~Stream() {
-      push(nullptr);
-      thread_.join();
-    }
-    void push(std::function<void()> work) {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(work));
-      changed_.notify_one();
-    }
-
-   private:
-    void run() {
-      while (true) {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return !queue_.empty(); });
-        const std::function<void()> work = std::move(queue_.front());
-        queue_.pop_front();
-        lock.unlock();
-        if (!work) return;
-        work();
-      }
-    }
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::deque<std::function<void()>> queue_;
-    std::thread thread_;
-  };
-
-  Stream& stream(StreamKind kind) { return streams_[static_cast<std::size_t>(kind)]; }
-
-  std::array<Stream, 3> streams_;
+  std::array<HostStream, 3> streams_;
 };
 
 }  // namespace strata::testing

@@ -100,6 +100,7 @@ std::vector<Bytes> run(const Case& test, DeviceKind device_kind) {
         device.copy(StreamKind::compute, test.in_place ? output.data() : input.data(), data.data(),
                     static_cast<std::int64_t>(data.size()));
         communicator.start(call)->wait();
+        device.synchronize(StreamKind::compute);
         outputs[static_cast<std::size_t>(rank)] = output;
       });
   EXPECT_THAT(errors, ::testing::Each(""));
@@ -142,7 +143,7 @@ TEST_P(Collectives, GiveEveryRankItsPartOfTheNaiveResult) {
 
 std::string test_name(const ::testing::TestParamInfo<Collectives::ParamType>& info) {
   const auto [kind, ranks, device] = info.param;
-  return std::string(to_string(kind)) + "_" + std::to_string(ranks) + (device == DeviceKind::host ? "" : "_streams");
+  return std::string(to_string(kind)) + "_" + std::to_string(ranks) + "_" + testing::to_string(device);
 }
 
 const auto kAllKinds =
@@ -155,12 +156,17 @@ INSTANTIATE_TEST_SUITE_P(Host, Collectives,
 INSTANTIATE_TEST_SUITE_P(Streams, Collectives,
                          ::testing::Combine(kAllKinds, ::testing::Values(3), ::testing::Values(DeviceKind::streams)),
                          test_name);
+INSTANTIATE_TEST_SUITE_P(Nccl, Collectives,
+                         ::testing::Combine(kAllKinds, ::testing::Values(1, 3), ::testing::Values(DeviceKind::nccl)),
+                         test_name);
 
-TEST(CollectivesInGroups, FollowTheOrderOfTheGroup) {
+class CollectivesInGroups : public ::testing::TestWithParam<DeviceKind> {};
+
+TEST_P(CollectivesInGroups, FollowTheOrderOfTheGroup) {
   // Ranks 2 and 0, in that order, and rank 1 alone.
   std::vector<std::vector<float>> outputs(3);
   const auto errors =
-      testing::run_ranks(3, 60, DeviceKind::host, [&](Communicator& communicator, testing::HostDevice&) {
+      testing::run_ranks(3, 60, GetParam(), [&](Communicator& communicator, testing::HostDevice& device) {
         const int rank = communicator.rank();
         const std::vector<int> members = rank == 1 ? std::vector<int>{1} : std::vector<int>{2, 0};
         const float mine = static_cast<float>(rank);
@@ -171,6 +177,7 @@ TEST(CollectivesInGroups, FollowTheOrderOfTheGroup) {
         call.output = output.data();
         call.elements = 1;
         communicator.start(call)->wait();
+        device.synchronize(StreamKind::compute);
       });
   EXPECT_THAT(errors, ::testing::Each(""));
   EXPECT_THAT(outputs[0], ::testing::ElementsAre(2, 0));
@@ -178,11 +185,11 @@ TEST(CollectivesInGroups, FollowTheOrderOfTheGroup) {
   EXPECT_THAT(outputs[2], ::testing::ElementsAre(2, 0));
 }
 
-TEST(CollectivesInGroups, MayGatherAndScatterInTheirOwnPlace) {
+TEST_P(CollectivesInGroups, MayGatherAndScatterInTheirOwnPlace) {
   std::vector<std::vector<double>> gathered(2, std::vector<double>(2));
   std::vector<std::vector<double>> scattered(2);
   const auto errors =
-      testing::run_ranks(2, 60, DeviceKind::host, [&](Communicator& communicator, testing::HostDevice&) {
+      testing::run_ranks(2, 60, GetParam(), [&](Communicator& communicator, testing::HostDevice& device) {
         const auto rank = static_cast<std::size_t>(communicator.rank());
         const int group = communicator.create_group({0, 1});
         gathered[rank][rank] = 10.0 + static_cast<double>(rank);
@@ -191,18 +198,24 @@ TEST(CollectivesInGroups, MayGatherAndScatterInTheirOwnPlace) {
         call.output = gathered[rank].data();
         call.elements = 1;
         communicator.start(call)->wait();
+        device.synchronize(StreamKind::compute);
         scattered[rank] = gathered[rank];
         call.kind = CollectiveKind::reduce_scatter;
         call.input = scattered[rank].data();
         call.output = &scattered[rank][rank];
         call.elements = 2;
         communicator.start(call)->wait();
+        device.synchronize(StreamKind::compute);
       });
   EXPECT_THAT(errors, ::testing::Each(""));
   for (const auto& values : gathered) EXPECT_THAT(values, ::testing::ElementsAre(10, 11));
   EXPECT_THAT(scattered[0], ::testing::ElementsAre(20, 11));
   EXPECT_THAT(scattered[1], ::testing::ElementsAre(10, 22));
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, CollectivesInGroups,
+                         ::testing::Values(DeviceKind::host, DeviceKind::streams, DeviceKind::nccl),
+                         [](const auto& info) { return testing::to_string(info.param); });
 
 }  // namespace
 }  // namespace strata

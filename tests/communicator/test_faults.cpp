@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "communicator/ranks.hpp"
+#include "world.hpp"
 
 namespace strata {
 namespace {

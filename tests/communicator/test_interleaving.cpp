@@ -40,8 +40,8 @@ std::int64_t value_of(int rank, std::size_t step) { return rank * 1000 + static_
 /// Runs one rank's part with several communications under way, awaited in random order and with random pauses.
 class Player {
  public:
-  Player(Communicator& communicator, const std::vector<Step>& program, std::uint32_t seed)
-      : communicator_(communicator), program_(program), random_(seed), rank_(communicator.rank()) {}
+  Player(Communicator& communicator, Device& device, const std::vector<Step>& program, std::uint32_t seed)
+      : communicator_(communicator), device_(device), program_(program), random_(seed), rank_(communicator.rank()) {}
 
   /// Peers may read the data until the requests have ended.
   ~Player() {
@@ -52,6 +52,7 @@ class Player {
         // What ended the play says more.
       }
     }
+    device_.synchronize(StreamKind::compute);
   }
   Player(const Player&) = delete;
   Player& operator=(const Player&) = delete;
@@ -99,12 +100,14 @@ class Player {
     UnderWay entry = std::move(under_way_[position]);
     under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(position));
     entry.request->wait();
+    device_.synchronize(StreamKind::compute);
     for (const double value : *entry.data) {
       if (value != entry.expected) throw RuntimeError("wrong value");
     }
   }
 
   Communicator& communicator_;
+  Device& device_;
   const std::vector<Step>& program_;
   std::mt19937 random_;
   int rank_;
@@ -115,14 +118,17 @@ class Interleaving : public ::testing::TestWithParam<std::tuple<int, DeviceKind>
 
 TEST_P(Interleaving, GivesRightValuesInAnyOrderOfEvents) {
   const int seed = std::get<0>(GetParam());
-  const DeviceKind device = std::get<1>(GetParam());
+  const DeviceKind kind = std::get<1>(GetParam());
   // Two rounds with the same ids, as two steps of a run have.
   const std::vector<Step> program = random_program(static_cast<std::uint32_t>(seed), 150);
-  const auto errors = testing::run_ranks(kRanks, 60, device, [&](Communicator& communicator, testing::HostDevice&) {
-    for (int round = 0; round < 2; ++round) {
-      Player(communicator, program, static_cast<std::uint32_t>(1000 * seed + 10 * round + communicator.rank())).play();
-    }
-  });
+  const auto errors =
+      testing::run_ranks(kRanks, 60, kind, [&](Communicator& communicator, testing::HostDevice& device) {
+        for (int round = 0; round < 2; ++round) {
+          Player(communicator, device, program,
+                 static_cast<std::uint32_t>(1000 * seed + 10 * round + communicator.rank()))
+              .play();
+        }
+      });
   EXPECT_THAT(errors, ::testing::Each(""));
 }
 
@@ -130,23 +136,30 @@ INSTANTIATE_TEST_SUITE_P(Host, Interleaving,
                          ::testing::Combine(::testing::Range(0, 12), ::testing::Values(DeviceKind::host)));
 INSTANTIATE_TEST_SUITE_P(Streams, Interleaving,
                          ::testing::Combine(::testing::Range(0, 3), ::testing::Values(DeviceKind::streams)));
+INSTANTIATE_TEST_SUITE_P(Nccl, Interleaving,
+                         ::testing::Combine(::testing::Range(0, 3), ::testing::Values(DeviceKind::nccl)));
 
-TEST(Interleaving, AnAbortAtAnyMomentEndsEveryRank) {
+class Aborts : public ::testing::TestWithParam<DeviceKind> {};
+
+TEST_P(Aborts, AtAnyMomentEndEveryRank) {
   for (std::uint32_t seed = 0; seed < 30; ++seed) {
     const std::vector<Step> program = random_program(seed, 200);
     const auto errors =
-        testing::run_ranks(kRanks, 3600, DeviceKind::host, [&](Communicator& communicator, testing::HostDevice&) {
+        testing::run_ranks(kRanks, 3600, GetParam(), [&](Communicator& communicator, testing::HostDevice& device) {
           if (communicator.rank() == 0) {
             std::this_thread::sleep_for(std::chrono::microseconds(100 * seed));
             communicator.abort("enough");
             throw RuntimeError("the root cause");
           }
-          Player(communicator, program, seed).play();
+          Player(communicator, device, program, seed).play();
         });
     EXPECT_EQ(errors[0], "the root cause");
     for (std::size_t rank = 1; rank < kRanks; ++rank) EXPECT_THAT(errors[rank], ::testing::HasSubstr("enough"));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, Aborts, ::testing::Values(DeviceKind::host, DeviceKind::nccl),
+                         [](const auto& info) { return testing::to_string(info.param); });
 
 }  // namespace
 }  // namespace strata

@@ -54,6 +54,7 @@ class CountingCommunicator final : public Communicator {
   }
 
   void abort(const std::string& reason) noexcept override { communicator_->abort(reason); }
+  void check() override { communicator_->check(); }
 
  private:
   void add(const std::string& kind, const std::vector<int>& ranks, double bytes) {

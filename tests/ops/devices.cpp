@@ -2,13 +2,21 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
+
 #include "strata/error.hpp"
 
 namespace strata::testing {
+namespace {
+
+std::string plugin_path(const std::string& name) {
+  return std::string(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins/device_" + name + ".so";
+}
+
+}  // namespace
 
 const DeviceFactory& device_factory(const std::string& name) {
-  const std::string path = std::string(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins/device_" + name + ".so";
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(plugin_path(name).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw RuntimeError(dlerror());
   using Entry = PluginFactory* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, kPluginEntry));
@@ -19,6 +27,20 @@ const DeviceFactory& device_factory(const std::string& name) {
 std::unique_ptr<Device> make_device(const std::string& name, const std::map<std::string, OptionValue>& given) {
   const DeviceFactory& factory = device_factory(name);
   return factory.create(Options(factory.options(), given), DeviceRequest{});
+}
+
+std::vector<std::string> accelerators() {
+  std::vector<std::string> names;
+  for (const std::string name : {"cuda_emulated", "cuda"}) {
+    if (!std::filesystem::exists(plugin_path(name))) continue;
+    try {
+      make_device(name);
+      names.push_back(name);
+    } catch (const ConfigurationError&) {
+      // No GPU here.
+    }
+  }
+  return names;
 }
 
 }  // namespace strata::testing

@@ -17,16 +17,16 @@ namespace {
 constexpr std::int64_t kGuardBytes = 256;
 constexpr unsigned char kGuard = 0xA5;
 
-/// Device memory with a guard behind it.
+/// Device memory with a guard behind it, from `offset` on of what is allocated.
 class GuardedMemory {
  public:
-  GuardedMemory(Device& device, std::int64_t bytes)
-      : device_(device), bytes_(bytes), memory_(device.allocate(bytes + kGuardBytes)) {
+  GuardedMemory(Device& device, std::int64_t bytes, std::int64_t offset = 0)
+      : device_(device), bytes_(bytes), offset_(offset), memory_(device.allocate(offset + bytes + kGuardBytes)) {
     const std::vector<unsigned char> guard(kGuardBytes, kGuard);
     device.copy_from_host(StreamKind::compute, end(), guard.data(), kGuardBytes);
   }
 
-  [[nodiscard]] void* data() const { return memory_.get(); }
+  [[nodiscard]] void* data() const { return static_cast<char*>(memory_.get()) + offset_; }
 
   void check(const std::string& what) const {
     std::vector<unsigned char> guard(kGuardBytes);
@@ -37,10 +37,11 @@ class GuardedMemory {
   }
 
  private:
-  [[nodiscard]] void* end() const { return static_cast<char*>(memory_.get()) + bytes_; }
+  [[nodiscard]] void* end() const { return static_cast<char*>(data()) + bytes_; }
 
   Device& device_;
   std::int64_t bytes_;
+  std::int64_t offset_;
   std::shared_ptr<void> memory_;
 };
 
@@ -198,9 +199,13 @@ CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device
 std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstance& instance, const CaseValues& values,
                                           Device& device) {
   std::vector<GuardedMemory> memory;
+  const auto allocate = [&](const OperandDescription& operand) {
+    const std::int64_t offset = op_case.in_views ? static_cast<std::int64_t>(size_of(operand.dtype)) : 0;
+    memory.emplace_back(device, bytes(operand), offset);
+  };
   std::vector<const void*> operand_pointers;
   for (std::size_t i = 0; i < values.operands.size(); ++i) {
-    memory.emplace_back(device, bytes(instance.operands[i]));
+    allocate(instance.operands[i]);
     upload(device, memory.back().data(), instance.operands[i].dtype, values.operands[i]);
     operand_pointers.push_back(memory.back().data());
   }
@@ -210,7 +215,7 @@ std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstanc
       result_pointers.push_back(memory[static_cast<std::size_t>(op_case.in_place)].data());
       continue;
     }
-    memory.emplace_back(device, bytes(instance.results[i]));
+    allocate(instance.results[i]);
     upload(device, memory.back().data(), instance.results[i].dtype, values.before[i]);
     result_pointers.push_back(memory.back().data());
   }

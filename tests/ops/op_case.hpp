@@ -45,6 +45,8 @@ struct OpCase {
   /// The operand whose memory the first result takes over, or -1.
   int in_place = -1;
   int micro_batch = 0;
+  /// Operands and results begin one element into their memory, as parameters do that follow others in a bucket.
+  bool in_views = false;
 
   /// Ops that the registry doesn't know (those of the program): the results, with what they hold before.
   std::vector<CaseOperand> results = {};

@@ -9,6 +9,10 @@ const DimSizes kSizes = {{"batch", 3},    {"seq", 7},   {"embed", 37}, {"ffn", 5
 const DimSizes kLargeSizes = {{"batch", 4},   {"seq", 67},  {"embed", 197},  {"ffn", 301},
                               {"vocab", 611}, {"heads", 5}, {"head_dim", 37}};
 
+/// Multiples of every vector: rows that are moved in whole vectors.
+const DimSizes kEvenSizes = {{"batch", 2},  {"seq", 24},  {"embed", 80},    {"ffn", 72},
+                             {"vocab", 96}, {"heads", 4}, {"head_dim", 16}, {"expert", 8}};
+
 const Dims kActivation = {"batch", "seq", "embed"};
 
 void append(std::vector<OpCase>& cases, std::vector<OpCase> more) {
@@ -105,6 +109,12 @@ std::vector<OpCase> linear_cases() {
   for (const OpCase& each : {weight_gradient, with_sizes(weight_gradient, kLargeSizes, "_large"), batched}) {
     append(cases, {with_f32_result(each), with_accumulate(with_f32_result(each))});
   }
+  const std::vector<OpCase> base = cases;
+  for (const OpCase& each : base) {
+    if (each.sizes == kSizes && !each.accumulate) cases.push_back(with_sizes(each, kEvenSizes, "_even"));
+  }
+  append(cases, {with_shard(with_sizes(forward, kEvenSizes, ""), "ffn", shard(72, 2, 1), "_sharded"),
+                 with_shard(with_sizes(weight_gradient, kEvenSizes, ""), "batch", shard(2, 2, 1), "_sharded")});
   return cases;
 }
 
@@ -127,6 +137,8 @@ std::vector<OpCase> linear_bias_cases() {
           with_accumulate(forward),
           with_sizes(forward, kLargeSizes, "_large"),
           with_accumulate(with_sizes(forward, kLargeSizes, "_large")),
+          with_sizes(forward, kEvenSizes, "_even"),
+          with_sizes(part, kEvenSizes, "_even"),
           tied,
           with_sizes(tied, kLargeSizes, "_large"),
           part,
@@ -207,6 +219,18 @@ std::vector<OpCase> elementwise_cases() {
   const OpCase sum_of_three = cases[11];
   append(cases, {with_in_place(residual, 0), with_in_place(residual, 1), with_in_place(bias, 0),
                  with_in_place(sum_of_three, 0)});
+  const Dims heads = {"batch", "seq", "heads", "head_dim"};
+  for (OpCase each :
+       {add("to_every_other", {"batch", "heads"}), add("to_every_other_inside", {"seq", "head_dim"}),
+        reduce_sum("to_every_other", "batch heads"), reduce_sum("to_every_other_inside", "seq head_dim")}) {
+    each.operands[0].dims = heads;
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large")});
+  }
+  const std::vector<OpCase> base = cases;
+  for (const OpCase& each : base) {
+    const bool walks_rows = each.op == "add" || each.op == "reduce_sum";
+    if (walks_rows && each.sizes == kSizes) cases.push_back(with_sizes(each, kEvenSizes, "_even"));
+  }
   return cases;
 }
 
@@ -245,10 +269,14 @@ std::vector<OpCase> embedding_cases() {
                         .attributes = {{"result", std::string("vocab embed")}}};
   DimSizes even = kLargeSizes;
   even["vocab"] = 24;
+  // Each stands at many positions.
+  DimSizes few_words = kLargeSizes;
+  few_words["vocab"] = 3;
   std::vector<OpCase> cases;
   for (const OpCase& each :
        {forward, gradient, with_accumulate(gradient), with_accumulate(with_f32_result(gradient))}) {
-    append(cases, {each, with_sizes(each, kLargeSizes, "_large"),
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large"), with_sizes(each, kEvenSizes, "_even"),
+                   with_sizes(each, few_words, "_few_words"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(24, 3, 1), "_sharded"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(24, 2, 1, Distribution::zigzag), "_zigzag")});
   }
@@ -275,8 +303,17 @@ std::vector<OpCase> layer_norm_cases() {
                          .operands = {{kActivation}, {kActivation}, full(rows), full(rows, Fill::positive)}};
   std::vector<OpCase> cases = {with_in_place(input, 0), with_accumulate(input), with_accumulate(parameter),
                                with_accumulate(with_sizes(parameter, kLargeSizes, "_large"))};
+  DimSizes wide = kSizes;
+  wide["seq"] = 2;
+  wide["embed"] = 2600;
+  DimSizes odd_wide = wide;
+  odd_wide["embed"] = 2051;
+  DimSizes widest = wide;
+  widest["embed"] = 16640;
   for (const OpCase& each : {forward, input, parameter}) {
-    append(cases, {each, with_sizes(each, kLargeSizes, "_large")});
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large"), with_sizes(each, kEvenSizes, "_even"),
+                   with_sizes(each, wide, "_wide"), with_sizes(each, odd_wide, "_odd_wide"),
+                   with_sizes(each, widest, "_widest")});
   }
   return cases;
 }
@@ -301,8 +338,15 @@ std::vector<OpCase> dropout_cases() {
   OpCase one_dim = plain;
   one_dim.name += "_one_dim";
   one_dim.operands = {{{"embed"}}};
+  OpCase even_pieces =
+      with_shard(with_sizes(plain, kEvenSizes, "_even"), "seq", shard(24, 2, 1, Distribution::zigzag), "_zigzag");
+  even_pieces = with_shard(even_pieces, "batch", shard(2, 2, 1), "_later_micro_batch");
+  even_pieces.micro_batch = 3;
+  OpCase even_columns = with_shard(with_sizes(plain, kEvenSizes, "_even"), "embed",
+                                   shard(80, 5, 1, Distribution::block), "_sharded_columns");
   std::vector<OpCase> cases = {plain,  with_sizes(plain, kLargeSizes, "_large"), later, both, columns, batch_inside,
                                one_dim};
+  append(cases, {even_pieces, even_columns, with_accumulate(even_columns)});
   for (OpCase each : {plain, both, batch_inside}) {
     append(cases, {with_in_place(each, 0), with_accumulate(each)});
     each.name.replace(0, 7, "dropout_add");
@@ -354,10 +398,13 @@ std::vector<OpCase> cross_entropy_cases() {
                                with_accumulate(count),
                                row_max,
                                with_sizes(row_max, kLargeSizes, "_large"),
+                               with_sizes(row_max, kEvenSizes, "_even"),
+                               with_sizes(exponentials, kEvenSizes, "_even"),
+                               with_in_place(with_sizes(gradient, kLargeSizes, "_large"), 0),
                                exponentials,
                                with_sizes(exponentials, kLargeSizes, "_large")};
   for (const OpCase& each : {pick, gradient}) {
-    append(cases, {each, with_sizes(each, kLargeSizes, "_large"),
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large"), with_sizes(each, kEvenSizes, "_even"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(48, 3, 1), "_sharded"),
                    with_shard(with_sizes(each, even, ""), "vocab", shard(48, 2, 1, Distribution::zigzag), "_zigzag")});
   }

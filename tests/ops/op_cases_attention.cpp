@@ -69,10 +69,16 @@ std::vector<OpCase> attention_cases() {
   const DimSizes small = {{"batch", 2}, {"seq", 7}, {"heads", 3}, {"kv_heads", 2}, {"group", 2}, {"head_dim", 5}};
   const DimSizes even = {{"batch", 4}, {"seq", 24}, {"heads", 4}, {"kv_heads", 2}, {"group", 3}, {"head_dim", 16}};
   const DimSizes large = {{"batch", 1}, {"seq", 149}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
+  // Two and a half tiles of 128, heads that are no multiple of 16 bytes wide, and the widest that matrix units take.
+  const DimSizes tiled = {{"batch", 1}, {"seq", 320}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
+  const DimSizes narrow = {{"batch", 1}, {"seq", 75}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 20}};
+  const DimSizes wide = {{"batch", 1}, {"seq", 136}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 128}};
+  const DimSizes widest = {{"batch", 1}, {"seq", 70}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 144}};
   const Dims heads = {"heads"};
   const Dims kv_heads = {"kv_heads"};
   const Dims grouped = {"kv_heads", "group"};
   const auto zigzag = [](int index) { return shard(24, 2, index, Distribution::zigzag); };
+  const auto tiled_zigzag = [](int count, int index) { return shard(320, count, index, Distribution::zigzag); };
   const std::vector<Variant> variants = {
       {"causal", small, heads, heads, true, 0.0, {}, 0, true},
       {"whole", small, heads, heads, false, 0.0, {}, 0, true},
@@ -91,6 +97,21 @@ std::vector<OpCase> attention_cases() {
       // Rows that see no key, as pieces of a ring meet them: all rows, and some.
       {"fully_masked", even, heads, heads, true, 0.2, {{"seq", shard(24, 2, 0)}, {"kv_seq", shard(24, 2, 1)}}},
       {"partly_masked", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}},
+      // Tiles that a mask hides, lets through, and cuts, where local neighbours are far apart.
+      {"tiled_zigzag_dropout", tiled, heads, heads, true, 0.1, {{"seq", tiled_zigzag(2, 0)}}},
+      {"tiled_zigzag_piece_dropout",
+       tiled,
+       heads,
+       heads,
+       true,
+       0.1,
+       {{"seq", tiled_zigzag(2, 1)}, {"kv_seq", tiled_zigzag(2, 0)}}},
+      {"tiled_last_block", tiled, grouped, kv_heads, true, 0.0, {{"seq", shard(320, 2, 1)}}},
+      {"tiled_whole_dropout", tiled, heads, heads, false, 0.1, {{"seq", shard(320, 4, 1)}}},
+      {"narrow_grouped_dropout", narrow, grouped, kv_heads, true, 0.1},
+      {"narrow_whole", narrow, heads, heads, false, 0.0},
+      {"wide_grouped_dropout", wide, grouped, kv_heads, true, 0.1},
+      {"widest_dropout", widest, heads, heads, true, 0.1},
       {"masked_to_the_past", even, heads, heads, true, 0.0, {{"seq", shard(24, 3, 2)}, {"kv_seq", shard(24, 3, 0)}}},
   };
   std::vector<OpCase> cases;

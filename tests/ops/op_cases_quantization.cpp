@@ -69,6 +69,9 @@ std::vector<OpCase> quantization_cases() {
       dequantize({8, 7}, {3, 2, 50}),
       dequantize(halves, {4, 3, 1001}),
       dequantize({4, 600}, {2, 2, 1999}),
+      // Of whole vectors.
+      dequantize(bytes, {3, 2, 1024}),
+      dequantize(halves, {2, 3, 1040}),
       dequantize(bytes, {3, 5, 20003}),
       added,
       short_result,

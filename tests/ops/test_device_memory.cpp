@@ -30,7 +30,13 @@ class DeviceMemory : public ::testing::TestWithParam<std::string> {
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::string>& test) { return test.param; }
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceMemory, ::testing::Values("reference", "cpu"), name_of);
+
+std::vector<std::string> all_devices() {
+  std::vector<std::string> names = accelerators();
+  names.insert(names.end(), {"reference", "cpu"});
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceMemory, ::testing::ValuesIn(all_devices()), name_of);
 
 TEST_P(DeviceMemory, IsAlignedAndZero) {
   for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{1}, std::int64_t{4096}, std::int64_t{9} << 20U}) {
@@ -46,12 +52,12 @@ TEST_P(DeviceMemory, IsAlignedAndZero) {
 TEST_P(DeviceMemory, SaysWhatItIs) {
   EXPECT_FALSE(device_->description().empty());
   EXPECT_GT(device_->memory_bytes(), 0);
-  EXPECT_TRUE(device_->is_host_memory());
+  EXPECT_EQ(device_->is_host_memory(), !GetParam().starts_with("cuda"));
   DeviceRequest shared;
-  shared.ranks_on_host = 4;
+  shared.ranks_on_host = 64;
   const DeviceFactory& factory = device_factory(GetParam());
-  const auto fourth = factory.create(Options(factory.options(), {}), shared);
-  EXPECT_LT(fourth->memory_bytes(), device_->memory_bytes() / 2);
+  const auto one_of_many = factory.create(Options(factory.options(), {}), shared);
+  EXPECT_LT(one_of_many->memory_bytes(), device_->memory_bytes() / 2);
 }
 
 TEST_P(DeviceMemory, CopiesRows) {
@@ -73,11 +79,29 @@ TEST_P(DeviceMemory, CopiesAndClears) {
   EXPECT_EQ(contents(destination, DType::f32, 4), (std::vector<double>{0, 0, 3, 9}));
 }
 
-TEST_P(DeviceMemory, NeedsNoEvents) {
+TEST_P(DeviceMemory, NeedsEventsOnlyOutsideOfHostMemory) {
   const auto event = device_->record(StreamKind::compute);
-  EXPECT_EQ(event, nullptr);
+  EXPECT_EQ(event == nullptr, device_->is_host_memory());
   device_->wait(kStream, event);
+  device_->wait(kStream, nullptr);
   device_->synchronize(kStream);
+}
+
+TEST_P(DeviceMemory, OrdersStreamsByEvents) {
+  constexpr std::int64_t kCount = 3'000'001;
+  std::vector<std::int32_t> numbers(kCount);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  const std::int64_t bytes = kCount * 4;
+  const auto first = device_->allocate(bytes);
+  const auto second = device_->allocate(bytes);
+  device_->copy_from_host(StreamKind::transfer, first.get(), numbers.data(), bytes);
+  // The host's memory is the caller's again.
+  std::fill(numbers.begin(), numbers.end(), 0);
+  device_->wait(StreamKind::compute, device_->record(StreamKind::transfer));
+  device_->copy(StreamKind::compute, second.get(), first.get(), bytes);
+  device_->wait(StreamKind::communication, device_->record(StreamKind::compute));
+  device_->copy_to_host(StreamKind::communication, numbers.data(), second.get(), bytes);
+  for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], static_cast<std::int32_t>(i) + 1);
 }
 
 TEST_P(DeviceMemory, ReducesInSourceOrder) {

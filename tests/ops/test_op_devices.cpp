@@ -6,23 +6,14 @@
 #include <limits>
 #include <set>
 
+#include "ops/comparison.hpp"
 #include "ops/devices.hpp"
-#include "ops/op_case.hpp"
 #include "sanitized.hpp"
 #include "strata/error.hpp"
 #include "strata/half.hpp"
 
 namespace strata::testing {
 namespace {
-
-const OpRegistry& core_registry() {
-  static const OpRegistry kRegistry = [] {
-    OpRegistry registry;
-    register_core_ops(registry);
-    return registry;
-  }();
-  return kRegistry;
-}
 
 /// A sanitized build looks for what threads do to each other.
 const std::vector<std::int64_t> kThreads = kSanitized ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{1, 3};
@@ -45,53 +36,6 @@ const std::map<std::string, std::shared_ptr<Device>>& cpu_devices() {
   }();
   return kDevices;
 }
-
-double norm(const std::vector<double>& values) {
-  double sum = 0.0;
-  for (const double value : values) sum += std::isfinite(value) ? value * value : 0.0;
-  return std::sqrt(sum);
-}
-
-/// Expects the same infinities and no NaN, and a small norm of the difference.
-void expect_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
-  ASSERT_EQ(found.size(), expected.size());
-  std::vector<double> difference;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_FALSE(std::isnan(found[i])) << "element " << i << " of " << expected.size();
-    ASSERT_FALSE(std::isnan(expected[i])) << "element " << i << " of the reference";
-    if (std::isinf(expected[i]) || std::isinf(found[i])) {
-      ASSERT_EQ(found[i], expected[i]) << "element " << i;
-    } else {
-      difference.push_back(found[i] - expected[i]);
-    }
-  }
-  EXPECT_LE(norm(difference), tolerance * norm(expected));
-}
-
-std::vector<OpCase> device_cases() {
-  std::vector<OpCase> cases;
-  for (const OpCase& each : all_op_cases()) {
-    if (each.on_devices) cases.push_back(each);
-  }
-  return cases;
-}
-
-/// What a result may differ by beyond the row's tolerance because its type is short.
-double rounding(const OpInstance& instance, std::size_t result) {
-  const DType dtype = instance.results[result].dtype;
-  if (dtype == DType::bf16) return 0x1p-8;
-  return dtype == DType::f16 ? 0x1p-11 : 0.0;
-}
-
-/// What the reference device computes in f64 from values that are exact in the types of `instance`.
-struct Expected {
-  Expected(const OpCase& op_case, const OpInstance& instance, Device& reference)
-      : values(make_values(op_case, instance, reference)),
-        results(run_case(op_case, make_instance(op_case, core_registry(), DType::f64), values, reference)) {}
-
-  CaseValues values;
-  std::vector<std::vector<double>> results;
-};
 
 /// The cpu device in all its forms, in one type of elements.
 void expect_cpu_equals_reference(const OpCase& op_case, DType real) {
@@ -154,23 +98,23 @@ TEST(OpTable, HasRowsForEveryOperandThatAResultMayReplace) {
   }
 }
 
+/// Every device, by name.
+std::map<std::string, std::shared_ptr<Device>> all_devices() {
+  std::map<std::string, std::shared_ptr<Device>> devices = cpu_devices();
+  devices["reference"] = make_device("reference");
+  for (const std::string& name : accelerators()) devices[name] = make_device(name);
+  return devices;
+}
+
 TEST(OpOnEveryDevice, IsRefusedByNameIfUnknown) {
   OpInstance instance;
   instance.op = "no_such_op";
-  for (const std::string name : {"reference", "cpu"}) {
-    const auto device = make_device(name);
+  for (const auto& [name, device] : all_devices()) {
     const auto reason = device->unsupported(instance);
     ASSERT_TRUE(reason.has_value());
     EXPECT_NE(reason->find("no_such_op"), std::string::npos);
     EXPECT_THROW(static_cast<void>(device->prepare(instance)), ConfigurationError);
   }
-}
-
-/// Every device, by name.
-std::map<std::string, std::shared_ptr<Device>> all_devices() {
-  std::map<std::string, std::shared_ptr<Device>> devices = cpu_devices();
-  devices["reference"] = make_device("reference");
-  return devices;
 }
 
 /// An overflow reaches the update as a scale that is no number: all ranks see the same one, and all skip the step.

@@ -156,6 +156,9 @@ std::vector<NamedDevice> all_devices() {
       // This processor lacks the instructions.
     }
   }
+  for (const std::string& name : accelerators()) {
+    devices.push_back({name, make_device(name), {DType::f64, DType::f32, DType::bf16, DType::f16}});
+  }
   return devices;
 }
 

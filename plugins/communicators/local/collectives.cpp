@@ -96,33 +96,6 @@ class Work {
   int size_;
 };
 
-std::int64_t output_elements(const CollectiveCall& call, int size) {
-  if (call.kind == CollectiveKind::all_gather) return call.elements * size;
-  if (call.kind == CollectiveKind::reduce_scatter) return call.elements / size;
-  return call.elements;
-}
-
-/// True if peers could read what this rank overwrites. In place is fine where a rank writes only what it alone reads.
-bool overlaps(const CollectiveCall& call, int size, int index) {
-  const std::byte* input = at(call.input, 0, call.dtype);
-  const std::byte* output = at(static_cast<const void*>(call.output), 0, call.dtype);
-  const bool apart = input >= at(call.output, output_elements(call, size), call.dtype) ||
-                     output >= at(call.input, call.elements, call.dtype);
-  if (apart || size == 1) return false;
-  switch (call.kind) {
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::broadcast:
-      return input != output;
-    case CollectiveKind::all_gather:
-      return input != at(call.output, call.elements * index, call.dtype);
-    case CollectiveKind::reduce_scatter:
-      return output != at(call.input, call.elements / size * index, call.dtype);
-    case CollectiveKind::all_to_all:
-      return true;
-  }
-  return true;
-}
-
 }  // namespace
 
 int stage_count(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 2 : 1; }
@@ -141,19 +114,6 @@ void run_stage(const CollectiveStage& collective, int stage) {
     case CollectiveKind::broadcast:
       return work.broadcast();
   }
-}
-
-std::string find_misuse(const CollectiveCall& call, int size, int index) {
-  const std::string elements = std::to_string(call.elements) + " elements";
-  if (call.elements < 0) return elements;
-  const bool pieces = call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all;
-  if (pieces && call.elements % size != 0) return elements + " do not divide among " + std::to_string(size) + " ranks";
-  if (call.kind == CollectiveKind::broadcast && (call.root < 0 || call.root >= size)) {
-    return "root " + std::to_string(call.root) + " is not in a group of " + std::to_string(size);
-  }
-  if (call.elements > 0 && (call.input == nullptr || call.output == nullptr)) return "no memory given";
-  if (overlaps(call, size, index)) return "input and output overlap";
-  return {};
 }
 
 }  // namespace strata::local

@@ -22,7 +22,4 @@ struct CollectiveStage {
 /// Enqueues stage `stage` (from 0) of this rank on the communication stream.
 void run_stage(const CollectiveStage& collective, int stage);
 
-/// What is wrong with `call` by itself in a group of `size` ranks, at position `index`; empty if nothing is.
-[[nodiscard]] std::string find_misuse(const CollectiveCall& call, int size, int index);
-
 }  // namespace strata::local

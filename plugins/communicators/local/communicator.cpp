@@ -1,10 +1,8 @@
 #include "communicator.hpp"
 
-#include <algorithm>
 #include <mutex>
-#include <set>
 
-#include "collectives.hpp"
+#include "shared/calls.hpp"
 #include "strata/error.hpp"
 
 namespace strata::local {
@@ -64,14 +62,7 @@ LocalCommunicator::LocalCommunicator(std::shared_ptr<SharedState> shared, int ra
     : shared_(std::move(shared)), rank_(rank), device_(device), worker_(shared_, rank, device) {}
 
 int LocalCommunicator::create_group(const std::vector<int>& ranks) {
-  const bool known = std::all_of(ranks.begin(), ranks.end(), [this](int r) { return r >= 0 && r < rank_count(); });
-  const bool once = std::set<int>(ranks.begin(), ranks.end()).size() == ranks.size();
-  if (!known || !once || std::find(ranks.begin(), ranks.end(), rank_) == ranks.end()) {
-    std::vector<std::string> words;
-    for (const int member : ranks) words.push_back(std::to_string(member));
-    throw RuntimeError("rank " + std::to_string(rank_) + ": no group can be made of ranks [" + join(words) +
-                       "]: it needs every rank once, this one among them, out of " + std::to_string(rank_count()));
-  }
+  communicators::require_group(ranks, rank_, rank_count());
   const std::lock_guard lock(shared_->mutex);
   groups_.push_back(shared_->group(ranks));
   return static_cast<int>(groups_.size()) - 1;
@@ -87,7 +78,8 @@ std::unique_ptr<Request> LocalCommunicator::start(const CollectiveCall& call) {
     throw RuntimeError(fault_text(*operation, "there is no group " + std::to_string(call.group)));
   }
   operation->group = groups_[static_cast<std::size_t>(call.group)];
-  const std::string misuse = find_misuse(call, operation->group->size(), operation->group->index_of(rank_));
+  const std::string misuse =
+      communicators::find_misuse(call, operation->group->size(), operation->group->index_of(rank_));
   if (!misuse.empty()) throw RuntimeError(fault_text(*operation, misuse));
   return hand_over(operation);
 }

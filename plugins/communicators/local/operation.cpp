@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shared/calls.hpp"
 #include "strata/error.hpp"
 
 namespace strata::local {
@@ -12,15 +13,15 @@ int Group::index_of(int rank) const {
 }
 
 std::string describe(const Operation& operation) {
-  const bool collective = operation.kind == Operation::Kind::collective;
-  const std::uint64_t id = collective ? operation.call.id : operation.message.id;
-  std::string text = collective                                ? std::string(to_string(operation.call.kind))
-                     : operation.kind == Operation::Kind::send ? "send"
-                                                               : "receive";
-  text += " '" + operation.name + "' (id " + std::to_string(id) + ")";
-  if (operation.kind == Operation::Kind::send) text += " to rank " + std::to_string(operation.message.peer);
-  if (operation.kind == Operation::Kind::receive) text += " from rank " + std::to_string(operation.message.peer);
-  return text;
+  switch (operation.kind) {
+    case Operation::Kind::collective:
+      return communicators::describe(operation.call, operation.name);
+    case Operation::Kind::send:
+      return communicators::describe_send(operation.message, operation.name);
+    case Operation::Kind::receive:
+      return communicators::describe_receive(operation.message, operation.name);
+  }
+  return {};
 }
 
 namespace {

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "kernels/kernel_library.hpp"
+#include "shared/operand_sizes.hpp"
+#include "shared/operand_types.hpp"
 #include "strata/device.hpp"
 #include "strata/error.hpp"
 
@@ -27,13 +29,10 @@ struct ComputeKernel {
 
 /// How the device computes one op.
 struct KernelEntry {
-  /// Types of the operands and results, one letter each. Of the real types f32, bf16 and f16, t is the one that all
-  /// operands with that letter have, r is any, and f is f32; i is i32, b is i8, d is f64, s is f64 or real. A last '*'
-  /// repeats the letter before it. Results with t or f that have another real type are converted after the kernel.
+  /// The letters of devices::KernelSignature: real types are f32, bf16 and f16, an index is i32.
   std::string operands;
   std::string results;
   ComputeKernel (*prepare)(const OpInstance&, const Environment&) = nullptr;
-  /// Adds to its results by itself, where these have the types that the letters say.
   bool accumulates = false;
   /// Says why the shapes don't fit; null: all do.
   std::optional<std::string> (*unsupported)(const OpInstance&) = nullptr;
@@ -49,20 +48,10 @@ std::optional<std::string> type_mismatch(const KernelEntry& entry, const OpInsta
 /// workspace, then converted or added.
 ComputeKernel prepare_fitting(const KernelEntry& entry, const OpInstance& op, const Environment& environment);
 
-inline std::int64_t elements(const OperandDescription& operand) { return element_count(operand.shape); }
-inline std::int64_t bytes(const OperandDescription& operand) {
-  return elements(operand) * static_cast<std::int64_t>(size_of(operand.dtype));
-}
-/// Size of the last dim.
-inline std::int64_t columns(const OperandDescription& operand) { return operand.shape.back(); }
-/// Product of all dims but the last.
-inline std::int64_t rows(const OperandDescription& operand) {
-  return element_count(Shape(operand.shape.begin(), operand.shape.end() - 1));
-}
-/// Pieces of a workspace begin on cache lines.
-inline std::int64_t aligned(std::int64_t size) { return (size + 63) / 64 * 64; }
-
-inline bool is_real(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+using devices::bytes;
+using devices::columns;
+using devices::elements;
+using devices::rows;
 
 /// The kernels' word for a real type.
 inline Element element_of(DType dtype) {

@@ -3,9 +3,12 @@
 #include <vector>
 
 #include "kernels/index_map.hpp"
+#include "shared/index_map.hpp"
 #include "strata/device.hpp"
 
 namespace strata::cpu {
+
+using devices::index_map;
 
 /// The index map of one dim in the form that kernels take; owns its segments. The map of the dim that grows with every
 /// micro-batch moves with it.
@@ -30,8 +33,5 @@ class DimIndices {
   std::vector<IndexSegment> segments_;
   std::vector<IndexSegment> moved_;
 };
-
-/// \throws ConfigurationError if the instance has no map for `dim`.
-const strata::IndexMap& index_map(const OpInstance& op, const Dim& dim);
 
 }  // namespace strata::cpu

@@ -1,5 +1,6 @@
 #include "kernel.hpp"
 
+#include "shared/operand_types.hpp"
 #include "strata/error.hpp"
 #include "strata/half.hpp"
 #include "strata/random.hpp"
@@ -19,37 +20,8 @@ class FunctionKernel final : public Kernel {
   LaunchFunction function_;
 };
 
-bool fits(char letter, DType dtype) {
-  switch (letter) {
-    case 'd':
-      return dtype == DType::f64;
-    case 'i':
-      return dtype == DType::i32 || dtype == DType::i64;
-    case 'b':
-      return dtype == DType::i8;
-    default:
-      return is_floating_point(dtype);
-  }
-}
-
-std::optional<std::string> mismatch(const std::string& letters, const std::vector<OperandDescription>& found,
-                                    const std::string& what) {
-  const bool repeats = letters.ends_with('*');
-  const std::size_t count = repeats ? letters.size() - 1 : letters.size();
-  if (repeats ? found.size() < count : found.size() != count) {
-    return "takes " + std::to_string(count) + (repeats ? " or more " : " ") + what + "s, found " +
-           std::to_string(found.size());
-  }
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i].dims.size() != found[i].shape.size()) {
-      return what + " " + std::to_string(i) + " names other dims than it has";
-    }
-    if (!fits(letters[std::min(i, count - 1)], found[i].dtype)) {
-      return what + " " + std::to_string(i) + " cannot be " + std::string(to_string(found[i].dtype));
-    }
-  }
-  return std::nullopt;
-}
+const devices::DeviceTypes kTypes = {.reals = {DType::f64, DType::f32, DType::bf16, DType::f16},
+                                     .indices = {DType::i32, DType::i64}};
 
 }  // namespace
 
@@ -113,22 +85,14 @@ std::uint64_t Launch::stream_key() const { return random::stream_key(op_.seed, o
 
 std::optional<std::string> mismatch(const KernelEntry& entry, const OpInstance& instance) {
   const std::string prefix = "the reference device's '" + instance.op + "' (" + instance.name + "): ";
-  if (const auto reason = mismatch(entry.operands, instance.operands, "operand")) return prefix + *reason;
-  if (const auto reason = mismatch(entry.results, instance.results, "result")) return prefix + *reason;
+  const devices::KernelSignature signature{entry.operands, entry.results, entry.can_accumulate};
+  if (const auto reason = devices::type_mismatch(signature, instance, kTypes)) return prefix + *reason;
   if (instance.accumulate && !entry.can_accumulate) return prefix + "cannot add to its results";
   return std::nullopt;
 }
 
 std::unique_ptr<Kernel> make_kernel(const KernelEntry& entry, const OpInstance& instance) {
   return std::make_unique<FunctionKernel>(entry, instance);
-}
-
-const IndexMap& index_map(const OpInstance& op, const Dim& dim) {
-  const auto found = op.index_maps.find(dim);
-  if (found == op.index_maps.end()) {
-    throw ConfigurationError("op '" + op.op + "' (" + op.name + ") has no index map for dim '" + dim + "'");
-  }
-  return found->second;
 }
 
 bool is_micro_batch_dim(const OpInstance& op, const Dim& dim) { return op.micro_batch_dim == dim; }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "shared/index_map.hpp"
+#include "shared/operand_sizes.hpp"
 #include "strata/device.hpp"
 
 namespace strata::reference {
@@ -70,8 +72,10 @@ class GlobalIndex {
   std::int64_t offset_;
 };
 
-/// How many elements an operand has.
-inline std::int64_t elements(const OperandDescription& operand) { return element_count(operand.shape); }
+using devices::columns;
+using devices::elements;
+using devices::index_map;
+using devices::rows;
 
 /// One launch: the instance and its arguments, as kernels like to see them.
 class Launch {
@@ -114,8 +118,7 @@ using LaunchFunction = std::function<void(const Launch&)>;
 
 /// A device's kernel for one op.
 struct KernelEntry {
-  /// Types of the operands and results, one letter each: r real (f64, f32; f16 and bf16 too), i index (i32, i64), b
-  /// i8, d f64. A last '*' repeats the letter before it.
+  /// The letters of devices::KernelSignature: real types are f64, f32, bf16 and f16, an index is i32 or i64.
   std::string operands;
   std::string results;
   /// Does everything that needs doing once.
@@ -131,15 +134,7 @@ std::unique_ptr<Kernel> make_kernel(const KernelEntry& entry, const OpInstance& 
 
 /// Global sizes of the dims of `operand`. \throws ConfigurationError if an index map is missing.
 Shape global_shape(const OpInstance& op, const OperandDescription& operand);
-const IndexMap& index_map(const OpInstance& op, const Dim& dim);
 /// Whether an operand's dim is the one that grows with every micro-batch.
 bool is_micro_batch_dim(const OpInstance& op, const Dim& dim);
-
-/// Size of the last dim.
-inline std::int64_t columns(const OperandDescription& operand) { return operand.shape.back(); }
-/// Product of all dims but the last.
-inline std::int64_t rows(const OperandDescription& operand) {
-  return element_count(Shape(operand.shape.begin(), operand.shape.end() - 1));
-}
 
 }  // namespace strata::reference

@@ -90,6 +90,11 @@ class STRATA_API Communicator {
   /// Ends every wait of every rank with an error that carries `reason`. Called by the rank that failed, from any
   /// thread.
   virtual void abort(const std::string& reason) noexcept = 0;
+
+  /// Where wait() returns before the communication is over, as with a GPU, it may still fail: to be called once the
+  /// compute stream is synchronized, before the results are used. Default: nothing can have failed. \throws what
+  /// Request::wait() would.
+  virtual void check();
 };
 
 /// All ranks of a run, as far as this process sees them.
@@ -102,6 +107,11 @@ class STRATA_API World {
   [[nodiscard]] virtual CommunicatorLimits limits() const = 0;
   /// Called once per local rank, from that rank's thread; the device outlives the communicator.
   [[nodiscard]] virtual std::unique_ptr<Communicator> connect(int rank, Device& device) = 0;
+
+  /// Ranks that share this process's machine, those of other processes too. Default: the local ranks.
+  [[nodiscard]] virtual int ranks_on_host() const;
+  /// Position of a local rank among them. Default: its position among the local ranks.
+  [[nodiscard]] virtual int index_on_host(int rank) const;
 };
 
 /// What a communicator plugin hands to the host.

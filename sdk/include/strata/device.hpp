@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/attributes.hpp"
@@ -78,6 +79,15 @@ enum class StreamKind : std::uint8_t {
   transfer  ///< copies between the device and memory outside of it
 };
 
+/// A stream as the device's own runtime knows it, for communicators and tools that work with that runtime.
+struct NativeStream {
+  /// Whose handle it is. "cuda": a cudaStream_t. Empty: the device has no such streams.
+  std::string_view runtime = {};
+  void* handle = nullptr;
+  /// The device's number in that runtime, as this process counts.
+  int device = 0;
+};
+
 /// A point in a stream's work.
 class STRATA_API Event {
  public:
@@ -128,6 +138,10 @@ class STRATA_API Device {
   virtual void wait(StreamKind stream, const std::shared_ptr<Event>& event) = 0;
   /// Returns when the stream is idle.
   virtual void synchronize(StreamKind stream) = 0;
+
+  /// The handle of a stream, which lives as long as the device. Work that others enqueue there is ordered with the
+  /// device's own. Default: none.
+  [[nodiscard]] virtual NativeStream native_stream(StreamKind stream);
 };
 
 /// Which of the ranks in this process a device is for.
@@ -135,6 +149,8 @@ struct DeviceRequest {
   int rank = 0;
   /// Ranks that share the machine: a CPU device divides the cores by it.
   int ranks_on_host = 1;
+  /// Position of the rank among those: which of the machine's GPUs is its own.
+  int index_on_host = 0;
 };
 
 /// What a device plugin hands to the host.

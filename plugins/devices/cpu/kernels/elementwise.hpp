@@ -2,15 +2,11 @@
 
 #include <cstdint>
 
+#include "shared/broadcast_shape.hpp"
+
 namespace strata::cpu {
 
-/// The shape of an operand x[sizes...] beside another one that has only some of its dims.
-struct BroadcastShape {
-  static constexpr int kMaxDims = 12;
-  int count = 0;
-  std::int64_t sizes[kMaxDims] = {};
-  bool present[kMaxDims] = {};  ///< whether the smaller operand has the dim
-};
+using devices::BroadcastShape;
 
 /// Plain arithmetic on flat buffers of `size` elements. Outputs may be the same buffer as an input.
 template <class T>

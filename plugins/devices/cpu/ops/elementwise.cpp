@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "ops/operations.hpp"
+#include "shared/broadcast.hpp"
 #include "strata/error.hpp"
 
 namespace strata::cpu {
@@ -24,7 +25,7 @@ ComputeKernel prepare_add_of(const OpInstance& op, const Environment& environmen
       kernels.add(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
     }};
   }
-  return {[=, shape = broadcast_shape(op.operands[0], op.operands[1])](const KernelArguments& arguments) {
+  return {[=, shape = devices::broadcast_shape(op.operands[0], op.operands[1])](const KernelArguments& arguments) {
     kernels.add_broadcast(shape, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
   }};
 }

@@ -1,23 +1,31 @@
-#include <algorithm>
 #include <memory>
 
-#include "einsum.hpp"
 #include "kernels/matrix_product.hpp"
 #include "ops/operations.hpp"
 #include "scalar.hpp"
+#include "shared/broadcast.hpp"
+#include "shared/einsum.hpp"
 
 namespace strata::cpu {
 namespace {
 
+using devices::EinsumPlan;
+using devices::Permutation;
+using devices::permute;
+
 /// Products of a batch that are smaller than this are not worth a call of the library.
 constexpr std::int64_t kSmallProduct = 512;
+
+EinsumPlan plan_of(const OpInstance& op) {
+  return devices::plan_einsum(op.operands[0], op.operands[1], op.results[0], devices::MatrixLayouts::contiguous);
+}
 
 /// The plan of an einsum, carried out.
 class Einsum {
  public:
   /// `add_bias`: the product adds the third operand, a bias over the columns.
   Einsum(const OpInstance& op, int threads, bool add_bias)
-      : plan_(plan_einsum(op.operands[0], op.operands[1], op.results[0])),
+      : plan_(plan_of(op)),
         type_(op.operands[0].dtype),
         result_type_(op.results[0].dtype),
         accumulate_(op.accumulate),
@@ -31,8 +39,8 @@ class Einsum {
       shape.rows = plan_.rows;
       shape.columns = plan_.columns;
       shape.depth = plan_.depth;
-      shape.transpose_a = plan_.transpose_a;
-      shape.transpose_b = plan_.transpose_b;
+      shape.transpose_a = plan_.a.transposed;
+      shape.transpose_b = plan_.b.transposed;
       shape.accumulate = accumulate_ && !plan_.unpack;
       shape.bias = add_bias_;
       shape.element = element_of(type_);
@@ -40,13 +48,13 @@ class Einsum {
       product_ = std::make_unique<MatrixProduct>(shape, threads);
     }
     const auto element_bytes = static_cast<std::int64_t>(size_of(type_));
-    reserve(a_offset_, plan_.pack_a ? plan_.pack_a->elements() * element_bytes : 0);
-    reserve(b_offset_, plan_.pack_b ? plan_.pack_b->elements() * element_bytes : 0);
-    reserve(c_offset_, plan_.unpack ? plan_.unpack->elements() * std::int64_t{sizeof(float)} : 0);
-    reserve(product_offset_, product_ ? product_->workspace_bytes() : 0);
+    a_offset_ = workspace_.reserve(plan_.pack_a ? plan_.pack_a->elements() * element_bytes : 0);
+    b_offset_ = workspace_.reserve(plan_.pack_b ? plan_.pack_b->elements() * element_bytes : 0);
+    c_offset_ = workspace_.reserve(plan_.unpack ? plan_.unpack->elements() * std::int64_t{sizeof(float)} : 0);
+    product_offset_ = workspace_.reserve(product_ ? product_->workspace_bytes() : 0);
   }
 
-  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
   void run(const KernelArguments& arguments) const {
     with_element(type_, [&]<class T>() { run_as<T>(arguments); });
@@ -55,11 +63,6 @@ class Einsum {
  private:
   [[nodiscard]] bool is_small() const {
     return plan_.batch > 1 && plan_.rows * plan_.columns * plan_.depth < kSmallProduct;
-  }
-
-  void reserve(std::int64_t& offset, std::int64_t size) {
-    offset = workspace_bytes_;
-    workspace_bytes_ += aligned(size);
   }
 
   template <class T>
@@ -100,8 +103,8 @@ class Einsum {
       for (std::int64_t column = 0; column < plan_.columns; ++column) {
         float sum = 0.0F;
         for (std::int64_t k = 0; k < plan_.depth; ++k) {
-          const T left = plan_.transpose_a ? a[k * plan_.rows + row] : a[row * plan_.depth + k];
-          const T right = plan_.transpose_b ? b[column * plan_.depth + k] : b[k * plan_.columns + column];
+          const T left = plan_.a.transposed ? a[k * plan_.rows + row] : a[row * plan_.depth + k];
+          const T right = plan_.b.transposed ? b[column * plan_.depth + k] : b[k * plan_.columns + column];
           sum += widen(left) * widen(right);
         }
         float& to = c[row * plan_.columns + column];
@@ -127,22 +130,16 @@ class Einsum {
   std::int64_t b_offset_ = 0;
   std::int64_t c_offset_ = 0;
   std::int64_t product_offset_ = 0;
-  std::int64_t workspace_bytes_ = 0;
+  devices::WorkspacePlan workspace_;
 };
 
-/// True if the product itself can add the bias: one matrix product whose columns are the bias's dims.
-bool adds_bias(const OpInstance& op) {
-  const Dims& bias = op.operands[2].dims;
-  const Dims& y = op.results[0].dims;
-  if (bias.size() > y.size() || !std::equal(bias.rbegin(), bias.rend(), y.rbegin())) return false;
-  const EinsumPlan plan = plan_einsum(op.operands[0], op.operands[1], op.results[0]);
-  return plan.batch == 1 && !plan.unpack && plan.columns == elements(op.operands[2]);
-}
+/// Whether the product itself can add the bias.
+bool adds_bias(const OpInstance& op) { return devices::is_over_columns(plan_of(op), op.operands[2], op.results[0]); }
 
 }  // namespace
 
 std::optional<std::string> unsupported_linear(const OpInstance& op) {
-  return unsupported_einsum(op.operands[0], op.operands[1], op.results[0]);
+  return devices::unsupported_einsum(op.operands[0], op.operands[1], op.results[0]);
 }
 
 std::optional<std::string> unsupported_linear_bias(const OpInstance& op) {
@@ -150,7 +147,7 @@ std::optional<std::string> unsupported_linear_bias(const OpInstance& op) {
   if (!adds_bias(op) && op.results[0].dtype != op.operands[2].dtype) {
     return "adds a bias of " + std::string(to_string(op.operands[2].dtype)) + " to a result of another type";
   }
-  return unsupported_broadcast(op.results[0], op.operands[2]);
+  return devices::unsupported_broadcast(op.results[0], op.operands[2]);
 }
 
 ComputeKernel prepare_linear(const OpInstance& op, const Environment& environment) {
@@ -164,7 +161,7 @@ ComputeKernel prepare_linear_bias(const OpInstance& op, const Environment& envir
   const LaunchFunction multiply = [einsum](const KernelArguments& arguments) { einsum->run(arguments); };
   if (in_product) return {multiply, einsum->workspace_bytes()};
   return with_element(op.results[0].dtype, [&]<class T>() -> ComputeKernel {
-    const BroadcastShape shape = broadcast_shape(op.results[0], op.operands[2]);
+    const BroadcastShape shape = devices::broadcast_shape(op.results[0], op.operands[2]);
     const auto add_broadcast = environment.library->elementwise.template of<T>().add_broadcast;
     return {[=, threads = environment.threads](const KernelArguments& arguments) {
               multiply(arguments);

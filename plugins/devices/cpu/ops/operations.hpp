@@ -1,7 +1,6 @@
 #pragma once
 
 #include "compute_kernel.hpp"
-#include "kernels/elementwise.hpp"
 
 /// \file
 /// One function for each op, by family: does what needs doing once and returns the work of a launch.
@@ -52,8 +51,6 @@ ComputeKernel prepare_sgd_update(const OpInstance& op, const Environment& enviro
 ComputeKernel prepare_quantize_blocks(const OpInstance& op, const Environment& environment);
 ComputeKernel prepare_dequantize_blocks(const OpInstance& op, const Environment& environment);
 
-/// Why an operand with some of the dims of `whole` cannot be broadcast along it.
-std::optional<std::string> unsupported_broadcast(const OperandDescription& whole, const OperandDescription& part);
 std::optional<std::string> unsupported_add(const OpInstance& op);
 std::optional<std::string> unsupported_attention(const OpInstance& op);
 std::optional<std::string> unsupported_accumulate(const OpInstance& op);
@@ -63,8 +60,5 @@ std::optional<std::string> unsupported_linear_bias(const OpInstance& op);
 std::optional<std::string> unsupported_adamw_update(const OpInstance& op);
 std::optional<std::string> unsupported_sgd_update(const OpInstance& op);
 std::optional<std::string> unsupported_quantization(const OpInstance& op);
-
-/// `whole` with those of its dims marked that `part` has; neighbours that are alike are merged.
-BroadcastShape broadcast_shape(const OperandDescription& whole, const OperandDescription& part);
 
 }  // namespace strata::cpu

@@ -6,13 +6,29 @@
 
 #include "strata/device.hpp"
 
-namespace strata::cpu {
+namespace strata::devices {
 
-/// Reads a tensor in another order of its dims.
+/// Reads a tensor in another order of its dims, or again and again along dims that it lacks.
 struct Permutation {
   Shape sizes;                        ///< in the order of writing
-  std::vector<std::int64_t> strides;  ///< of the tensor that is read
+  std::vector<std::int64_t> strides;  ///< of the tensor that is read; 0 where it lacks the dim
   [[nodiscard]] std::int64_t elements() const { return element_count(sizes); }
+};
+
+/// How `part`, which has some of the dims of `whole`, is read in the order of `whole`.
+Permutation permutation_to(const OperandDescription& part, const OperandDescription& whole);
+
+/// How the matrices of a batch lie in a tensor.
+struct MatrixLayout {
+  bool transposed = false;   ///< [columns, rows]
+  std::int64_t leading = 1;  ///< elements from one row (transposed: column) to the next; along it there are no gaps
+  std::int64_t batch_stride = 0;  ///< elements from one matrix to the next
+};
+
+/// Which layouts of matrices a device multiplies as they lie.
+enum class MatrixLayouts : std::uint8_t {
+  contiguous,  ///< one matrix behind the other, without gaps
+  strided      ///< with any leading size and batch stride
 };
 
 /// A product of two tensors over named dims as matrix products: `batch` times c[rows, columns] = a[rows, depth] ·
@@ -24,8 +40,10 @@ struct EinsumPlan {
   std::int64_t depth = 1;
   /// a is the second operand and b the first.
   bool swapped = false;
-  bool transpose_a = false;  ///< a lies as [depth, rows]
-  bool transpose_b = false;  ///< b lies as [columns, depth]
+  /// After packing and before unpacking. c is never transposed.
+  MatrixLayout a;
+  MatrixLayout b;
+  MatrixLayout c;
   std::optional<Permutation> pack_a;
   std::optional<Permutation> pack_b;
   std::optional<Permutation> unpack;
@@ -34,7 +52,11 @@ struct EinsumPlan {
 /// Why x · w -> y is no such product.
 std::optional<std::string> unsupported_einsum(const OperandDescription& x, const OperandDescription& w,
                                               const OperandDescription& y);
-EinsumPlan plan_einsum(const OperandDescription& x, const OperandDescription& w, const OperandDescription& y);
+EinsumPlan plan_einsum(const OperandDescription& x, const OperandDescription& w, const OperandDescription& y,
+                       MatrixLayouts layouts);
+
+/// Whether the columns of the planned product are the last dims of `y` that a bias has, so that it can be added there.
+bool is_over_columns(const EinsumPlan& plan, const OperandDescription& bias, const OperandDescription& y);
 
 /// Calls write(i, element) for i = 0, 1, … in the order of writing within tiles that fit the cache.
 template <class Element, class Write>
@@ -77,4 +99,4 @@ void permute(const Permutation& permutation, const Element* source, const Write&
   }
 }
 
-}  // namespace strata::cpu
+}  // namespace strata::devices

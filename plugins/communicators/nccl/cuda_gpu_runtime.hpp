@@ -1,0 +1,21 @@
+#pragma once
+
+#include "gpu_runtime.hpp"
+
+namespace strata::nccl {
+
+/// The CUDA runtime.
+class CudaGpuRuntime final : public GpuRuntime {
+ public:
+  void use_device(int device) override;
+  [[nodiscard]] void* create_stream() override;
+  void destroy_stream(void* stream) noexcept override;
+  [[nodiscard]] void* create_event() override;
+  void destroy_event(void* event) noexcept override;
+  void record(void* event, void* stream) override;
+  void wait(void* stream, void* event) override;
+  [[nodiscard]] bool is_reached(void* event) override;
+  void copy(void* stream, void* destination, const void* source, std::int64_t bytes) override;
+};
+
+}  // namespace strata::nccl

@@ -1,0 +1,131 @@
+#include "lane.hpp"
+
+#include <sstream>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::nccl {
+namespace {
+
+/// Does `work`; an error of it names the operation.
+template <class Work>
+auto named(const Operation& operation, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    throw RuntimeError(fault_text(operation, error.what()));
+  }
+}
+
+bool uses_link(const Operation& operation) {
+  return operation.link && operation.link->size() > 1 && !operation.is_empty();
+}
+
+std::string list(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return text;
+}
+
+}  // namespace
+
+Lane::Lane(Backend backend, std::shared_ptr<EventPool> events, std::chrono::duration<double> timeout,
+           std::function<void(const OperationPointer&)> launched)
+    : backend_(std::move(backend)),
+      events_(std::move(events)),
+      timeout_(timeout),
+      launched_(std::move(launched)),
+      stream_(backend_.gpu->create_stream()) {}
+
+Lane::~Lane() { backend_.gpu->destroy_stream(stream_); }
+
+Activity Lane::advance() {
+  while (launch_next()) {
+  }
+  retire();
+  const OperationPointer first = oldest();
+  if (!first) return Activity::idle;
+  watch(first);
+  return launching_ || !queue_.empty() ? Activity::launching : Activity::running;
+}
+
+bool Lane::launch_next() {
+  if (launching_) {
+    const OperationPointer operation = launching_;
+    if (!named(*operation, [&] { return operation->link->is_idle(); })) return false;
+    launching_ = nullptr;
+    finish_launch(operation);
+    return true;
+  }
+  if (queue_.empty()) return false;
+  const OperationPointer operation = queue_.front();
+  return named(*operation, [&] {
+    if (uses_link(*operation) && !operation->link->advance()) return false;
+    queue_.pop_front();
+    backend_.gpu->wait(stream_, operation->ready.get());
+    if (enqueue(*operation, *backend_.nccl, *backend_.gpu, stream_)) {
+      launching_ = operation;
+    } else {
+      finish_launch(operation);
+    }
+    return true;
+  });
+}
+
+void Lane::finish_launch(const OperationPointer& operation) {
+  operation->done = events_->record(stream_);
+  running_.push_back(operation);
+  launched_(operation);
+}
+
+void Lane::retire() {
+  while (!running_.empty()) {
+    const OperationPointer operation = running_.front();
+    if (!backend_.gpu->is_reached(operation->done.get())) {
+      // NCCL reports what fails on the GPU or on another rank when it is asked.
+      if (uses_link(*operation)) named(*operation, [&] { return operation->link->is_idle(); });
+      return;
+    }
+    running_.pop_front();
+  }
+}
+
+OperationPointer Lane::oldest() const {
+  if (!running_.empty()) return running_.front();
+  if (launching_) return launching_;
+  return queue_.empty() ? nullptr : queue_.front();
+}
+
+void Lane::watch(const OperationPointer& operation) {
+  if (watched_ != operation) {
+    watched_ = operation;
+    since_.reset();
+  }
+  const rendezvous::Clock::time_point now = rendezvous::Clock::now();
+  // Until its buffers are ready it waits for this rank's own work.
+  if (!since_ && backend_.gpu->is_reached(operation->ready.get())) since_ = now;
+  if (since_ && now - *since_ > timeout_) give_up(*operation);
+}
+
+void Lane::give_up(const Operation& operation) const {
+  std::ostringstream why;
+  why << "waited " << timeout_.count() << " s for ";
+  if (operation.kind == Operation::Kind::collective) {
+    why << "the other ranks of [" << list(operation.link->ranks()) << "]";
+  } else {
+    why << "rank " << operation.message.peer;
+  }
+  if (!operation.launched) why << ", with whom no connection has come about";
+  throw RuntimeError(fault_text(operation, why.str()));
+}
+
+bool Lane::drain() {
+  queue_.clear();
+  running_.clear();
+  launching_ = nullptr;
+  if (!end_) end_ = events_->record(stream_);
+  return backend_.gpu->is_reached(end_.get());
+}
+
+}  // namespace strata::nccl

@@ -1,0 +1,117 @@
+#include "operation.hpp"
+
+#include <cstddef>
+#include <exception>
+
+#include "shared/calls.hpp"
+
+namespace strata::nccl {
+namespace {
+
+std::int64_t bytes_of(const CollectiveCall& call) {
+  return call.elements * static_cast<std::int64_t>(size_of(call.dtype));
+}
+
+/// Calls that run as one, also where one of them fails.
+class CallGroup {
+ public:
+  explicit CallGroup(NcclLibrary& nccl) : nccl_(nccl) { nccl_.begin_group(); }
+  ~CallGroup() {
+    if (ended_) return;
+    try {
+      nccl_.end_group();
+    } catch (const std::exception&) {
+      // The error that made this necessary is the one to tell.
+    }
+  }
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+
+  void end() {
+    ended_ = true;
+    nccl_.end_group();
+  }
+
+ private:
+  NcclLibrary& nccl_;
+  bool ended_ = false;
+};
+
+/// NCCL has no collective for it: every rank sends to every rank, itself too, as one.
+void all_to_all(const CollectiveCall& call, const Link& link, NcclLibrary& nccl, void* stream) {
+  const std::int64_t piece = bytes_of(call) / link.size();
+  CallGroup group(nccl);
+  for (int peer = 0; peer < link.size(); ++peer) {
+    nccl.send(link.handle(), stream, static_cast<const std::byte*>(call.input) + peer * piece, piece, peer);
+    nccl.receive(link.handle(), stream, static_cast<std::byte*>(call.output) + peer * piece, piece, peer);
+  }
+  group.end();
+}
+
+void enqueue_collective(const CollectiveCall& call, const Link& link, NcclLibrary& nccl, void* stream) {
+  void* const handle = link.handle();
+  switch (call.kind) {
+    case CollectiveKind::all_reduce:
+      return nccl.all_reduce(handle, stream, call.input, call.output, call.elements, call.dtype, call.reduction);
+    case CollectiveKind::all_gather:
+      return nccl.all_gather(handle, stream, call.input, call.output, call.elements, call.dtype);
+    case CollectiveKind::reduce_scatter:
+      return nccl.reduce_scatter(handle, stream, call.input, call.output, call.elements / link.size(), call.dtype,
+                                 call.reduction);
+    case CollectiveKind::broadcast:
+      return nccl.broadcast(handle, stream, call.input, call.output, call.elements, call.dtype, call.root);
+    case CollectiveKind::all_to_all:
+      return all_to_all(call, link, nccl, stream);
+  }
+}
+
+/// What needs no other rank.
+void copy(GpuRuntime& gpu, void* stream, void* to, const void* from, std::int64_t bytes) {
+  if (to != from) gpu.copy(stream, to, from, bytes);
+}
+
+}  // namespace
+
+std::string describe(const Operation& operation) {
+  switch (operation.kind) {
+    case Operation::Kind::collective:
+      return communicators::describe(operation.call, operation.name);
+    case Operation::Kind::send:
+      return communicators::describe_send(operation.message, operation.name);
+    case Operation::Kind::receive:
+      return communicators::describe_receive(operation.message, operation.name);
+  }
+  return {};
+}
+
+std::string fault_text(const Operation& operation, const std::string& why) {
+  return "rank " + std::to_string(operation.rank) + ": " + describe(operation) + ": " + why;
+}
+
+bool enqueue(const Operation& operation, NcclLibrary& nccl, GpuRuntime& gpu, void* stream) {
+  if (operation.is_empty()) return false;
+  const MessageCall& message = operation.message;
+  switch (operation.kind) {
+    case Operation::Kind::collective:
+      if (operation.link->size() > 1) {
+        enqueue_collective(operation.call, *operation.link, nccl, stream);
+        return true;
+      }
+      copy(gpu, stream, operation.call.output, operation.call.input, bytes_of(operation.call));
+      return false;
+    case Operation::Kind::send:
+      if (!operation.link) return false;
+      nccl.send(operation.link->handle(), stream, message.data, message.bytes, 1);
+      return true;
+    case Operation::Kind::receive:
+      if (operation.link) {
+        nccl.receive(operation.link->handle(), stream, message.data, message.bytes, 0);
+        return true;
+      }
+      copy(gpu, stream, message.data, operation.own_message, message.bytes);
+      return false;
+  }
+  return false;
+}
+
+}  // namespace strata::nccl

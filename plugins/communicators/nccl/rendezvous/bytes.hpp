@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace strata::rendezvous {
+
+/// Writes numbers (big-endian) and texts (with their length) one after another.
+class ByteWriter {
+ public:
+  void number(std::uint32_t value);
+  void text(std::string_view value);
+  [[nodiscard]] std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Reads what ByteWriter wrote. \throws RuntimeError where the bytes end too early.
+class ByteReader {
+ public:
+  explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
+
+  [[nodiscard]] std::uint32_t number();
+  [[nodiscard]] std::string text();
+
+ private:
+  [[nodiscard]] std::string_view cut(std::size_t bytes);
+
+  std::string_view rest_;
+};
+
+}  // namespace strata::rendezvous

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store.hpp"
+
+namespace strata::rendezvous {
+
+/// Small collectives of all ranks over a store, for what must be agreed on before the real communication stands.
+class Exchange {
+ public:
+  Exchange(Store& store, int rank, int rank_count, std::chrono::duration<double> timeout);
+
+  /// The values of all ranks, by rank; `name` is used once. \throws RuntimeError that names the ranks that did not
+  /// come, AbortedError where another rank has failed.
+  [[nodiscard]] std::vector<std::string> all_gather(const std::string& name, const std::string& value);
+  /// The value of `root`.
+  [[nodiscard]] std::string broadcast(const std::string& name, int root, const std::string& value);
+
+ private:
+  [[nodiscard]] std::vector<std::string> gather(const std::string& name, const std::string& value,
+                                                Clock::time_point deadline);
+  [[nodiscard]] std::string take(const std::string& key, const std::string& what, Clock::time_point deadline);
+  [[noreturn]] void give_up(const std::string& what, Clock::time_point deadline);
+
+  Store& store_;
+  int rank_;
+  int rank_count_;
+  std::chrono::duration<double> timeout_;
+};
+
+}  // namespace strata::rendezvous

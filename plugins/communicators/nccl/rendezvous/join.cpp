@@ -1,0 +1,36 @@
+#include "join.hpp"
+
+#include "client.hpp"
+#include "server.hpp"
+
+namespace strata::rendezvous {
+namespace {
+
+/// Rank 0's own end: the board, and the server that shows it to the others.
+class ServedBoard final : public Store {
+ public:
+  ServedBoard(const ProcessEnvironment& environment, Clock::time_point deadline)
+      : server_(board_, listen_on(environment.address, environment.port), environment.rank_count, environment.secret) {
+    server_.await_ranks(deadline);
+  }
+
+  void put(const std::string& key, const std::string& value, int readers) override { board_.put(key, value, readers); }
+  [[nodiscard]] std::optional<std::string> take(const std::string& key, Clock::time_point deadline) override {
+    return board_.take(key, deadline);
+  }
+  void fail(int rank, const std::string& reason) noexcept override { board_.fail(rank, reason); }
+  [[nodiscard]] std::optional<Failure> failure() const override { return board_.failure(); }
+
+ private:
+  Board board_;
+  Server server_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> join(const ProcessEnvironment& environment, Clock::time_point deadline) {
+  if (environment.rank == 0) return std::make_unique<ServedBoard>(environment, deadline);
+  return std::make_unique<Client>(environment, deadline);
+}
+
+}  // namespace strata::rendezvous

@@ -1,0 +1,91 @@
+#include "world.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <numeric>
+#include <string>
+
+#include "communicator.hpp"
+#include "rendezvous/board.hpp"
+#include "rendezvous/exchange.hpp"
+#include "rendezvous/join.hpp"
+#include "strata/error.hpp"
+
+namespace strata::nccl {
+namespace {
+
+using rendezvous::Clock;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+NcclWorld::NcclWorld(LoadBackend load, int rank_count, const Timeouts& timeouts)
+    : load_(std::move(load)),
+      rank_count_(rank_count),
+      timeouts_(timeouts),
+      local_ranks_(static_cast<std::size_t>(rank_count)),
+      ranks_on_host_(rank_count),
+      store_(std::make_shared<rendezvous::Board>()) {
+  std::iota(local_ranks_.begin(), local_ranks_.end(), 0);
+}
+
+NcclWorld::NcclWorld(LoadBackend load, const rendezvous::ProcessEnvironment& environment, const Timeouts& timeouts)
+    : load_(std::move(load)),
+      rank_count_(environment.rank_count),
+      timeouts_(timeouts),
+      local_ranks_{environment.rank},
+      store_(rendezvous::join(environment, after(timeouts.start))) {
+  find_hosts(environment);
+}
+
+NcclWorld::~NcclWorld() {
+  for (const int rank : local_ranks_) {
+    if (!connected_.contains(rank)) store_->fail(rank, "rank " + std::to_string(rank) + " left before it connected");
+  }
+}
+
+void NcclWorld::find_hosts(const rendezvous::ProcessEnvironment& environment) {
+  rendezvous::Exchange exchange(*store_, environment.rank, rank_count_, std::chrono::duration<double>(timeouts_.start));
+  const std::vector<std::string> hosts = exchange.all_gather("host names", host_name());
+  const auto own = hosts.begin() + environment.rank;
+  ranks_on_host_ = static_cast<int>(std::count(hosts.begin(), hosts.end(), *own));
+  first_index_on_host_ = environment.local_rank.value_or(static_cast<int>(std::count(hosts.begin(), own, *own)));
+}
+
+int NcclWorld::index_on_host(int rank) const {
+  const auto place = std::find(local_ranks_.begin(), local_ranks_.end(), rank);
+  return first_index_on_host_ + static_cast<int>(place - local_ranks_.begin());
+}
+
+std::unique_ptr<Communicator> NcclWorld::connect(int rank, Device& device) {
+  const bool here = std::find(local_ranks_.begin(), local_ranks_.end(), rank) != local_ranks_.end();
+  if (!here) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
+  const std::lock_guard lock(mutex_);
+  if (!connected_.insert(rank).second) throw RuntimeError("rank " + std::to_string(rank) + " is connected already");
+  try {
+    return std::make_unique<NcclCommunicator>(backend(), store_, Place{rank, rank_count_}, device,
+                                              timeouts_.communication);
+  } catch (const std::exception& error) {
+    store_->fail(rank, error.what());
+    throw;
+  }
+}
+
+const Backend& NcclWorld::backend() {
+  if (!backend_.nccl) backend_ = load_();
+  return backend_;
+}
+
+}  // namespace strata::nccl

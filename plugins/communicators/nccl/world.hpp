@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "backend.hpp"
+#include "rendezvous/process_environment.hpp"
+#include "rendezvous/store.hpp"
+#include "strata/communicator.hpp"
+
+namespace strata::nccl {
+
+/// Seconds that ranks wait for each other.
+struct Timeouts {
+  /// In a communication.
+  double communication = 300;
+  /// When processes come together.
+  double start = 300;
+};
+
+/// All ranks of a run: threads of this process, or this process one rank and others the rest.
+class NcclWorld final : public World {
+ public:
+  /// All ranks are threads of this process.
+  NcclWorld(LoadBackend load, int rank_count, const Timeouts& timeouts);
+  /// This process is one rank. Returns when all have come together. \throws as rendezvous::join.
+  NcclWorld(LoadBackend load, const rendezvous::ProcessEnvironment& environment, const Timeouts& timeouts);
+  /// A rank that leaves before it has connected fails the run: the others wait for it.
+  ~NcclWorld() override;
+
+  [[nodiscard]] int rank_count() const override { return rank_count_; }
+  [[nodiscard]] std::vector<int> local_ranks() const override { return local_ranks_; }
+  /// NCCL matches messages from one rank to another by their order; sends wait on the GPU, not on the host.
+  [[nodiscard]] CommunicatorLimits limits() const override { return {0, false}; }
+  [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
+  [[nodiscard]] int ranks_on_host() const override { return ranks_on_host_; }
+  [[nodiscard]] int index_on_host(int rank) const override;
+
+ private:
+  [[nodiscard]] const Backend& backend();
+  void find_hosts(const rendezvous::ProcessEnvironment& environment);
+
+  LoadBackend load_;
+  int rank_count_;
+  Timeouts timeouts_;
+  std::vector<int> local_ranks_;
+  int ranks_on_host_ = 1;
+  int first_index_on_host_ = 0;
+  std::shared_ptr<rendezvous::Store> store_;
+  std::mutex mutex_;
+  std::set<int> connected_;
+  Backend backend_;
+};
+
+}  // namespace strata::nccl

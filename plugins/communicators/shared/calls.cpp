@@ -1,0 +1,84 @@
+#include "shared/calls.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+
+#include "strata/error.hpp"
+
+namespace strata::communicators {
+namespace {
+
+const std::byte* at(const void* data, std::int64_t elements, DType dtype) {
+  return static_cast<const std::byte*>(data) + elements * static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::int64_t output_elements(const CollectiveCall& call, int size) {
+  if (call.kind == CollectiveKind::all_gather) return call.elements * size;
+  if (call.kind == CollectiveKind::reduce_scatter) return call.elements / size;
+  return call.elements;
+}
+
+/// True if peers could read what this rank overwrites. In place is fine where a rank writes only what it alone reads.
+bool overlaps(const CollectiveCall& call, int size, int index) {
+  const std::byte* input = at(call.input, 0, call.dtype);
+  const std::byte* output = at(call.output, 0, call.dtype);
+  const bool apart = input >= at(call.output, output_elements(call, size), call.dtype) ||
+                     output >= at(call.input, call.elements, call.dtype);
+  if (apart || size == 1) return false;
+  switch (call.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast:
+      return input != output;
+    case CollectiveKind::all_gather:
+      return input != at(call.output, call.elements * index, call.dtype);
+    case CollectiveKind::reduce_scatter:
+      return output != at(call.input, call.elements / size * index, call.dtype);
+    case CollectiveKind::all_to_all:
+      return true;
+  }
+  return true;
+}
+
+std::string describe(const std::string& what, const std::string& name, std::uint64_t id) {
+  return what + " '" + name + "' (id " + std::to_string(id) + ")";
+}
+
+}  // namespace
+
+std::string describe(const CollectiveCall& call, const std::string& name) {
+  return describe(std::string(to_string(call.kind)), name, call.id);
+}
+
+std::string describe_send(const MessageCall& call, const std::string& name) {
+  return describe("send", name, call.id) + " to rank " + std::to_string(call.peer);
+}
+
+std::string describe_receive(const MessageCall& call, const std::string& name) {
+  return describe("receive", name, call.id) + " from rank " + std::to_string(call.peer);
+}
+
+std::string find_misuse(const CollectiveCall& call, int size, int index) {
+  const std::string elements = std::to_string(call.elements) + " elements";
+  if (call.elements < 0) return elements;
+  const bool pieces = call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_to_all;
+  if (pieces && call.elements % size != 0) return elements + " do not divide among " + std::to_string(size) + " ranks";
+  if (call.kind == CollectiveKind::broadcast && (call.root < 0 || call.root >= size)) {
+    return "root " + std::to_string(call.root) + " is not in a group of " + std::to_string(size);
+  }
+  if (call.elements > 0 && (call.input == nullptr || call.output == nullptr)) return "no memory given";
+  if (overlaps(call, size, index)) return "input and output overlap";
+  return {};
+}
+
+void require_group(const std::vector<int>& ranks, int rank, int rank_count) {
+  const bool known = std::all_of(ranks.begin(), ranks.end(), [&](int r) { return r >= 0 && r < rank_count; });
+  const bool once = std::set<int>(ranks.begin(), ranks.end()).size() == ranks.size();
+  if (known && once && std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
+  std::string list;
+  for (const int member : ranks) list += (list.empty() ? "" : ", ") + std::to_string(member);
+  throw RuntimeError("rank " + std::to_string(rank) + ": no group can be made of ranks [" + list +
+                     "]: it needs every rank once, this one among them, out of " + std::to_string(rank_count));
+}
+
+}  // namespace strata::communicators

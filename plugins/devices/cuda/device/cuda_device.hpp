@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "device/event_pool.hpp"
+#include "device/prepared_op.hpp"
+#include "device/runtime.hpp"
+#include "device/staging.hpp"
+
+namespace strata::cuda {
+
+/// One GPU, or a share of it.
+class CudaDevice final : public Device {
+ public:
+  /// `sharing` ranks have the GPU, of `ranks_on_host` on the machine.
+  CudaDevice(int gpu, int sharing, int ranks_on_host);
+
+  [[nodiscard]] std::string description() const override;
+  [[nodiscard]] std::int64_t memory_bytes() const override { return memory_bytes_; }
+  [[nodiscard]] bool is_host_memory() const override { return false; }
+
+  [[nodiscard]] std::optional<std::string> unsupported(const OpInstance& instance) const override;
+  [[nodiscard]] std::int64_t workspace_bytes(const OpInstance& instance) const override;
+  [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& instance) override;
+
+  [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override;
+
+  void copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) override;
+  void copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) override;
+  void copy(StreamKind stream, void* destination, const void* source, std::int64_t bytes) override;
+  void copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
+                 std::int64_t source_pitch, std::int64_t width, std::int64_t rows) override;
+  void reduce(StreamKind stream, Reduction reduction, DType dtype, void* destination,
+              std::span<const void* const> sources, std::int64_t elements) override;
+  void fill_zero(StreamKind stream, void* destination, std::int64_t bytes) override;
+
+  [[nodiscard]] std::shared_ptr<Event> record(StreamKind stream) override;
+  void wait(StreamKind stream, const std::shared_ptr<Event>& event) override;
+  void synchronize(StreamKind stream) override;
+  [[nodiscard]] NativeStream native_stream(StreamKind stream) override;
+
+ private:
+  struct OwnStream {
+    std::shared_ptr<void> handle;
+    Staging staging;
+  };
+  /// Makes the GPU the calling thread's.
+  OwnStream& use(StreamKind stream);
+  [[nodiscard]] PreparedOp make(const OpInstance& instance) const;
+
+  int gpu_;
+  runtime::GpuProperties properties_;
+  Environment environment_;
+  std::int64_t memory_bytes_ = 0;
+  std::array<OwnStream, 3> streams_;
+  std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
+};
+
+class CudaDeviceFactory final : public DeviceFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override;
+  [[nodiscard]] std::unique_ptr<Device> create(const Options& options, const DeviceRequest& request) const override;
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/collective.hpp"
+#include "emulator/execution.hpp"
+#include "emulator/fiber.hpp"
+
+namespace strata::cuda::emulator {
+
+/// A copy that the kernel has started and not yet waited for.
+struct PendingCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  bool valid = false;
+  int group = 0;
+};
+
+enum class ThreadStatus : std::uint8_t { runnable, waiting, ended };
+
+/// A thread of the block that runs.
+struct Thread {
+  uint3 index{};
+  /// Among the threads of the block.
+  std::size_t rank = 0;
+  std::size_t warp = 0;
+  int lane = 0;
+  ThreadStatus status = ThreadStatus::ended;
+  Collective waits_at = Collective::block_barrier;
+  std::uint32_t mask = 0;
+  /// Of the warp, up to now.
+  unsigned meetings = 0;
+  std::vector<PendingCopy> copies;
+  int copy_group = 0;
+};
+
+struct Warp {
+  /// A lane may come to the next meeting while others still read from the last one.
+  std::array<Meeting, 2> meetings;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// Runs the blocks of one host thread's grids. Stacks are kept from grid to grid.
+class BlockRunner {
+ public:
+  static BlockRunner& of_this_thread();
+
+  /// Sizes of the blocks to come, and the order of their threads.
+  void prepare(const dim3& block, std::size_t shared_bytes, ThreadOrder order);
+  void run(const uint3& block_index, const std::function<void()>& kernel);
+
+  [[nodiscard]] Thread& current() { return *current_; }
+  [[nodiscard]] Warp& current_warp() { return warps_[current_->warp]; }
+  [[nodiscard]] void* shared_memory() const { return shared_.get(); }
+  /// The running thread waits.
+  void wait(Collective collective, std::uint32_t mask);
+
+ private:
+  /// Turns of all threads until all wait or have ended. False if none had one.
+  bool run_warp(Warp& warp);
+  void run_thread(Thread& thread);
+  [[nodiscard]] std::unique_ptr<Fiber> make_fiber(std::size_t rank);
+  bool release_warp(Warp& warp);
+  bool release_block();
+  void run_to_end();
+  [[noreturn]] void abandon(std::exception_ptr error);
+  [[nodiscard]] std::string describe_divergence() const;
+
+  ThreadOrder order_ = ThreadOrder::ascending;
+  std::vector<Thread> threads_;
+  /// By rank; as many as the largest block had.
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Warp> warps_;
+  Thread* current_ = nullptr;
+  const std::function<void()>* kernel_ = nullptr;
+  std::exception_ptr error_;
+  struct FreeShared {
+    void operator()(void* memory) const;
+  };
+  std::unique_ptr<void, FreeShared> shared_;
+  std::size_t shared_bytes_ = 0;
+};
+
+}  // namespace strata::cuda::emulator

@@ -1,0 +1,33 @@
+#include "emulator/collective.hpp"
+
+#include "emulator/block.hpp"
+#include "strata/error.hpp"
+
+namespace strata::cuda::emulator {
+
+void block_barrier() { BlockRunner::of_this_thread().wait(Collective::block_barrier, 0); }
+
+Meeting& meet(Collective collective, std::uint32_t mask, const void* data, std::size_t bytes) {
+  BlockRunner& runner = BlockRunner::of_this_thread();
+  Thread& thread = runner.current();
+  Meeting& meeting = runner.current_warp().meetings[thread.meetings++ % 2];
+  if (bytes > 0) std::memcpy(meeting.brought[static_cast<std::size_t>(thread.lane)].bytes.data(), data, bytes);
+  runner.wait(collective, mask);
+  return meeting;
+}
+
+int current_lane() { return BlockRunner::of_this_thread().current().lane; }
+
+void fail(const char* what) { throw RuntimeError(what); }
+
+std::uint32_t vote(std::uint32_t mask, bool value) {
+  const Meeting& meeting = meet_with(Collective::vote, mask, value);
+  std::uint32_t votes = 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto bit = static_cast<unsigned>(lane);
+    if ((meeting.present >> bit & 1U) != 0 && meeting.from<bool>(lane)) votes |= 1U << bit;
+  }
+  return votes;
+}
+
+}  // namespace strata::cuda::emulator

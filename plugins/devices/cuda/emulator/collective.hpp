@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+/// \file
+/// Where threads wait for each other.
+
+namespace strata::cuda::emulator {
+
+inline constexpr int kLanes = 32;
+
+enum class Collective : std::uint8_t { block_barrier, warp_barrier, shuffle, vote, matrix_product, matrix_load };
+
+/// What the lanes of a warp bring to a meeting.
+struct LaneData {
+  alignas(16) std::array<std::byte, 48> bytes;
+};
+
+/// A meeting of a warp: valid for a lane until it comes to the next one.
+struct Meeting {
+  std::array<LaneData, kLanes> brought;
+  /// Lanes that have come; the others have left the kernel.
+  std::uint32_t present = 0;
+  /// For a result that the first lane to go on computes for all.
+  alignas(16) std::array<std::byte, 1024> result;
+  bool has_result = false;
+
+  template <class T>
+  [[nodiscard]] T from(int lane) const {
+    T value;
+    std::memcpy(&value, brought[static_cast<std::size_t>(lane)].bytes.data(), sizeof(T));
+    return value;
+  }
+};
+
+/// Waits for all threads of the block.
+void block_barrier();
+/// Waits for all lanes of the warp that have not left the kernel; `mask` names them all.
+Meeting& meet(Collective collective, std::uint32_t mask, const void* data, std::size_t bytes);
+/// The thread's lane in its warp.
+int current_lane();
+[[noreturn]] void fail(const char* what);
+
+template <class T>
+Meeting& meet_with(Collective collective, std::uint32_t mask, const T& data) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(LaneData));
+  return meet(collective, mask, &data, sizeof(T));
+}
+
+/// The value of another lane of the same group of `width` lanes; the own one where `source` is outside of the group.
+template <class T>
+T shuffle(std::uint32_t mask, const T& value, int source, int width) {
+  static_assert(std::is_arithmetic_v<T>, "CUDA shuffles numbers");
+  const Meeting& meeting = meet_with(Collective::shuffle, mask, value);
+  const int group = current_lane() / width;
+  if (source < 0 || source / width != group) return value;
+  if ((meeting.present >> static_cast<unsigned>(source) & 1U) == 0) fail("a shuffle reads a lane that left the kernel");
+  return meeting.from<T>(source);
+}
+
+std::uint32_t vote(std::uint32_t mask, bool value);
+
+}  // namespace strata::cuda::emulator
+
+inline void __syncthreads() { strata::cuda::emulator::block_barrier(); }
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFU) {
+  strata::cuda::emulator::meet(strata::cuda::emulator::Collective::warp_barrier, mask, nullptr, 0);
+}
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+  const int lane = strata::cuda::emulator::current_lane();
+  return strata::cuda::emulator::shuffle(mask, value, lane / width * width + (source & (width - 1)), width);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
+  return strata::cuda::emulator::shuffle(mask, value, strata::cuda::emulator::current_lane() ^ distance, width);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, int distance, int width = 32) {
+  return strata::cuda::emulator::shuffle(mask, value, strata::cuda::emulator::current_lane() + distance, width);
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, int distance, int width = 32) {
+  return strata::cuda::emulator::shuffle(mask, value, strata::cuda::emulator::current_lane() - distance, width);
+}
+
+inline unsigned __ballot_sync(unsigned mask, bool value) { return strata::cuda::emulator::vote(mask, value); }
+inline int __any_sync(unsigned mask, bool value) { return __ballot_sync(mask, value) != 0 ? 1 : 0; }
+inline int __all_sync(unsigned mask, bool value) { return __ballot_sync(mask, !value) == 0 ? 1 : 0; }

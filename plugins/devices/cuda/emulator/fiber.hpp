@@ -1,0 +1,38 @@
+#pragma once
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <functional>
+
+#include "emulator/stack_switch.hpp"
+
+namespace strata::cuda::emulator {
+
+/// A function with a stack of its own that stops in its middle and goes on later. All calls come from one thread.
+class Fiber {
+ public:
+  /// `body` runs at the first resume(), and must stop by stop() alone.
+  explicit Fiber(std::function<void(Fiber&)> body);
+  /// Unwinds a body that has not ended.
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  /// Returns when the body stops or ends.
+  void resume();
+  /// Called by the body: returns at the next resume().
+  void stop();
+
+ private:
+  boost::context::fiber run(boost::context::fiber caller);
+
+  std::function<void(Fiber&)> body_;
+  boost::context::protected_fixedsize_stack allocator_;
+  boost::context::stack_context stack_;
+  boost::context::fiber self_;
+  boost::context::fiber caller_;
+  StackSwitch switch_;
+  bool unwinding_ = false;
+};
+
+}  // namespace strata::cuda::emulator

@@ -1,0 +1,123 @@
+#include "emulator/matrix_unit.hpp"
+
+#include <array>
+#include <vector>
+
+#include "emulator/block.hpp"
+#include "emulator/collective.hpp"
+#include "strata/half.hpp"
+
+namespace strata::cuda::emulator {
+namespace {
+
+constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;
+
+/// What a lane brings to a product.
+struct Fragments {
+  std::array<std::uint32_t, 4> a;
+  std::array<std::uint32_t, 2> b;
+  std::array<float, 4> c;
+};
+
+/// D of the whole warp.
+struct Product {
+  std::array<std::array<float, 8>, 16> d;
+};
+
+std::uint16_t half_of(std::uint32_t pair, int index) {
+  return static_cast<std::uint16_t>(index == 0 ? pair & 0xFFFFU : pair >> 16U);
+}
+
+Product multiply(const Meeting& meeting, float (*widen)(std::uint16_t)) {
+  float a[16][16];
+  float b[16][8];
+  Product product;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto fragments = meeting.from<Fragments>(lane);
+    const int group = lane / 4;
+    const int pair = lane % 4 * 2;
+    for (int i = 0; i < 8; ++i) {
+      const int piece = i / 2;
+      const int row = group + piece % 2 * 8;
+      a[row][pair + piece / 2 * 8 + i % 2] = widen(half_of(fragments.a[static_cast<std::size_t>(piece)], i % 2));
+    }
+    for (int i = 0; i < 4; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      b[pair + i / 2 * 8 + i % 2][group] = widen(half_of(fragments.b[at / 2], i % 2));
+      product.d[static_cast<std::size_t>(group + i / 2 * 8)][static_cast<std::size_t>(pair + i % 2)] = fragments.c[at];
+    }
+  }
+  for (std::size_t row = 0; row < 16; ++row) {
+    for (std::size_t column = 0; column < 8; ++column) {
+      double sum = product.d[row][column];
+      for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[row][k]) * b[k][column];
+      product.d[row][column] = static_cast<float>(sum);
+    }
+  }
+  return product;
+}
+
+/// The result of a meeting, computed by the lane that comes first.
+template <class Result, class Compute>
+const Result& result_of(Meeting& meeting, const Compute& compute) {
+  static_assert(sizeof(Result) <= sizeof(meeting.result));
+  if (meeting.present != kAllLanes) fail("a lane has left the kernel before an instruction of the whole warp");
+  if (!meeting.has_result) {
+    const Result result = compute();
+    std::memcpy(meeting.result.data(), &result, sizeof(result));
+    meeting.has_result = true;
+  }
+  return *reinterpret_cast<const Result*>(meeting.result.data());
+}
+
+using Row = std::array<std::uint16_t, 8>;
+using Pieces = std::array<std::array<Row, 8>, 4>;
+
+}  // namespace
+
+float half_to_float(std::uint16_t bits) {
+  static const std::vector<float> kTable = [] {
+    std::vector<float> table;
+    for (std::uint32_t each = 0; each <= 0xFFFFU; ++each) table.push_back(from_f16(static_cast<std::uint16_t>(each)));
+    return table;
+  }();
+  return kTable[bits];
+}
+
+void matrix_multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], const float (&c)[4],
+                         float (*widen)(std::uint16_t)) {
+  const Fragments own{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}, {c[0], c[1], c[2], c[3]}};
+  Meeting& meeting = meet_with(Collective::matrix_product, kAllLanes, own);
+  const auto& product = result_of<Product>(meeting, [&] { return multiply(meeting, widen); });
+  const auto row = static_cast<std::size_t>(current_lane() / 4);
+  const auto column = static_cast<std::size_t>(current_lane() % 4 * 2);
+  d[0] = product.d[row][column];
+  d[1] = product.d[row][column + 1];
+  d[2] = product.d[row + 8][column];
+  d[3] = product.d[row + 8][column + 1];
+}
+
+void load_matrices(std::uint32_t* pieces, int count, const void* row, bool transposed) {
+  const int lane = current_lane();
+  if (lane < 8 * count) check_aligned(row, sizeof(Row));
+  Meeting& meeting = meet_with(Collective::matrix_load, kAllLanes, row);
+  // The first lane reads for all: another one may write there as soon as it goes on.
+  const auto& loaded = result_of<Pieces>(meeting, [&] {
+    Pieces all{};
+    for (int i = 0; i < 8 * count; ++i) {
+      std::memcpy(&all[static_cast<std::size_t>(i / 8)][static_cast<std::size_t>(i % 8)], meeting.from<const void*>(i),
+                  sizeof(Row));
+    }
+    return all;
+  });
+  const auto outer = static_cast<std::size_t>(lane / 4);
+  const auto inner = static_cast<std::size_t>(lane % 4 * 2);
+  for (int i = 0; i < count; ++i) {
+    const auto& piece = loaded[static_cast<std::size_t>(i)];
+    const std::uint32_t low = transposed ? piece[inner][outer] : piece[outer][inner];
+    const std::uint32_t high = transposed ? piece[inner + 1][outer] : piece[outer][inner + 1];
+    pieces[i] = low | high << 16U;
+  }
+}
+
+}  // namespace strata::cuda::emulator

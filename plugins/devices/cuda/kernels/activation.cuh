@@ -1,0 +1,90 @@
+#pragma once
+
+#include "language/exponential.hpp"
+#include "language/language.hpp"
+
+/// \file
+/// Activation functions and their derivatives, in f32 by the hardware's approximations, which err by a few units in the
+/// last place.
+
+namespace strata::cuda {
+
+/// In f32 only for denominators below 2^126.
+__device__ __forceinline__ float quotient(float a, float b) { return __fdividef(a, b); }
+__device__ __forceinline__ double quotient(double a, double b) { return a / b; }
+
+/// exp(-x), bounded so that it stays below 2^126.
+template <class A>
+__device__ __forceinline__ A exponential_of_minus(A x) {
+  constexpr A kBound = -87;
+  constexpr A kLog2E = 1.4426950408889634;
+  return fast_exp2((x < kBound ? -kBound : -x) * kLog2E);
+}
+
+/// x/2 (1 + tanh(u)) with u = √(2/π) (x + 0.044715 x³), as x / (1 + exp(-2u)): that loses no digits where tanh is
+/// near -1.
+struct GeluTanh {
+  static constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
+  static constexpr double kCubic = 0.044715;
+
+  template <class A>
+  static __device__ __forceinline__ A value(A x) {
+    return quotient(x, 1 + exponential_of_minus(twice_u(x)));
+  }
+  template <class A>
+  static __device__ __forceinline__ A derivative(A x) {
+    const A e = exponential_of_minus(twice_u(x));
+    const A s = quotient(A{1}, 1 + e);
+    const A slope = static_cast<A>(kTwoRootTwoOverPi) * (1 + static_cast<A>(3 * kCubic) * x * x);
+    return s + x * s * (e * s) * slope;
+  }
+
+ private:
+  template <class A>
+  static __device__ __forceinline__ A twice_u(A x) {
+    return static_cast<A>(kTwoRootTwoOverPi) * x * (1 + static_cast<A>(kCubic) * x * x);
+  }
+};
+
+struct Relu {
+  /// NaN stays NaN.
+  template <class A>
+  static __device__ __forceinline__ A value(A x) {
+    return x < 0 ? A{0} : x;
+  }
+  template <class A>
+  static __device__ __forceinline__ A derivative(A x) {
+    return x > 0 ? A{1} : A{0};
+  }
+};
+
+struct Silu {
+  template <class A>
+  static __device__ __forceinline__ A value(A x) {
+    return quotient(x, 1 + exponential_of_minus(x));
+  }
+  template <class A>
+  static __device__ __forceinline__ A derivative(A x) {
+    const A e = exponential_of_minus(x);
+    const A s = quotient(A{1}, 1 + e);
+    return s + x * s * (e * s);
+  }
+};
+
+template <class Kind>
+struct Activation {
+  template <class A>
+  __device__ __forceinline__ A operator()(A x) const {
+    return Kind::value(x);
+  }
+};
+
+template <class Kind>
+struct ActivationGradient {
+  template <class A>
+  __device__ __forceinline__ A operator()(A dy, A x) const {
+    return dy * Kind::derivative(x);
+  }
+};
+
+}  // namespace strata::cuda

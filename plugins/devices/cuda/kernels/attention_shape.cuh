@@ -1,0 +1,95 @@
+#pragma once
+
+#include "language/index_map.hpp"
+#include "language/language.hpp"
+
+namespace strata::cuda {
+
+inline constexpr double kLog2E = 1.4426950408889634;
+
+/// A number in both types that kernels compute in: each finds its own in constant memory, which arithmetic reads
+/// without a register.
+struct Factor {
+  constexpr Factor(double value) : wide(value), single(static_cast<float>(value)) {}
+
+  template <class Real>
+  [[nodiscard]] __device__ __forceinline__ Real as() const {
+    if constexpr (std::is_same_v<Real, double>) {
+      return wide;
+    } else {
+      return single;
+    }
+  }
+
+  double wide;
+  float single;
+};
+
+/// Dropout of probabilities: which are kept depends on their global (sample, head, query, key) alone.
+struct AttentionDropout {
+  /// Words of the stream below it are dropped; 0: none.
+  std::uint32_t threshold = 0;
+  /// What kept probabilities are multiplied by.
+  Factor kept_factor = 1.0;
+  std::uint64_t stream_key = 0;
+  DimIndexMap samples;
+  DimIndexMap heads;
+};
+
+/// q, o [batch, queries, heads, width]; k, v [batch, keys, kv_heads, width]; log-sum-exp [batch, heads, queries]. Query
+/// head h reads kv head h / (heads / kv_heads). Gradients lie as what they are the gradient of.
+struct AttentionShape {
+  int batch = 0;
+  int queries = 0;
+  int keys = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int width = 0;
+  /// A query sees the keys whose global position is not after its own.
+  bool causal = false;
+  /// The output, or the gradients, are f32 whatever the operands are.
+  bool f32_results = false;
+  /// All rows of all operands and results begin at multiples of 16 bytes.
+  bool has_aligned_rows = false;
+  Factor scale = 1.0;
+  /// Of scores that are exponents of two.
+  Factor binary_scale = 1.0;
+  DimIndexMap query_positions;
+  DimIndexMap key_positions;
+  AttentionDropout dropout;
+
+  [[nodiscard]] __host__ __device__ int group() const { return heads / kv_heads; }
+  [[nodiscard]] __host__ __device__ std::int64_t rows() const { return std::int64_t{batch} * heads * queries; }
+  /// The first of the statistics of a head's rows.
+  [[nodiscard]] __device__ __forceinline__ std::int64_t statistics(int sample, int head) const {
+    return (std::int64_t{sample} * heads + head) * queries;
+  }
+};
+
+/// The rows of one head.
+template <class T>
+struct HeadRows {
+  T* first;
+  std::int64_t stride;
+  int count;
+  int width;
+  bool is_aligned;
+
+  [[nodiscard]] __device__ __forceinline__ T* row(int index) const { return first + index * stride; }
+};
+
+template <class T>
+__device__ __forceinline__ HeadRows<T> query_rows(const AttentionShape& shape, T* all, int sample, int head) {
+  const std::int64_t stride = std::int64_t{shape.heads} * shape.width;
+  return {all + std::int64_t{sample} * shape.queries * stride + std::int64_t{head} * shape.width, stride, shape.queries,
+          shape.width, shape.has_aligned_rows};
+}
+
+template <class T>
+__device__ __forceinline__ HeadRows<T> key_rows(const AttentionShape& shape, T* all, int sample, int kv_head) {
+  const std::int64_t stride = std::int64_t{shape.kv_heads} * shape.width;
+  return {all + std::int64_t{sample} * shape.keys * stride + std::int64_t{kv_head} * shape.width, stride, shape.keys,
+          shape.width, shape.has_aligned_rows};
+}
+
+}  // namespace strata::cuda

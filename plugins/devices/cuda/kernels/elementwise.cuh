@@ -1,0 +1,80 @@
+#pragma once
+
+#include "kernels/element_run.cuh"
+#include "kernels/strided_index.cuh"
+
+namespace strata::cuda {
+
+struct Identity {
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x) const {
+    return x;
+  }
+};
+
+struct Add {
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x, Value y) const {
+    return x + y;
+  }
+};
+
+/// A: the type in which the elements are computed.
+template <class A>
+struct Scale {
+  A factor;
+
+  __device__ __forceinline__ A operator()(A x) const { return factor * x; }
+};
+
+/// How y lies beside x[..., columns].
+struct BroadcastOperand {
+  /// The place in y for one in x.
+  StridedIndex place;
+  /// Whether y has the columns: else it is the same all along a row.
+  bool has_columns = true;
+};
+
+inline constexpr int kBroadcastThreads = 256;
+
+/// N neighbours of one row.
+template <int N, class T>
+__device__ __forceinline__ void add_broadcast_run(const BroadcastOperand& broadcast, bool accumulate, std::int64_t at,
+                                                  const T* x, const T* y, T* z) {
+  using A = Accumulate<T>;
+  A sum[N];
+  A other[N];
+  load_run<N>(x + at, sum);
+  const T* from = y + broadcast.place(at);
+  if (broadcast.has_columns) {
+    load_run<N>(from, other);
+  } else {
+    const A value = to_computed<A>(*from);
+#pragma unroll
+    for (int i = 0; i < N; ++i) other[i] = value;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum[i] += other[i];
+  if (accumulate) {
+    load_run<N>(z + at, other);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] += other[i];
+  }
+  store_run<N>(z + at, sum);
+}
+
+/// z (+)= x + y. x may be z. `packed`: rows are cut into whole runs, and addresses are aligned.
+template <class T>
+__global__ void __launch_bounds__(kBroadcastThreads)
+    add_broadcast(BroadcastOperand broadcast, std::int64_t size, bool packed, bool accumulate, const T* x, const T* y,
+                  T* z) {
+  constexpr int kRun = kRunLength<T>;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kBroadcastThreads + threadIdx.x;
+  if (packed) {
+    if (index * kRun < size) add_broadcast_run<kRun>(broadcast, accumulate, index * kRun, x, y, z);
+  } else {
+    if (index < size) add_broadcast_run<1>(broadcast, accumulate, index, x, y, z);
+  }
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,139 @@
+#pragma once
+
+#include "kernels/element_run.cuh"
+#include "language/index_map.hpp"
+
+/// \file
+/// Updates of a flat bucket of parameters. Parameters and states are P: f32, or f64 in f64 runs.
+
+namespace strata::cuda {
+
+struct GradientScaleArguments {
+  double clip = 0;
+  double loss_scale = 1;
+};
+
+/// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
+/// Without a single target both are 0; a norm that is not finite gives a scale that is not, at which updates change
+/// nothing.
+static __global__ void gradient_scale(GradientScaleArguments arguments, const double* sum_of_squares,
+                                      const double* count, double* scale, double* norm) {
+  if (threadIdx.x != 0) return;
+  const bool has_targets = *count > 0;
+  const double divisor = *count * arguments.loss_scale;
+  const double length = has_targets ? sqrt(*sum_of_squares) / divisor : 0;
+  double factor = 1;
+  if (arguments.clip > 0) factor = fmin(1.0, arguments.clip / (length + 1e-6));
+  const bool is_finite = length < static_cast<double>(INFINITY);  // no NaN either
+  *scale = !has_targets ? 0 : is_finite ? factor / divisor : static_cast<double>(NAN);
+  *norm = length;
+}
+
+__device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
+__device__ __forceinline__ double square_root(double x) { return sqrt(x); }
+
+template <class P>
+struct AdamW {
+  static constexpr int kStates = 2;
+  P learning_rate = 0;
+  P beta1 = 0;
+  P beta2 = 0;
+  P one_minus_beta1 = 1;
+  P one_minus_beta2 = 1;
+  P epsilon = 0;
+  /// 1 / (1 - beta^t)
+  P first_correction = 1;
+  P second_correction = 1;
+
+  /// The new parameter.
+  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&moments)[kStates]) const {
+    moments[0] = beta1 * moments[0] + one_minus_beta1 * gradient;
+    moments[1] = beta2 * moments[1] + one_minus_beta2 * gradient * gradient;
+    const P direction = moments[0] * first_correction / (square_root(moments[1] * second_correction) + epsilon);
+    return parameter - learning_rate * (direction + weight_decay * parameter);
+  }
+};
+
+template <class P>
+struct Sgd {
+  static constexpr int kStates = 1;
+  P learning_rate = 0;
+  P momentum = 0;
+
+  /// The new parameter.
+  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&buffer)[kStates]) const {
+    buffer[0] = momentum * buffer[0] + gradient;
+    return parameter - learning_rate * (buffer[0] + weight_decay * parameter);
+  }
+};
+
+/// Where weight decay applies: to the elements of the whole bucket that come before one of them.
+template <class P>
+struct WeightDecay {
+  P value = 0;
+  std::int64_t end = 0;
+  /// From the elements of this shard to those of the bucket.
+  DimIndexMap map;
+
+  __device__ __forceinline__ P at(std::int64_t i) const { return map.global_index(i) < end ? value : P{0}; }
+};
+
+/// What an update reads and writes.
+template <class Gradient, class Value, class P, int States>
+struct UpdatedBucket {
+  std::int64_t size = 0;
+  /// All addresses are aligned.
+  bool packed = false;
+  const double* gradient_scale = nullptr;
+  const Gradient* gradient = nullptr;
+  P* parameter = nullptr;
+  /// A copy of the parameters, rounded; null: none.
+  Value* rounded = nullptr;
+  P* states[States] = {};
+};
+
+inline constexpr int kUpdateThreads = 256;
+
+template <class Gradient, class Value, class P>
+inline constexpr int kUpdateRun = kRunLength<Gradient, Value, P>;
+
+template <int N, class Update, class Gradient, class Value, class P>
+__device__ __forceinline__ void update_run(const Update& update, const WeightDecay<P>& decay, P scale, std::int64_t at,
+                                           const UpdatedBucket<Gradient, Value, P, Update::kStates>& bucket) {
+  P gradient[N];
+  P parameter[N];
+  P states[Update::kStates][N];
+  load_run<N>(bucket.gradient + at, gradient);
+  load_run<N>(bucket.parameter + at, parameter);
+#pragma unroll
+  for (int s = 0; s < Update::kStates; ++s) load_run<N>(bucket.states[s] + at, states[s]);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    P state[Update::kStates];
+#pragma unroll
+    for (int s = 0; s < Update::kStates; ++s) state[s] = states[s][i];
+    parameter[i] = update(parameter[i], gradient[i] * scale, decay.at(at + i), state);
+#pragma unroll
+    for (int s = 0; s < Update::kStates; ++s) states[s][i] = state[s];
+  }
+  store_run<N>(bucket.parameter + at, parameter);
+  if (bucket.rounded != nullptr) store_run<N>(bucket.rounded + at, parameter);
+#pragma unroll
+  for (int s = 0; s < Update::kStates; ++s) store_run<N>(bucket.states[s] + at, states[s]);
+}
+
+/// Changes nothing at a scale that is not finite.
+template <class Update, class Gradient, class Value, class P>
+__global__ void __launch_bounds__(kUpdateThreads)
+    update_bucket(Update update, WeightDecay<P> decay, UpdatedBucket<Gradient, Value, P, Update::kStates> bucket) {
+  constexpr int kRun = kUpdateRun<Gradient, Value, P>;
+  const double scale = *bucket.gradient_scale;
+  if (!(fabs(scale) < static_cast<double>(INFINITY))) return;
+  const auto factor = static_cast<P>(scale);
+  const std::int64_t in_runs = bucket.packed ? bucket.size - bucket.size % kRun : 0;
+  const std::int64_t at = (std::int64_t{blockIdx.x} * kUpdateThreads + threadIdx.x) * kRun;
+  if (at < in_runs) update_run<kRun>(update, decay, factor, at, bucket);
+  for_each_single(in_runs, bucket.size, [&](std::int64_t i) { update_run<1>(update, decay, factor, i, bucket); });
+}
+
+}  // namespace strata::cuda

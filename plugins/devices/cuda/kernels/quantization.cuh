@@ -1,0 +1,123 @@
+#pragma once
+
+#include "kernels/element_run.cuh"
+
+/// \file
+/// Quantisation by blocks (strata/quantization.hpp), of which all bits of integers and scales are given.
+
+namespace strata::cuda {
+
+/// Runs of numbers and how they are quantised. Plain data, passed to kernels by value.
+struct QuantizedShape {
+  int bits = 8;
+  std::int64_t block = 256;
+  std::int64_t length = 0;  ///< of a run
+  std::int64_t runs = 0;
+  std::int64_t sources = 1;
+  std::int64_t blocks_of_run = 0;
+
+  [[nodiscard]] __host__ __device__ std::int64_t bytes(std::int64_t numbers) const { return (numbers * bits + 7) / 8; }
+  [[nodiscard]] __host__ __device__ int largest() const { return (1 << (bits - 1)) - 1; }
+};
+
+inline constexpr int kQuantizeThreads = 256;
+inline constexpr int kQuantizeWarps = kQuantizeThreads / kWarpSize;
+/// Numbers that a lane quantises at once: as integers they are 8 or 4 bytes.
+inline constexpr int kQuantizeRun = 8;
+
+/// No scale is denormal.
+template <class A>
+__device__ __forceinline__ A smallest_scale() {
+  if constexpr (std::is_same_v<A, double>) {
+    return 0x1p-1022;
+  } else {
+    return 0x1p-126F;
+  }
+}
+
+/// Ties to even.
+__device__ __forceinline__ int nearest_integer(float x) { return __float2int_rn(x); }
+__device__ __forceinline__ int nearest_integer(double x) { return __double2int_rn(x); }
+
+/// The largest magnitude of a block, the same in all lanes; NaN if one of its numbers is.
+template <class T>
+__device__ __forceinline__ Accumulate<T> greatest_magnitude(const T* x, std::int64_t length, bool packed, int lane) {
+  using A = Accumulate<T>;
+  A greatest = 0;
+  const auto take = [&](A value) { greatest = Maximum{}(greatest, value < 0 ? -value : value); };
+  const std::int64_t in_runs = packed ? length / kQuantizeRun * kQuantizeRun : 0;
+  for (std::int64_t i = lane * kQuantizeRun; i < in_runs; i += kWarpSize * kQuantizeRun) {
+    A values[kQuantizeRun];
+    load_run<kQuantizeRun>(x + i, values);
+#pragma unroll
+    for (const A value : values) take(value);
+  }
+#pragma unroll 1
+  for (std::int64_t i = in_runs + lane; i < length; i += kWarpSize) take(to_computed<A>(x[i]));
+  return warp_max(greatest);
+}
+
+template <class A>
+__device__ __forceinline__ A scale_of(A greatest, int largest) {
+  if (!(greatest < static_cast<A>(INFINITY))) return static_cast<A>(NAN);
+  const A wanted = greatest / static_cast<A>(largest);
+  return wanted > smallest_scale<A>() ? wanted : smallest_scale<A>();
+}
+
+/// The integer of a number; 0 if the scale is NaN.
+template <class A>
+__device__ __forceinline__ int quantize_number(A x, A scale) {
+  return scale == scale ? nearest_integer(x / scale) : 0;
+}
+
+__device__ __forceinline__ std::int8_t pack_halves(int lower, int upper) {
+  return static_cast<std::int8_t>((lower & 0xF) | (upper & 0xF) << 4);
+}
+
+template <class T, class A>
+__device__ __forceinline__ void quantize_run(const T* x, A scale, int bits, std::int8_t* to) {
+  A values[kQuantizeRun];
+  load_run<kQuantizeRun>(x, values);
+  std::int8_t integers[kQuantizeRun];
+#pragma unroll
+  for (int i = 0; i < kQuantizeRun; ++i) integers[i] = static_cast<std::int8_t>(quantize_number(values[i], scale));
+  if (bits == 8) return store_run<kQuantizeRun>(to, integers);
+  std::int8_t halves[kQuantizeRun / 2];
+#pragma unroll
+  for (int i = 0; i < kQuantizeRun / 2; ++i) halves[i] = pack_halves(integers[2 * i], integers[2 * i + 1]);
+  store_run<kQuantizeRun / 2>(to, halves);
+}
+
+/// One warp a block. `packed`: runs and blocks are cut into whole runs of kQuantizeRun, and addresses are aligned.
+template <class T>
+__global__ void __launch_bounds__(kQuantizeThreads)
+    quantize_blocks(QuantizedShape shape, bool packed, const T* x, std::int8_t* integers, Accumulate<T>* scales) {
+  using A = Accumulate<T>;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kQuantizeWarps + threadIdx.x / kWarpSize;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  if (index >= shape.runs * shape.blocks_of_run) return;
+  const std::int64_t run = index / shape.blocks_of_run;
+  const std::int64_t begin = (index - run * shape.blocks_of_run) * shape.block;
+  const std::int64_t length = begin + shape.block < shape.length ? shape.block : shape.length - begin;
+  const T* from = x + run * shape.length + begin;
+  std::int8_t* to = integers + run * shape.bytes(shape.length) + shape.bytes(begin);
+
+  const A scale = scale_of(greatest_magnitude(from, length, packed, lane), shape.largest());
+  if (lane == 0) scales[index] = scale;
+  const std::int64_t in_runs = packed ? length / kQuantizeRun * kQuantizeRun : 0;
+  for (std::int64_t i = lane * kQuantizeRun; i < in_runs; i += kWarpSize * kQuantizeRun) {
+    quantize_run(from + i, scale, shape.bits, to + shape.bytes(i));
+  }
+  const auto integer = [&](std::int64_t i) { return i < length ? quantize_number(to_computed<A>(from[i]), scale) : 0; };
+  if (shape.bits == 8) {
+#pragma unroll 1
+    for (std::int64_t i = in_runs + lane; i < length; i += kWarpSize) to[i] = static_cast<std::int8_t>(integer(i));
+  } else {
+#pragma unroll 1
+    for (std::int64_t i = in_runs + 2 * lane; i < length; i += 2 * kWarpSize) {
+      to[i / 2] = pack_halves(integer(i), integer(i + 1));
+    }
+  }
+}
+
+}  // namespace strata::cuda

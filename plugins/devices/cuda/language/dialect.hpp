@@ -1,0 +1,16 @@
+#pragma once
+
+/// \file
+/// The words of the language: a compiler of CUDA takes them from its own headers, any other from the emulator, which
+/// runs the same source on the processor.
+
+#include <cstdint>
+#include <type_traits>
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#else
+#include "emulator/emulated_language.hpp"
+#endif

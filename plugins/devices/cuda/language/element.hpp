@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+/// \file
+/// Element types as they lie in memory. Plain C++: host code uses it too.
+
+namespace strata::cuda {
+
+/// The upper half of an f32.
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+/// IEEE binary16.
+struct Float16 {
+  std::uint16_t bits;
+};
+
+namespace detail {
+template <class T>
+struct Wide {
+  using type = float;
+};
+template <>
+struct Wide<double> {
+  using type = double;
+};
+}  // namespace detail
+
+/// The type in which elements are computed and added up: double for double, float for the others.
+template <class T>
+using Accumulate = typename detail::Wide<T>::type;
+
+}  // namespace strata::cuda

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+
+#include "language/dialect.hpp"
+#include "language/stream.hpp"
+#ifdef __CUDACC__
+#include <string>
+
+#include "strata/error.hpp"
+#endif
+
+namespace strata::cuda {
+
+/// Blocks of a grid, or threads of a block.
+struct Extent {
+  unsigned x = 1;
+  unsigned y = 1;
+  unsigned z = 1;
+};
+
+struct Geometry {
+  Extent grid;
+  Extent block;
+  /// What dynamic_shared() has.
+  std::size_t shared_bytes = 0;
+};
+
+/// Blocks that cover `count` items of which each takes `each`.
+inline unsigned blocks_for(std::int64_t count, std::int64_t each) {
+  return static_cast<unsigned>((count + each - 1) / each);
+}
+
+namespace detail {
+
+#ifdef __CUDACC__
+/// Shared memory that a block may have without asking.
+inline constexpr std::size_t kUnrequestedSharedBytes = 48 << 10;
+
+inline void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw RuntimeError(std::string(what) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
+}
+
+inline void launch_kernel(const void* kernel, const Geometry& geometry, Stream stream, void** arguments) {
+  if (geometry.shared_bytes > kUnrequestedSharedBytes) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(geometry.shared_bytes)),
+          "shared memory of a kernel");
+  }
+  const dim3 grid(geometry.grid.x, geometry.grid.y, geometry.grid.z);
+  const dim3 block(geometry.block.x, geometry.block.y, geometry.block.z);
+  check(cudaLaunchKernel(kernel, grid, block, arguments, geometry.shared_bytes, static_cast<cudaStream_t>(stream)),
+        "launch of a kernel");
+}
+#endif
+
+}  // namespace detail
+
+/// Enqueues a kernel; a grid without blocks does nothing. \throws RuntimeError when the geometry is not possible. In
+/// the emulator the kernel has run when this returns.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const Geometry& geometry, Stream stream, Arguments... arguments) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");
+  if (geometry.grid.x == 0 || geometry.grid.y == 0 || geometry.grid.z == 0) return;
+  std::tuple<Parameters...> values{static_cast<Parameters>(arguments)...};
+#ifdef __CUDACC__
+  std::apply(
+      [&](auto&... each) {
+        std::array<void*, sizeof...(Parameters) + 1> addresses{const_cast<void*>(static_cast<const void*>(&each))...};
+        detail::launch_kernel(reinterpret_cast<const void*>(kernel), geometry, stream, addresses.data());
+      },
+      values);
+#else
+  const Extent& grid = geometry.grid;
+  const Extent& block = geometry.block;
+  emulator::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, geometry.shared_bytes,
+                     static_cast<const emulator::EmulatedStream*>(stream), [&] { std::apply(kernel, values); });
+#endif
+}
+
+}  // namespace strata::cuda

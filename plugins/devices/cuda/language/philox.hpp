@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "language/dialect.hpp"
+
+/// \file
+/// The words of strata/random.hpp, for kernels: there they are drawn by host functions.
+
+namespace strata::cuda {
+
+/// The four words of one block of a stream.
+struct RandomWords {
+  std::uint32_t words[4];
+};
+
+/// random::philox4x32(key, block).
+__host__ __device__ __forceinline__ RandomWords philox(std::uint64_t key, std::uint64_t block) {
+  std::uint32_t c0 = static_cast<std::uint32_t>(block);
+  std::uint32_t c1 = static_cast<std::uint32_t>(block >> 32);
+  std::uint32_t c2 = 0;
+  std::uint32_t c3 = 0;
+  std::uint32_t k0 = static_cast<std::uint32_t>(key);
+  std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * c0;
+    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57U} * c2;
+    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<std::uint32_t>(product1);
+    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<std::uint32_t>(product0);
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+/// random::word(key, index): where neighbours are wanted too, draw their block once.
+__host__ __device__ __forceinline__ std::uint32_t random_word(std::uint64_t key, std::uint64_t index) {
+  const RandomWords random = philox(key, index / 4);
+  // Chosen, not indexed: what a variable indexes lies in memory, not in registers.
+  const std::uint32_t of_lower_pair = (index & 1U) == 0 ? random.words[0] : random.words[1];
+  const std::uint32_t of_upper_pair = (index & 1U) == 0 ? random.words[2] : random.words[3];
+  return (index & 2U) == 0 ? of_lower_pair : of_upper_pair;
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,149 @@
+#include <algorithm>
+
+#include "device/dim_index_map.hpp"
+#include "kernels/dropout.cuh"
+#include "language/launch.hpp"
+#include "ops/operations.hpp"
+#include "strata/random.hpp"
+
+namespace strata::cuda {
+namespace {
+
+/// One dim of a tensor and its place in the step's order of elements.
+struct GlobalDim {
+  DimIndexMap map;
+  std::int64_t stride = 0;
+};
+
+bool is_whole(const DimIndexMap& map) {
+  return map.count == 1 && map.local_size == map.global_size && map.runs[0].global_begin == 0;
+}
+
+/// The dims of the result, outermost first. The one that grows with every micro-batch counts as the outermost of the
+/// step, so that masks do not depend on the number of micro-batches.
+std::vector<GlobalDim> global_dims(const OpInstance& op) {
+  const Dims& names = op.results[0].dims;
+  std::vector<GlobalDim> dims;
+  for (const Dim& name : names) dims.push_back({dim_index_map(op, name), 0});
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (names[i] == op.micro_batch_dim) continue;
+    dims[i].stride = stride;
+    stride *= dims[i].map.global_size;
+  }
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (names[i] == op.micro_batch_dim) dims[i].stride = stride;
+  }
+  return dims;
+}
+
+/// `outer` and a whole `inner` inside it as one dim.
+GlobalDim merged(GlobalDim outer, const GlobalDim& inner) {
+  const std::int64_t size = inner.map.global_size;
+  outer.map.local_size *= size;
+  outer.map.global_size *= size;
+  for (int i = 0; i < outer.map.count; ++i) {
+    IndexRun& run = outer.map.runs[i];
+    run = {run.local_begin * size, run.global_begin * size, run.length * size};
+  }
+  outer.stride = inner.stride;
+  return outer;
+}
+
+/// As few dims as will do: each costs kernels a division.
+std::vector<GlobalDim> merged_dims(const OpInstance& op) {
+  std::vector<GlobalDim> result;
+  for (const GlobalDim& dim : global_dims(op)) {
+    const bool continues =
+        !result.empty() && is_whole(dim.map) && result.back().stride == dim.stride * dim.map.global_size;
+    if (continues) {
+      result.back() = merged(result.back(), dim);
+    } else {
+      result.push_back(dim);
+    }
+  }
+  return result;
+}
+
+GlobalElements elements_of(const std::vector<GlobalDim>& dims) {
+  GlobalElements elements;
+  for (const GlobalDim& dim : dims) {
+    elements.dims[elements.count] = dim.map;
+    elements.strides[elements.count] = dim.stride;
+    ++elements.count;
+  }
+  return elements;
+}
+
+/// How many elements of the step a micro-batch has.
+std::int64_t micro_batch_elements(const OpInstance& op) {
+  std::int64_t count = 1;
+  bool grows = false;
+  for (const Dim& dim : op.results[0].dims) {
+    count *= dim_index_map(op, dim).global_size;
+    grows = grows || dim == op.micro_batch_dim;
+  }
+  return grows ? count : 0;
+}
+
+/// Whether every run of `length` elements that begins at a multiple of it is one in the step too, and begins there at a
+/// multiple of four, which share a block of random words.
+bool keeps_runs(const GlobalElements& elements, std::int64_t micro_batch, std::int64_t length) {
+  if (elements.count == 0 || micro_batch % 4 != 0) return false;
+  const int last = elements.count - 1;
+  for (int i = 0; i < last; ++i) {
+    if (elements.strides[i] % 4 != 0) return false;
+  }
+  const DimIndexMap& columns = elements.dims[last];
+  return elements.strides[last] == 1 &&
+         std::all_of(columns.runs, columns.runs + columns.count, [=](const IndexRun& run) {
+           return run.local_begin % length == 0 && run.length % length == 0 && run.global_begin % 4 == 0;
+         });
+}
+
+template <class T>
+PreparedOp prepare_dropout_of(const OpInstance& op) {
+  using A = Accumulate<T>;
+  const GlobalElements global = elements_of(merged_dims(op));
+  const std::int64_t micro_batch = micro_batch_elements(op);
+  const bool in_runs = keeps_runs(global, micro_batch, kDropoutRun<T>);
+  const double probability = op.attributes.number("p");
+  DropoutMask<A> mask;
+  mask.threshold = random::drop_threshold(probability);
+  mask.kept = static_cast<A>(1.0 / (1.0 - probability));
+  return {[=, size = elements(op.results[0]), seed = op.seed, name = op.name, has_residual = op.operands.size() == 2,
+           accumulate = op.accumulate](const KernelArguments& arguments, Stream stream) {
+    DropoutMask<A> of_step = mask;
+    of_step.key = random::stream_key(seed, name, arguments.context.step);
+    GlobalElements of_launch = global;
+    of_launch.offset = micro_batch * arguments.context.micro_batch;
+    const T* x = in<T>(arguments, 0);
+    T* y = out<T>(arguments, 0);
+    const DropoutAddends<T> addends{has_residual ? in<T>(arguments, 1) : nullptr, accumulate};
+    const bool packed = in_runs && are_aligned(x, addends.residual, y);
+    const std::int64_t of_block = kDropoutThreads * (packed ? kDropoutRun<T> : 1);
+    launch(dropout<T>, {{blocks_for(size, of_block)}, {kDropoutThreads}}, stream, of_step, of_launch, addends, size,
+           packed, x, y);
+  }};
+}
+
+}  // namespace
+
+std::optional<std::string> unsupported_dropout(const OpInstance& op) {
+  if (auto reason = unsupported_index_maps(op, op.results[0].dims)) return reason;
+  const std::size_t dims = merged_dims(op).size();
+  if (dims <= GlobalElements::kMaxDims) return std::nullopt;
+  return "[" + join(op.results[0].dims) + "] has " + std::to_string(dims) + " dims that are dealt, the kernel takes " +
+         std::to_string(GlobalElements::kMaxDims);
+}
+
+PreparedOp prepare_dropout(const OpInstance& op, const Environment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op); });
+}
+
+/// The residual is a second operand.
+PreparedOp prepare_dropout_add(const OpInstance& op, const Environment& environment) {
+  return prepare_dropout(op, environment);
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,140 @@
+#include <cmath>
+
+#include "device/dim_index_map.hpp"
+#include "kernels/optimizer.cuh"
+#include "language/launch.hpp"
+#include "ops/operations.hpp"
+
+namespace strata::cuda {
+namespace {
+
+/// The type of the states, and of the parameters or of their master copy: f32, or f64 in f64 runs.
+DType state_type(const OpInstance& op) { return op.results.back().dtype; }
+
+/// Results of an update: the values, then a master copy where the values are shorter, then the states.
+bool has_master(const OpInstance& op) { return op.results[0].dtype != state_type(op); }
+
+std::optional<std::string> unsupported_types(const OpInstance& op) {
+  const DType state = state_type(op);
+  const auto cannot_be = [](const std::string& what, DType found) {
+    return what + " cannot be " + std::string(to_string(found));
+  };
+  if (state != DType::f32 && state != DType::f64) return cannot_be("the last result", state);
+  for (std::size_t i = 1; i < op.results.size(); ++i) {
+    const DType found = op.results[i].dtype;
+    if (found != state) return cannot_be("result " + std::to_string(i), found);
+  }
+  if (size_of(op.results[0].dtype) > size_of(state)) return cannot_be("result 0", op.results[0].dtype);
+  if (size_of(op.operands[0].dtype) > size_of(state)) return cannot_be("operand 0", op.operands[0].dtype);
+  return std::nullopt;
+}
+
+std::optional<std::string> unsupported_update(const OpInstance& op, std::size_t states) {
+  const std::size_t expected = states + (has_master(op) ? 2 : 1);
+  if (op.results.size() != expected) {
+    return "takes " + std::to_string(expected) + " results for values in " +
+           std::string(to_string(op.results[0].dtype)) + " and states in " + std::string(to_string(state_type(op))) +
+           ", found " + std::to_string(op.results.size());
+  }
+  if (auto reason = unsupported_types(op)) return reason;
+  return unsupported_index_maps(op, op.operands[0].dims);
+}
+
+/// Calls function.operator()<Gradient, Value, P>() with the kernels' types for an update.
+template <class Function>
+PreparedOp with_update_types(const OpInstance& op, const Function& function) {
+  const auto with_state_type = [&]<class P>() {
+    return with_element(op.operands[0].dtype, [&]<class Gradient>() {
+      return with_element(op.results[0].dtype, [&]<class Value>() -> PreparedOp {
+        if constexpr (sizeof(Gradient) <= sizeof(P) && sizeof(Value) <= sizeof(P)) {
+          return function.template operator()<Gradient, Value, P>();
+        }
+        throw VerificationError("op '" + op.name + "' updates values by a gradient that is wider than the states");
+      });
+    });
+  };
+  if (state_type(op) == DType::f64) return with_state_type.template operator()<double>();
+  return with_state_type.template operator()<float>();
+}
+
+template <class P>
+WeightDecay<P> weight_decay(const OpInstance& op) {
+  return {static_cast<P>(op.attributes.number("weight_decay")), op.attributes.integer("decay_elements"),
+          dim_index_map(op, op.operands[0].dims[0])};
+}
+
+template <class Gradient, class Value, class P, int States>
+UpdatedBucket<Gradient, Value, P, States> bucket_of(const KernelArguments& arguments, std::int64_t size) {
+  constexpr bool kHasMaster = !std::is_same_v<Value, P>;
+  UpdatedBucket<Gradient, Value, P, States> bucket;
+  bucket.size = size;
+  bucket.gradient_scale = in<double>(arguments, 1);
+  bucket.gradient = in<Gradient>(arguments, 0);
+  bucket.parameter = out<P>(arguments, kHasMaster ? 1 : 0);
+  if (kHasMaster) bucket.rounded = out<Value>(arguments, 0);
+  bucket.packed = are_aligned(bucket.gradient, bucket.parameter, bucket.rounded);
+  for (int s = 0; s < States; ++s) {
+    bucket.states[s] = out<P>(arguments, static_cast<std::size_t>(s) + (kHasMaster ? 2 : 1));
+    bucket.packed = bucket.packed && is_aligned(bucket.states[s]);
+  }
+  return bucket;
+}
+
+/// `update_of_step` makes the Update of a launch.
+template <class Gradient, class Value, class P, class UpdateOfStep>
+PreparedOp prepare_update(const OpInstance& op, const UpdateOfStep& update_of_step) {
+  return {[=, decay = weight_decay<P>(op), size = elements(op.results[0])](const KernelArguments& arguments,
+                                                                           Stream stream) {
+    const auto update = update_of_step(arguments.context);
+    using Update = std::remove_const_t<decltype(update)>;
+    const auto bucket = bucket_of<Gradient, Value, P, Update::kStates>(arguments, size);
+    const Geometry geometry{{blocks_for(size, kUpdateThreads * kUpdateRun<Gradient, Value, P>)}, {kUpdateThreads}};
+    launch(update_bucket<Update, Gradient, Value, P>, geometry, stream, update, decay, bucket);
+  }};
+}
+
+}  // namespace
+
+PreparedOp prepare_gradient_scale(const OpInstance& op, const Environment& /*environment*/) {
+  return {[clip = op.attributes.number("clip")](const KernelArguments& arguments, Stream stream) {
+    const GradientScaleArguments scalars{clip, arguments.context.loss_scale};
+    launch(gradient_scale, {{1}, {kWarpSize}}, stream, scalars, in<double>(arguments, 0), in<double>(arguments, 1),
+           out<double>(arguments, 0), out<double>(arguments, 1));
+  }};
+}
+
+std::optional<std::string> unsupported_adamw_update(const OpInstance& op) { return unsupported_update(op, 2); }
+
+PreparedOp prepare_adamw_update(const OpInstance& op, const Environment& /*environment*/) {
+  const double beta1 = op.attributes.number("beta1");
+  const double beta2 = op.attributes.number("beta2");
+  const double epsilon = op.attributes.number("epsilon");
+  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
+    return prepare_update<Gradient, Value, P>(op, [=](const StepContext& context) {
+      const auto t = static_cast<double>(context.step - context.skipped_steps + 1);
+      AdamW<P> update;
+      update.learning_rate = static_cast<P>(context.learning_rate);
+      update.beta1 = static_cast<P>(beta1);
+      update.beta2 = static_cast<P>(beta2);
+      update.one_minus_beta1 = static_cast<P>(1.0 - beta1);
+      update.one_minus_beta2 = static_cast<P>(1.0 - beta2);
+      update.epsilon = static_cast<P>(epsilon);
+      update.first_correction = static_cast<P>(1.0 / (1.0 - std::pow(beta1, t)));
+      update.second_correction = static_cast<P>(1.0 / (1.0 - std::pow(beta2, t)));
+      return update;
+    });
+  });
+}
+
+std::optional<std::string> unsupported_sgd_update(const OpInstance& op) { return unsupported_update(op, 1); }
+
+PreparedOp prepare_sgd_update(const OpInstance& op, const Environment& /*environment*/) {
+  const double momentum = op.attributes.number("momentum");
+  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
+    return prepare_update<Gradient, Value, P>(op, [=](const StepContext& context) {
+      return Sgd<P>{static_cast<P>(context.learning_rate), static_cast<P>(momentum)};
+    });
+  });
+}
+
+}  // namespace strata::cuda

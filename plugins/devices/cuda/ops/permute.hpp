@@ -1,0 +1,19 @@
+#pragma once
+
+#include <functional>
+
+#include "language/stream.hpp"
+#include "shared/einsum.hpp"
+#include "strata/dtype.hpp"
+
+namespace strata::cuda {
+
+using PermuteFunction = std::function<void(Stream, const void* from, void* to)>;
+
+/// Whether there are kernels from one real type to another: to the same, from f32 and f64 to any, and from any to f32.
+bool can_permute(DType from, DType to);
+
+/// Writes, or adds to what is there, the elements of a tensor in another order.
+PermuteFunction prepare_permute(const devices::Permutation& permutation, DType from, DType to, bool accumulate);
+
+}  // namespace strata::cuda

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "strata/device.hpp"
+
+namespace strata::devices {
+
+/// \throws ConfigurationError if the instance has no map for `dim`.
+const IndexMap& index_map(const OpInstance& op, const Dim& dim);
+
+}  // namespace strata::devices

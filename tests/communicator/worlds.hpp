@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "communicator/stream_device.hpp"
+#include "strata/communicator.hpp"
+
+namespace strata::testing {
+
+/// What a test runs on: the local communicator on a device without streams or with, nccl on one with.
+enum class DeviceKind : std::uint8_t { host, streams, nccl };
+
+/// "host", "streams", "nccl".
+std::string to_string(DeviceKind kind);
+
+/// A world of ranks that are threads.
+std::unique_ptr<World> make_world(DeviceKind kind, int count, double timeout);
+
+inline std::unique_ptr<HostDevice> make_device(DeviceKind kind) {
+  if (kind == DeviceKind::host) return std::make_unique<HostDevice>();
+  return std::make_unique<StreamDevice>();
+}
+
+}  // namespace strata::testing

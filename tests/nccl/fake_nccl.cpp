@@ -1,0 +1,293 @@
+#include "fake_nccl.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "communicator/host_device.hpp"
+#include "communicator/host_stream.hpp"
+#include "strata/error.hpp"
+
+namespace strata::testing {
+
+using Bytes = std::vector<std::byte>;
+
+/// What the ranks of a communicator have in common.
+struct FakeNccl::Shared {
+  struct Meeting {
+    std::map<int, Collective> calls;
+    std::map<int, Bytes> inputs;
+  };
+  struct Parcel {
+    Bytes data;
+    std::shared_ptr<bool> taken;
+  };
+
+  int size = 0;
+  std::set<int> joined;
+  /// Ranks that have begun their first communication.
+  std::set<int> started;
+  std::map<std::size_t, Meeting> meetings;
+  std::map<std::pair<int, int>, std::deque<Parcel>> parcels;
+  std::string error;
+};
+
+struct FakeNccl::Rank {
+  std::shared_ptr<Shared> shared;
+  int index = 0;
+  /// How often is_ready() still says no.
+  int busy = 0;
+  bool over = false;
+  bool aborted = false;
+  std::size_t collectives = 0;
+  HostStream* stream = nullptr;
+  std::function<void()> launch;
+};
+
+namespace {
+
+/// How deep this thread is in groups.
+thread_local int group_depth = 0;
+/// What its group will begin.
+thread_local std::function<void()> grouped;
+
+Bytes copy_of(const void* data, std::int64_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(data);
+  return {begin, begin + bytes};
+}
+
+/// What misuse of the real library would corrupt or hang.
+void require(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(std::string("fake NCCL: ") + what);
+}
+
+}  // namespace
+
+FakeNccl::FakeNccl() = default;
+FakeNccl::~FakeNccl() = default;
+
+std::string FakeNccl::make_id() {
+  const std::lock_guard lock(mutex_);
+  return "id " + std::to_string(ids_++);
+}
+
+void* FakeNccl::begin_communicator(const std::string& id, int size, int index) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Shared>& shared = communicators_[id];
+  if (!shared) shared = std::make_shared<Shared>();
+  shared->size = size;
+  require(shared->joined.insert(index).second, "two ranks at one position");
+  ranks_.push_back(std::make_unique<Rank>());
+  ranks_.back()->shared = shared;
+  ranks_.back()->index = index;
+  ranks_.back()->busy = 2;
+  return ranks_.back().get();
+}
+
+bool FakeNccl::is_ready(void* communicator) {
+  const std::lock_guard lock(mutex_);
+  Rank& rank = *static_cast<Rank*>(communicator);
+  Shared& shared = *rank.shared;
+  require(!rank.over, "use of a communicator that has ended");
+  if (!error_.empty()) throw RuntimeError(error_);
+  if (!shared.error.empty()) throw RuntimeError(shared.error);
+  if (static_cast<int>(shared.joined.size()) < shared.size) return false;
+  if (rank.launch && static_cast<int>(shared.started.size()) < shared.size) return false;
+  if (rank.busy > 0 && --rank.busy > 0) return false;
+  if (rank.launch) rank.stream->push(std::exchange(rank.launch, nullptr));
+  return true;
+}
+
+FakeNccl::Rank& FakeNccl::use(void* communicator) {
+  Rank& rank = *static_cast<Rank*>(communicator);
+  require(!rank.over, "use of a communicator that has ended");
+  require(rank.busy == 0 && !rank.launch && static_cast<int>(rank.shared->joined.size()) == rank.shared->size,
+          "use of a communicator that is not ready");
+  return rank;
+}
+
+void FakeNccl::begin(Rank& rank, void* stream, std::function<void()> work) {
+  rank.busy = 3;
+  rank.shared->started.insert(rank.index);
+  rank.stream = static_cast<HostStream*>(stream);
+  rank.launch = [work = std::move(work)] {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    work();
+  };
+}
+
+void FakeNccl::start(void* communicator, void* stream, const Collective& collective) {
+  const std::lock_guard lock(mutex_);
+  Rank& rank = use(communicator);
+  begin(rank, stream, [this, &rank, collective, number = rank.collectives++] { run(rank, number, collective); });
+}
+
+void FakeNccl::start(void* communicator, void* stream, const Message& message) {
+  const auto begin_all = [this, communicator, stream](const std::vector<Message>& messages) {
+    const std::lock_guard lock(mutex_);
+    Rank& rank = use(communicator);
+    begin(rank, stream, [this, &rank, messages] { run(rank, messages); });
+  };
+  if (group_depth == 0) return begin_all({message});
+  thread_local std::vector<Message> messages;
+  thread_local void* used = nullptr;
+  require(messages.empty() || used == communicator, "a group over two communicators");
+  used = communicator;
+  messages.push_back(message);
+  grouped = [begin_all] { begin_all(std::exchange(messages, {})); };
+}
+
+void FakeNccl::begin_group() { ++group_depth; }
+
+void FakeNccl::end_group() {
+  require(group_depth > 0, "the end of a group that was not begun");
+  if (--group_depth == 0 && grouped) std::exchange(grouped, nullptr)();
+}
+
+void FakeNccl::run(Rank& rank, std::size_t number, const Collective& own) {
+  const auto width = static_cast<std::int64_t>(size_of(own.dtype));
+  std::unique_lock lock(mutex_);
+  Shared& shared = *rank.shared;
+  Shared::Meeting& meeting = shared.meetings[number];
+  meeting.calls[rank.index] = own;
+  meeting.inputs[rank.index] = copy_of(own.input, own.elements * width);
+  const bool differ = std::any_of(meeting.calls.begin(), meeting.calls.end(), [&](const auto& entry) {
+    const Collective& other = entry.second;
+    return other.kind != own.kind || other.dtype != own.dtype || other.elements != own.elements;
+  });
+  if (differ) shared.error = "unhandled: the ranks do not mean the same";
+  changed_.notify_all();
+  changed_.wait(lock, [&] {
+    return rank.aborted || (shared.error.empty() && static_cast<int>(meeting.inputs.size()) == shared.size);
+  });
+  if (rank.aborted) return;
+
+  std::vector<const void*> sources;
+  Bytes joined;
+  for (const auto& [index, input] : meeting.inputs) {
+    sources.push_back(input.data());
+    joined.insert(joined.end(), input.begin(), input.end());
+  }
+  const auto put = [&](const Bytes& from, std::int64_t begin, std::int64_t elements) {
+    std::memcpy(own.output, from.data() + begin * width, static_cast<std::size_t>(elements * width));
+  };
+  const auto reduced = [&] {
+    Bytes result(meeting.inputs.begin()->second.size());
+    HostDevice().reduce(StreamKind::communication, own.reduction, own.dtype, result.data(), sources, own.elements);
+    return result;
+  };
+  const std::int64_t piece = own.elements / shared.size;
+  switch (own.kind) {
+    case CollectiveKind::all_reduce:
+      return put(reduced(), 0, own.elements);
+    case CollectiveKind::reduce_scatter:
+      return put(reduced(), rank.index * piece, piece);
+    case CollectiveKind::all_gather:
+      return put(joined, 0, own.elements * shared.size);
+    case CollectiveKind::broadcast:
+      return put(meeting.inputs.at(own.root), 0, own.elements);
+    case CollectiveKind::all_to_all:
+      return;  // NCCL has none
+  }
+}
+
+void FakeNccl::run(Rank& rank, const std::vector<Message>& messages) {
+  std::unique_lock lock(mutex_);
+  Shared& shared = *rank.shared;
+  std::vector<std::shared_ptr<bool>> sent;
+  for (const Message& message : messages) {
+    if (!message.sends) continue;
+    sent.push_back(std::make_shared<bool>(false));
+    shared.parcels[{rank.index, message.peer}].push_back({copy_of(message.data, message.bytes), sent.back()});
+  }
+  changed_.notify_all();
+  for (const Message& message : messages) {
+    if (message.sends) continue;
+    std::deque<Shared::Parcel>& parcels = shared.parcels[{message.peer, rank.index}];
+    changed_.wait(lock, [&] { return rank.aborted || !parcels.empty(); });
+    if (rank.aborted) return;
+    const Shared::Parcel parcel = parcels.front();
+    parcels.pop_front();
+    if (static_cast<std::int64_t>(parcel.data.size()) != message.bytes) {
+      shared.error = "unhandled: a message of another length";
+      changed_.wait(lock, [&] { return rank.aborted; });
+      return;
+    }
+    std::memcpy(message.data, parcel.data.data(), parcel.data.size());
+    *parcel.taken = true;
+    changed_.notify_all();
+  }
+  // The strictest that NCCL may do: a send ends with its receive.
+  changed_.wait(lock, [&] {
+    return rank.aborted || std::all_of(sent.begin(), sent.end(), [](const auto& taken) { return *taken; });
+  });
+}
+
+void FakeNccl::all_reduce(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
+                          DType dtype, Reduction reduction) {
+  start(communicator, stream, Collective{CollectiveKind::all_reduce, reduction, dtype, input, output, elements});
+}
+
+void FakeNccl::all_gather(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
+                          DType dtype) {
+  start(communicator, stream, Collective{CollectiveKind::all_gather, Reduction::sum, dtype, input, output, elements});
+}
+
+void FakeNccl::reduce_scatter(void* communicator, void* stream, const void* input, void* output,
+                              std::int64_t output_elements, DType dtype, Reduction reduction) {
+  const std::int64_t elements = output_elements * static_cast<Rank*>(communicator)->shared->size;
+  start(communicator, stream, Collective{CollectiveKind::reduce_scatter, reduction, dtype, input, output, elements});
+}
+
+void FakeNccl::broadcast(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
+                         DType dtype, int root) {
+  start(communicator, stream,
+        Collective{CollectiveKind::broadcast, Reduction::sum, dtype, input, output, elements, root});
+}
+
+void FakeNccl::send(void* communicator, void* stream, const void* data, std::int64_t bytes, int peer) {
+  start(communicator, stream, Message{true, const_cast<void*>(data), bytes, peer});
+}
+
+void FakeNccl::receive(void* communicator, void* stream, void* data, std::int64_t bytes, int peer) {
+  start(communicator, stream, Message{false, data, bytes, peer});
+}
+
+void FakeNccl::finalize(void* communicator) {
+  const std::lock_guard lock(mutex_);
+  use(communicator).busy = 2;
+}
+
+void FakeNccl::destroy(void* communicator) {
+  const std::lock_guard lock(mutex_);
+  use(communicator).over = true;
+}
+
+void FakeNccl::abort(void* communicator) noexcept {
+  const std::lock_guard lock(mutex_);
+  Rank& rank = *static_cast<Rank*>(communicator);
+  rank.over = rank.aborted = true;
+  rank.launch = nullptr;
+  changed_.notify_all();
+}
+
+void FakeNccl::break_communicators(const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+}
+
+int FakeNccl::live() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [](const auto& rank) { return !rank->over; }));
+}
+
+std::vector<int> FakeNccl::begun_sizes() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> sizes;
+  for (const auto& rank : ranks_) sizes.push_back(rank->shared->size);
+  return sizes;
+}
+
+}  // namespace strata::testing

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "communicator/ranks.hpp"
+#include "nccl/fake_gpu_runtime.hpp"
+#include "nccl/fake_nccl.hpp"
+#include "nccl/world.hpp"
+
+namespace strata::nccl_test {
+
+/// The libraries that the ranks of a test share.
+struct Libraries {
+  std::shared_ptr<strata::testing::FakeNccl> nccl = std::make_shared<strata::testing::FakeNccl>();
+  std::shared_ptr<strata::testing::FakeGpuRuntime> gpu = std::make_shared<strata::testing::FakeGpuRuntime>();
+
+  [[nodiscard]] nccl::LoadBackend load() const {
+    return [*this] { return nccl::Backend{nccl, gpu, "host threads"}; };
+  }
+};
+
+/// A rank's end with memory for small communications.
+struct End {
+  End(Communicator& communicator, Device& device)
+      : communicator(communicator), device(device), rank(communicator.rank()) {
+    group = communicator.create_group(testing::all_ranks(communicator.rank_count()));
+  }
+
+  void reduce(const std::string& name, std::uint64_t id, std::int64_t elements = 8) {
+    start(name, id, elements)->wait();
+    device.synchronize(StreamKind::compute);
+    communicator.check();
+  }
+  std::unique_ptr<Request> start(const std::string& name, std::uint64_t id, std::int64_t elements = 8) {
+    CollectiveCall call{.group = group, .input = data.data(), .output = data.data(), .elements = elements};
+    call.id = id;
+    call.name = &name;
+    return communicator.start(call);
+  }
+  /// Does nothing until another rank's failure comes here.
+  void idle() const {
+    while (true) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      communicator.check();
+    }
+  }
+
+  Communicator& communicator;
+  Device& device;
+  int rank;
+  int group;
+  std::vector<double> data = std::vector<double>(64, 1.0);
+};
+
+inline std::vector<std::string> run(World& world, const std::function<void(End&)>& body) {
+  return testing::run_ranks(world, testing::DeviceKind::nccl,
+                            [&](Communicator& communicator, testing::HostDevice& device) {
+                              End end(communicator, device);
+                              body(end);
+                            });
+}
+
+inline std::vector<std::string> run(int ranks, double timeout, const std::function<void(End&)>& body) {
+  nccl::NcclWorld world(Libraries().load(), ranks, nccl::Timeouts{timeout, timeout});
+  return run(world, body);
+}
+
+}  // namespace strata::nccl_test

@@ -1,0 +1,130 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "nccl/rendezvous/process_environment.hpp"
+#include "nccl/rendezvous/slurm_hosts.hpp"
+#include "strata/error.hpp"
+
+namespace strata::rendezvous {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+const std::string kSecret = "0123456789abcdef";
+
+/// What torchrun sets, changed by `more`; an empty value unsets.
+Variables launched(const Variables& more = {}) {
+  Variables variables{{"RANK", "3"},
+                      {"WORLD_SIZE", "4"},
+                      {"LOCAL_RANK", "1"},
+                      {"MASTER_ADDR", "node0"},
+                      {"MASTER_PORT", "29500"},
+                      {"STRATA_SECRET", kSecret}};
+  for (const auto& [name, value] : more) {
+    variables[name] = value;
+    if (value.empty()) variables.erase(name);
+  }
+  return variables;
+}
+
+std::optional<ProcessEnvironment> read(const Variables& variables) {
+  return read_process_environment([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+std::string refusal(const Variables& variables) {
+  try {
+    (void)read(variables);
+  } catch (const ConfigurationError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ProcessEnvironment, IsReadAsTorchrunSetsIt) {
+  const auto found = read(launched());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 3);
+  EXPECT_EQ(found->rank_count, 4);
+  EXPECT_EQ(found->local_rank, 1);
+  EXPECT_EQ(found->address, "node0");
+  EXPECT_EQ(found->port, 29500);
+  EXPECT_EQ(found->secret, kSecret);
+  EXPECT_FALSE(read(launched({{"LOCAL_RANK", ""}}))->local_rank);
+}
+
+TEST(ProcessEnvironment, IsReadAsSlurmSetsIt) {
+  const Variables slurm{{"SLURM_PROCID", "5"},        {"SLURM_NTASKS", "8"},
+                        {"SLURM_LOCALID", "1"},       {"SLURM_JOB_NODELIST", "gpu[07-09],gpu12"},
+                        {"SLURM_JOB_ID", "30001234"}, {"SLURM_STEP_ID", "0"},
+                        {"STRATA_SECRET", kSecret}};
+  const auto found = read(slurm);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rank, 5);
+  EXPECT_EQ(found->rank_count, 8);
+  EXPECT_EQ(found->local_rank, 1);
+  EXPECT_EQ(found->address, "gpu07");
+  EXPECT_EQ(found->port, 21234);
+
+  Variables told = slurm;
+  told.insert({{"MASTER_ADDR", "head"}, {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(read(told)->address, "head");
+  EXPECT_EQ(read(told)->port, 1234);
+
+  Variables batch_script = slurm;
+  batch_script.erase("SLURM_STEP_ID");
+  EXPECT_FALSE(read(batch_script)) << "the script itself is no rank";
+}
+
+TEST(ProcessEnvironment, IsEmptyWhereTheProcessIsAlone) {
+  EXPECT_FALSE(read({}));
+  EXPECT_FALSE(read({{"WORLD_SIZE", "1"}, {"RANK", "0"}})) << "needs neither address nor secret";
+}
+
+TEST(ProcessEnvironment, FindsAFreePortBesideTheAgentOfTorchrun) {
+  EXPECT_EQ(read(launched({{"TORCHELASTIC_USE_AGENT_STORE", "True"}}))->port, 29501);
+  EXPECT_EQ(read(launched({{"TORCHELASTIC_USE_AGENT_STORE", "False"}}))->port, 29500);
+  EXPECT_EQ(read(launched({{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"STRATA_PORT", "4000"}}))->port, 4000);
+}
+
+TEST(ProcessEnvironment, NamesTheVariableThatIsWrong) {
+  EXPECT_THAT(refusal(launched({{"WORLD_SIZE", "four"}})),
+              AllOf(HasSubstr("WORLD_SIZE: found 'four'"), HasSubstr("an integer of at least 1")));
+  EXPECT_THAT(refusal(launched({{"WORLD_SIZE", "0"}})), HasSubstr("WORLD_SIZE: found '0'"));
+  EXPECT_THAT(refusal(launched({{"WORLD_SIZE", ""}})), HasSubstr("WORLD_SIZE: found nothing"));
+  EXPECT_THAT(refusal(launched({{"RANK", ""}})), HasSubstr("RANK: found nothing"));
+  EXPECT_THAT(refusal(launched({{"RANK", "4"}})),
+              HasSubstr("RANK: found 4; accepted: less than WORLD_SIZE, which is 4"));
+  EXPECT_THAT(refusal(launched({{"RANK", "-1"}})), HasSubstr("RANK: found '-1'"));
+  EXPECT_THAT(refusal(launched({{"LOCAL_RANK", "9"}})), HasSubstr("LOCAL_RANK: found '9'"));
+  EXPECT_THAT(refusal(launched({{"MASTER_ADDR", ""}})), HasSubstr("MASTER_ADDR: found nothing"));
+  EXPECT_THAT(refusal(launched({{"MASTER_PORT", "70000"}})), HasSubstr("MASTER_PORT: found '70000'"));
+  EXPECT_THAT(refusal(launched({{"MASTER_PORT", "29500x"}})), HasSubstr("MASTER_PORT: found '29500x'"));
+}
+
+TEST(ProcessEnvironment, NeedsASecretThatIsNotShort) {
+  EXPECT_THAT(refusal(launched({{"STRATA_SECRET", ""}})),
+              AllOf(HasSubstr("STRATA_SECRET: found nothing"), HasSubstr("openssl rand")));
+  const std::string message = refusal(launched({{"STRATA_SECRET", "too short"}}));
+  EXPECT_THAT(message, HasSubstr("a text of 9 characters"));
+  EXPECT_THAT(message, ::testing::Not(HasSubstr("too short"))) << "a secret is not printed";
+}
+
+TEST(SlurmHosts, BeginWithTheFirst) {
+  EXPECT_EQ(first_slurm_host("login"), "login");
+  EXPECT_EQ(first_slurm_host("a,b"), "a");
+  EXPECT_EQ(first_slurm_host("gpu[07-09,12],login"), "gpu07");
+  EXPECT_EQ(first_slurm_host("gpu[3,5]"), "gpu3");
+  EXPECT_EQ(first_slurm_host("rack[2-3]node[010-020]-ib,x"), "rack2node010-ib");
+  for (const char* bad : {"", ",", "gpu[", "gpu[]"})
+    EXPECT_THROW((void)first_slurm_host(bad), ConfigurationError) << bad;
+}
+
+}  // namespace
+}  // namespace strata::rendezvous

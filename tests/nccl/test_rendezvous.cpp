@@ -1,0 +1,272 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <functional>
+#include <thread>
+
+#include "nccl/rendezvous/exchange.hpp"
+#include "nccl/rendezvous/join.hpp"
+#include "nccl/rendezvous/protocol.hpp"
+#include "nccl/rendezvous/socket.hpp"
+#include "strata/communicator.hpp"
+#include "strata/error.hpp"
+
+namespace strata::rendezvous {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+
+std::uint16_t free_port() { return port_of(listen_on("127.0.0.1", 0)); }
+
+ProcessEnvironment environment(int rank, int count, std::uint16_t port) {
+  return {rank, count, std::nullopt, "127.0.0.1", port, "a secret for tests"};
+}
+
+/// Runs `body` as every rank's process would, on threads. \return what each threw, with its kind.
+std::vector<std::string> run(const std::vector<ProcessEnvironment>& processes, std::chrono::milliseconds patience,
+                             const std::function<void(Store&, const ProcessEnvironment&)>& body) {
+  std::vector<std::string> errors(processes.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        const auto store = join(processes[i], Clock::now() + patience);
+        body(*store, processes[i]);
+      } catch (const ConfigurationError& error) {
+        errors[i] = std::string("configuration: ") + error.what();
+      } catch (const AbortedError& error) {
+        errors[i] = std::string("aborted: ") + error.what();
+      } catch (const std::exception& error) {
+        errors[i] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+std::vector<ProcessEnvironment> processes(int count) {
+  const std::uint16_t port = free_port();
+  std::vector<ProcessEnvironment> all;
+  for (int rank = 0; rank < count; ++rank) all.push_back(environment(rank, count, port));
+  return all;
+}
+
+void nothing(Store&, const ProcessEnvironment&) {}
+
+/// A connection that says nothing of itself.
+Descriptor stranger(std::uint16_t port) { return connect_to("127.0.0.1", port, Clock::now() + 20s); }
+
+TEST(Rendezvous, GathersAndBroadcasts) {
+  for (const int count : {2, 3, 8}) {
+    const auto errors = run(processes(count), 60s, [&](Store& store, const ProcessEnvironment& own) {
+      Exchange exchange(store, own.rank, count, 60s);
+      std::vector<std::string> expected;
+      for (int rank = 0; rank < count; ++rank) expected.push_back(std::string(static_cast<std::size_t>(rank), 'x'));
+      EXPECT_EQ(exchange.all_gather("first", expected[static_cast<std::size_t>(own.rank)]), expected);
+      const std::string large(300000, 'y');
+      for (int root = 0; root < count; ++root) {
+        EXPECT_EQ(exchange.broadcast("from " + std::to_string(root), root, own.rank == root ? large : ""), large);
+      }
+      (void)exchange.all_gather("last", "");
+    });
+    EXPECT_THAT(errors, Each("")) << count;
+  }
+}
+
+TEST(Rendezvous, RanksMayComeBeforeTheFirst) {
+  const auto all = processes(3);
+  const auto errors = run(all, 60s, [&](Store& store, const ProcessEnvironment& own) {
+    (void)Exchange(store, own.rank, 3, 60s).all_gather("x", "");
+  });
+  EXPECT_THAT(errors, Each(""));
+
+  const std::uint16_t port = free_port();
+  std::thread early([port] {
+    const auto store = join(environment(1, 2, port), Clock::now() + 60s);
+    EXPECT_EQ(store->take("key", Clock::now() + 60s), "value");
+  });
+  std::this_thread::sleep_for(300ms);
+  const auto store = join(environment(0, 2, port), Clock::now() + 60s);
+  store->put("key", "value", 1);
+  early.join();
+}
+
+TEST(Rendezvous, TheFirstRankNamesThoseThatDoNotCome) {
+  const std::uint16_t port = free_port();
+  const auto errors =
+      run({environment(0, 4, port), environment(2, 4, port)}, 500ms, [](Store& store, const ProcessEnvironment& own) {
+        (void)Exchange(store, own.rank, 4, 60s).all_gather("host names", "");
+      });
+  EXPECT_THAT(errors[0], HasSubstr("rank 0: of the other ranks did not come: 1, 3"));
+  EXPECT_THAT(errors[1], AllOf(StartsWith("aborted: rank 2: "), HasSubstr("did not come: 1, 3")));
+}
+
+TEST(Rendezvous, SaysWhereTheFirstRankWasLookedFor) {
+  const std::uint16_t port = free_port();
+  const auto errors = run({environment(1, 2, port)}, 200ms, nothing);
+  EXPECT_THAT(errors[0], AllOf(StartsWith("rank 1: no connection to rank 0 at '127.0.0.1' port "),
+                               HasSubstr(std::to_string(port)), HasSubstr("refused")));
+}
+
+TEST(Rendezvous, RefusesAnotherSecret) {
+  auto all = processes(2);
+  all[1].secret = "another secret for tests";
+  const auto errors = run(all, 500ms, nothing);
+  EXPECT_THAT(errors[1], AllOf(StartsWith("configuration: rank 1: "), HasSubstr("STRATA_SECRET is not the same")));
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("did not come: 1"), HasSubstr("refused: 127.0.0.1: STRATA_SECRET")));
+}
+
+TEST(Rendezvous, RefusesTwoProcessesOfOneRank) {
+  const std::uint16_t port = free_port();
+  const auto errors = run(
+      {environment(0, 3, port), environment(1, 3, port), environment(1, 3, port)}, 60s,
+      [](Store& store, const ProcessEnvironment& own) { (void)Exchange(store, own.rank, 3, 60s).all_gather("x", ""); });
+  EXPECT_THAT(errors, Each(HasSubstr("two processes were started as rank 1")));
+  EXPECT_THAT(errors, ::testing::Contains(StartsWith("configuration: rank 1: ")).Times(1));
+}
+
+TEST(Rendezvous, RefusesAnotherNumberOfRanks) {
+  auto all = processes(2);
+  all[1].rank_count = 5;
+  const auto errors = run(all, 500ms, nothing);
+  EXPECT_THAT(errors[1], HasSubstr("rank 1 was started with 5 ranks, rank 0 with 2"));
+}
+
+TEST(Rendezvous, SaysThatThePortIsTaken) {
+  const Descriptor taken = listen_on("127.0.0.1", 0);
+  const auto errors = run({environment(0, 2, port_of(taken))}, 60s, nothing);
+  EXPECT_THAT(errors[0], AllOf(StartsWith("configuration: rank 0 cannot listen on port "), HasSubstr("in use"),
+                               HasSubstr("STRATA_PORT")));
+}
+
+TEST(Rendezvous, ARankDoesNotTrustWhatDoesNotKnowTheSecret) {
+  const Descriptor listener = listen_on("127.0.0.1", 0);
+  std::thread impostor([&] {
+    Descriptor peer;
+    while (!peer.is_open()) peer = accept_from(listener).first;
+    std::string frames = encode(greeting_frame({random_text()})) + encode({FrameKind::welcome, random_text()});
+    EXPECT_TRUE(send_some(peer, frames));
+    std::string received;
+    while (await_socket(peer, false, Clock::now() + 10s) && receive_some(peer, received)) {
+    }
+    EXPECT_EQ(received.find("a secret for tests"), std::string::npos) << "the secret itself is never sent";
+  });
+  const auto errors = run({environment(1, 2, port_of(listener))}, 60s, nothing);
+  impostor.join();
+  EXPECT_THAT(errors[0], HasSubstr("does not know STRATA_SECRET"));
+}
+
+TEST(Rendezvous, SpreadsTheFirstFailure) {
+  const auto errors = run(processes(4), 60s, [](Store& store, const ProcessEnvironment& own) {
+    Exchange exchange(store, own.rank, 4, 60s);
+    (void)exchange.all_gather("begin", "");
+    if (own.rank == 2) return store.fail(2, "the disk is full");
+    (void)exchange.broadcast("never", 2, "");
+  });
+  EXPECT_EQ(errors[2], "");
+  for (const std::size_t rank : {0U, 1U, 3U}) {
+    EXPECT_THAT(errors[rank], AllOf(StartsWith("aborted: "), HasSubstr("rank 2 failed: the disk is full")));
+  }
+}
+
+TEST(Rendezvous, ARankThatLeavesAsPlannedIsNoFailure) {
+  const auto errors = run(processes(3), 60s, [](Store& store, const ProcessEnvironment& own) {
+    Exchange exchange(store, own.rank, 3, 60s);
+    (void)exchange.all_gather("begin", "");
+    if (own.rank == 1) return;
+    if (own.rank == 2) {
+      std::this_thread::sleep_for(300ms);
+      store.put("late", "value", 1);
+    }
+    if (own.rank == 0) {
+      EXPECT_EQ(store.take("late", Clock::now() + 60s), "value");
+    }
+    EXPECT_FALSE(store.failure());
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Rendezvous, TheFirstRankLeavesWhenWhatItHasLeftIsTaken) {
+  const auto errors = run(processes(2), 60s, [](Store& store, const ProcessEnvironment& own) {
+    if (own.rank == 0) return store.put("legacy", "value", 1);
+    std::this_thread::sleep_for(200ms);
+    EXPECT_EQ(store.take("legacy", Clock::now() + 60s), "value");
+    EXPECT_EQ(store.take("more", Clock::now() + 60s), std::nullopt) << "it does not wait for who has left";
+    EXPECT_FALSE(store.failure());
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Rendezvous, NoticesAProcessThatEndsWithoutAWord) {
+  const std::uint16_t port = free_port();
+  std::thread dying([port] {
+    // Speaks as a rank does, and vanishes.
+    const Descriptor socket = stranger(port);
+    std::string received;
+    std::optional<Frame> frame;
+    while (!(frame = decode(received, kLongestFrame)) && await_socket(socket, false, Clock::now() + 20s)) {
+      (void)receive_some(socket, received);
+    }
+    const Greeting greeting = read_greeting(*frame);
+    const Join request{random_text(), 1, 2};
+    std::string bytes = encode(join_frame(request, greeting, environment(1, 2, port).secret));
+    EXPECT_TRUE(send_some(socket, bytes));
+    while (!(frame = decode(received, kLongestFrame)) && await_socket(socket, false, Clock::now() + 20s)) {
+      (void)receive_some(socket, received);
+    }
+    EXPECT_EQ(frame->kind, FrameKind::welcome);
+  });
+  const auto errors = run({environment(0, 2, port)}, 60s, [](Store& store, const ProcessEnvironment&) {
+    (void)Exchange(store, 0, 2, 60s).all_gather("x", "");
+  });
+  dying.join();
+  EXPECT_THAT(errors[0], HasSubstr("rank 1 (127.0.0.1) has ended without a word"));
+}
+
+TEST(Rendezvous, StrangersDoNoHarm) {
+  const auto all = processes(3);
+  std::thread strangers([&] {
+    const Descriptor silent = stranger(all[0].port);
+    Descriptor noisy = stranger(all[0].port);
+    std::string noise = "GET / HTTP/1.1\r\n\r\n";
+    (void)send_some(noisy, noise);
+    Descriptor greedy = stranger(all[0].port);
+    std::string header = encode({FrameKind::put, ""});
+    header[0] = '\x7f';  // a frame of 2 GB
+    (void)send_some(greedy, header);
+    Descriptor early = stranger(all[0].port);
+    std::string frame = encode({FrameKind::failure, "not mine to say"});
+    (void)send_some(early, frame);
+    std::this_thread::sleep_for(200ms);
+  });
+  const auto errors = run(all, 60s, [](Store& store, const ProcessEnvironment& own) {
+    Exchange exchange(store, own.rank, 3, 60s);
+    (void)exchange.all_gather("first", "");
+    std::this_thread::sleep_for(300ms);
+    (void)exchange.all_gather("second", "");
+  });
+  strangers.join();
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Rendezvous, AllGatherNamesWhoIsMissing) {
+  const auto errors = run(processes(3), 60s, [](Store& store, const ProcessEnvironment& own) {
+    Exchange exchange(store, own.rank, 3, 300ms);
+    if (own.rank == 0) {
+      EXPECT_THROW((void)exchange.all_gather("sizes", ""), RuntimeError);
+    }
+    // Stays until all have seen it.
+    while (!store.failure()) std::this_thread::sleep_for(1ms);
+    EXPECT_THAT(store.failure()->reason, HasSubstr("rank 0: waited 0.3 s in sizes: rank 1, 2 did not come"));
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+}  // namespace
+}  // namespace strata::rendezvous
