@@ -19,6 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string describe(const GraphUse& use) {
+  if (use.refusal) return "steps are launched without graphs: " + *use.refusal;
+  return "steps are launched as " + std::to_string(use.graphs) + " graph(s) of " + std::to_string(use.captured) +
+         " of their " + std::to_string(use.instructions) + " instructions";
+}
+
 /// Passes on what the trainer says to the progress line and the log.
 class RunReporter : public TrainingObserver {
  public:
@@ -29,6 +35,7 @@ class RunReporter : public TrainingObserver {
     progress_->step(record);
     if (log_) log_->step(record);
   }
+  void graphs(const GraphUse& use) override { progress_->note(describe(use)); }
   void evaluation(const EvaluationRecord& record) override {
     progress_->evaluation(record);
     if (log_) log_->evaluation(record);

@@ -1,20 +1,31 @@
 #include "compiler/chunked_overlap.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace strata::host {
 namespace {
 
+/// The product and its fused forms.
+constexpr std::array<std::string_view, 4> kProducts = {"linear", "linear_bias", "linear_bias_activation",
+                                                       "linear_activation_gradient"};
+
+/// The parts of buffers by (whole, count, part). Tasks share them: what one has written in parts another reads in the
+/// same ones.
+using Views = std::map<std::tuple<BufferId, int, int>, BufferId>;
+
 /// Rewrites one task. Buffers are still written once a micro-batch here, so an instruction may be moved towards its
 /// first reader.
 class TaskOverlap {
  public:
-  TaskOverlap(ProgramBuilder& builder, Task& task, std::map<Axis, int> chunks)
-      : builder_(builder), task_(task), chunks_(std::move(chunks)), replaced_(task.instructions.size()) {
+  TaskOverlap(ProgramBuilder& builder, Task& task, const std::map<Axis, int>& chunks, Views& views)
+      : builder_(builder), task_(task), chunks_(chunks), views_(views), replaced_(task.instructions.size()) {
     for (std::size_t at = 0; at < task.instructions.size(); ++at) {
       for (const BufferId input : task.instructions[at].inputs) readers_[input].push_back(at);
       for (const BufferId output : task.instructions[at].outputs) writer_[output] = at;
@@ -105,8 +116,9 @@ class TaskOverlap {
 
   [[nodiscard]] bool is_product(std::size_t at) const {
     const Instruction& each = task_.instructions[at];
-    return each.kind == InstructionKind::compute && (each.op == "linear" || each.op == "linear_bias") &&
-           !each.accumulate && each.operand_dims[0].front() == each.result_dims[0].front() &&
+    return each.kind == InstructionKind::compute &&
+           std::find(kProducts.begin(), kProducts.end(), each.op) != kProducts.end() && !each.accumulate &&
+           each.operand_dims[0].front() == each.result_dims[0].front() &&
            find_dim(each.operand_dims[1], each.operand_dims[0].front()) < 0;
   }
 
@@ -132,20 +144,28 @@ class TaskOverlap {
     }
     if (copy && task_.instructions[*copy].copy.outer % rows != 0) return 1;
     for (int count = chunks_.at(communication.axes[0]); count > 1; --count) {
-      if (rows % count == 0) return count;
+      if (rows % count == 0 && !is_cut_otherwise(compute, count)) return count;
     }
     return 1;
+  }
+
+  /// Whether another number of parts of an operand is in use.
+  [[nodiscard]] bool is_cut_otherwise(const Instruction& instruction, int count) const {
+    return std::any_of(instruction.inputs.begin(), instruction.inputs.end(), [&](BufferId input) {
+      const auto first = views_.lower_bound({input, 0, 0});
+      return first != views_.end() && std::get<0>(first->first) == input && std::get<1>(first->first) != count;
+    });
   }
 
   // --- parts
 
   BufferId view(BufferId whole, int part, int count) {
-    const auto known = views_.find({whole, part});
+    const auto known = views_.find({whole, count, part});
     if (known != views_.end()) return known->second;
     const Buffer of = builder_.buffer(whole);
     const BufferId made = new_part(of, part, count);
     builder_.make_view(made, whole, of.elements() / count * part);
-    views_[{whole, part}] = made;
+    views_[{whole, count, part}] = made;
     return made;
   }
 
@@ -163,9 +183,11 @@ class TaskOverlap {
 
   Instruction part_of_product(std::size_t at, int part, int count) {
     Instruction made = task_.instructions[at];
-    made.inputs[0] = view(made.inputs[0], part, count);
-    made.outputs[0] = view(made.outputs[0], part, count);
     const Dim& dim = made.result_dims[0].front();
+    for (std::size_t i = 0; i < made.inputs.size(); ++i) {
+      if (find_dim(made.operand_dims[i], dim) == 0) made.inputs[i] = view(made.inputs[i], part, count);
+    }
+    for (BufferId& output : made.outputs) output = view(output, part, count);
     for (ShardedDim& each : made.iteration) {
       if (each.dim == dim) each.global_size /= count;
     }
@@ -194,12 +216,12 @@ class TaskOverlap {
 
   ProgramBuilder& builder_;
   Task& task_;
-  std::map<Axis, int> chunks_;
+  const std::map<Axis, int>& chunks_;
+  Views& views_;
   /// What stands in the place of an instruction; nothing where it stays.
   std::vector<std::optional<Parts>> replaced_;
   std::map<BufferId, std::vector<std::size_t>> readers_;
   std::map<BufferId, std::size_t> writer_;
-  std::map<std::pair<BufferId, int>, BufferId> views_;
 };
 
 }  // namespace
@@ -210,7 +232,8 @@ void overlap_in_chunks(ProgramBuilder& builder) {
     if (const auto wanted = each.strategy->chunked_overlap()) chunks[wanted->axis] = wanted->chunks;
   }
   if (chunks.empty()) return;
-  for (Task& task : builder.program().tasks) TaskOverlap(builder, task, chunks).run();
+  Views views;
+  for (Task& task : builder.program().tasks) TaskOverlap(builder, task, chunks, views).run();
 }
 
 }  // namespace strata::host

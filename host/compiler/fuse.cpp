@@ -24,6 +24,7 @@ class TaskFuser {
         for (const BufferId input : each.instructions[at].inputs) uses_[input].push_back({&each == &task, at});
       }
     }
+    for (const auto& [name, buffer] : program_.reports) uses_[buffer].push_back({false, 0});
     for (std::size_t at = 0; at < instructions_.size(); ++at) {
       for (const BufferId output : instructions_[at].outputs) writers_[output].push_back(at);
     }
@@ -34,6 +35,8 @@ class TaskFuser {
       if (removed_[at]) continue;
       if (is(at, "add")) fuse_bias(at);
       if (is(at, "add") && !removed_[at]) fuse_dropout(at);
+      if (is(at, "activation")) fuse_activation(at);
+      if (is(at, "activation_gradient")) fuse_activation_gradient(at);
       if (is(at, "sum")) fuse_sum(at);
     }
     std::vector<Instruction> kept;
@@ -75,6 +78,20 @@ class TaskFuser {
     return uses.size() == 1 && uses.front().in_this_task && uses.front().at == at;
   }
 
+  [[nodiscard]] bool is_written_behind(BufferId buffer, std::size_t at) const {
+    const auto writers = writers_.find(buffer);
+    return writers != writers_.end() && writers->second.back() > at;
+  }
+
+  /// Whether an all-gather of this task brings `buffer`, maybe to be unpacked.
+  [[nodiscard]] bool is_gathered(BufferId buffer) const {
+    const auto writers = writers_.find(buffer);
+    if (writers == writers_.end()) return false;
+    const Instruction& writer = instructions_[writers->second.back()];
+    if (writer.kind == InstructionKind::copy) return is_gathered(writer.inputs[0]);
+    return writer.kind == InstructionKind::collective && writer.collective == CollectiveKind::all_gather;
+  }
+
   /// linear -> t, add(t, bias) -> y   becomes   linear_bias -> y
   void fuse_bias(std::size_t at) {
     const Instruction& add = instructions_[at];
@@ -104,11 +121,43 @@ class TaskFuser {
     fused.inputs.push_back(add.inputs[0]);
     fused.operand_dims.push_back(add.operand_dims[0]);
     fused.outputs = add.outputs;
-    if (!is_supported(fused)) return;
-    // The residual may be computed between the two: the fused instruction takes the later place.
-    instructions_[at] = std::move(fused);
-    removed_[*writer] = true;
-    move_uses(*writer, at);
+    // The residual may be computed between the two.
+    replace_later(*writer, std::move(fused), at);
+  }
+
+  /// linear_bias -> u, activation(u) -> y   becomes   linear_bias_activation -> y, and u where others read it
+  void fuse_activation(std::size_t at) {
+    const Instruction& activation = instructions_[at];
+    const BufferId sum = activation.inputs[0];
+    const auto writer = sole_writer(sum);
+    if (!writer || !is(*writer, "linear_bias") || activation.accumulate) return;
+    Instruction fused = instructions_[*writer];
+    fused.op = "linear_bias_activation";
+    fused.attributes.set("kind", activation.attributes.word("kind"));
+    if (is_used_only_at(sum, at)) return replace(*writer, std::move(fused), at);
+    fused.attributes.set("saves_input", true);
+    fused.result_dims.push_back(fused.result_dims[0]);
+    replace(*writer, std::move(fused), at, {sum});
+  }
+
+  /// linear -> t, activation_gradient(t, u) -> y   becomes   linear_activation_gradient -> y
+  void fuse_activation_gradient(std::size_t at) {
+    const Instruction& gradient = instructions_[at];
+    const BufferId product = gradient.inputs[0];
+    const auto writer = sole_writer(product);
+    if (!writer || !is(*writer, "linear") || !is_used_only_at(product, at) || gradient.accumulate) return;
+    Instruction fused = instructions_[*writer];
+    fused.op = "linear_activation_gradient";
+    fused.attributes.set("kind", gradient.attributes.word("kind"));
+    fused.inputs.push_back(gradient.inputs[1]);
+    fused.operand_dims.push_back(gradient.operand_dims[1]);
+    fused.outputs = gradient.outputs;
+    // What the activation read may be computed again between the two, and the gradient of the weight, which stands
+    // there too, is the last to read what is as large as this result. But what a gather brings is multiplied first, in
+    // pieces.
+    if (is_gathered(fused.inputs[0]) && !is_written_behind(fused.inputs[2], *writer))
+      return replace(*writer, std::move(fused), at);
+    replace_later(*writer, std::move(fused), at);
   }
 
   /// a, b, … -> sum(a, b, …)   becomes   a, then b added to a, …
@@ -131,6 +180,7 @@ class TaskFuser {
       instructions_[writer] = std::move(instruction);
       writers_[*base].push_back(writer);
     }
+    std::sort(writers_[*base].begin(), writers_[*base].end());
     rename(sum.outputs[0], *base);
     removed_[at] = true;
   }
@@ -160,14 +210,26 @@ class TaskFuser {
     return last;
   }
 
-  /// Puts `fused` in the place of `first`, with the results of `second`, which goes.
-  void replace(std::size_t first, Instruction fused, std::size_t second) {
+  /// Puts `fused` in the place of `first`, with the results of `second`, which goes, and `more` behind them.
+  void replace(std::size_t first, Instruction fused, std::size_t second, const std::vector<BufferId>& more = {}) {
     fused.outputs = instructions_[second].outputs;
+    fused.outputs.insert(fused.outputs.end(), more.begin(), more.end());
     if (!is_supported(fused)) return;
     instructions_[first] = std::move(fused);
     removed_[second] = true;
     move_uses(second, first);
-    writers_[instructions_[first].outputs[0]] = {first};
+    for (const BufferId output : instructions_[first].outputs) writers_[output] = {first};
+  }
+
+  /// Puts `fused` in the place of `second`, unless what `first`, which goes, reads is another by then.
+  void replace_later(std::size_t first, Instruction fused, std::size_t second) {
+    for (const BufferId input : instructions_[first].inputs) {
+      if (is_written_behind(input, first)) return;
+    }
+    if (!is_supported(fused)) return;
+    instructions_[second] = std::move(fused);
+    removed_[first] = true;
+    move_uses(first, second);
   }
 
   /// What `from` read is read at `to` now.
@@ -183,6 +245,9 @@ class TaskFuser {
     for (Task& task : program_.tasks) {
       for (Instruction& instruction : task.instructions)
         std::replace(instruction.inputs.begin(), instruction.inputs.end(), from, to);
+    }
+    for (auto& [name, buffer] : program_.reports) {
+      if (buffer == from) buffer = to;
     }
     auto& uses = uses_[to];
     const auto moved = uses_.find(from);

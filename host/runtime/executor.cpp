@@ -7,25 +7,10 @@
 #include "runtime/element.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/prepared_program.hpp"
+#include "runtime/step_runner.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
-namespace {
-
-/// Does `work`; an error of it says at which `place()` it happened.
-template <class Work, class Place>
-void name_place(const Work& work, const Place& place) {
-  try {
-    work();
-  } catch (const AbortedError& error) {
-    throw AbortedError(place() + ": " + error.what());
-  } catch (const std::exception& error) {
-    throw RuntimeError(place() + ": " + error.what());
-  }
-}
-
-}  // namespace
-
 struct Executor::State {
   State(const Program& given, const MemoryPlan& memory, int of, std::uint64_t seed, Device& on, Communicator& through,
         std::shared_ptr<Arena> in, std::shared_ptr<OffloadMemory> beside)
@@ -37,7 +22,8 @@ struct Executor::State {
         arena(std::move(in)),
         offload(std::move(beside)),
         prepared(prepare(given, of, seed, on, through)),
-        launcher(given, memory, prepared, on, through, *arena, offload.get()) {
+        launcher(given, memory, prepared, on, through, *arena, offload.get()),
+        runner(given, of, prepared, on, through, launcher) {
     require("an arena", arena->bytes(), plan.arena_bytes);
     const OffloadBytes outside = offload ? offload->bytes() : OffloadBytes{};
     require("host memory", outside.host, plan.offload.host);
@@ -50,11 +36,6 @@ struct Executor::State {
                             std::to_string(needed));
   }
 
-  void run(const StepContext& step, InputSource& inputs);
-  /// What an error says of its place first.
-  [[nodiscard]] std::string place(std::uint64_t step) const {
-    return "rank " + std::to_string(rank) + ", step " + std::to_string(step) + ", ";
-  }
   /// Where a buffer that outlives its task lies: of a transient one, in the last micro-batch that has it.
   [[nodiscard]] std::byte* memory(BufferId buffer) const;
   [[nodiscard]] double scalar(BufferId buffer) const;
@@ -70,23 +51,8 @@ struct Executor::State {
   std::shared_ptr<OffloadMemory> offload;
   PreparedProgram prepared;
   Launcher launcher;
+  StepRunner runner;
 };
-
-void Executor::State::run(const StepContext& step, InputSource& inputs) {
-  for (const TaskInstance& at : program.schedule) {
-    StepContext context = step;
-    context.micro_batch = std::max(at.micro_batch, 0);
-    const auto& instructions = prepared.tasks.at(static_cast<std::size_t>(at.task));
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      name_place([&] { launcher.launch(instructions[i], at.micro_batch, context, inputs); },
-                 [&] { return place(step.step) + describe(program, at, i); });
-    }
-  }
-  // What nothing of the step waits for may have failed too.
-  name_place([&] { launcher.requests().wait_for_all(); }, [&] { return place(step.step) + "its end"; });
-  device.synchronize(StreamKind::compute);
-  name_place([&] { communicator.check(); }, [&] { return place(step.step) + "its end"; });
-}
 
 std::byte* Executor::State::memory(BufferId buffer) const {
   const std::vector<std::int64_t>& offsets = plan.offsets.at(static_cast<std::size_t>(buffer));
@@ -139,7 +105,7 @@ Reports Executor::run(const StepContext& step, InputSource& inputs) {
   for (auto& [key, traffic] : state_->prepared.traffic) traffic = {};
   state_->launcher.requests().reset_seconds();
   try {
-    state_->run(step, inputs);
+    state_->runner.run(step, inputs);
   } catch (const std::exception& error) {
     // Peers may read this rank's memory until their waits have ended.
     state_->communicator.abort(error.what());
@@ -164,6 +130,7 @@ void Executor::write(const BufferSlice& slice, const void* host) { state_->write
 
 const std::map<std::string, Traffic>& Executor::traffic() const { return state_->prepared.traffic; }
 double Executor::wait_seconds() const { return state_->launcher.requests().seconds(); }
+std::optional<GraphUse> Executor::graph_use() const { return state_->runner.graph_use(); }
 const Program& Executor::program() const { return state_->program; }
 int Executor::rank() const { return state_->rank; }
 const Arena& Executor::arena() const { return *state_->arena; }

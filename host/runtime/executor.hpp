@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,8 +46,18 @@ class Arena {
 /// What a run of a program gives, read back from Program::reports that are scalars.
 using Reports = std::map<std::string, double>;
 
+/// How much of a step is launched as graphs of the device.
+struct GraphUse {
+  /// Graphs of a step, and how many of its instructions they hold.
+  std::size_t graphs = 0;
+  std::size_t captured = 0;
+  std::size_t instructions = 0;
+  /// Why there are none.
+  std::optional<std::string> refusal;
+};
+
 /// Runs one rank's program. Kernels are prepared and groups made when it is built (collectively over all ranks); a run
-/// allocates nothing.
+/// allocates nothing, except for the graphs that the second one makes of the step where the device can.
 class Executor {
  public:
   /// All references outlive the executor. `offload`: what the plan has outside of the device; null for nothing.
@@ -74,6 +86,8 @@ class Executor {
   [[nodiscard]] const std::map<std::string, Traffic>& traffic() const;
   /// Seconds that the last run spent waiting for communication and transfers.
   [[nodiscard]] double wait_seconds() const;
+  /// Empty until it is known, which it is after the second run.
+  [[nodiscard]] std::optional<GraphUse> graph_use() const;
 
   [[nodiscard]] const Program& program() const;
   [[nodiscard]] int rank() const;

@@ -27,15 +27,17 @@ Launcher::Launcher(const Program& program, const MemoryPlan& plan, const Prepare
       ranges_(program),
       operands_(prepared.most_operands),
       results_(prepared.most_results),
-      staging_(static_cast<std::size_t>(prepared.staging_elements)) {}
+      staging_(device.allocate_host(prepared.staging_elements * static_cast<std::int64_t>(sizeof(std::int32_t)))) {}
 
-void Launcher::launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context,
-                      InputSource& inputs) {
+void Launcher::wait(const PreparedInstruction& prepared, int micro_batch) {
+  for (const BufferId buffer : prepared.instruction->waits) requests_.wait(ranges_.range(buffer, micro_batch));
+}
+
+void Launcher::launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context) {
   const Instruction& instruction = *prepared.instruction;
-  for (const BufferId buffer : instruction.waits) requests_.wait(ranges_.range(buffer, micro_batch));
   switch (instruction.kind) {
     case InstructionKind::load:
-      return load(prepared, micro_batch, context, inputs);
+      return copy_input(prepared, micro_batch);
     case InstructionKind::compute:
       return compute(prepared, micro_batch, context);
     case InstructionKind::copy: {
@@ -63,16 +65,17 @@ void Launcher::load(const PreparedInstruction& prepared, int micro_batch, const 
     for (IndexSegment& segment : dims_[i].segments) segment.global_begin += context.micro_batch * size;
     dims_[i].global_size = size * program_.micro_batches;
   }
-  std::byte* destination = memory(buffer.id, micro_batch);
-  if (device_.is_host_memory()) {
-    device_.synchronize(StreamKind::compute);
-    inputs.load(instruction.name, context.step, dims_, reinterpret_cast<std::int32_t*>(destination));
-    return;
-  }
-  // Every load of a step has its own staging memory: the copies may still run when the next one is prepared.
-  std::int32_t* staging = staging_.data() + prepared.staging_begin + context.micro_batch * buffer.elements();
-  inputs.load(instruction.name, context.step, dims_, staging);
-  device_.copy_from_host(StreamKind::compute, destination, staging, buffer.bytes());
+  const auto load_to = [&](std::int32_t* to) { inputs.load(instruction.name, context.step, dims_, to); };
+  if (!device_.is_host_memory()) return load_to(staging(prepared, micro_batch));
+  device_.synchronize(StreamKind::compute);
+  load_to(reinterpret_cast<std::int32_t*>(memory(buffer.id, micro_batch)));
+}
+
+void Launcher::copy_input(const PreparedInstruction& prepared, int micro_batch) {
+  if (device_.is_host_memory()) return;
+  const Buffer& buffer = program_.buffer(prepared.instruction->outputs.front());
+  device_.copy_from_host(StreamKind::compute, memory(buffer.id, micro_batch), staging(prepared, micro_batch),
+                         buffer.bytes());
 }
 
 void Launcher::compute(const PreparedInstruction& prepared, int micro_batch, const StepContext& context) {
@@ -145,6 +148,11 @@ std::byte* Launcher::memory(BufferId buffer, int micro_batch) {
   const std::int64_t offset = plan_.offset(buffer, micro_batch);
   arena_.touch(offset + program_.buffer(buffer).bytes());
   return arena_.data() + offset;
+}
+
+std::int32_t* Launcher::staging(const PreparedInstruction& prepared, int micro_batch) const {
+  const std::int64_t elements = program_.buffer(prepared.instruction->outputs.front()).elements();
+  return static_cast<std::int32_t*>(staging_.get()) + prepared.staging_begin + std::max(micro_batch, 0) * elements;
 }
 
 std::vector<ByteRange> Launcher::ranges(const Instruction& instruction, int micro_batch) const {

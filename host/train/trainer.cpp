@@ -50,7 +50,8 @@ class Trainer::Rank {
         arena_(std::make_shared<Arena>(device, trainer.summary_.planned_peak_bytes.at(index()))),
         offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()), trainer.offload_directory(rank_))),
         training_(executor(trainer.programs_.training, device, communicator)),
-        scaler_(trainer.programs_.training) {
+        scaler_(trainer.programs_.training),
+        tells_graphs_(!device.is_host_memory()) {
     if (trainer.programs_.evaluation) evaluation_ = executor(*trainer.programs_.evaluation, device, communicator);
     if (trainer.resume_ != nullptr) {
       if (const auto& scaler = trainer.resume_->run().loss_scaler) scaler_.restore(*scaler);
@@ -120,6 +121,11 @@ class Trainer::Rank {
     trainer_.summary_.step = record.step;
     if (!record.skipped) trainer_.summary_.loss = record.loss;
     trainer_.observer_.step(record);
+    if (!tells_graphs_) return;
+    if (const std::optional<GraphUse> use = training_->graph_use()) {
+      trainer_.observer_.graphs(*use);
+      tells_graphs_ = false;
+    }
   }
 
   void evaluate(std::uint64_t step) {
@@ -174,6 +180,7 @@ class Trainer::Rank {
   std::unique_ptr<Executor> training_;
   std::unique_ptr<Executor> evaluation_;
   LossScaler scaler_;
+  bool tells_graphs_;
 };
 
 bool has_first_rank(const World& world) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/executor.hpp"
 #include "train/batches.hpp"
 #include "train/checkpoint.hpp"
 #include "train/loss_scaler.hpp"
@@ -21,6 +22,8 @@ class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
   virtual void step(const StepRecord& /*record*/) {}
+  /// Once, for a device that has its own memory: how the training step is launched from now on.
+  virtual void graphs(const GraphUse& /*use*/) {}
   virtual void evaluation(const EvaluationRecord& /*record*/) {}
   virtual void checkpoint(const std::filesystem::path& /*path*/) {}
   /// Asked after every step; true: write a checkpoint and return.

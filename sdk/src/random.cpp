@@ -4,22 +4,15 @@
 #include <numbers>
 
 namespace strata::random {
-namespace {
 
-/// One step of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15U;
-  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31U);
-}
-
-}  // namespace
-
-std::uint64_t stream_key(std::uint64_t seed, std::string_view name, std::uint64_t step) {
+std::uint64_t stream_base(std::uint64_t seed, std::string_view name) {
   std::uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a, 64 bits
   for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3U;
-  return mix(mix(mix(seed) ^ hash) ^ step);
+  return mix(mix(seed) ^ hash);
+}
+
+std::uint64_t stream_key(std::uint64_t seed, std::string_view name, std::uint64_t step) {
+  return step_key(stream_base(seed, name), step);
 }
 
 double normal(std::uint64_t key, std::uint64_t index) {

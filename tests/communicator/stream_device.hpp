@@ -51,7 +51,7 @@ class StreamDevice : public HostDevice {
   }
   [[nodiscard]] NativeStream native_stream(StreamKind kind) override { return {"host threads", &stream(kind), 0}; }
   /// Any work on a stream.
-  void enqueue(StreamKind kind, std::function<void()> work) {
+  virtual void enqueue(StreamKind kind, std::function<void()> work) {
     stream(kind).push([work = std::move(work)] {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
       work();

@@ -12,7 +12,7 @@ namespace strata::testing {
 namespace {
 
 /// The first stacks are the ones with the most pairs.
-constexpr int kMostStacks = kSanitized ? 4 : 1000;
+constexpr int kMostStacks = kSanitized ? 2 : 1000;
 
 /// Every value of every option beside every value of every other, and every strategy inside and outside of every
 /// other: trains as one rank does, unless the grammar names the conflict. So a refusal that need not be fails too.

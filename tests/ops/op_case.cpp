@@ -108,6 +108,19 @@ void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, De
   }
 }
 
+void launch(const OpCase& op_case, Kernel& kernel, const KernelArguments& arguments, Device& device) {
+  if (op_case.in_graph) {
+    KernelArguments captured = arguments;
+    captured.context = {.step = 2, .micro_batch = op_case.micro_batch, .learning_rate = 0.5, .loss_scale = 2};
+    const auto graph = device.capture([&] { kernel.launch(captured); });
+    graph->launch(arguments.context);
+    device.synchronize(StreamKind::compute);
+  } else {
+    kernel.launch(arguments);
+    device.synchronize(StreamKind::compute);
+  }
+}
+
 }  // namespace
 
 std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, DType type) {
@@ -227,8 +240,7 @@ std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstanc
   context.learning_rate = 0.125;
   context.loss_scale = 8;
   context.skipped_steps = 4;
-  device.prepare(instance)->launch({operand_pointers, result_pointers, workspace.data(), context});
-  device.synchronize(StreamKind::compute);
+  launch(op_case, *device.prepare(instance), {operand_pointers, result_pointers, workspace.data(), context}, device);
 
   workspace.check("workspace");
   for (const GuardedMemory& each : memory) each.check("operands and results");

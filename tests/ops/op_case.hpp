@@ -47,6 +47,8 @@ struct OpCase {
   int micro_batch = 0;
   /// Operands and results begin one element into their memory, as parameters do that follow others in a bucket.
   bool in_views = false;
+  /// The launch is captured at another step, and the graph is launched.
+  bool in_graph = false;
 
   /// Ops that the registry doesn't know (those of the program): the results, with what they hold before.
   std::vector<CaseOperand> results = {};
@@ -54,6 +56,8 @@ struct OpCase {
   bool differentiable = false;
   /// False for a short-hand that no device has a kernel for.
   bool on_devices = true;
+  /// A fused form that the compiler chooses where a device has it: a device need not.
+  bool optional = false;
 
   /// ‖device - reference‖ <= tolerance · ‖reference‖, for each result in f32. The reference computes in f64 from the
   /// same f32 operands. The default is about sixteen roundings (2^-24 each): what elementwise functions and short or
@@ -86,6 +90,7 @@ std::vector<double> random_values(const std::string& name, std::int64_t count, F
 const std::vector<OpCase>& all_op_cases();
 
 // The families of the table.
+std::vector<OpCase> linear_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> program_op_cases();
 std::vector<OpCase> quantization_cases();

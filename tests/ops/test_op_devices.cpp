@@ -44,7 +44,9 @@ void expect_cpu_equals_reference(const OpCase& op_case, DType real) {
   const Expected expected(op_case, instance, *reference);
   for (const auto& [name, device] : cpu_devices()) {
     SCOPED_TRACE(name);
-    ASSERT_EQ(device->unsupported(instance), std::nullopt);
+    const auto reason = device->unsupported(instance);
+    if (reason && op_case.optional) continue;
+    ASSERT_EQ(reason, std::nullopt);
     const auto found = run_case(op_case, instance, expected.values, *device);
     ASSERT_EQ(found.size(), expected.results.size());
     for (std::size_t i = 0; i < found.size(); ++i) {

@@ -50,7 +50,7 @@ class ToyKernel final : public Kernel {
   Enqueue enqueue_;
 };
 
-/// A test device with those ops; `Base` is HostDevice or StreamDevice.
+/// A test device with those ops; `Base` is HostDevice, StreamDevice or one made of it.
 template <class Base>
 class ToyDevice final : public Base {
  public:
@@ -60,7 +60,7 @@ class ToyDevice final : public Base {
   }
   [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& instance) override {
     if (const auto why = unsupported(instance)) throw ConfigurationError(*why);
-    if constexpr (std::is_same_v<Base, StreamDevice>) {
+    if constexpr (std::is_base_of_v<StreamDevice, Base>) {
       return std::make_unique<ToyKernel>(
           instance, [this](std::function<void()> work) { this->enqueue(StreamKind::compute, std::move(work)); });
     } else {

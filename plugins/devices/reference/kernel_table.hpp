@@ -22,6 +22,9 @@ LaunchFunction prepare_reduce_sum(const OpInstance& op);
 LaunchFunction prepare_sum_of_squares(const OpInstance& op);
 
 LaunchFunction prepare_linear(const OpInstance& op);
+LaunchFunction prepare_linear_bias(const OpInstance& op);
+LaunchFunction prepare_linear_bias_activation(const OpInstance& op);
+LaunchFunction prepare_linear_activation_gradient(const OpInstance& op);
 
 LaunchFunction prepare_embedding(const OpInstance& op);
 LaunchFunction prepare_embedding_gradient(const OpInstance& op);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -94,6 +95,17 @@ class STRATA_API Event {
   virtual ~Event();
 };
 
+/// Work of a compute stream that was captured, to be enqueued again as a whole: what a launch costs is paid once for
+/// all of it.
+class STRATA_API StepGraph {
+ public:
+  virtual ~StepGraph();
+  /// Enqueues the work on the compute stream, ordered there as a kernel is. Kernels find `step` instead of what they
+  /// were captured with, except for the micro-batch, which stays each launch's own. What they compute has the same bits
+  /// as when they are launched one by one. \throws RuntimeError
+  virtual void launch(const StepContext& step) = 0;
+};
+
 /// One rank's device. Work on one stream runs in order; streams are independent but for events. A device whose work is
 /// done when a call returns (a CPU) needs no events and returns null ones. Not thread-safe, but the communication
 /// stream and the transfer stream may each be used from another thread than the compute stream.
@@ -142,6 +154,19 @@ class STRATA_API Device {
   /// The handle of a stream, which lives as long as the device. Work that others enqueue there is ordered with the
   /// device's own. Default: none.
   [[nodiscard]] virtual NativeStream native_stream(StreamKind stream);
+
+  /// Host memory, zeroed and aligned to 64 bytes or more, that copies read and write at any time after the call that
+  /// enqueued them. Default: ordinary memory. \throws RuntimeError if there is not enough.
+  [[nodiscard]] virtual std::shared_ptr<void> allocate_host(std::int64_t bytes);
+
+  /// Empty if capture() is possible, else why not. Default: the device has no graphs.
+  [[nodiscard]] virtual std::optional<std::string> uncapturable() const;
+  /// Calls `enqueue` and records what it puts on the compute stream instead of doing it. That may be kernels that have
+  /// been launched before, copies within the device, reductions, zeros, and copies from allocate_host(); addresses are
+  /// recorded, and what is there is read by each launch of the graph. Nothing may be waited for. The device outlives
+  /// the graph, and so must kernels and memory while it is launched. \throws what `enqueue` throws, RuntimeError if the
+  /// work cannot be captured. Then none of it was done, and the device can be used as before.
+  [[nodiscard]] virtual std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue);
 };
 
 /// Which of the ranks in this process a device is for.

@@ -8,8 +8,20 @@
 
 namespace strata::random {
 
+/// One step of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15U;
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31U);
+}
+
+/// What the keys of op `name` have in common in all steps of a run with `seed`: FNV-1a over the name, mixed with the
+/// seed.
+STRATA_API std::uint64_t stream_base(std::uint64_t seed, std::string_view name);
+/// The key of one step. For kernels that learn of the step when they run.
+constexpr std::uint64_t step_key(std::uint64_t base, std::uint64_t step) { return mix(base ^ step); }
 /// The key of one stream of random numbers: everything drawn by op `name` at `step` of a run with `seed`.
-/// FNV-1a over the name, mixed with the others by SplitMix64.
 STRATA_API std::uint64_t stream_key(std::uint64_t seed, std::string_view name, std::uint64_t step);
 
 /// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): four words from a counter and a

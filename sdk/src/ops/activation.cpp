@@ -1,15 +1,16 @@
 #include "ops/op_base.hpp"
 
 namespace strata::ops {
-namespace {
 
-void require_known_kind(const Node& node) {
+void require_known_activation(const Node& node) {
   const std::string& kind = node.attributes.word("kind");
   if (kind != "gelu_tanh" && kind != "relu" && kind != "silu") {
     throw VerificationError("op " + node.op + " '" + node.name + "': unknown kind '" + kind +
                             "'; accepted: gelu_tanh, relu, silu");
   }
 }
+
+namespace {
 
 class Activation final : public NamedOp {
  public:
@@ -22,7 +23,7 @@ class Activation final : public NamedOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 1);
     require_float(types[0], node);
-    require_known_kind(node);
+    require_known_activation(node);
     return {types[0]};
   }
 
@@ -43,7 +44,7 @@ class ActivationGradient final : public NamedOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 2);
     require_same(types[1], types[0], node);
-    require_known_kind(node);
+    require_known_activation(node);
     return {types[0]};
   }
 

@@ -6,7 +6,7 @@
 namespace strata::ops {
 namespace {
 
-/// Shared by the plain product and the one with a bias.
+/// Shared by the plain product and its fused forms.
 class LinearOp : public NamedOp {
  public:
   using NamedOp::NamedOp;
@@ -73,23 +73,10 @@ class Linear final : public LinearOp {
   void gradient(GradientContext& context) const override { contribute_products(context, *context.cotangent(0)); }
 };
 
-class LinearBias final : public LinearOp {
+/// Shared by the fused forms, which do to a sum what can be done once only: the summed dims must be whole.
+class WholeLinearOp : public LinearOp {
  public:
-  LinearBias()
-      : LinearOp("linear_bias",
-                 "x, w, b -> y (attribute result): linear plus a bias over the last dims of y. The summed dims must be "
-                 "whole, since the "
-                 "bias is added once: the fused form of linear and add.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 3);
-    const TensorType product = infer_product(types, node);
-    const Dims& bias = types[2].dims;
-    require(bias.size() <= product.dims.size() && std::equal(bias.rbegin(), bias.rend(), product.dims.rbegin()) &&
-                types[2].dtype == types[0].dtype,
-            node, "bias " + to_string(types[2]) + " is not the end of " + to_string(product));
-    return {product};
-  }
+  using LinearOp::LinearOp;
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
@@ -97,6 +84,31 @@ class LinearBias final : public LinearOp {
       if (find_dim(space.results[0], dim) < 0) space.whole.insert(dim);
     }
     return space;
+  }
+
+ protected:
+  /// The type of the product with the third operand as its bias.
+  static TensorType infer_biased(const Graph& graph, const Node& node) {
+    const auto types = operand_types(graph, node, 3);
+    const TensorType product = infer_product(types, node);
+    const Dims& bias = types[2].dims;
+    require(bias.size() <= product.dims.size() && std::equal(bias.rbegin(), bias.rend(), product.dims.rbegin()) &&
+                types[2].dtype == types[0].dtype,
+            node, "bias " + to_string(types[2]) + " is not the end of " + to_string(product));
+    return product;
+  }
+};
+
+class LinearBias final : public WholeLinearOp {
+ public:
+  LinearBias()
+      : WholeLinearOp(
+            "linear_bias",
+            "x, w, b -> y (attribute result): linear plus a bias over the last dims of y. The summed dims must "
+            "be whole, since the bias is added once: the fused form of linear and add.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    return {infer_biased(graph, node)};
   }
 
   void gradient(GradientContext& context) const override {
@@ -110,11 +122,52 @@ class LinearBias final : public LinearOp {
   }
 };
 
+class LinearBiasActivation final : public WholeLinearOp {
+ public:
+  LinearBiasActivation()
+      : WholeLinearOp(
+            "linear_bias_activation",
+            "x, w, b -> f(u) and, where attribute saves_input is true, u = linear_bias(x, w, b) (attributes "
+            "result, and kind of f as activation's): the fused form of linear_bias and activation, chosen behind "
+            "differentiation.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    require_known_activation(node);
+    const TensorType product = infer_biased(graph, node);
+    if (saves_input(node)) return {product, product};
+    return {product};
+  }
+
+ private:
+  static bool saves_input(const Node& node) {
+    return node.attributes.has("saves_input") && node.attributes.flag("saves_input");
+  }
+};
+
+class LinearActivationGradient final : public WholeLinearOp {
+ public:
+  LinearActivationGradient()
+      : WholeLinearOp(
+            "linear_activation_gradient",
+            "x, w, u -> linear(x, w) · f'(u) (attributes result, and kind of f as activation's), u being what "
+            "the activation read: the fused form of linear and activation_gradient.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    require_known_activation(node);
+    const auto types = operand_types(graph, node, 3);
+    const TensorType product = infer_product(types, node);
+    require_same(types[2], product, node);
+    return {product};
+  }
+};
+
 }  // namespace
 
 void register_linear(OpRegistry& registry) {
   registry.add(std::make_unique<Linear>());
   registry.add(std::make_unique<LinearBias>());
+  registry.add(std::make_unique<LinearBiasActivation>());
+  registry.add(std::make_unique<LinearActivationGradient>());
 }
 
 }  // namespace strata::ops

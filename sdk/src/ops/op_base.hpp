@@ -91,6 +91,9 @@ inline Dims without_last(Dims dims) {
   return dims;
 }
 
+/// \throws VerificationError naming the node unless its attribute kind is an activation's.
+void require_known_activation(const Node& node);
+
 /// True if `part` is `whole` with some dimensions left out, in the same order.
 inline bool is_ordered_subset(const Dims& part, const Dims& whole) {
   std::size_t at = 0;

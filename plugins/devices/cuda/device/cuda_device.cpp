@@ -1,12 +1,15 @@
 #include "device/cuda_device.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 
 #include "device/fitting.hpp"
+#include "device/step_graph.hpp"
 #include "matrix/matrix_product.hpp"
 #include "ops/reduce_sources.hpp"
 #include "strata/error.hpp"
@@ -20,12 +23,18 @@ std::string label(const OpInstance& instance) {
 
 class CudaKernel final : public Kernel {
  public:
-  CudaKernel(int gpu, std::shared_ptr<void> stream, LaunchFunction launch, std::string label)
-      : gpu_(gpu), stream_(std::move(stream)), launch_(std::move(launch)), label_(std::move(label)) {}
+  CudaKernel(int gpu, std::shared_ptr<void> stream, std::shared_ptr<CurrentStep> current_step, LaunchFunction launch,
+             std::string label)
+      : gpu_(gpu),
+        stream_(std::move(stream)),
+        current_step_(std::move(current_step)),
+        launch_(std::move(launch)),
+        label_(std::move(label)) {}
 
   void launch(const KernelArguments& arguments) override {
     runtime::use_gpu(gpu_);
     try {
+      current_step_->set(arguments.context, stream_.get());
       launch_(arguments, stream_.get());
     } catch (const RuntimeError& error) {
       throw RuntimeError(label_ + error.what());
@@ -35,6 +44,7 @@ class CudaKernel final : public Kernel {
  private:
   int gpu_;
   std::shared_ptr<void> stream_;
+  std::shared_ptr<CurrentStep> current_step_;
   LaunchFunction launch_;
   std::string label_;
 };
@@ -57,14 +67,17 @@ std::string in_gib(std::int64_t bytes) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int gpu, int sharing, int ranks_on_host) : gpu_(gpu), properties_(runtime::gpu_properties(gpu)) {
+CudaDevice::CudaDevice(int gpu, int sharing, int ranks_on_host, bool graphs)
+    : gpu_(gpu), graphs_(graphs), properties_(runtime::gpu_properties(gpu)) {
   if (properties_.major < 8) {
     throw ConfigurationError("the cuda device's kernels are for compute capability 8.0 and above; " + properties_.name +
                              " has " + std::to_string(properties_.major) + "." + std::to_string(properties_.minor));
   }
   runtime::use_gpu(gpu);
   if (ranks_on_host > 1) runtime::enable_peer_access(gpu);
-  environment_ = {properties_.multiprocessors, properties_.shared_bytes_per_block, make_matrix_library()};
+  current_step_ = std::make_shared<CurrentStep>();
+  environment_ = {properties_.multiprocessors, properties_.shared_bytes_per_block,
+                  make_matrix_library(properties_.major), current_step_->address()};
   for (const StreamKind kind : {StreamKind::compute, StreamKind::communication, StreamKind::transfer}) {
     // What others wait for goes first.
     streams_[static_cast<std::size_t>(kind)].handle = runtime::create_stream(kind == StreamKind::communication);
@@ -105,7 +118,8 @@ PreparedOp CudaDevice::make(const OpInstance& instance) const {
 std::int64_t CudaDevice::workspace_bytes(const OpInstance& instance) const { return make(instance).workspace_bytes; }
 
 std::unique_ptr<Kernel> CudaDevice::prepare(const OpInstance& instance) {
-  return std::make_unique<CudaKernel>(gpu_, use(StreamKind::compute).handle, make(instance).launch, label(instance));
+  return std::make_unique<CudaKernel>(gpu_, use(StreamKind::compute).handle, current_step_, make(instance).launch,
+                                      label(instance));
 }
 
 std::shared_ptr<void> CudaDevice::allocate(std::int64_t bytes) {
@@ -116,10 +130,12 @@ std::shared_ptr<void> CudaDevice::allocate(std::int64_t bytes) {
 void CudaDevice::copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) {
   OwnStream& own = use(stream);
   if (runtime::is_pinned(host)) return runtime::copy(own.handle.get(), device, host, bytes);
+  require_no_capture(stream, "a copy from host memory that is not pinned");
   own.staging.copy_from_host(own.handle.get(), device, host, bytes);
 }
 
 void CudaDevice::copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) {
+  require_no_capture(stream, "a copy to the host");
   OwnStream& own = use(stream);
   if (!runtime::is_pinned(host)) return own.staging.copy_to_host(own.handle.get(), host, device, bytes);
   runtime::copy(own.handle.get(), host, device, bytes);
@@ -145,6 +161,7 @@ void CudaDevice::fill_zero(StreamKind stream, void* destination, std::int64_t by
 }
 
 std::shared_ptr<Event> CudaDevice::record(StreamKind stream) {
+  require_no_capture(stream, "an event");
   Stream handle = use(stream).handle.get();
   std::shared_ptr<Event> event = events_->take();
   runtime::record_event(EventPool::native(*event), handle);
@@ -152,14 +169,44 @@ std::shared_ptr<Event> CudaDevice::record(StreamKind stream) {
 }
 
 void CudaDevice::wait(StreamKind stream, const std::shared_ptr<Event>& event) {
-  if (event) runtime::wait_event(use(stream).handle.get(), EventPool::native(*event));
+  if (!event) return;
+  require_no_capture(stream, "a wait for an event");
+  runtime::wait_event(use(stream).handle.get(), EventPool::native(*event));
 }
 
-void CudaDevice::synchronize(StreamKind stream) { runtime::synchronize_stream(use(stream).handle.get()); }
+void CudaDevice::synchronize(StreamKind stream) {
+  require_no_capture(stream, "waiting for the stream");
+  runtime::synchronize_stream(use(stream).handle.get());
+}
 
 NativeStream CudaDevice::native_stream(StreamKind stream) {
   if (runtime::name.empty()) return {};
   return {runtime::name, use(stream).handle.get(), gpu_};
+}
+
+std::shared_ptr<void> CudaDevice::allocate_host(std::int64_t bytes) {
+  runtime::use_gpu(gpu_);
+  const std::int64_t size = std::max<std::int64_t>(1, bytes);
+  std::shared_ptr<void> memory = runtime::allocate_pinned(size);
+  std::memset(memory.get(), 0, static_cast<std::size_t>(size));
+  return memory;
+}
+
+std::optional<std::string> CudaDevice::uncapturable() const {
+  if (graphs_) return std::nullopt;
+  return "the device's option 'graph' is false";
+}
+
+std::unique_ptr<StepGraph> CudaDevice::capture(const std::function<void()>& enqueue) {
+  if (const auto reason = uncapturable()) throw RuntimeError("work cannot be captured: " + *reason);
+  require_no_capture(StreamKind::compute, "a capture");
+  return capture_step(gpu_, use(StreamKind::compute).handle, current_step_, enqueue);
+}
+
+void CudaDevice::require_no_capture(StreamKind stream, const char* what) const {
+  // Other streams are used by other threads.
+  if (stream != StreamKind::compute || !current_step_->captures()) return;
+  throw RuntimeError(std::string(what) + " cannot be part of a graph");
 }
 
 const OptionSchema& CudaDeviceFactory::options() const {
@@ -169,7 +216,11 @@ const OptionSchema& CudaDeviceFactory::options() const {
        .default_value = std::int64_t{-1},
        .documentation = "The GPU of every rank; -1 deals the machine's GPUs to its ranks in turn.",
        .minimum = -1,
-       .maximum = 1023}};
+       .maximum = 1023},
+      {.name = "graph",
+       .type = OptionType::boolean,
+       .default_value = true,
+       .documentation = "Whether the kernels of a step are launched as CUDA graphs instead of one by one."}};
   return kOptions;
 }
 
@@ -181,8 +232,9 @@ std::unique_ptr<Device> CudaDeviceFactory::create(const Options& options, const 
                              ", but the GPUs here are 0" + (count > 1 ? " to " + std::to_string(count - 1) : ""));
   }
   const int ranks = request.ranks_on_host;
-  if (index >= 0) return std::make_unique<CudaDevice>(index, ranks, ranks);
-  return std::make_unique<CudaDevice>(request.index_on_host % count, (ranks + count - 1) / count, ranks);
+  const bool graphs = options.boolean("graph");
+  if (index >= 0) return std::make_unique<CudaDevice>(index, ranks, ranks, graphs);
+  return std::make_unique<CudaDevice>(request.index_on_host % count, (ranks + count - 1) / count, ranks, graphs);
 }
 
 }  // namespace strata::cuda

@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 
+#include "device/current_step.hpp"
 #include "device/event_pool.hpp"
 #include "device/prepared_op.hpp"
 #include "device/runtime.hpp"
@@ -13,8 +14,8 @@ namespace strata::cuda {
 /// One GPU, or a share of it.
 class CudaDevice final : public Device {
  public:
-  /// `sharing` ranks have the GPU, of `ranks_on_host` on the machine.
-  CudaDevice(int gpu, int sharing, int ranks_on_host);
+  /// `sharing` ranks have the GPU, of `ranks_on_host` on the machine. `graphs`: whether work may be captured.
+  CudaDevice(int gpu, int sharing, int ranks_on_host, bool graphs);
 
   [[nodiscard]] std::string description() const override;
   [[nodiscard]] std::int64_t memory_bytes() const override { return memory_bytes_; }
@@ -40,6 +41,10 @@ class CudaDevice final : public Device {
   void synchronize(StreamKind stream) override;
   [[nodiscard]] NativeStream native_stream(StreamKind stream) override;
 
+  [[nodiscard]] std::shared_ptr<void> allocate_host(std::int64_t bytes) override;
+  [[nodiscard]] std::optional<std::string> uncapturable() const override;
+  [[nodiscard]] std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue) override;
+
  private:
   struct OwnStream {
     std::shared_ptr<void> handle;
@@ -48,13 +53,17 @@ class CudaDevice final : public Device {
   /// Makes the GPU the calling thread's.
   OwnStream& use(StreamKind stream);
   [[nodiscard]] PreparedOp make(const OpInstance& instance) const;
+  /// \throws RuntimeError in a capture of `stream`, naming `what` cannot be done there.
+  void require_no_capture(StreamKind stream, const char* what) const;
 
   int gpu_;
+  bool graphs_;
   runtime::GpuProperties properties_;
   Environment environment_;
   std::int64_t memory_bytes_ = 0;
   std::array<OwnStream, 3> streams_;
   std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
+  std::shared_ptr<CurrentStep> current_step_;
 };
 
 class CudaDeviceFactory final : public DeviceFactory {

@@ -17,6 +17,7 @@ void check(cudaError_t status, const char* what) {
 
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t native_event(void* event) { return static_cast<cudaEvent_t>(event); }
+cudaGraphExec_t native_graph(void* graph) { return static_cast<cudaGraphExec_t>(graph); }
 
 int attribute(cudaDeviceAttr which, int gpu) {
   int value = 0;
@@ -83,8 +84,9 @@ std::shared_ptr<void> allocate(std::int64_t bytes) {
                        std::to_string(free_memory_bytes()) + " are free: " + text_of(status));
   }
   std::shared_ptr<void> owned(memory, [](void* each) { static_cast<void>(cudaFree(each)); });
-  check(cudaMemset(memory, 0, size), "clearing of memory");
-  check(cudaDeviceSynchronize(), "clearing of memory");
+  // Not the whole GPU: it must not be waited for while another thread captures.
+  check(cudaMemsetAsync(memory, 0, size, cudaStreamPerThread), "clearing of memory");
+  check(cudaStreamSynchronize(cudaStreamPerThread), "clearing of memory");
   return owned;
 }
 
@@ -145,6 +147,38 @@ bool is_pinned(const void* address) {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, address), "attributes of an address");
   return attributes.type == cudaMemoryTypeHost;
+}
+
+void begin_capture(Stream stream) {
+  check(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal), "the begin of a capture");
+}
+
+std::shared_ptr<void> end_capture(Stream stream) {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t captured = cudaStreamEndCapture(native(stream), &graph);
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t made = captured == cudaSuccess ? cudaGraphInstantiate(&executable, graph, 0) : captured;
+  if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+  // A failure leaves its error for the next call to find.
+  if (made != cudaSuccess) static_cast<void>(cudaGetLastError());
+  check(captured, "the end of a capture");
+  check(made, "making a graph of what was captured");
+  std::shared_ptr<void> owned(executable,
+                              [](void* each) { static_cast<void>(cudaGraphExecDestroy(native_graph(each))); });
+  // The memory that it takes is taken now.
+  check(cudaGraphUpload(executable, native(stream)), "bringing a graph to the GPU");
+  return owned;
+}
+
+void cancel_capture(Stream stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  static_cast<void>(cudaStreamEndCapture(native(stream), &graph));
+  if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+  static_cast<void>(cudaGetLastError());
+}
+
+void launch_graph(void* graph, Stream stream) {
+  check(cudaGraphLaunch(native_graph(graph), native(stream)), "launch of a graph");
 }
 
 }  // namespace strata::cuda::runtime

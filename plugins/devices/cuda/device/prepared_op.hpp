@@ -8,6 +8,7 @@
 #include <string>
 
 #include "language/element.hpp"
+#include "language/step_values.hpp"
 #include "language/stream.hpp"
 #include "shared/operand_sizes.hpp"
 #include "strata/device.hpp"
@@ -30,6 +31,8 @@ struct Environment {
   std::size_t shared_bytes_per_block = 48 << 10;
   /// Of the device that ops are prepared for.
   std::shared_ptr<MatrixLibrary> matrices = nullptr;
+  /// Where its kernels find the step's values.
+  const StepValues* step = nullptr;
 };
 
 using LaunchFunction = std::function<void(const KernelArguments&, Stream)>;

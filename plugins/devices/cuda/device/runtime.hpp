@@ -61,4 +61,14 @@ void fill_zero(Stream stream, void* destination, std::int64_t bytes);
 /// Whether `address` is in pinned host memory.
 bool is_pinned(const void* address);
 
+/// What this thread puts on the stream from now on is recorded instead of done. Until the end of the capture it must
+/// neither allocate nor wait; what other threads do on other streams is nothing to it.
+void begin_capture(Stream stream);
+/// What was recorded, ready to be launched. The capture has ended, also where this throws because there was work that
+/// cannot be recorded.
+std::shared_ptr<void> end_capture(Stream stream);
+/// Ends the capture and forgets what was recorded.
+void cancel_capture(Stream stream) noexcept;
+void launch_graph(void* graph, Stream stream);
+
 }  // namespace strata::cuda::runtime

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "device/prepared_op.hpp"
+#include "emulator/execution.hpp"
+#include "kernels/activation.cuh"
 #include "language/conversion.hpp"
 #include "language/packed.hpp"
 #include "matrix/matrix_product.hpp"
@@ -36,25 +38,34 @@ class EmulatedProduct final : public MatrixProduct {
   [[nodiscard]] std::int64_t workspace_bytes() const override { return kWorkspaceBytes; }
 
   [[nodiscard]] bool takes(const MatrixProductArguments& arguments) const override {
-    return is_aligned(arguments.bias);
+    if (has_bias(shape_.epilogue) && !is_aligned(arguments.bias)) return false;
+    return !has_gelu(shape_.epilogue) ||
+           (is_aligned(arguments.a) && is_aligned(arguments.b) && is_aligned(arguments.d) && is_aligned(arguments.aux));
   }
 
-  void run(const MatrixProductArguments& arguments, Stream /*stream*/) override {
+  void run(const MatrixProductArguments& arguments, Stream stream) override {
+    require(takes(arguments), "arrays at addresses that it doesn't take");
     require(is_aligned(arguments.workspace), "workspace at an address that is not aligned");
+    emulator::enqueue(static_cast<emulator::EmulatedStream*>(stream),
+                      [product = *this, arguments] { product.multiply(arguments); });
+  }
+
+ private:
+  void multiply(const MatrixProductArguments& arguments) const {
     std::memset(arguments.workspace, kScribble, kWorkspaceBytes);
     with_element(shape_.operand, [&]<class T>() {
       if (shape_.result == shape_.operand) {
-        multiply<T, T>(arguments);
+        multiply_as<T, T>(arguments);
       } else {
-        multiply<T, float>(arguments);
+        multiply_as<T, float>(arguments);
       }
     });
   }
 
- private:
   template <class T, class Y>
-  void multiply(const MatrixProductArguments& arguments) const {
+  void multiply_as(const MatrixProductArguments& arguments) const {
     const auto* bias = static_cast<const Y*>(arguments.bias);
+    auto* aux = static_cast<Y*>(arguments.aux);
     for (std::int64_t i = 0; i < shape_.batch; ++i) {
       const T* a = static_cast<const T*>(arguments.a) + i * shape_.a.batch_stride;
       const T* b = static_cast<const T*>(arguments.b) + i * shape_.b.batch_stride;
@@ -64,10 +75,26 @@ class EmulatedProduct final : public MatrixProduct {
           Y& to = d[row + column * shape_.d.leading];
           Accumulate<T> sum = dot(a, b, row, column);
           if (shape_.accumulate) sum += widen(to);
-          if (shape_.bias) sum += widen(bias[row]);
-          to = narrow<Y>(sum);
+          if (has_bias(shape_.epilogue)) sum += widen(bias[row]);
+          to = finished<Y>(sum, aux, row + column * shape_.d.leading);
         }
       }
+    }
+  }
+
+  /// What the epilogue makes of one sum.
+  template <class Y, class Sum>
+  Y finished(Sum sum, Y* aux, std::int64_t at) const {
+    switch (shape_.epilogue) {
+      case MatrixEpilogue::gelu_aux_bias:
+        aux[at] = narrow<Y>(sum);
+        [[fallthrough]];
+      case MatrixEpilogue::gelu_bias:
+        return narrow<Y>(GeluTanh::value(sum));
+      case MatrixEpilogue::dgelu:
+        return narrow<Y>(sum * GeluTanh::derivative(static_cast<Sum>(widen(aux[at]))));
+      default:
+        return narrow<Y>(sum);
     }
   }
 
@@ -88,12 +115,13 @@ class EmulatedProduct final : public MatrixProduct {
 class EmulatedLibrary final : public MatrixLibrary {
  public:
   std::shared_ptr<MatrixProduct> product(const MatrixProductShape& shape) override {
+    if (has_gelu(shape.epilogue) && !may_have_gelu(shape)) return nullptr;
     return std::make_shared<EmulatedProduct>(shape);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixLibrary> make_matrix_library() { return std::make_unique<EmulatedLibrary>(); }
+std::unique_ptr<MatrixLibrary> make_matrix_library(int /*major*/) { return std::make_unique<EmulatedLibrary>(); }
 
 }  // namespace strata::cuda

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "emulator/vector_types.hpp"
 
@@ -19,10 +21,25 @@ namespace strata::cuda::emulator {
 /// doesn't notice.
 enum class ThreadOrder : std::uint8_t { ascending, descending };
 
+/// What a graph holds, in order.
+using RecordedWork = std::vector<std::function<void()>>;
+
 /// What a Stream points to here; null: threads in ascending order.
 struct EmulatedStream {
   ThreadOrder order = ThreadOrder::ascending;
+  /// Where work goes in a capture.
+  RecordedWork* recording = nullptr;
 };
+
+/// Does `work`, or records it where the stream (null: none) captures.
+template <class Work>
+void enqueue(EmulatedStream* stream, Work&& work) {
+  if (stream != nullptr && stream->recording != nullptr) {
+    stream->recording->emplace_back(std::forward<Work>(work));
+  } else {
+    work();
+  }
+}
 
 /// Runs `kernel` for every thread of every block. \throws RuntimeError for a geometry that no GPU of the supported
 /// architectures takes, for threads that wait for others in vain, and for writes behind the dynamic shared memory.

@@ -19,7 +19,8 @@ class StackSwitch {
   void at_begin() { __sanitizer_finish_switch_fiber(nullptr, &caller_bottom_, &caller_bytes_); }
   void before_stop() { __sanitizer_start_switch_fiber(&frames_, caller_bottom_, caller_bytes_); }
   void after_stop() { __sanitizer_finish_switch_fiber(frames_, &caller_bottom_, &caller_bytes_); }
-  void at_end() { __sanitizer_start_switch_fiber(nullptr, caller_bottom_, caller_bytes_); }
+  /// The frames are kept, though nobody comes back to them: functions that are still to return write into some.
+  void at_end() { before_stop(); }
 
  private:
   void* frames_ = nullptr;

@@ -16,7 +16,8 @@ inline constexpr int kKeptWords = Keys / 32;
 /// The stream of one head's probabilities.
 class KeptBits {
  public:
-  __device__ __forceinline__ KeptBits(const AttentionShape& shape, int sample, int head) : shape_(shape) {
+  __device__ __forceinline__ KeptBits(const AttentionShape& shape, int sample, int head)
+      : shape_(shape), key_(shape.dropout.stream.key()) {
     const AttentionDropout& dropout = shape.dropout;
     const std::int64_t global_head =
         dropout.samples.global_index(sample) * dropout.heads.global_size + dropout.heads.global_index(head);
@@ -40,10 +41,13 @@ class KeptBits {
  private:
   /// The bits of one block of random words.
   [[nodiscard]] __device__ __forceinline__ std::uint32_t four(std::int64_t block) const {
-    const RandomWords drawn = philox(shape_.dropout.stream_key, static_cast<std::uint64_t>(block));
+    const RandomWords drawn = philox(key_, static_cast<std::uint64_t>(block));
     std::uint32_t kept = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) kept |= (drawn.words[i] >= shape_.dropout.threshold ? 1U : 0U) << i;
+    for (int i = 0; i < 4; ++i) {
+      // A statement: GCC 12's sanitizer of shifts takes an unset i where the shifted number is such a condition.
+      if (drawn.words[i] >= shape_.dropout.threshold) kept |= 1U << i;
+    }
     return kept;
   }
 
@@ -58,6 +62,7 @@ class KeptBits {
   }
 
   const AttentionShape& shape_;
+  std::uint64_t key_;
   std::int64_t first_row_;
 };
 

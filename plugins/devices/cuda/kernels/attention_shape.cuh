@@ -2,6 +2,7 @@
 
 #include "language/index_map.hpp"
 #include "language/language.hpp"
+#include "language/step_values.hpp"
 
 namespace strata::cuda {
 
@@ -31,7 +32,7 @@ struct AttentionDropout {
   std::uint32_t threshold = 0;
   /// What kept probabilities are multiplied by.
   Factor kept_factor = 1.0;
-  std::uint64_t stream_key = 0;
+  RandomStream stream;
   DimIndexMap samples;
   DimIndexMap heads;
 };

@@ -2,6 +2,7 @@
 
 #include "kernels/element_run.cuh"
 #include "kernels/global_elements.cuh"
+#include "language/step_values.hpp"
 
 namespace strata::cuda {
 
@@ -14,19 +15,19 @@ inline constexpr int kDropoutRun = kRunLength<T> < 4 ? 4 : kRunLength<T>;
 /// Which elements are kept, and their factor. A: the type in which elements are computed.
 template <class A>
 struct DropoutMask {
-  std::uint64_t key = 0;
+  RandomStream stream;
   /// Elements whose random word is below are dropped.
   std::uint32_t threshold = 0;
   A kept = 1;
 
   __device__ __forceinline__ A apply(std::uint32_t word, A x) const { return word >= threshold ? x * kept : A{0}; }
 
-  __device__ __forceinline__ void apply(std::uint64_t global, A (&x)[1]) const {
+  __device__ __forceinline__ void apply(std::uint64_t key, std::uint64_t global, A (&x)[1]) const {
     x[0] = apply(random_word(key, global), x[0]);
   }
   /// Of neighbours, of which the first has the first word of its block.
   template <int N>
-  __device__ __forceinline__ void apply(std::uint64_t global, A (&x)[N]) const {
+  __device__ __forceinline__ void apply(std::uint64_t key, std::uint64_t global, A (&x)[N]) const {
 #pragma unroll
     for (int begin = 0; begin < N; begin += 4) {
       const RandomWords random = philox(key, global / 4 + begin / 4);
@@ -65,10 +66,11 @@ template <class T>
 __global__ void __launch_bounds__(kDropoutThreads)
     dropout(DropoutMask<Accumulate<T>> mask, GlobalElements elements, DropoutAddends<T> addends, std::int64_t size,
             bool packed, const T* x, T* y) {
+  const std::uint64_t key = mask.stream.key();
   const auto drop = [&]<int N>(std::integral_constant<int, N> /*run*/, std::int64_t at) {
     Accumulate<T> values[N];
     load_run<N>(x + at, values);
-    mask.apply(elements(at), values);
+    mask.apply(key, elements(at), values);
     addends.add(at, y, values);
     store_run<N>(y + at, values);
   };

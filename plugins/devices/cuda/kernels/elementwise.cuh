@@ -2,6 +2,7 @@
 
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
+#include "language/step_values.hpp"
 
 namespace strata::cuda {
 
@@ -19,12 +20,14 @@ struct Add {
   }
 };
 
-/// A: the type in which the elements are computed.
-template <class A>
-struct Scale {
-  A factor;
+/// Times the step's loss scale.
+struct ScaleByLossScale {
+  const StepValues* step;
 
-  __device__ __forceinline__ A operator()(A x) const { return factor * x; }
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x) const {
+    return static_cast<Value>(__ldg(&step->loss_scale)) * x;
+  }
 };
 
 /// How y lies beside x[..., columns].

@@ -2,28 +2,24 @@
 
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
+#include "language/step_values.hpp"
 
 /// \file
 /// Updates of a flat bucket of parameters. Parameters and states are P: f32, or f64 in f64 runs.
 
 namespace strata::cuda {
 
-struct GradientScaleArguments {
-  double clip = 0;
-  double loss_scale = 1;
-};
-
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
 /// Without a single target both are 0; a norm that is not finite gives a scale that is not, at which updates change
 /// nothing.
-static __global__ void gradient_scale(GradientScaleArguments arguments, const double* sum_of_squares,
+static __global__ void gradient_scale(double clip, const StepValues* step, const double* sum_of_squares,
                                       const double* count, double* scale, double* norm) {
   if (threadIdx.x != 0) return;
   const bool has_targets = *count > 0;
-  const double divisor = *count * arguments.loss_scale;
+  const double divisor = *count * step->loss_scale;
   const double length = has_targets ? sqrt(*sum_of_squares) / divisor : 0;
   double factor = 1;
-  if (arguments.clip > 0) factor = fmin(1.0, arguments.clip / (length + 1e-6));
+  if (clip > 0) factor = fmin(1.0, clip / (length + 1e-6));
   const bool is_finite = length < static_cast<double>(INFINITY);  // no NaN either
   *scale = !has_targets ? 0 : is_finite ? factor / divisor : static_cast<double>(NAN);
   *norm = length;
@@ -31,19 +27,32 @@ static __global__ void gradient_scale(GradientScaleArguments arguments, const do
 
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }
+__device__ __forceinline__ float exponential_minus_one(float x) { return expm1f(x); }
+__device__ __forceinline__ double exponential_minus_one(double x) { return expm1(x); }
 
 template <class P>
 struct AdamW {
   static constexpr int kStates = 2;
-  P learning_rate = 0;
   P beta1 = 0;
   P beta2 = 0;
   P one_minus_beta1 = 1;
   P one_minus_beta2 = 1;
+  P log_beta1 = 0;
+  P log_beta2 = 0;
   P epsilon = 0;
+  // Of the step.
+  P learning_rate = 0;
   /// 1 / (1 - beta^t)
   P first_correction = 1;
   P second_correction = 1;
+
+  __device__ __forceinline__ void begin(const StepValues& step) {
+    const auto t = static_cast<P>(step.updates);
+    learning_rate = static_cast<P>(step.learning_rate);
+    // Accurate also where beta^t is close to 1.
+    first_correction = P{-1} / exponential_minus_one(t * log_beta1);
+    second_correction = P{-1} / exponential_minus_one(t * log_beta2);
+  }
 
   /// The new parameter.
   __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&moments)[kStates]) const {
@@ -57,8 +66,11 @@ struct AdamW {
 template <class P>
 struct Sgd {
   static constexpr int kStates = 1;
-  P learning_rate = 0;
   P momentum = 0;
+  /// Of the step.
+  P learning_rate = 0;
+
+  __device__ __forceinline__ void begin(const StepValues& step) { learning_rate = static_cast<P>(step.learning_rate); }
 
   /// The new parameter.
   __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&buffer)[kStates]) const {
@@ -125,11 +137,13 @@ __device__ __forceinline__ void update_run(const Update& update, const WeightDec
 /// Changes nothing at a scale that is not finite.
 template <class Update, class Gradient, class Value, class P>
 __global__ void __launch_bounds__(kUpdateThreads)
-    update_bucket(Update update, WeightDecay<P> decay, UpdatedBucket<Gradient, Value, P, Update::kStates> bucket) {
+    update_bucket(Update update, const StepValues* step, WeightDecay<P> decay,
+                  UpdatedBucket<Gradient, Value, P, Update::kStates> bucket) {
   constexpr int kRun = kUpdateRun<Gradient, Value, P>;
   const double scale = *bucket.gradient_scale;
   if (!(fabs(scale) < static_cast<double>(INFINITY))) return;
   const auto factor = static_cast<P>(scale);
+  update.begin(*step);
   const std::int64_t in_runs = bucket.packed ? bucket.size - bucket.size % kRun : 0;
   const std::int64_t at = (std::int64_t{blockIdx.x} * kUpdateThreads + threadIdx.x) * kRun;
   if (at < in_runs) update_run<kRun>(update, decay, factor, at, bucket);

@@ -8,7 +8,9 @@
 #include "language/dialect.hpp"
 #include "language/stream.hpp"
 #ifdef __CUDACC__
+#include <set>
 #include <string>
+#include <utility>
 
 #include "strata/error.hpp"
 #endif
@@ -45,12 +47,25 @@ inline void check(cudaError_t status, const char* what) {
   throw RuntimeError(std::string(what) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
 }
 
+/// Lets a kernel's blocks have all that the calling thread's device gives one: asked for once by each thread, and by
+/// all of them alike, so that none takes back what another was given.
+inline void allow_all_shared_memory(const void* kernel) {
+  thread_local std::set<std::pair<int, const void*>> allowed;
+  int device = 0;
+  check(cudaGetDevice(&device), "device of a kernel");
+  if (allowed.contains({device, kernel})) return;
+  int limit = 0;
+  check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory of a device");
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel), "attributes of a kernel");
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             limit - static_cast<int>(attributes.sharedSizeBytes)),
+        "shared memory of a kernel");
+  allowed.insert({device, kernel});
+}
+
 inline void launch_kernel(const void* kernel, const Geometry& geometry, Stream stream, void** arguments) {
-  if (geometry.shared_bytes > kUnrequestedSharedBytes) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(geometry.shared_bytes)),
-          "shared memory of a kernel");
-  }
+  if (geometry.shared_bytes > kUnrequestedSharedBytes) allow_all_shared_memory(kernel);
   const dim3 grid(geometry.grid.x, geometry.grid.y, geometry.grid.z);
   const dim3 block(geometry.block.x, geometry.block.y, geometry.block.z);
   check(cudaLaunchKernel(kernel, grid, block, arguments, geometry.shared_bytes, static_cast<cudaStream_t>(stream)),
@@ -61,7 +76,7 @@ inline void launch_kernel(const void* kernel, const Geometry& geometry, Stream s
 }  // namespace detail
 
 /// Enqueues a kernel; a grid without blocks does nothing. \throws RuntimeError when the geometry is not possible. In
-/// the emulator the kernel has run when this returns.
+/// the emulator the kernel has run when this returns, unless the stream captures.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const Geometry& geometry, Stream stream, Arguments... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");
@@ -75,10 +90,13 @@ void launch(void (*kernel)(Parameters...), const Geometry& geometry, Stream stre
       },
       values);
 #else
-  const Extent& grid = geometry.grid;
-  const Extent& block = geometry.block;
-  emulator::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, geometry.shared_bytes,
-                     static_cast<const emulator::EmulatedStream*>(stream), [&] { std::apply(kernel, values); });
+  auto* const emulated = static_cast<emulator::EmulatedStream*>(stream);
+  emulator::enqueue(emulated, [kernel, geometry, emulated, values] {
+    const Extent& grid = geometry.grid;
+    const Extent& block = geometry.block;
+    emulator::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, geometry.shared_bytes, emulated,
+                       [&] { std::apply(kernel, values); });
+  });
 #endif
 }
 

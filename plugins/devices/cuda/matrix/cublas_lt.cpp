@@ -42,6 +42,24 @@ cudaDataType_t data_type(DType dtype) {
   }
 }
 
+/// Whether GELU epilogues are part of the product's kernel: elsewhere they are slower than a kernel behind the product.
+bool fuses_gelu(int major) { return major == 9 || major == 10; }
+
+cublasLtEpilogue_t library_epilogue(MatrixEpilogue epilogue) {
+  switch (epilogue) {
+    case MatrixEpilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case MatrixEpilogue::gelu_bias:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case MatrixEpilogue::gelu_aux_bias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case MatrixEpilogue::dgelu:
+      return CUBLASLT_EPILOGUE_DGELU;
+    default:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
 /// Owns what cuBLASLt calls a descriptor.
 template <class Handle, cublasStatus_t (*kDestroy)(Handle)>
 class Descriptor {
@@ -71,11 +89,15 @@ class Operation : public Descriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDest
           "creating an operation");
     set<std::int32_t>(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set<std::int32_t>(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (shape.bias) set<std::uint32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set<std::uint32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(shape.epilogue));
+    if (has_aux(shape.epilogue)) set<std::int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.d.leading);
   }
 
-  /// The heuristic reads of it how the bias is aligned.
-  void set_bias(const void* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+  /// The heuristic reads of the addresses how the arrays are aligned.
+  void set_epilogue_arrays(MatrixEpilogue epilogue, const void* bias, void* aux) {
+    if (has_bias(epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    if (has_aux(epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
+  }
 
  private:
   template <class T>
@@ -127,7 +149,8 @@ class Preference : public Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulP
 bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % kFastAlignment == 0; }
 
 bool are_aligned(const MatrixProductArguments& arguments) {
-  return is_aligned(arguments.a) && is_aligned(arguments.b) && is_aligned(arguments.bias) && is_aligned(arguments.d);
+  return is_aligned(arguments.a) && is_aligned(arguments.b) && is_aligned(arguments.bias) && is_aligned(arguments.d) &&
+         is_aligned(arguments.aux);
 }
 
 class LtProduct final : public MatrixProduct {
@@ -136,19 +159,19 @@ class LtProduct final : public MatrixProduct {
       : library_(std::move(library)),
         is_f64_(shape.operand == DType::f64),
         accumulate_(shape.accumulate),
-        bias_(shape.bias),
+        epilogue_(shape.epilogue),
         operation_(shape),
         a_(shape.operand, shape.transpose_a ? shape.depth : shape.rows, shape.transpose_a ? shape.rows : shape.depth,
            shape.batch, shape.a),
         b_(shape.operand, shape.transpose_b ? shape.columns : shape.depth,
            shape.transpose_b ? shape.depth : shape.columns, shape.batch, shape.b),
         d_(shape.result, shape.rows, shape.columns, shape.batch, shape.d),
-        any_(algorithm(static_cast<std::uint32_t>(size_of(shape.operand)))),
+        any_(has_gelu(epilogue_) ? std::nullopt : algorithm(static_cast<std::uint32_t>(size_of(shape.operand)))),
         fast_(algorithm(kFastAlignment)) {
     if (!fast_) fast_ = any_;
   }
 
-  [[nodiscard]] bool is_possible() const { return any_ || (bias_ && fast_); }
+  [[nodiscard]] bool is_possible() const { return any_ || (epilogue_ != MatrixEpilogue::none && fast_); }
 
   [[nodiscard]] std::int64_t workspace_bytes() const override {
     const std::size_t of_any = any_ ? any_->workspaceSize : 0;
@@ -161,7 +184,7 @@ class LtProduct final : public MatrixProduct {
 
   void run(const MatrixProductArguments& arguments, Stream stream) override {
     const cublasLtMatmulHeuristicResult_t& chosen = are_aligned(arguments) ? *fast_ : *any_;
-    if (bias_) operation_.set_bias(arguments.bias);
+    operation_.set_epilogue_arrays(epilogue_, arguments.bias, arguments.aux);
     check(cublasLtMatmul(library_->get(), operation_.get(), factor(1), arguments.a, a_.get(), arguments.b, b_.get(),
                          factor(accumulate_ ? 1 : 0), arguments.d, d_.get(), arguments.d, d_.get(), &chosen.algo,
                          arguments.workspace, chosen.workspaceSize, static_cast<cudaStream_t>(stream)),
@@ -181,7 +204,8 @@ class LtProduct final : public MatrixProduct {
 
   /// The fastest by cuBLASLt's heuristic for arrays that are aligned to `alignment` bytes.
   Algorithm algorithm(std::uint32_t alignment) {
-    if (bias_) operation_.set_bias(reinterpret_cast<const void*>(static_cast<std::uintptr_t>(alignment)));
+    auto* const somewhere = reinterpret_cast<void*>(static_cast<std::uintptr_t>(alignment));
+    operation_.set_epilogue_arrays(epilogue_, somewhere, somewhere);
     const Preference preference(alignment);
     std::array<cublasLtMatmulHeuristicResult_t, 4> found{};
     int count = 0;
@@ -189,6 +213,8 @@ class LtProduct final : public MatrixProduct {
         cublasLtMatmulAlgoGetHeuristic(library_->get(), operation_.get(), a_.get(), b_.get(), d_.get(), d_.get(),
                                        preference.get(), static_cast<int>(found.size()), found.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return std::nullopt;
+    // So it says that it lacks some combinations of types and an epilogue.
+    if (status == CUBLAS_STATUS_INVALID_VALUE && has_gelu(epilogue_)) return std::nullopt;
     check(status, "choosing an algorithm");
     for (int i = 0; i < count; ++i) {
       const auto& each = found[static_cast<std::size_t>(i)];
@@ -200,7 +226,7 @@ class LtProduct final : public MatrixProduct {
   std::shared_ptr<LibraryHandle> library_;
   bool is_f64_;
   bool accumulate_;
-  bool bias_;
+  MatrixEpilogue epilogue_;
   Operation operation_;
   Layout a_;
   Layout b_;
@@ -211,9 +237,12 @@ class LtProduct final : public MatrixProduct {
 
 class LtLibrary final : public MatrixLibrary {
  public:
-  LtLibrary() { check(cublasLtCreate(handle_->created()), "starting the library"); }
+  explicit LtLibrary(int major) : fuses_gelu_(fuses_gelu(major)) {
+    check(cublasLtCreate(handle_->created()), "starting the library");
+  }
 
   std::shared_ptr<MatrixProduct> product(const MatrixProductShape& shape) override {
+    if (has_gelu(shape.epilogue) && !(fuses_gelu_ && may_have_gelu(shape))) return nullptr;
     const auto known = products_.find(shape);
     if (known != products_.end()) return known->second;
     auto made = std::make_shared<LtProduct>(handle_, shape);
@@ -221,12 +250,13 @@ class LtLibrary final : public MatrixLibrary {
   }
 
  private:
+  bool fuses_gelu_;
   std::shared_ptr<LibraryHandle> handle_ = std::make_shared<LibraryHandle>();
   std::map<MatrixProductShape, std::shared_ptr<MatrixProduct>> products_;
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixLibrary> make_matrix_library() { return std::make_unique<LtLibrary>(); }
+std::unique_ptr<MatrixLibrary> make_matrix_library(int major) { return std::make_unique<LtLibrary>(major); }
 
 }  // namespace strata::cuda

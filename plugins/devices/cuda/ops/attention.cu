@@ -42,7 +42,7 @@ std::optional<std::string> unsupported_attention(const OpInstance& op) {
            std::to_string(kMaxGridSide) + " of each are accepted";
   }
   try {
-    const AttentionPlan plan(op);
+    const AttentionPlan plan(op, Environment{});
   } catch (const ConfigurationError& error) {
     return error.what();
   }
@@ -52,7 +52,7 @@ std::optional<std::string> unsupported_attention(const OpInstance& op) {
 PreparedOp prepare_attention(const OpInstance& op, const Environment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
     return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedOp {
-      return {[plan = AttentionPlan(op)](const KernelArguments& arguments, Stream stream) {
+      return {[plan = AttentionPlan(op, environment)](const KernelArguments& arguments, Stream stream) {
         Units::forward(plan, arguments, stream);
       }};
     });
@@ -62,7 +62,7 @@ PreparedOp prepare_attention(const OpInstance& op, const Environment& environmen
 PreparedOp prepare_attention_gradient(const OpInstance& op, const Environment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
     return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedOp {
-      const AttentionPlan plan(op);
+      const AttentionPlan plan(op, environment);
       const std::int64_t rows = plan.shape().rows();
       WorkspacePlan workspace;
       workspace.reserve(rows * static_cast<std::int64_t>(sizeof(Accumulate<T>)));

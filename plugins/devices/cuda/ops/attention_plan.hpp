@@ -16,7 +16,7 @@ namespace strata::cuda {
 /// Describes launches: operands q [batch seq heads… head_dim], k and v alike.
 class AttentionPlan {
  public:
-  explicit AttentionPlan(const OpInstance& op) : op_(op) {
+  AttentionPlan(const OpInstance& op, const Environment& environment) : op_(op) {
     const Shape& queries = op.operands[0].shape;
     const Shape& keys = op.operands[1].shape;
     shape_.batch = static_cast<int>(queries[0]);
@@ -36,6 +36,7 @@ class AttentionPlan {
     shape_.dropout.threshold = random::drop_threshold(probability);
     shape_.dropout.kept_factor = 1.0 / (1.0 - probability);
     if (probability == 0) return;
+    shape_.dropout.stream = {random::stream_base(op.seed, op.name), environment.step};
     shape_.dropout.samples = dim_index_map(op, samples());
     shape_.dropout.heads = dims_index_map(op, Dims(op.operands[0].dims.begin() + 2, op.operands[0].dims.end() - 1));
   }
@@ -44,7 +45,6 @@ class AttentionPlan {
 
   [[nodiscard]] AttentionShape at(const KernelArguments& arguments) const {
     AttentionShape shape = shape_;
-    shape.dropout.stream_key = random::stream_key(op_.seed, op_.name, arguments.context.step);
     shape.dropout.samples.offset =
         micro_batch_offset(op_, samples(), shape.dropout.samples, arguments.context.micro_batch);
     shape.has_aligned_rows = has_aligned_rows(arguments);

@@ -102,19 +102,18 @@ bool keeps_runs(const GlobalElements& elements, std::int64_t micro_batch, std::i
 }
 
 template <class T>
-PreparedOp prepare_dropout_of(const OpInstance& op) {
+PreparedOp prepare_dropout_of(const OpInstance& op, const Environment& environment) {
   using A = Accumulate<T>;
   const GlobalElements global = elements_of(merged_dims(op));
   const std::int64_t micro_batch = micro_batch_elements(op);
   const bool in_runs = keeps_runs(global, micro_batch, kDropoutRun<T>);
   const double probability = op.attributes.number("p");
   DropoutMask<A> mask;
+  mask.stream = {random::stream_base(op.seed, op.name), environment.step};
   mask.threshold = random::drop_threshold(probability);
   mask.kept = static_cast<A>(1.0 / (1.0 - probability));
-  return {[=, size = elements(op.results[0]), seed = op.seed, name = op.name, has_residual = op.operands.size() == 2,
-           accumulate = op.accumulate](const KernelArguments& arguments, Stream stream) {
-    DropoutMask<A> of_step = mask;
-    of_step.key = random::stream_key(seed, name, arguments.context.step);
+  return {[=, size = elements(op.results[0]), has_residual = op.operands.size() == 2, accumulate = op.accumulate](
+              const KernelArguments& arguments, Stream stream) {
     GlobalElements of_launch = global;
     of_launch.offset = micro_batch * arguments.context.micro_batch;
     const T* x = in<T>(arguments, 0);
@@ -122,7 +121,7 @@ PreparedOp prepare_dropout_of(const OpInstance& op) {
     const DropoutAddends<T> addends{has_residual ? in<T>(arguments, 1) : nullptr, accumulate};
     const bool packed = in_runs && are_aligned(x, addends.residual, y);
     const std::int64_t of_block = kDropoutThreads * (packed ? kDropoutRun<T> : 1);
-    launch(dropout<T>, {{blocks_for(size, of_block)}, {kDropoutThreads}}, stream, of_step, of_launch, addends, size,
+    launch(dropout<T>, {{blocks_for(size, of_block)}, {kDropoutThreads}}, stream, mask, of_launch, addends, size,
            packed, x, y);
   }};
 }
@@ -137,8 +136,8 @@ std::optional<std::string> unsupported_dropout(const OpInstance& op) {
          std::to_string(GlobalElements::kMaxDims);
 }
 
-PreparedOp prepare_dropout(const OpInstance& op, const Environment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op); });
+PreparedOp prepare_dropout(const OpInstance& op, const Environment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op, environment); });
 }
 
 /// The residual is a second operand.

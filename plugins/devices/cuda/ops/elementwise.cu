@@ -38,15 +38,9 @@ PreparedOp prepare_add(const OpInstance& op, const Environment& /*environment*/)
   });
 }
 
-PreparedOp prepare_scale_gradient(const OpInstance& op, const Environment& /*environment*/) {
+PreparedOp prepare_scale_gradient(const OpInstance& op, const Environment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedOp {
-    using A = Accumulate<T>;
-    return {
-        [size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments, Stream stream) {
-          const Scale<A> scale{static_cast<A>(arguments.context.loss_scale)};
-          if (accumulate) return launch_map_onto(stream, size, scale, out<T>(arguments, 0), in<T>(arguments, 0));
-          launch_map(stream, size, scale, out<T>(arguments, 0), in<T>(arguments, 0));
-        }};
+    return {map_operands<T, T>(op, ScaleByLossScale{environment.step})};
   });
 }
 

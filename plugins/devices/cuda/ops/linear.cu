@@ -6,6 +6,7 @@
 #include "kernels/strided_index.cuh"
 #include "language/launch.hpp"
 #include "matrix/matrix_product.hpp"
+#include "ops/einsum_product.hpp"
 #include "ops/operations.hpp"
 #include "ops/permute.hpp"
 #include "shared/broadcast.hpp"
@@ -20,30 +21,8 @@ using devices::MatrixLayout;
 /// Products of a batch up to this many multiplications don't fill a tile of the library.
 constexpr std::int64_t kSmallProduct = 4096;
 
-EinsumPlan plan_of(const OpInstance& op) {
-  return devices::plan_einsum(op.operands[0], op.operands[1], op.results[0], devices::MatrixLayouts::strided);
-}
-
 /// The type in which a sum is kept.
 DType sum_type(DType operand) { return operand == DType::f64 ? DType::f64 : DType::f32; }
-
-MatrixPlacement placement(const MatrixLayout& layout) { return {layout.leading, layout.batch_stride}; }
-
-/// Matrices that lie row by row are their own transposes column by column: for c = a · b the library multiplies
-/// cᵀ = bᵀ · aᵀ.
-MatrixProductShape transposed_product(const EinsumPlan& plan) {
-  MatrixProductShape shape;
-  shape.batch = plan.batch;
-  shape.rows = plan.columns;
-  shape.columns = plan.rows;
-  shape.depth = plan.depth;
-  shape.transpose_a = plan.b.transposed;
-  shape.transpose_b = plan.a.transposed;
-  shape.a = placement(plan.b);
-  shape.b = placement(plan.a);
-  shape.d = placement(plan.c);
-  return shape;
-}
 
 MatrixStrides strides(const MatrixLayout& layout) {
   if (layout.transposed) return {layout.batch_stride, 1, layout.leading};
@@ -111,7 +90,7 @@ class Einsum {
     if (!product_) throw RuntimeError("the matrix library has no algorithm for " + to_string(shape));
     if (has_bias_ && result_type_ == type_ && devices::is_over_columns(plan_, op.operands[2], op.results[0])) {
       shape.accumulate = op.accumulate;
-      shape.bias = true;
+      shape.epilogue = MatrixEpilogue::bias;
       product_with_bias_ = library.product(shape);
     }
   }

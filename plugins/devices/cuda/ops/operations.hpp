@@ -21,6 +21,8 @@ PreparedOp prepare_sum_of_squares(const OpInstance& op, const Environment& envir
 
 PreparedOp prepare_linear(const OpInstance& op, const Environment& environment);
 PreparedOp prepare_linear_bias(const OpInstance& op, const Environment& environment);
+PreparedOp prepare_linear_bias_activation(const OpInstance& op, const Environment& environment);
+PreparedOp prepare_linear_activation_gradient(const OpInstance& op, const Environment& environment);
 
 PreparedOp prepare_embedding(const OpInstance& op, const Environment& environment);
 PreparedOp prepare_embedding_gradient(const OpInstance& op, const Environment& environment);
@@ -58,6 +60,8 @@ std::optional<std::string> unsupported_dropout(const OpInstance& op);
 std::optional<std::string> unsupported_reduce_sum(const OpInstance& op);
 std::optional<std::string> unsupported_linear(const OpInstance& op);
 std::optional<std::string> unsupported_linear_bias(const OpInstance& op);
+std::optional<std::string> unsupported_linear_bias_activation(const OpInstance& op);
+std::optional<std::string> unsupported_linear_activation_gradient(const OpInstance& op);
 std::optional<std::string> unsupported_adamw_update(const OpInstance& op);
 std::optional<std::string> unsupported_sgd_update(const OpInstance& op);
 std::optional<std::string> unsupported_quantization(const OpInstance& op);

@@ -80,60 +80,50 @@ UpdatedBucket<Gradient, Value, P, States> bucket_of(const KernelArguments& argum
   return bucket;
 }
 
-/// `update_of_step` makes the Update of a launch.
-template <class Gradient, class Value, class P, class UpdateOfStep>
-PreparedOp prepare_update(const OpInstance& op, const UpdateOfStep& update_of_step) {
-  return {[=, decay = weight_decay<P>(op), size = elements(op.results[0])](const KernelArguments& arguments,
-                                                                           Stream stream) {
-    const auto update = update_of_step(arguments.context);
-    using Update = std::remove_const_t<decltype(update)>;
+template <class Gradient, class Value, class P, class Update>
+PreparedOp prepare_update(const OpInstance& op, const Environment& environment, const Update& update) {
+  return {[=, step = environment.step, decay = weight_decay<P>(op), size = elements(op.results[0])](
+              const KernelArguments& arguments, Stream stream) {
     const auto bucket = bucket_of<Gradient, Value, P, Update::kStates>(arguments, size);
     const Geometry geometry{{blocks_for(size, kUpdateThreads * kUpdateRun<Gradient, Value, P>)}, {kUpdateThreads}};
-    launch(update_bucket<Update, Gradient, Value, P>, geometry, stream, update, decay, bucket);
+    launch(update_bucket<Update, Gradient, Value, P>, geometry, stream, update, step, decay, bucket);
   }};
 }
 
 }  // namespace
 
-PreparedOp prepare_gradient_scale(const OpInstance& op, const Environment& /*environment*/) {
-  return {[clip = op.attributes.number("clip")](const KernelArguments& arguments, Stream stream) {
-    const GradientScaleArguments scalars{clip, arguments.context.loss_scale};
-    launch(gradient_scale, {{1}, {kWarpSize}}, stream, scalars, in<double>(arguments, 0), in<double>(arguments, 1),
-           out<double>(arguments, 0), out<double>(arguments, 1));
-  }};
+PreparedOp prepare_gradient_scale(const OpInstance& op, const Environment& environment) {
+  return {
+      [clip = op.attributes.number("clip"), step = environment.step](const KernelArguments& arguments, Stream stream) {
+        launch(gradient_scale, {{1}, {kWarpSize}}, stream, clip, step, in<double>(arguments, 0),
+               in<double>(arguments, 1), out<double>(arguments, 0), out<double>(arguments, 1));
+      }};
 }
 
 std::optional<std::string> unsupported_adamw_update(const OpInstance& op) { return unsupported_update(op, 2); }
 
-PreparedOp prepare_adamw_update(const OpInstance& op, const Environment& /*environment*/) {
+PreparedOp prepare_adamw_update(const OpInstance& op, const Environment& environment) {
   const double beta1 = op.attributes.number("beta1");
   const double beta2 = op.attributes.number("beta2");
-  const double epsilon = op.attributes.number("epsilon");
   return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    return prepare_update<Gradient, Value, P>(op, [=](const StepContext& context) {
-      const auto t = static_cast<double>(context.step - context.skipped_steps + 1);
-      AdamW<P> update;
-      update.learning_rate = static_cast<P>(context.learning_rate);
-      update.beta1 = static_cast<P>(beta1);
-      update.beta2 = static_cast<P>(beta2);
-      update.one_minus_beta1 = static_cast<P>(1.0 - beta1);
-      update.one_minus_beta2 = static_cast<P>(1.0 - beta2);
-      update.epsilon = static_cast<P>(epsilon);
-      update.first_correction = static_cast<P>(1.0 / (1.0 - std::pow(beta1, t)));
-      update.second_correction = static_cast<P>(1.0 / (1.0 - std::pow(beta2, t)));
-      return update;
-    });
+    AdamW<P> update;
+    update.beta1 = static_cast<P>(beta1);
+    update.beta2 = static_cast<P>(beta2);
+    update.one_minus_beta1 = static_cast<P>(1.0 - beta1);
+    update.one_minus_beta2 = static_cast<P>(1.0 - beta2);
+    update.log_beta1 = static_cast<P>(std::log(beta1));
+    update.log_beta2 = static_cast<P>(std::log(beta2));
+    update.epsilon = static_cast<P>(op.attributes.number("epsilon"));
+    return prepare_update<Gradient, Value, P>(op, environment, update);
   });
 }
 
 std::optional<std::string> unsupported_sgd_update(const OpInstance& op) { return unsupported_update(op, 1); }
 
-PreparedOp prepare_sgd_update(const OpInstance& op, const Environment& /*environment*/) {
-  const double momentum = op.attributes.number("momentum");
+PreparedOp prepare_sgd_update(const OpInstance& op, const Environment& environment) {
   return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    return prepare_update<Gradient, Value, P>(op, [=](const StepContext& context) {
-      return Sgd<P>{static_cast<P>(context.learning_rate), static_cast<P>(momentum)};
-    });
+    return prepare_update<Gradient, Value, P>(op, environment,
+                                              Sgd<P>{static_cast<P>(op.attributes.number("momentum"))});
   });
 }
 

@@ -1,6 +1,7 @@
 #include <numbers>
 
 #include "kernel_table.hpp"
+#include "ops/activation.hpp"
 #include "strata/error.hpp"
 #include "strided.hpp"
 
@@ -40,10 +41,7 @@ double silu_derivative(double x) {
   return s * (1.0 + x * (1.0 - s));
 }
 
-struct ActivationFunction {
-  double (*value)(double);
-  double (*derivative)(double);
-};
+}  // namespace
 
 ActivationFunction activation_function(const OpInstance& op) {
   const std::string& kind = op.attributes.word("kind");
@@ -52,8 +50,6 @@ ActivationFunction activation_function(const OpInstance& op) {
   if (kind == "silu") return {silu, silu_derivative};
   throw ConfigurationError("activation '" + op.name + "': unknown kind '" + kind + "'");
 }
-
-}  // namespace
 
 LaunchFunction prepare_add(const OpInstance& op) {
   const Strides y_strides = strides_along(op.operands[1], op.operands[0].dims);

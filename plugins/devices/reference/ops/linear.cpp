@@ -1,4 +1,5 @@
 #include "kernel_table.hpp"
+#include "ops/activation.hpp"
 #include "strided.hpp"
 
 namespace strata::reference {
@@ -21,11 +22,12 @@ void add_missing_dims(const OperandDescription& operand, const Dims& known, Loop
   }
 }
 
-}  // namespace
+/// Takes the sum of element i of the result.
+using Store = std::function<void(const Launch&, std::int64_t i, double sum)>;
 
-/// y[result dims] = sum over all other dims of x · w: einsum with the dims' names as letters. A third operand is a bias
-/// over some dims of y.
-LaunchFunction prepare_linear(const OpInstance& op) {
+/// sums[result dims] = sum over all other dims of x · w: einsum with the dims' names as letters. With a bias, that is
+/// the third operand and over some dims of the result.
+LaunchFunction prepare_sums(const OpInstance& op, bool has_bias, const Store& store) {
   const OperandDescription& x = op.operands[0];
   const OperandDescription& w = op.operands[1];
   Loops kept{op.results[0].dims, op.results[0].shape, {}, {}};
@@ -37,7 +39,6 @@ LaunchFunction prepare_linear(const OpInstance& op) {
     loops->w = strides_along(w, loops->dims);
   }
 
-  const bool has_bias = op.operands.size() == 3;
   const Strides bias_strides = has_bias ? strides_along(op.operands[2], kept.dims) : Strides();
 
   // The last contracted dim is a plain inner loop.
@@ -53,7 +54,6 @@ LaunchFunction prepare_linear(const OpInstance& op) {
 
   return [=](const Launch& launch) {
     const auto multiply = [&](const auto& x_values, const auto& w_values) {
-      const Writer y = launch.result(0);
       const std::int64_t count = element_count(kept.shape);
       const std::int64_t outer_count = element_count(contracted.shape);
       for (std::int64_t i = 0; i < count; ++i) {
@@ -67,13 +67,36 @@ LaunchFunction prepare_linear(const OpInstance& op) {
             sum += x_values[x_start + k * inner_x] * w_values[w_start + k * inner_w];
           }
         }
-        y.set(i, sum);
+        store(launch, i, sum);
       }
     };
     launch.with_operand(0, [&](const auto& x_values) {
       launch.with_operand(1, [&](const auto& w_values) { multiply(x_values, w_values); });
     });
   };
+}
+
+void store_sum(const Launch& launch, std::int64_t i, double sum) { launch.result(0).set(i, sum); }
+
+}  // namespace
+
+LaunchFunction prepare_linear(const OpInstance& op) { return prepare_sums(op, false, store_sum); }
+
+LaunchFunction prepare_linear_bias(const OpInstance& op) { return prepare_sums(op, true, store_sum); }
+
+LaunchFunction prepare_linear_bias_activation(const OpInstance& op) {
+  const bool saves_input = op.results.size() == 2;
+  return prepare_sums(op, true, [=, f = activation_function(op).value](const Launch& launch, std::int64_t i, double u) {
+    launch.result(0).set(i, f(u));
+    if (saves_input) launch.result(1).set(i, u);
+  });
+}
+
+LaunchFunction prepare_linear_activation_gradient(const OpInstance& op) {
+  return prepare_sums(
+      op, false, [derivative = activation_function(op).derivative](const Launch& launch, std::int64_t i, double sum) {
+        launch.result(0).set(i, sum * derivative(launch.operand(2)[i]));
+      });
 }
 
 }  // namespace strata::reference

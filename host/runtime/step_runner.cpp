@@ -1,0 +1,167 @@
+#include "runtime/step_runner.hpp"
+
+#include <algorithm>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Launching a graph costs as much as launching a few kernels.
+constexpr std::size_t kShortestGraph = 3;
+
+/// Does `work`; an error of it says at which `place()` it happened.
+template <class Work, class Place>
+void name_place(const Work& work, const Place& place) {
+  try {
+    work();
+  } catch (const AbortedError& error) {
+    throw AbortedError(place() + ": " + error.what());
+  } catch (const std::exception& error) {
+    throw RuntimeError(place() + ": " + error.what());
+  }
+}
+
+/// Whether it needs this rank's device alone.
+bool is_local(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::load || instruction.kind == InstructionKind::compute ||
+         instruction.kind == InstructionKind::copy;
+}
+
+}  // namespace
+
+StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& prepared, Device& device,
+                       Communicator& communicator, Launcher& launcher)
+    : program_(program),
+      rank_(rank),
+      device_(device),
+      communicator_(communicator),
+      launcher_(launcher),
+      // Where the host writes into the device's memory, it has to do so between two launches.
+      refusal_(device.is_host_memory() ? "the device works in host memory" : device.uncapturable()) {
+  for (const TaskInstance& at : program.schedule) {
+    const auto& instructions = prepared.tasks.at(static_cast<std::size_t>(at.task));
+    for (std::size_t i = 0; i < instructions.size(); ++i) schedule_.push_back({at, i, &instructions[i]});
+  }
+  cut();
+}
+
+void StepRunner::cut() {
+  for (std::size_t i = 0; i < schedule_.size(); ++i) {
+    const Instruction& instruction = *schedule_[i].prepared->instruction;
+    const bool local = is_local(instruction);
+    // A wait ends what was captured before: it is part of no graph.
+    const bool continues =
+        !segments_.empty() && segments_.back().is_capturable == local && (!local || instruction.waits.empty());
+    if (!continues) segments_.push_back({.begin = i, .is_capturable = local});
+    segments_.back().end = i + 1;
+  }
+  bool any = false;
+  for (Segment& segment : segments_) {
+    segment.is_capturable = segment.is_capturable && segment.end - segment.begin >= kShortestGraph;
+    any = any || segment.is_capturable;
+  }
+  if (!any && !refusal_) {
+    refusal_ = "nowhere are there " + std::to_string(kShortestGraph) + " instructions without communication between";
+  }
+}
+
+std::span<const StepRunner::Scheduled> StepRunner::instructions(const Segment& segment) const {
+  return std::span(schedule_).subspan(segment.begin, segment.end - segment.begin);
+}
+
+std::string StepRunner::place(const Scheduled& scheduled) const {
+  return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step) + ", " +
+         describe(program_, scheduled.at, scheduled.index);
+}
+
+std::optional<GraphUse> StepRunner::graph_use() const {
+  if (!refusal_ && steps_ < 2) return std::nullopt;
+  GraphUse use;
+  use.instructions = schedule_.size();
+  use.refusal = refusal_;
+  if (refusal_) return use;
+  for (const Segment& segment : segments_) {
+    if (!segment.graph) continue;
+    ++use.graphs;
+    use.captured += segment.end - segment.begin;
+  }
+  return use;
+}
+
+void StepRunner::run(const StepContext& step, InputSource& inputs) {
+  step_ = step;
+  inputs_ = &inputs;
+  for (Segment& segment : segments_) {
+    // The first step does what a kernel does when it is launched for the first time, and may not in a capture.
+    if (segment.is_capturable && !refusal_ && steps_ > 0) {
+      launch_graph(segment);
+    } else {
+      launch_each(segment);
+    }
+  }
+  const auto end = [this] {
+    return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step) + ", its end";
+  };
+  // What nothing of the step waits for may have failed too.
+  name_place([&] { launcher_.requests().wait_for_all(); }, end);
+  device_.synchronize(StreamKind::compute);
+  name_place([&] { communicator_.check(); }, end);
+  ++steps_;
+}
+
+StepContext StepRunner::context(const Scheduled& scheduled) const {
+  StepContext context = step_;
+  context.micro_batch = std::max(scheduled.at.micro_batch, 0);
+  return context;
+}
+
+void StepRunner::load(const Scheduled& scheduled) {
+  if (scheduled.prepared->instruction->kind != InstructionKind::load) return;
+  launcher_.load(*scheduled.prepared, scheduled.at.micro_batch, context(scheduled), *inputs_);
+}
+
+void StepRunner::launch(const Scheduled& scheduled) {
+  launcher_.launch(*scheduled.prepared, scheduled.at.micro_batch, context(scheduled));
+}
+
+void StepRunner::launch_each(const Segment& segment) {
+  for (const Scheduled& scheduled : instructions(segment)) {
+    const auto work = [&] {
+      launcher_.wait(*scheduled.prepared, scheduled.at.micro_batch);
+      load(scheduled);
+      launch(scheduled);
+    };
+    name_place(work, [&] { return place(scheduled); });
+  }
+}
+
+void StepRunner::launch_graph(Segment& segment) {
+  if (!segment.graph && !capture(segment)) return launch_each(segment);
+  const std::span<const Scheduled> all = instructions(segment);
+  for (const Scheduled& scheduled : all) {
+    name_place([&] { load(scheduled); }, [&] { return place(scheduled); });
+  }
+  const auto work = [&] {
+    launcher_.wait(*all.front().prepared, all.front().at.micro_batch);
+    segment.graph->launch(step_);
+  };
+  name_place(work, [&] { return place(all.front()) + " and " + std::to_string(all.size() - 1) + " more as a graph"; });
+}
+
+bool StepRunner::capture(Segment& segment) {
+  try {
+    segment.graph = device_.capture([&] {
+      for (const Scheduled& scheduled : instructions(segment)) {
+        name_place([&] { launch(scheduled); }, [&] { return place(scheduled); });
+      }
+    });
+    return true;
+  } catch (const std::exception& error) {
+    // What can be launched can be launched without a graph. Those that there are stay: one may just be running.
+    refusal_ = error.what();
+    return false;
+  }
+}
+
+}  // namespace strata::host

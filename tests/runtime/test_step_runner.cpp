@@ -1,0 +1,180 @@
+// Steps that a device captures and launches as graphs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/memory_plan.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/rank_threads.hpp"
+#include "runtime/toy_device.hpp"
+#include "runtime/toy_program.hpp"
+#include "strata/error.hpp"
+#include "world.hpp"
+
+namespace strata::host {
+namespace {
+
+using strata::testing::HostDevice;
+using strata::testing::StreamDevice;
+using strata::testing::ToyDevice;
+using strata::testing::ToyProgram;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+/// A device whose compute stream can be captured. Its failures are as wanted.
+class GraphDevice : public StreamDevice {
+ public:
+  using Work = std::vector<std::function<void()>>;
+
+  [[nodiscard]] std::optional<std::string> uncapturable() const override { return std::nullopt; }
+  [[nodiscard]] std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue_work) override {
+    ++captures;
+    Work work;
+    recording_ = &work;
+    enqueue_work();
+    recording_ = nullptr;
+    if (capture_fails) throw RuntimeError("the recorder is out of order");
+    return std::make_unique<Graph>(*this, std::move(work));
+  }
+  void enqueue(StreamKind kind, std::function<void()> work) override {
+    if (recording_ == nullptr) return StreamDevice::enqueue(kind, std::move(work));
+    recording_->push_back(std::move(work));
+  }
+
+  bool capture_fails = false;
+  std::uint64_t fails_at_step = kNever;
+  int captures = 0;
+  /// The steps in which graphs were launched.
+  std::vector<std::uint64_t> launches;
+
+ private:
+  class Graph final : public StepGraph {
+   public:
+    Graph(GraphDevice& device, Work work) : device_(device), work_(std::move(work)) {}
+    void launch(const StepContext& step) override {
+      if (step.step == device_.fails_at_step) throw RuntimeError("the player is out of order");
+      device_.launches.push_back(step.step);
+      for (const auto& each : work_) device_.StreamDevice::enqueue(StreamKind::compute, each);
+    }
+
+   private:
+    GraphDevice& device_;
+    Work work_;
+  };
+
+  Work* recording_ = nullptr;
+};
+
+/// Every token is the number of the step.
+class StepInput final : public InputSource {
+ public:
+  void load(const std::string& /*name*/, std::uint64_t step, const std::vector<IndexMap>& dims,
+            std::int32_t* destination) override {
+    std::fill_n(destination, dims[0].local_size(), static_cast<std::int32_t>(step));
+  }
+};
+
+/// Adds up 4 tokens in each of two micro-batches, then over the ranks, of which there is one; `total` is that and half
+/// of the learning rate.
+ToyProgram total_of_steps() {
+  ToyProgram toy(Mesh({{"dp", 1}}), 2);
+  const BufferId tokens = toy.buffer("tokens", DType::i32, {4});
+  const BufferId numbers = toy.buffer("numbers", DType::f64, {4});
+  const BufferId sum = toy.buffer("sum", DType::f64, {}, true);
+  const BufferId total = toy.buffer("total", DType::f64, {}, true);
+  toy.task("start", {-1}, Task::Kind::prologue).instructions = {
+      ToyProgram::compute("affine", "zero", sum, sum, {{"factor", 0.0}, {"offset", 0.0}})};
+  Instruction accumulate = ToyProgram::compute("total", "sum", numbers, sum);
+  accumulate.accumulate = true;
+  toy.task("forward", {0, 1}).instructions = {ToyProgram::load("tokens", tokens, {{"batch", 4, {}, true}}),
+                                              ToyProgram::compute("number", "number", tokens, numbers), accumulate};
+  Instruction read = ToyProgram::compute("affine", "read", total, total, {{"factor", 1.0}, {"offset", 0.0}});
+  read.waits = {sum, total};
+  toy.task("end", {-1}, Task::Kind::epilogue).instructions = {
+      toy.collective(CollectiveKind::all_reduce, "sum", sum, total, {"dp"}), read};
+  toy.program.reports = {{"total", total}};
+  return toy;
+}
+
+struct Result {
+  std::vector<double> totals;
+  std::optional<GraphUse> first_use;
+  std::optional<GraphUse> use;
+  int captures = 0;
+  std::vector<std::uint64_t> launches;
+};
+
+template <class Base>
+Result run(int steps, const std::function<void(Base&)>& set_up) {
+  const Program program = total_of_steps().program;
+  const MemoryPlan plan = plan_memory(program);
+  local::LocalWorld world(1, 60);
+  Result result;
+  run_rank_threads(
+      world, [](int) { return std::make_shared<ToyDevice<Base>>(); },
+      [&](Device& device, Communicator& communicator) {
+        auto& toy = dynamic_cast<Base&>(device);
+        if (set_up) set_up(toy);
+        const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
+        Executor executor(program, plan, 0, 1, device, communicator, arena);
+        StepInput input;
+        for (int step = 0; step < steps; ++step) {
+          result.totals.push_back(executor.run(static_cast<std::uint64_t>(step), 0, input).at("total"));
+          EXPECT_EQ(executor.traffic().at("all_reduce dp").calls, 1) << "those outside of graphs are counted";
+          if (step == 0) result.first_use = executor.graph_use();
+        }
+        EXPECT_EQ(arena->peak_bytes(), plan.arena_bytes);
+        result.use = executor.graph_use();
+        if constexpr (std::is_same_v<Base, GraphDevice>) {
+          result.captures = toy.captures;
+          result.launches = toy.launches;
+        }
+      });
+  return result;
+}
+
+TEST(StepRunner, CapturesTheSecondStepAndLaunchesItWithNewInputs) {
+  const Result result = run<GraphDevice>(4, {});
+  EXPECT_THAT(result.totals, ElementsAre(0, 8, 16, 24));
+  EXPECT_EQ(result.captures, 1);
+  EXPECT_THAT(result.launches, ElementsAre(1, 2, 3));
+  EXPECT_FALSE(result.first_use.has_value());
+  ASSERT_TRUE(result.use.has_value());
+  // The last two are the collective and what waits for it: too little for a graph of its own.
+  EXPECT_EQ(result.use->graphs, 1U);
+  EXPECT_EQ(result.use->captured, 7U);
+  EXPECT_EQ(result.use->instructions, 9U);
+  EXPECT_EQ(result.use->refusal, std::nullopt);
+}
+
+TEST(StepRunner, GoesOnWithoutGraphsWhereACaptureFails) {
+  const Result result = run<GraphDevice>(4, [](GraphDevice& device) { device.capture_fails = true; });
+  EXPECT_THAT(result.totals, ElementsAre(0, 8, 16, 24));
+  EXPECT_EQ(result.captures, 1) << "once is enough";
+  EXPECT_TRUE(result.launches.empty());
+  ASSERT_TRUE(result.use.has_value());
+  EXPECT_THAT(result.use->refusal, Optional(HasSubstr("the recorder is out of order")));
+  EXPECT_EQ(result.use->graphs, 0U);
+}
+
+TEST(StepRunner, SaysWhyADeviceHasNoGraphs) {
+  EXPECT_THAT(run<StreamDevice>(1, {}).first_use->refusal, Optional(HasSubstr("the device has no graphs")));
+  EXPECT_THAT(run<HostDevice>(1, {}).first_use->refusal, Optional(HasSubstr("host memory")));
+}
+
+TEST(StepRunner, AGraphThatFailsIsNamed) {
+  try {
+    run<GraphDevice>(4, [](GraphDevice& device) { device.fails_at_step = 2; });
+    FAIL() << "no error";
+  } catch (const RuntimeError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0, step 2, "), HasSubstr("'zero'"),
+                                    HasSubstr("and 6 more as a graph: the player is out of order")));
+  }
+}
+
+}  // namespace
+}  // namespace strata::host
