@@ -48,11 +48,11 @@ def process_tree(root):
             except (OSError, IndexError, ValueError):
                 continue
             children.setdefault(parent, []).append(int(entry.name))
-    tree, todo = [], [root]
-    while todo:
-        process = todo.pop()
+    tree, pending = [], [root]
+    while pending:
+        process = pending.pop()
         tree.append(process)
-        todo += children.get(process, [])
+        pending += children.get(process, [])
     return tree
 
 

@@ -8,6 +8,7 @@ down for seconds or minutes meets both.
     python3 tests/bench/overlap.py --strata build/release/bin/strata --data ../shared/data/tinyshakespeare.txt
 """
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -70,14 +71,15 @@ class StoppableRun:
 def measure(arguments, folder, plugin):
     """\\return tokens per second and shares of waiting, one per step, with and without overlap."""
     speeds, waits = {True: [], False: []}, {True: [], False: []}
-    runs = {}
-    for overlap in (True, False):
-        own = os.path.join(folder, str(overlap))
-        os.mkdir(own)
-        runs[overlap] = StoppableRun(arguments, own, {**plugin, "strategy.0.overlap": str(overlap).lower()})
-        for _ in range(WARMUP):
-            runs[overlap].step()
-    with runs[True], runs[False]:
+    with contextlib.ExitStack() as stack:
+        runs = {}
+        for overlap in (True, False):
+            own = os.path.join(folder, str(overlap))
+            os.mkdir(own)
+            options = {**plugin, "strategy.0.overlap": str(overlap).lower()}
+            runs[overlap] = stack.enter_context(StoppableRun(arguments, own, options))
+            for _ in range(WARMUP):
+                runs[overlap].step()
         for turn in range(arguments.steps):
             for overlap in (True, False) if turn % 2 == 0 else (False, True):
                 seconds, line = runs[overlap].step()

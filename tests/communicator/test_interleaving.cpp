@@ -101,6 +101,7 @@ class Player {
     under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(position));
     entry.request->wait();
     device_.synchronize(StreamKind::compute);
+    communicator_.check();
     for (const double value : *entry.data) {
       if (value != entry.expected) throw RuntimeError("wrong value");
     }

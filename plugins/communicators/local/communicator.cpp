@@ -69,11 +69,7 @@ int LocalCommunicator::create_group(const std::vector<int>& ranks) {
 }
 
 std::unique_ptr<Request> LocalCommunicator::start(const CollectiveCall& call) {
-  auto operation = std::make_shared<Operation>();
-  operation->kind = Operation::Kind::collective;
-  operation->rank = rank_;
-  if (call.name != nullptr) operation->name = *call.name;
-  operation->call = call;
+  const auto operation = std::make_shared<Operation>(rank_, call);
   if (call.group < 0 || call.group >= static_cast<int>(groups_.size())) {
     throw RuntimeError(fault_text(*operation, "there is no group " + std::to_string(call.group)));
   }
@@ -93,11 +89,7 @@ std::unique_ptr<Request> LocalCommunicator::receive(const MessageCall& call) {
 }
 
 std::unique_ptr<Request> LocalCommunicator::message(Operation::Kind kind, const MessageCall& call) {
-  auto operation = std::make_shared<Operation>();
-  operation->kind = kind;
-  operation->rank = rank_;
-  if (call.name != nullptr) operation->name = *call.name;
-  operation->message = call;
+  const auto operation = std::make_shared<Operation>(kind, rank_, call);
   if (call.peer < 0 || call.peer >= rank_count()) throw RuntimeError(fault_text(*operation, "there is no such rank"));
   return hand_over(operation);
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "shared/calls.hpp"
 #include "strata/error.hpp"
 
 namespace strata::local {
@@ -10,18 +9,6 @@ namespace strata::local {
 int Group::index_of(int rank) const {
   const auto found = std::find(ranks.begin(), ranks.end(), rank);
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
-}
-
-std::string describe(const Operation& operation) {
-  switch (operation.kind) {
-    case Operation::Kind::collective:
-      return communicators::describe(operation.call, operation.name);
-    case Operation::Kind::send:
-      return communicators::describe_send(operation.message, operation.name);
-    case Operation::Kind::receive:
-      return communicators::describe_receive(operation.message, operation.name);
-  }
-  return {};
 }
 
 namespace {

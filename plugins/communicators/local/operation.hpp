@@ -1,12 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "shared/operation.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::local {
@@ -24,23 +24,14 @@ struct Group {
   [[nodiscard]] int index_of(int rank) const;
 };
 
-/// Why a communication failed. Kept as text, not as an exception: the exception is made in the thread that throws it.
-struct Fault {
-  std::string text;
-  /// True where the cause is another rank's failure.
-  bool aborted = false;
-};
+using communicators::Fault;
 
 /// One communication of one rank, shared by its request, its worker and the peers that meet it.
-struct Operation {
-  enum class Kind : std::uint8_t { collective, send, receive };
-  Kind kind = Kind::collective;
-  int rank = 0;
-  /// A copy: messages may name the communication after its caller has gone.
-  std::string name;
-  CollectiveCall call;                 // collective
-  std::shared_ptr<const Group> group;  // collective
-  MessageCall message;                 // send, receive
+struct Operation : communicators::Operation {
+  using communicators::Operation::Operation;
+
+  /// Null for a message.
+  std::shared_ptr<const Group> group;
   /// The point of the compute stream after which the buffers may be touched; null: they may be already.
   std::shared_ptr<Event> ready;
   /// When a receive is given up.
@@ -54,8 +45,6 @@ struct Operation {
 
 using OperationPointer = std::shared_ptr<Operation>;
 
-/// "all_reduce 'bucket 3' (id 17)" or "receive 'x' (id 4) from rank 2".
-[[nodiscard]] std::string describe(const Operation& operation);
 /// What all ranks of a collective must agree on: "all_reduce sum of 100 f32".
 [[nodiscard]] std::string describe_contents(const CollectiveCall& call);
 /// True if both ranks mean the same collective.

@@ -152,8 +152,4 @@ std::string SharedState::find_dead_end(const Operation& operation, const Meeting
   return {};
 }
 
-std::string fault_text(const Operation& operation, const std::string& why) {
-  return "rank " + std::to_string(operation.rank) + ": " + describe(operation) + ": " + why;
-}
-
 }  // namespace strata::local

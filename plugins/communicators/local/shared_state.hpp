@@ -106,7 +106,4 @@ class SharedState {
   std::optional<std::string> abort_reason_;
 };
 
-/// "rank 1: all_reduce 'x' (id 5): why".
-[[nodiscard]] std::string fault_text(const Operation& operation, const std::string& why);
-
 }  // namespace strata::local

@@ -58,11 +58,7 @@ int NcclCommunicator::create_group(const std::vector<int>& ranks) {
 }
 
 std::unique_ptr<Request> NcclCommunicator::start(const CollectiveCall& call) {
-  auto operation = std::make_shared<Operation>();
-  operation->kind = Operation::Kind::collective;
-  operation->rank = rank();
-  if (call.name != nullptr) operation->name = *call.name;
-  operation->call = call;
+  const auto operation = std::make_shared<Operation>(rank(), call);
   if (call.group < 0 || call.group >= static_cast<int>(groups_.size())) {
     throw RuntimeError(fault_text(*operation, "there is no group " + std::to_string(call.group)));
   }
@@ -87,11 +83,7 @@ std::unique_ptr<Request> NcclCommunicator::receive(const MessageCall& call) {
 }
 
 OperationPointer NcclCommunicator::message(Operation::Kind kind, const MessageCall& call) {
-  auto operation = std::make_shared<Operation>();
-  operation->kind = kind;
-  operation->rank = rank();
-  if (call.name != nullptr) operation->name = *call.name;
-  operation->message = call;
+  const auto operation = std::make_shared<Operation>(kind, rank(), call);
   if (call.peer < 0 || call.peer >= rank_count()) throw RuntimeError(fault_text(*operation, "there is no such rank"));
   return operation;
 }

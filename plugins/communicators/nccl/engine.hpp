@@ -14,12 +14,7 @@
 
 namespace strata::nccl {
 
-/// Why a rank's communication ended. Kept as text: the exception is made in the thread that throws it.
-struct Fault {
-  std::string text;
-  /// True where the cause is another rank's failure.
-  bool aborted = false;
-};
+using communicators::Fault;
 
 /// Which lane: that of the collectives, or that of the messages from one rank to another.
 struct LaneKey {

@@ -3,6 +3,7 @@
 #include <sstream>
 #include <utility>
 
+#include "shared/calls.hpp"
 #include "strata/error.hpp"
 
 namespace strata::nccl {
@@ -20,12 +21,6 @@ auto named(const Operation& operation, const Work& work) {
 
 bool uses_link(const Operation& operation) {
   return operation.link && operation.link->size() > 1 && !operation.is_empty();
-}
-
-std::string list(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return text;
 }
 
 }  // namespace
@@ -112,7 +107,7 @@ void Lane::give_up(const Operation& operation) const {
   std::ostringstream why;
   why << "waited " << timeout_.count() << " s for ";
   if (operation.kind == Operation::Kind::collective) {
-    why << "the other ranks of [" << list(operation.link->ranks()) << "]";
+    why << "the other ranks of " << communicators::rank_list(operation.link->ranks());
   } else {
     why << "rank " << operation.message.peer;
   }

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <exception>
 
-#include "shared/calls.hpp"
-
 namespace strata::nccl {
 namespace {
 
@@ -71,22 +69,6 @@ void copy(GpuRuntime& gpu, void* stream, void* to, const void* from, std::int64_
 }
 
 }  // namespace
-
-std::string describe(const Operation& operation) {
-  switch (operation.kind) {
-    case Operation::Kind::collective:
-      return communicators::describe(operation.call, operation.name);
-    case Operation::Kind::send:
-      return communicators::describe_send(operation.message, operation.name);
-    case Operation::Kind::receive:
-      return communicators::describe_receive(operation.message, operation.name);
-  }
-  return {};
-}
-
-std::string fault_text(const Operation& operation, const std::string& why) {
-  return "rank " + std::to_string(operation.rank) + ": " + describe(operation) + ": " + why;
-}
 
 bool enqueue(const Operation& operation, NcclLibrary& nccl, GpuRuntime& gpu, void* stream) {
   if (operation.is_empty()) return false;

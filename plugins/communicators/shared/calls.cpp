@@ -40,23 +40,7 @@ bool overlaps(const CollectiveCall& call, int size, int index) {
   return true;
 }
 
-std::string describe(const std::string& what, const std::string& name, std::uint64_t id) {
-  return what + " '" + name + "' (id " + std::to_string(id) + ")";
-}
-
 }  // namespace
-
-std::string describe(const CollectiveCall& call, const std::string& name) {
-  return describe(std::string(to_string(call.kind)), name, call.id);
-}
-
-std::string describe_send(const MessageCall& call, const std::string& name) {
-  return describe("send", name, call.id) + " to rank " + std::to_string(call.peer);
-}
-
-std::string describe_receive(const MessageCall& call, const std::string& name) {
-  return describe("receive", name, call.id) + " from rank " + std::to_string(call.peer);
-}
 
 std::string find_misuse(const CollectiveCall& call, int size, int index) {
   const std::string elements = std::to_string(call.elements) + " elements";
@@ -75,10 +59,14 @@ void require_group(const std::vector<int>& ranks, int rank, int rank_count) {
   const bool known = std::all_of(ranks.begin(), ranks.end(), [&](int r) { return r >= 0 && r < rank_count; });
   const bool once = std::set<int>(ranks.begin(), ranks.end()).size() == ranks.size();
   if (known && once && std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) return;
-  std::string list;
-  for (const int member : ranks) list += (list.empty() ? "" : ", ") + std::to_string(member);
-  throw RuntimeError("rank " + std::to_string(rank) + ": no group can be made of ranks [" + list +
-                     "]: it needs every rank once, this one among them, out of " + std::to_string(rank_count));
+  throw RuntimeError("rank " + std::to_string(rank) + ": no group can be made of ranks " + rank_list(ranks) +
+                     ": it needs every rank once, this one among them, out of " + std::to_string(rank_count));
+}
+
+std::string rank_list(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return "[" + text + "]";
 }
 
 }  // namespace strata::communicators

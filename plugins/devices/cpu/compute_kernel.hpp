@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/kernel_library.hpp"
+#include "shared/kernel_arguments.hpp"
 #include "shared/operand_sizes.hpp"
 #include "shared/operand_types.hpp"
 #include "strata/device.hpp"
@@ -51,6 +52,8 @@ ComputeKernel prepare_fitting(const KernelEntry& entry, const OpInstance& op, co
 using devices::bytes;
 using devices::columns;
 using devices::elements;
+using devices::in;
+using devices::out;
 using devices::rows;
 
 /// The kernels' word for a real type.
@@ -74,14 +77,6 @@ auto with_element(DType dtype, const Function& function) {
   }
 }
 
-template <class T>
-const T* in(const KernelArguments& arguments, std::size_t operand) {
-  return static_cast<const T*>(arguments.operands[operand]);
-}
-template <class T>
-T* out(const KernelArguments& arguments, std::size_t result) {
-  return static_cast<T*>(arguments.results[result]);
-}
 inline const float* f32(const KernelArguments& arguments, std::size_t operand) { return in<float>(arguments, operand); }
 inline const std::int32_t* i32(const KernelArguments& arguments, std::size_t operand) {
   return static_cast<const std::int32_t*>(arguments.operands[operand]);

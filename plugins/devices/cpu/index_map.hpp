@@ -25,10 +25,10 @@ class DimIndices {
   [[nodiscard]] IndexedDim dim(int micro_batch) { return {local_size_, global_size_, map(micro_batch)}; }
 
  private:
-  void append(std::int64_t global_index);
+  DimIndices(const strata::IndexMap& map, bool moves);
 
   std::int64_t local_size_ = 0;
-  std::int64_t global_size_ = 1;
+  std::int64_t global_size_ = 0;
   bool moves_ = false;
   std::vector<IndexSegment> segments_;
   std::vector<IndexSegment> moved_;

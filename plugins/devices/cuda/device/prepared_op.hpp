@@ -10,6 +10,7 @@
 #include "language/element.hpp"
 #include "language/step_values.hpp"
 #include "language/stream.hpp"
+#include "shared/kernel_arguments.hpp"
 #include "shared/operand_sizes.hpp"
 #include "strata/device.hpp"
 #include "strata/error.hpp"
@@ -19,6 +20,8 @@ namespace strata::cuda {
 using devices::bytes;
 using devices::columns;
 using devices::elements;
+using devices::in;
+using devices::out;
 using devices::rows;
 using devices::WorkspacePlan;
 
@@ -72,14 +75,6 @@ auto with_element(DType dtype, const Function& function) {
   }
 }
 
-template <class T>
-const T* in(const KernelArguments& arguments, std::size_t operand) {
-  return static_cast<const T*>(arguments.operands[operand]);
-}
-template <class T>
-T* out(const KernelArguments& arguments, std::size_t result) {
-  return static_cast<T*>(arguments.results[result]);
-}
 /// The piece of the workspace at `offset`.
 template <class T>
 T* workspace_at(const KernelArguments& arguments, std::int64_t offset) {

@@ -22,12 +22,11 @@ void add_missing_dims(const OperandDescription& operand, const Dims& known, Loop
   }
 }
 
-/// Takes the sum of element i of the result.
-using Store = std::function<void(const Launch&, std::int64_t i, double sum)>;
-
 /// sums[result dims] = sum over all other dims of x · w: einsum with the dims' names as letters. With a bias, that is
-/// the third operand and over some dims of the result.
-LaunchFunction prepare_sums(const OpInstance& op, bool has_bias, const Store& store) {
+/// the third operand and over some dims of the result. make_store(launch) gives what takes a result's index and its
+/// sum.
+template <class MakeStore>
+LaunchFunction prepare_sums(const OpInstance& op, bool has_bias, const MakeStore& make_store) {
   const OperandDescription& x = op.operands[0];
   const OperandDescription& w = op.operands[1];
   Loops kept{op.results[0].dims, op.results[0].shape, {}, {}};
@@ -53,6 +52,7 @@ LaunchFunction prepare_sums(const OpInstance& op, bool has_bias, const Store& st
   }
 
   return [=](const Launch& launch) {
+    const auto store = make_store(launch);
     const auto multiply = [&](const auto& x_values, const auto& w_values) {
       const std::int64_t count = element_count(kept.shape);
       const std::int64_t outer_count = element_count(contracted.shape);
@@ -67,7 +67,7 @@ LaunchFunction prepare_sums(const OpInstance& op, bool has_bias, const Store& st
             sum += x_values[x_start + k * inner_x] * w_values[w_start + k * inner_w];
           }
         }
-        store(launch, i, sum);
+        store(i, sum);
       }
     };
     launch.with_operand(0, [&](const auto& x_values) {
@@ -76,7 +76,9 @@ LaunchFunction prepare_sums(const OpInstance& op, bool has_bias, const Store& st
   };
 }
 
-void store_sum(const Launch& launch, std::int64_t i, double sum) { launch.result(0).set(i, sum); }
+auto store_sum(const Launch& launch) {
+  return [result = launch.result(0)](std::int64_t i, double sum) { result.set(i, sum); };
+}
 
 }  // namespace
 
@@ -85,18 +87,26 @@ LaunchFunction prepare_linear(const OpInstance& op) { return prepare_sums(op, fa
 LaunchFunction prepare_linear_bias(const OpInstance& op) { return prepare_sums(op, true, store_sum); }
 
 LaunchFunction prepare_linear_bias_activation(const OpInstance& op) {
-  const bool saves_input = op.results.size() == 2;
-  return prepare_sums(op, true, [=, f = activation_function(op).value](const Launch& launch, std::int64_t i, double u) {
-    launch.result(0).set(i, f(u));
-    if (saves_input) launch.result(1).set(i, u);
+  const auto activate = activation_function(op).value;
+  if (op.results.size() == 1) {
+    return prepare_sums(op, true, [activate](const Launch& launch) {
+      return [activate, result = launch.result(0)](std::int64_t i, double u) { result.set(i, activate(u)); };
+    });
+  }
+  return prepare_sums(op, true, [activate](const Launch& launch) {
+    return [activate, result = launch.result(0), input = launch.result(1)](std::int64_t i, double u) {
+      result.set(i, activate(u));
+      input.set(i, u);
+    };
   });
 }
 
 LaunchFunction prepare_linear_activation_gradient(const OpInstance& op) {
-  return prepare_sums(
-      op, false, [derivative = activation_function(op).derivative](const Launch& launch, std::int64_t i, double sum) {
-        launch.result(0).set(i, sum * derivative(launch.operand(2)[i]));
-      });
+  return prepare_sums(op, false, [derivative = activation_function(op).derivative](const Launch& launch) {
+    return [derivative, result = launch.result(0), u = launch.operand(2)](std::int64_t i, double sum) {
+      result.set(i, sum * derivative(u[i]));
+    };
+  });
 }
 
 }  // namespace strata::reference
