@@ -3,7 +3,7 @@
 # Usage: sh tests/run.sh [release|asan|tsan]...    (default: all three)
 set -eu
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- asan tsan release
+[ $# -gt 0 ] || set -- release asan tsan
 
 for preset; do
   case $preset in

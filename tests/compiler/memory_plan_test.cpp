@@ -36,20 +36,9 @@ void move(const Program& program, MemoryPlan& plan, BufferId root, int micro_bat
   }
 }
 
-/// A program of one task that runs once, over two ranks of axis "dp".
-struct Sketched {
-  Sketched() : sketch(program) {
-    program.name = "test";
-    program.mesh = Mesh({{"dp", 2}});
-    sketch.task(Task::Kind::epilogue);
-    program.schedule = {{0, -1}};
-  }
-  void push(Instruction instruction) { program.tasks[0].instructions.push_back(std::move(instruction)); }
-  BufferId loaded(const std::string& name, std::int64_t elements = 64) {
-    const BufferId id = sketch.buffer(name, elements);
-    push(sketch.load(name, id));
-    return id;
-  }
+/// Buffers of one task, and how long they live.
+struct LifetimeSketch : TaskSketch {
+  BufferId loaded(const std::string& name, std::int64_t elements = 64) { return TaskSketch::loaded(name, elements); }
   BufferId unary(const std::string& name, BufferId x, const std::vector<BufferId>& waits = {}) {
     const BufferId y = sketch.buffer(name, program.buffer(x).elements());
     push(sketch.op("unary", name, {x}, y));
@@ -67,13 +56,11 @@ struct Sketched {
     return {-1, -1};
   }
 
-  Program program;
-  ProgramSketch sketch;
   std::uint64_t next_id = 1;
 };
 
 TEST(Lifetimes, FromTheFirstUseToTheLast) {
-  Sketched test;
+  LifetimeSketch test;
   const BufferId x = test.loaded("x");    // 0
   const BufferId y = test.unary("y", x);  // 1
   const BufferId z = test.unary("z", y);  // 2
@@ -88,7 +75,7 @@ TEST(Lifetimes, FromTheFirstUseToTheLast) {
 }
 
 TEST(Lifetimes, CommunicationKeepsItsBuffersUntilItIsWaitedFor) {
-  Sketched test;
+  LifetimeSketch test;
   const BufferId x = test.loaded("x");     // 0
   const BufferId y = test.loaded("y");     // 1
   test.all_reduce(x);                      // 2
@@ -101,7 +88,7 @@ TEST(Lifetimes, CommunicationKeepsItsBuffersUntilItIsWaitedFor) {
 }
 
 TEST(Lifetimes, MessagesEndByTheirOwnWaitOnly) {
-  Sketched test;
+  LifetimeSketch test;
   const BufferId x = test.loaded("x");                // 0
   test.push(test.sketch.send(50, "dp", 1, x));        // 1
   const BufferId y = test.loaded("y");                // 2
@@ -114,7 +101,7 @@ TEST(Lifetimes, MessagesEndByTheirOwnWaitOnly) {
 }
 
 TEST(Lifetimes, TransfersEndByTheirOwnWaitOnly) {
-  Sketched test;
+  LifetimeSketch test;
   const BufferId home = test.sketch.flat("home", BufferKind::optimizer, 64, true);
   test.program.buffers.back().place = MemoryPlace::host;
   const BufferId x = test.loaded("x");                // 0
@@ -192,7 +179,7 @@ TEST(MemoryPlan, PlacesOutsideOfTheDeviceHoldWhatLiesThereAndNothingElse) {
 }
 
 TEST(MemoryPlan, ReusesWhatIsFree) {
-  Sketched test;
+  LifetimeSketch test;
   BufferId x = test.loaded("x0");
   for (int i = 1; i < 50; ++i) x = test.unary("x" + std::to_string(i), x);
   const MemoryPlan plan = plan_memory(test.program);
@@ -202,7 +189,7 @@ TEST(MemoryPlan, ReusesWhatIsFree) {
 }
 
 TEST(MemoryPlan, TheArenaEndsWhereTheHighestBufferEnds) {
-  Sketched test;
+  LifetimeSketch test;
   test.loaded("x", 100);
   EXPECT_EQ(plan_memory(test.program).arena_bytes, 400);
 }
@@ -212,7 +199,7 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
   const Program training = make_random_ranks(2).stages[0];
   const MemoryPlan first = plan_memory(training);
   const SharedMemory shared = shared_memory(training, first);
-  Sketched evaluation;
+  LifetimeSketch evaluation;
   const std::int64_t elements = training.buffer(training.parameters[0].value).elements();
   const BufferId weight = evaluation.sketch.buffer("weight", elements, BufferKind::parameter);
   const BufferId total = evaluation.sketch.flat("total", BufferKind::activation, 2, true);
@@ -244,7 +231,7 @@ TEST(SharedMemory, ParametersStayInTheirPlace) {
     program.parameters.push_back({"weight", {}, {}, true, false, weight, -1, {}, {}});
     return weight;
   };
-  Sketched training;
+  LifetimeSketch training;
   training.sketch.flat("state", BufferKind::optimizer, 10, true);
   training.program.buffers.back().place = MemoryPlace::host;
   const BufferId first = values_in_host(training.sketch, training.program);
@@ -254,7 +241,7 @@ TEST(SharedMemory, ParametersStayInTheirPlace) {
   EXPECT_EQ(plan.offload, (OffloadBytes{256 + 400, 0}));
   EXPECT_EQ(plan.arena_bytes, 20);
 
-  Sketched evaluation;
+  LifetimeSketch evaluation;
   const BufferId second = values_in_host(evaluation.sketch, evaluation.program);
   const MemoryPlan beside = plan_memory(evaluation.program, shared_memory(training.program, plan));
   EXPECT_EQ(refusal(evaluation.program, beside), "");
@@ -265,7 +252,7 @@ TEST(SharedMemory, ParametersStayInTheirPlace) {
 // --- plans that are wrong
 
 TEST(VerifyMemory, RefusesOperandsThatOverlap) {
-  Sketched test;
+  LifetimeSketch test;
   const BufferId x = test.loaded("x");
   const BufferId y = test.unary("y", x);
   test.push(test.sketch.op("mix", "z", {x, y}, test.sketch.buffer("z", 64)));
@@ -281,7 +268,7 @@ TEST(VerifyMemory, RefusesOperandsThatOverlap) {
 }
 
 TEST(VerifyMemory, RefusesMemoryThatIsReusedTooEarly) {
-  Sketched test;
+  LifetimeSketch test;
   const BufferId x = test.loaded("x");
   const BufferId y = test.unary("y", x);
   const BufferId z = test.unary("z", y);
@@ -297,7 +284,7 @@ TEST(VerifyMemory, RefusesMemoryThatIsReusedTooEarly) {
 }
 
 TEST(VerifyMemory, RefusesMemoryThatCommunicationStillUses) {
-  Sketched test;
+  LifetimeSketch test;
   const BufferId x = test.loaded("x");
   test.all_reduce(x);
   const BufferId y = test.loaded("y");

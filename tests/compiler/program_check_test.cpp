@@ -12,26 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A rank's program over axis "dp" of `ranks`, with one task that runs once.
-struct Sketched {
-  explicit Sketched(int ranks = 2) : sketch(program) {
-    program.name = "test";
-    program.mesh = Mesh({{"dp", ranks}});
-    sketch.task(Task::Kind::epilogue);
-    program.schedule = {{0, -1}};
-  }
-  void push(Instruction instruction) { program.tasks[0].instructions.push_back(std::move(instruction)); }
-  /// A buffer that was written.
-  BufferId written(const std::string& name, std::int64_t elements = 8) {
-    const BufferId id = sketch.buffer(name, elements);
-    push(sketch.load(name, id));
-    return id;
-  }
-
-  Program program;
-  ProgramSketch sketch;
-};
-
 std::string refusal(const Program& program) {
   try {
     verify(program, test_ops(), "the test");
@@ -56,7 +36,7 @@ TEST(Verify, AcceptsRandomPrograms) {
 }
 
 TEST(Verify, BucketsAreMadeOfTheirViews) {
-  Sketched test;
+  TaskSketch test;
   const BufferId bucket = test.sketch.flat("bucket", BufferKind::gradient, 16);
   const BufferId first = test.sketch.view("first", bucket, 0, 8);
   const BufferId second = test.sketch.view("second", bucket, 8, 8);
@@ -74,8 +54,8 @@ TEST(Verify, BucketsAreMadeOfTheirViews) {
 }
 
 TEST(Verify, ViewsOfOneBufferOverwriteEachOther) {
-  Sketched test;
-  const BufferId x = test.written("x");
+  TaskSketch test;
+  const BufferId x = test.loaded("x");
   const BufferId y = test.sketch.view("y", x, 0, 8);
   test.push(test.sketch.op("unary", "in place", {x}, y));
   EXPECT_EQ(refusal(test.program), "");
@@ -85,15 +65,15 @@ TEST(Verify, ViewsOfOneBufferOverwriteEachOther) {
 }
 
 TEST(Verify, OnlyOpsThatCanWorkInPlace) {
-  Sketched test;
-  const BufferId x = test.written("x");
+  TaskSketch test;
+  const BufferId x = test.loaded("x");
   test.push(test.sketch.op("mix", "in place", {x}, x));
   EXPECT_THAT(refusal(test.program), HasSubstr("may not replace in place"));
 }
 
 TEST(Verify, CollectivesFollowEachOtherWithoutWaiting) {
-  Sketched test;
-  const BufferId x = test.written("x");
+  TaskSketch test;
+  const BufferId x = test.loaded("x");
   const BufferId piece = test.sketch.buffer("piece", 4);
   const BufferId whole = test.sketch.buffer("whole", 8);
   test.push(test.sketch.collective(CollectiveKind::reduce_scatter, 1, "dp", x, piece));
@@ -107,9 +87,9 @@ TEST(Verify, CollectivesFollowEachOtherWithoutWaiting) {
 }
 
 TEST(Verify, MessagesEndByTheirOwnWaitOnly) {
-  Sketched test;
+  TaskSketch test;
   const BufferId received = test.sketch.buffer("received", 8);
-  const BufferId x = test.written("x");
+  const BufferId x = test.loaded("x");
   test.push(test.sketch.receive(1, "dp", 1, received));
   test.push(test.sketch.collective(CollectiveKind::all_reduce, 2, "dp", x, x));
   Instruction reader = test.sketch.op("mix", "reader", {received, x}, test.sketch.buffer("y", 8));
@@ -121,12 +101,12 @@ TEST(Verify, MessagesEndByTheirOwnWaitOnly) {
 }
 
 TEST(Verify, MicroBatchesHaveTheirOwnBuffers) {
-  Sketched test;
+  TaskSketch test;
   test.program.micro_batches = 2;
   test.program.tasks.clear();
   test.sketch.task(Task::Kind::forward);
   test.sketch.task(Task::Kind::backward);
-  const BufferId x = test.written("x");
+  const BufferId x = test.loaded("x");
   test.program.tasks[1].instructions.push_back(test.sketch.op("unary", "dx", {x}, test.sketch.buffer("dx", 8)));
   test.program.schedule = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
   EXPECT_EQ(refusal(test.program), "");
@@ -137,8 +117,8 @@ TEST(Verify, MicroBatchesHaveTheirOwnBuffers) {
 }
 
 TEST(Verify, ShardsHaveTheSizeThatTheirDimensionsGive) {
-  Sketched test;
-  const BufferId x = test.written("x");
+  TaskSketch test;
+  const BufferId x = test.loaded("x");
   Instruction unary = test.sketch.op("unary", "u", {x}, test.sketch.buffer("y", 8));
   unary.iteration[0].global_size = 16;
   unary.iteration[0].axes = {{"dp", Distribution::block}};
@@ -162,16 +142,16 @@ TEST(Verify, SizesOfCollectivesFitTheirGroup) {
       {CollectiveKind::broadcast, 6, 6, true},      {CollectiveKind::broadcast, 6, 5, false},
   };
   for (const Row& row : rows) {
-    Sketched test(4);
-    const BufferId x = test.written("x", row.input);
+    TaskSketch test(4);
+    const BufferId x = test.loaded("x", row.input);
     test.push(test.sketch.collective(row.kind, 1, "dp", x, test.sketch.buffer("y", row.output)));
     EXPECT_EQ(refusal(test.program).empty(), row.fits) << to_string(row.kind) << ' ' << row.input << ' ' << row.output;
   }
 }
 
 TEST(Verify, CopiesDealTheirDimension) {
-  Sketched test(2);
-  const BufferId x = test.written("x", 24);
+  TaskSketch test(2);
+  const BufferId x = test.loaded("x", 24);
   Instruction copy;
   copy.kind = InstructionKind::copy;
   copy.name = "slice";
@@ -185,10 +165,10 @@ TEST(Verify, CopiesDealTheirDimension) {
 }
 
 /// Two ranks that run the given communication, in order.
-std::string fault_of_two(const std::function<void(Sketched&)>& first, const std::function<void(Sketched&)>& second,
+std::string fault_of_two(const std::function<void(TaskSketch&)>& first, const std::function<void(TaskSketch&)>& second,
                          int capacity = 0) {
-  Sketched a;
-  Sketched b;
+  TaskSketch a;
+  TaskSketch b;
   first(a);
   second(b);
   EXPECT_EQ(refusal(a.program), "");
@@ -197,9 +177,9 @@ std::string fault_of_two(const std::function<void(Sketched&)>& first, const std:
 }
 
 auto messages(int peer, const std::vector<int>& sent, const std::vector<int>& received) {
-  return [=](Sketched& test) {
+  return [=](TaskSketch& test) {
     for (const int id : sent) {
-      test.push(test.sketch.send(static_cast<std::uint64_t>(id), "dp", peer, test.written("out")));
+      test.push(test.sketch.send(static_cast<std::uint64_t>(id), "dp", peer, test.loaded("out")));
     }
     for (const int id : received) {
       test.push(test.sketch.receive(static_cast<std::uint64_t>(id), "dp", peer, test.sketch.buffer("in", 8)));
@@ -247,10 +227,10 @@ TEST(CommunicationFault, NoRankSendsToItself) {
 TEST(CommunicationFault, GroupsInDifferentOrderDeadlock) {
   const Mesh mesh({{"dp", 2}, {"tp", 2}});
   const auto rank = [&](bool data_first) {
-    Sketched test;
+    TaskSketch test;
     test.program.mesh = mesh;
-    const BufferId x = test.written("x");
-    const BufferId y = test.written("y");
+    const BufferId x = test.loaded("x");
+    const BufferId y = test.loaded("y");
     for (const bool data : {data_first, !data_first}) {
       const BufferId id = data ? x : y;
       test.push(test.sketch.collective(CollectiveKind::all_reduce, data ? 1 : 2, data ? "dp" : "tp", id, id));
@@ -269,18 +249,18 @@ TEST(CommunicationFault, GroupsInDifferentOrderDeadlock) {
 }
 
 TEST(CommunicationFault, EveryRankHasAProgramForTheMesh) {
-  Sketched test;
+  TaskSketch test;
   EXPECT_EQ(fault(test.program.mesh, {&test.program, &test.program}), "");
   EXPECT_THAT(fault(test.program.mesh, {&test.program}), HasSubstr("programs for 1 ranks, the mesh has 2"));
   EXPECT_THAT(fault(test.program.mesh, {&test.program, nullptr}), HasSubstr("rank 1 has no program"));
-  const Sketched other(4);
+  const TaskSketch other(4);
   EXPECT_THAT(fault(test.program.mesh, {&test.program, &other.program}), HasSubstr("rank 1 is for another mesh"));
 }
 
 TEST(CommunicationFault, NamesAFewOfManyStuckRanks) {
-  Sketched all(64);
-  const BufferId x = all.written("x");
-  Sketched none(64);
+  TaskSketch all(64);
+  const BufferId x = all.loaded("x");
+  TaskSketch none(64);
   all.push(all.sketch.collective(CollectiveKind::all_reduce, 1, "dp", x, x));
   std::vector<const Program*> programs(64, &all.program);
   programs[5] = &none.program;
@@ -317,8 +297,8 @@ TEST(ProgramText, ShowsEverything) {
 }
 
 TEST(BytesSent, CountsARing) {
-  Sketched test(4);
-  const BufferId x = test.written("x", 8);
+  TaskSketch test(4);
+  const BufferId x = test.loaded("x", 8);
   const BufferId y = test.sketch.buffer("y", 32);
   const auto bytes = [&](CollectiveKind kind, BufferId in, BufferId out) {
     return bytes_sent(test.program, test.sketch.collective(kind, 1, "dp", in, out));

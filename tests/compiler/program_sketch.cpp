@@ -111,4 +111,19 @@ Instruction ProgramSketch::transfer(BufferId from, BufferId to) const {
   return instruction;
 }
 
+TaskSketch::TaskSketch(int ranks) : sketch(program) {
+  program.name = "test";
+  program.mesh = Mesh({{"dp", ranks}});
+  sketch.task(Task::Kind::epilogue);
+  program.schedule = {{0, -1}};
+}
+
+void TaskSketch::push(Instruction instruction) { program.tasks[0].instructions.push_back(std::move(instruction)); }
+
+BufferId TaskSketch::loaded(const std::string& name, std::int64_t elements) {
+  const BufferId id = sketch.buffer(name, elements);
+  push(sketch.load(name, id));
+  return id;
+}
+
 }  // namespace strata::host::test

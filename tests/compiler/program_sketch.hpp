@@ -33,4 +33,15 @@ class ProgramSketch {
   Program& program_;
 };
 
+/// A rank's program over axis "dp", with one task that runs once.
+struct TaskSketch {
+  explicit TaskSketch(int ranks = 2);
+  void push(Instruction instruction);
+  /// A buffer that was written.
+  BufferId loaded(const std::string& name, std::int64_t elements = 8);
+
+  Program program;
+  ProgramSketch sketch;
+};
+
 }  // namespace strata::host::test

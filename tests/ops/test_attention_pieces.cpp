@@ -6,25 +6,13 @@
 #include <cmath>
 #include <functional>
 
+#include "ops/choices.hpp"
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
 #include "strata/random.hpp"
 
 namespace strata::testing {
 namespace {
-
-/// A reproducible stream of choices.
-class Choices {
- public:
-  explicit Choices(std::uint64_t seed) : key_(random::stream_key(seed, "pieces", 0)) {}
-  std::int64_t below(std::int64_t bound) {
-    return static_cast<std::int64_t>(random::below(key_, next_++, static_cast<std::uint64_t>(bound)));
-  }
-
- private:
-  std::uint64_t key_;
-  std::uint64_t next_ = 0;
-};
 
 constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kLength = 24;
@@ -133,7 +121,7 @@ class AttentionPieces : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(AttentionPieces, MergedInAnyOrderEqualTheWhole) {
-  Choices choices(static_cast<std::uint64_t>(GetParam()));
+  Choices choices("pieces", static_cast<std::uint64_t>(GetParam()));
   const auto whole = run("attention", IndexMap::whole(kLength), {query_, key_, value_});
   std::vector<Values> merged;
   for (const auto& keys : deal_keys(choices)) {
@@ -145,7 +133,7 @@ TEST_P(AttentionPieces, MergedInAnyOrderEqualTheWhole) {
 }
 
 TEST_P(AttentionPieces, GradientsOfPiecesAreThoseOfTheWhole) {
-  Choices choices(static_cast<std::uint64_t>(GetParam()));
+  Choices choices("pieces", static_cast<std::uint64_t>(GetParam()));
   const auto forward = run("attention", IndexMap::whole(kLength), {query_, key_, value_});
   const auto whole =
       run("attention_gradient", IndexMap::whole(kLength), {query_, key_, value_, forward[0], forward[1], d_output_});

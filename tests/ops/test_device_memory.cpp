@@ -31,12 +31,12 @@ class DeviceMemory : public ::testing::TestWithParam<std::string> {
 
 std::string name_of(const ::testing::TestParamInfo<std::string>& test) { return test.param; }
 
-std::vector<std::string> all_devices() {
+std::vector<std::string> device_names() {
   std::vector<std::string> names = accelerators();
   names.insert(names.end(), {"reference", "cpu"});
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Devices, DeviceMemory, ::testing::ValuesIn(all_devices()), name_of);
+INSTANTIATE_TEST_SUITE_P(Devices, DeviceMemory, ::testing::ValuesIn(device_names()), name_of);
 
 TEST_P(DeviceMemory, IsAlignedAndZero) {
   for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{1}, std::int64_t{4096}, std::int64_t{9} << 20U}) {

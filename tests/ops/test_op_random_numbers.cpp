@@ -43,7 +43,7 @@ struct DeviceUnderTest {
   std::map<std::string, OptionValue> options;
 };
 
-std::vector<DeviceUnderTest> all_devices() {
+std::vector<DeviceUnderTest> devices_under_test() {
   std::vector<DeviceUnderTest> devices = {
       {"reference", {}},
       {"cpu", {}},
@@ -106,7 +106,7 @@ TEST(Dropout, KeepsWhatTheDefinitionKeeps) {
       }
     }
   }
-  for (const DeviceUnderTest& each : all_devices()) {
+  for (const DeviceUnderTest& each : devices_under_test()) {
     const auto device = make_device(each.plugin, each.options);
     EXPECT_EQ(kept_of_dropout(*device, instance, context), expected) << device->description();
   }
@@ -121,7 +121,7 @@ TEST(Dropout, ReachesElementsBeyond32Bits) {
   for (std::int64_t i = 0; i < 1000; ++i) {
     expected.push_back(random::word(key, static_cast<std::uint64_t>(flat.global_index(i))) >= 0x80000000U);
   }
-  for (const DeviceUnderTest& each : all_devices()) {
+  for (const DeviceUnderTest& each : devices_under_test()) {
     const auto device = make_device(each.plugin, each.options);
     EXPECT_EQ(kept_of_dropout(*device, instance, {}), expected) << device->description();
   }
@@ -135,7 +135,7 @@ TEST(Dropout, HasAnExactThreshold) {
     for (const bool keep : {true, false}) {
       const double probability = (static_cast<double>(word) + (keep ? 0.5 : 1.5)) / 4294967296.0;
       const OpInstance instance = dropout_instance(probability, {{"flat", {64, {{0, i, 1}}}}});
-      for (const DeviceUnderTest& each : all_devices()) {
+      for (const DeviceUnderTest& each : devices_under_test()) {
         const auto device = make_device(each.plugin, each.options);
         EXPECT_EQ(kept_of_dropout(*device, instance, {}), std::vector<bool>{keep}) << device->description();
       }
@@ -203,7 +203,7 @@ TEST(AttentionDropout, KeepsWhatTheDefinitionKeeps) {
       }
     }
   }
-  for (const DeviceUnderTest& each : all_devices()) {
+  for (const DeviceUnderTest& each : devices_under_test()) {
     const auto device = make_device(each.plugin, each.options);
     EXPECT_EQ(kept_of_attention(*device, instance, context), expected) << device->description();
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "ops/choices.hpp"
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
 #include "strata/error.hpp"
@@ -83,24 +84,6 @@ double rounded_to(DType type, double value) {
   return type == DType::f16 ? from_f16(to_f16(single)) : single;
 }
 
-/// A reproducible stream of choices.
-class Choices {
- public:
-  explicit Choices(std::uint64_t seed) : key_(random::stream_key(seed, "quantization", 0)) {}
-  std::int64_t below(std::int64_t bound) {
-    return static_cast<std::int64_t>(random::below(key_, next_++, static_cast<std::uint64_t>(bound)));
-  }
-  double normal() { return random::normal(key_, next_++); }
-  template <class T>
-  T one_of(const std::vector<T>& values) {
-    return values[static_cast<std::size_t>(below(static_cast<std::int64_t>(values.size())))];
-  }
-
- private:
-  std::uint64_t key_;
-  std::uint64_t next_ = 0;
-};
-
 /// Numbers of one size, of every size up to 10^±`decades`, near the smallest that there are, or zeros.
 Values draw_numbers(Choices& choices, const Runs& runs) {
   const std::int64_t decades = runs.dtype == DType::f16 ? 4 : 37;
@@ -144,7 +127,7 @@ struct NamedDevice {
   std::vector<DType> types;
 };
 
-std::vector<NamedDevice> all_devices() {
+std::vector<NamedDevice> devices_with_types() {
   std::vector<NamedDevice> devices = {
       {"reference", make_device("reference"), {DType::f64, DType::f32, DType::bf16, DType::f16}}};
   for (const std::string instructions : {"portable", "avx2", "avx512"}) {
@@ -166,7 +149,7 @@ class Quantization : public ::testing::Test {
  protected:
   /// Calls test(device, its types) for every device.
   static void on_every_device(const std::function<void(Device&, const std::vector<DType>&)>& test) {
-    for (const NamedDevice& each : all_devices()) {
+    for (const NamedDevice& each : devices_with_types()) {
       SCOPED_TRACE(each.name);
       test(*each.device, each.types);
       if (::testing::Test::HasFatalFailure()) return;
@@ -188,7 +171,7 @@ void expect_scales(const Runs& runs, const Values& x, const Values& scales) {
 
 TEST_F(Quantization, ErrsByHalfAScaleAtMost) {
   on_every_device([](Device& device, const std::vector<DType>& types) {
-    Choices choices(1);
+    Choices choices("quantization", 1);
     for (int round = 0; round < 200; ++round) {
       const Runs runs = draw_runs(choices, types);
       SCOPED_TRACE("round " + std::to_string(round) + ", " + std::to_string(runs.by.bits) + " bits, blocks of " +
@@ -211,7 +194,7 @@ TEST_F(Quantization, ErrsByHalfAScaleAtMost) {
 
 TEST_F(Quantization, KeepsWhatIsOnTheGrid) {
   on_every_device([](Device& device, const std::vector<DType>&) {
-    Choices choices(2);
+    Choices choices("quantization", 2);
     for (const int bits : {4, 8}) {
       const Runs runs{{bits, 64}, 3, 321};
       const std::int64_t largest = runs.by.largest();

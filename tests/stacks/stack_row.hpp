@@ -29,6 +29,8 @@ struct StackRow {
 
 inline void PrintTo(const StackRow& row, std::ostream* out) { *out << row.name; }
 
+inline const std::string kSequenceParallel = "sequence_parallel = true\n";
+
 /// A [[strategy]] table.
 inline std::string table(const std::string& plugin, const std::string& options) {
   return "[[strategy]]\nplugin = \"" + plugin + "\"\n" + options + "\n";

@@ -12,7 +12,6 @@ const std::string kGather = "attention = \"all_gather\"\n";
 const std::string kUlysses = "attention = \"ulysses\"\n";
 const std::string kRuns = "balance = \"none\"\n";
 const std::string kZigzag = "balance = \"zigzag\"\n";
-const std::string kSequenceParallel = "sequence_parallel = true\n";
 const std::string kRecompute = table("recompute", std::string("policy = \"full\""));
 
 class ContextStack : public ::testing::TestWithParam<StackRow> {};

@@ -5,7 +5,6 @@
 namespace strata::testing {
 namespace {
 
-const char* const kSequenceParallel = "sequence_parallel = true\n";
 const char* const kWholeVocabulary = "vocab_parallel = false\n";
 
 class TensorStack : public ::testing::TestWithParam<StackRow> {};
@@ -14,21 +13,20 @@ TEST_P(TensorStack, TrainsAsOneRank) { expect_trains_as_one_rank(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, TensorStack,
-    ::testing::Values(StackRow{"two", table("tensor", 2), 2}, StackRow{"three", table("tensor", 3), 3, 6, 2, false},
-                      StackRow{"four", table("tensor", 4), 4, 8, 2, false},
-                      StackRow{"heads_that_do_not_divide", table("tensor", 4), 4},
-                      StackRow{"sequence_two", table("tensor", 2, kSequenceParallel), 2},
-                      StackRow{"sequence_three", table("tensor", 3, kSequenceParallel), 3, 6, 2, false},
-                      StackRow{"sequence_four_heads_that_do_not_divide", table("tensor", 4, kSequenceParallel), 4},
-                      StackRow{"whole_vocabulary", table("tensor", 2, kWholeVocabulary), 2},
-                      StackRow{"sequence_and_whole_vocabulary",
-                               table("tensor", 2, std::string(kSequenceParallel) + kWholeVocabulary), 2},
-                      StackRow{"inside_ddp", table("ddp", 2) + table("tensor", 2), 4},
-                      StackRow{"outside_ddp", table("tensor", 2) + table("ddp", 2), 4},
-                      StackRow{"sequence_inside_ddp", table("ddp", 2) + table("tensor", 2, kSequenceParallel), 4},
-                      StackRow{"two_tensor_axes",
-                               table("tensor", 2, "axis = \"rows\"\n") + table("tensor", 2, kSequenceParallel), 4, 8, 2,
-                               false}),
+    ::testing::Values(
+        StackRow{"two", table("tensor", 2), 2}, StackRow{"three", table("tensor", 3), 3, 6, 2, false},
+        StackRow{"four", table("tensor", 4), 4, 8, 2, false},
+        StackRow{"heads_that_do_not_divide", table("tensor", 4), 4},
+        StackRow{"sequence_two", table("tensor", 2, kSequenceParallel), 2},
+        StackRow{"sequence_three", table("tensor", 3, kSequenceParallel), 3, 6, 2, false},
+        StackRow{"sequence_four_heads_that_do_not_divide", table("tensor", 4, kSequenceParallel), 4},
+        StackRow{"whole_vocabulary", table("tensor", 2, kWholeVocabulary), 2},
+        StackRow{"sequence_and_whole_vocabulary", table("tensor", 2, kSequenceParallel + kWholeVocabulary), 2},
+        StackRow{"inside_ddp", table("ddp", 2) + table("tensor", 2), 4},
+        StackRow{"outside_ddp", table("tensor", 2) + table("ddp", 2), 4},
+        StackRow{"sequence_inside_ddp", table("ddp", 2) + table("tensor", 2, kSequenceParallel), 4},
+        StackRow{"two_tensor_axes", table("tensor", 2, "axis = \"rows\"\n") + table("tensor", 2, kSequenceParallel), 4,
+                 8, 2, false}),
     [](const auto& info) { return info.param.name; });
 
 class TensorProgram : public ::testing::Test {
@@ -90,7 +88,7 @@ TEST_F(TensorProgram, GathersAndScattersWithSequenceParallelism) {
 }
 
 TEST_F(TensorProgram, NeverGathersLogits) {
-  for (const char* const options : {"", kSequenceParallel}) {
+  for (const std::string& options : {std::string(), kSequenceParallel}) {
     const host::Compiled compiled = compile(options);
     const Program& program = compiled.programs.front();
     EXPECT_EQ(axes_of(compiled, "wte.weight", 0), std::vector<Axis>{"tp"});

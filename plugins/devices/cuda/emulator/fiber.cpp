@@ -14,7 +14,9 @@ struct Unwinding {};
 }  // namespace
 
 Fiber::Fiber(std::function<void(Fiber&)> body)
-    : body_(std::move(body)), allocator_(kStackBytes), stack_(allocator_.allocate()) {}
+    : body_(std::move(body)), allocator_(kStackBytes), stack_(allocator_.allocate()) {
+  StackSwitch::at_allocation(bottom(), stack_.size);
+}
 
 Fiber::~Fiber() {
   if (self_) {
@@ -34,7 +36,7 @@ void Fiber::resume() {
         boost::context::fiber(std::allocator_arg, boost::context::preallocated(stack_.sp, stack_.size, stack_),
                               KeepStack{}, [this](boost::context::fiber&& caller) { return run(std::move(caller)); });
   }
-  switch_.before_resume(static_cast<char*>(stack_.sp) - stack_.size, stack_.size);
+  switch_.before_resume(bottom(), stack_.size);
   self_ = std::move(self_).resume();
   switch_.after_resume();
 }

@@ -24,6 +24,7 @@ class Fiber {
   void stop();
 
  private:
+  [[nodiscard]] const void* bottom() const { return static_cast<const char*>(stack_.sp) - stack_.size; }
   boost::context::fiber run(boost::context::fiber caller);
 
   std::function<void(Fiber&)> body_;

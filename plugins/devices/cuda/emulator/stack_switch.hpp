@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -12,6 +13,8 @@ namespace strata::cuda::emulator {
 class StackSwitch {
  public:
 #ifdef __SANITIZE_ADDRESS__
+  /// Where another stack was before, its variables may still be marked as out of scope.
+  static void at_allocation(const void* bottom, std::size_t bytes) { __asan_unpoison_memory_region(bottom, bytes); }
   void before_resume(const void* bottom, std::size_t bytes) {
     __sanitizer_start_switch_fiber(&caller_frames_, bottom, bytes);
   }
@@ -28,6 +31,7 @@ class StackSwitch {
   const void* caller_bottom_ = nullptr;
   std::size_t caller_bytes_ = 0;
 #else
+  static void at_allocation(const void* /*bottom*/, std::size_t /*bytes*/) {}
   void before_resume(const void* /*bottom*/, std::size_t /*bytes*/) {}
   void after_resume() {}
   void at_begin() {}
