@@ -6,7 +6,6 @@
 
 #include "config/run_configuration.hpp"
 #include "plugins/plugin_registry.hpp"
-#include "sanitized.hpp"
 #include "stacks/stack_configuration.hpp"
 #include "train/command_runner.hpp"
 
@@ -64,7 +63,6 @@ class ShippedConfiguration : public ::testing::TestWithParam<fs::path> {
 };
 
 TEST_P(ShippedConfiguration, PassesTheCheck) {
-  if (kSanitized) GTEST_SKIP() << "training makes the same check";
   std::vector<std::string> options;
   if (!device_is_here_) {
     // Its kernels are the same; its memory is what the host can spare.
@@ -78,7 +76,6 @@ TEST_P(ShippedConfiguration, PassesTheCheck) {
 }
 
 TEST_P(ShippedConfiguration, TrainsAsOneRank) {
-  if (kSanitized) GTEST_SKIP() << "takes too long in a sanitized build";
   const auto result = run("verify");
   EXPECT_EQ(result.exit_code, 0) << result.out << result.messages;
 }

@@ -11,7 +11,7 @@
 namespace strata::testing {
 namespace {
 
-constexpr int kStacks = kSanitized ? 8 : 24;
+constexpr int kStacks = kSanitized ? 4 : 24;
 constexpr std::int64_t kSequences = 16;
 
 /// A ring and recomputation among any rules, for any model: grouped queries, skip edges, a second loss, tied weights.
