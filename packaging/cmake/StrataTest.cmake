@@ -1,15 +1,15 @@
 # strata_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] [LABELS <label>...] [TIMEOUT <seconds>])
-#                 [COST <seconds>] [THREADS]
+#                 [COST <seconds>] [THREADS <filter>]
 #
 # A GoogleTest program, registered with ctest as one test. It is built after the plugins and the command line,
-# and finds them through STRATA_BUILD_DIRECTORY, a definition that names the build tree. THREADS: it is about threads
-# that work together; a build for the thread sanitizer has these programs only. COST: about how
-# long it takes; the longest begin first.
+# and finds them through STRATA_BUILD_DIRECTORY, a definition that names the build tree. THREADS: these of its tests
+# are about threads that work together, as GoogleTest's filter; the thread sanitizer runs them and no others. COST:
+# about how long it takes; the longest begin first.
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
 
 function(strata_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "THREADS" "NAME;TIMEOUT;COST" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT;COST;THREADS" "SOURCES;LIBRARIES;LABELS")
   if(NOT test_NAME OR NOT test_SOURCES)
     message(FATAL_ERROR "strata_add_test: NAME and SOURCES are required")
   endif()
@@ -41,7 +41,11 @@ function(strata_add_test)
   endif()
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD_BATCH_SIZE 0 RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
-  add_test(NAME ${test_NAME} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+  set(arguments "")
+  if(STRATA_SANITIZE MATCHES "thread")
+    set(arguments --gtest_filter=${test_THREADS})
+  endif()
+  add_test(NAME ${test_NAME} COMMAND ${target} ${arguments} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   if(NOT test_COST)
     set(test_COST 0)
   endif()
