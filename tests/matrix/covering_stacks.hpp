@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "matrix/feature_pairs.hpp"
-#include "partition/random_choice.hpp"
+#include "random_choice.hpp"
 
 namespace strata::testing {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "matrix/feature_pairs.hpp"
-#include "partition/random_choice.hpp"
+#include "random_choice.hpp"
 
 namespace strata::testing {
 namespace {

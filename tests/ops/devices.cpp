@@ -29,6 +29,18 @@ std::unique_ptr<Device> make_device(const std::string& name, const std::map<std:
   return factory.create(Options(factory.options(), given), DeviceRequest{});
 }
 
+std::map<std::string, std::shared_ptr<Device>> cpu_devices(std::int64_t threads) {
+  std::map<std::string, std::shared_ptr<Device>> devices;
+  for (const std::string instructions : {"portable", "avx2", "avx512", "amx"}) {
+    try {
+      devices[instructions] = make_device("cpu", {{"instructions", instructions}, {"threads", threads}});
+    } catch (const ConfigurationError&) {
+      // This processor lacks the instructions.
+    }
+  }
+  return devices;
+}
+
 std::vector<std::string> accelerators() {
   std::vector<std::string> names;
   for (const std::string name : {"cuda_emulated", "cuda"}) {

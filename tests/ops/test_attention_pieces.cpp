@@ -6,9 +6,9 @@
 #include <cmath>
 #include <functional>
 
-#include "ops/choices.hpp"
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
+#include "random_choice.hpp"
 #include "strata/random.hpp"
 
 namespace strata::testing {
@@ -34,7 +34,7 @@ IndexMap map_of(const std::vector<std::int64_t>& keys) {
 }
 
 /// Deals the keys to some pieces at random; each has one at least.
-std::vector<std::vector<std::int64_t>> deal_keys(Choices& choices) {
+std::vector<std::vector<std::int64_t>> deal_keys(RandomChoice& choices) {
   std::vector<std::vector<std::int64_t>> pieces(static_cast<std::size_t>(2 + choices.below(3)));
   for (std::int64_t key = 0; key < kLength; ++key) {
     const auto count = static_cast<std::int64_t>(pieces.size());
@@ -121,7 +121,7 @@ class AttentionPieces : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(AttentionPieces, MergedInAnyOrderEqualTheWhole) {
-  Choices choices("pieces", static_cast<std::uint64_t>(GetParam()));
+  RandomChoice choices(static_cast<std::uint64_t>(GetParam()), "pieces");
   const auto whole = run("attention", IndexMap::whole(kLength), {query_, key_, value_});
   std::vector<Values> merged;
   for (const auto& keys : deal_keys(choices)) {
@@ -133,7 +133,7 @@ TEST_P(AttentionPieces, MergedInAnyOrderEqualTheWhole) {
 }
 
 TEST_P(AttentionPieces, GradientsOfPiecesAreThoseOfTheWhole) {
-  Choices choices("pieces", static_cast<std::uint64_t>(GetParam()));
+  RandomChoice choices(static_cast<std::uint64_t>(GetParam()), "pieces");
   const auto forward = run("attention", IndexMap::whole(kLength), {query_, key_, value_});
   const auto whole =
       run("attention_gradient", IndexMap::whole(kLength), {query_, key_, value_, forward[0], forward[1], d_output_});

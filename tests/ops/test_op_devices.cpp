@@ -18,18 +18,13 @@ namespace {
 /// A sanitized build looks for what threads do to each other.
 const std::vector<std::int64_t> kThreads = kSanitized ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{1, 3};
 
-/// The cpu device with each set of instructions that this processor has, and with an odd number of threads.
-const std::map<std::string, std::shared_ptr<Device>>& cpu_devices() {
+/// The cpu device in all its forms, with an odd number of threads too.
+const std::map<std::string, std::shared_ptr<Device>>& every_cpu_device() {
   static const std::map<std::string, std::shared_ptr<Device>> kDevices = [] {
     std::map<std::string, std::shared_ptr<Device>> devices;
-    for (const std::string instructions : {"portable", "avx2", "avx512", "amx"}) {
-      for (const std::int64_t threads : kThreads) {
-        try {
-          devices[instructions + ", threads " + std::to_string(threads)] =
-              make_device("cpu", {{"instructions", instructions}, {"threads", threads}});
-        } catch (const ConfigurationError&) {
-          // This processor lacks the instructions.
-        }
+    for (const std::int64_t threads : kThreads) {
+      for (const auto& [name, device] : cpu_devices(threads)) {
+        devices[name + ", threads " + std::to_string(threads)] = device;
       }
     }
     return devices;
@@ -42,7 +37,7 @@ void expect_cpu_equals_reference(const OpCase& op_case, DType real) {
   const auto reference = make_device("reference");
   const OpInstance instance = make_instance(op_case, core_registry(), real);
   const Expected expected(op_case, instance, *reference);
-  for (const auto& [name, device] : cpu_devices()) {
+  for (const auto& [name, device] : every_cpu_device()) {
     SCOPED_TRACE(name);
     const auto reason = device->unsupported(instance);
     if (reason && op_case.optional) continue;
@@ -102,7 +97,7 @@ TEST(OpTable, HasRowsForEveryOperandThatAResultMayReplace) {
 
 /// Every device, by name.
 std::map<std::string, std::shared_ptr<Device>> all_devices() {
-  std::map<std::string, std::shared_ptr<Device>> devices = cpu_devices();
+  std::map<std::string, std::shared_ptr<Device>> devices = every_cpu_device();
   devices["reference"] = make_device("reference");
   for (const std::string& name : accelerators()) devices[name] = make_device(name);
   return devices;

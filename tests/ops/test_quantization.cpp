@@ -7,9 +7,9 @@
 #include <functional>
 #include <limits>
 
-#include "ops/choices.hpp"
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
+#include "random_choice.hpp"
 #include "strata/error.hpp"
 #include "strata/half.hpp"
 #include "strata/quantization.hpp"
@@ -85,7 +85,7 @@ double rounded_to(DType type, double value) {
 }
 
 /// Numbers of one size, of every size up to 10^±`decades`, near the smallest that there are, or zeros.
-Values draw_numbers(Choices& choices, const Runs& runs) {
+Values draw_numbers(RandomChoice& choices, const Runs& runs) {
   const std::int64_t decades = runs.dtype == DType::f16 ? 4 : 37;
   const std::int64_t kind = choices.below(4);
   Values x;
@@ -99,14 +99,14 @@ Values draw_numbers(Choices& choices, const Runs& runs) {
   return x;
 }
 
-Runs draw_runs(Choices& choices, const std::vector<DType>& types) {
+Runs draw_runs(RandomChoice& choices, const std::vector<DType>& types) {
   Runs runs;
-  runs.by.bits = choices.one_of<int>({4, 8});
-  runs.by.block = runs.by.bits == 8 ? choices.one_of<std::int64_t>({1, 3, 64, 256})
-                                    : choices.one_of<std::int64_t>({2, 64, 256, 600});
+  runs.by.bits = choices.of<int>({4, 8});
+  runs.by.block =
+      runs.by.bits == 8 ? choices.of<std::int64_t>({1, 3, 64, 256}) : choices.of<std::int64_t>({2, 64, 256, 600});
   runs.runs = 1 + choices.below(4);
   runs.length = 1 + choices.below(1500);
-  runs.dtype = choices.one_of(types);
+  runs.dtype = choices.of(types);
   return runs;
 }
 
@@ -130,14 +130,8 @@ struct NamedDevice {
 std::vector<NamedDevice> devices_with_types() {
   std::vector<NamedDevice> devices = {
       {"reference", make_device("reference"), {DType::f64, DType::f32, DType::bf16, DType::f16}}};
-  for (const std::string instructions : {"portable", "avx2", "avx512"}) {
-    try {
-      devices.push_back({instructions,
-                         make_device("cpu", {{"instructions", instructions}, {"threads", std::int64_t{3}}}),
-                         {DType::f32, DType::bf16, DType::f16}});
-    } catch (const ConfigurationError&) {
-      // This processor lacks the instructions.
-    }
+  for (const auto& [name, device] : cpu_devices(3)) {
+    devices.push_back({name, device, {DType::f32, DType::bf16, DType::f16}});
   }
   for (const std::string& name : accelerators()) {
     devices.push_back({name, make_device(name), {DType::f64, DType::f32, DType::bf16, DType::f16}});
@@ -171,7 +165,7 @@ void expect_scales(const Runs& runs, const Values& x, const Values& scales) {
 
 TEST_F(Quantization, ErrsByHalfAScaleAtMost) {
   on_every_device([](Device& device, const std::vector<DType>& types) {
-    Choices choices("quantization", 1);
+    RandomChoice choices(1, "quantization");
     for (int round = 0; round < 200; ++round) {
       const Runs runs = draw_runs(choices, types);
       SCOPED_TRACE("round " + std::to_string(round) + ", " + std::to_string(runs.by.bits) + " bits, blocks of " +
@@ -194,7 +188,7 @@ TEST_F(Quantization, ErrsByHalfAScaleAtMost) {
 
 TEST_F(Quantization, KeepsWhatIsOnTheGrid) {
   on_every_device([](Device& device, const std::vector<DType>&) {
-    Choices choices("quantization", 2);
+    RandomChoice choices(2, "quantization");
     for (const int bits : {4, 8}) {
       const Runs runs{{bits, 64}, 3, 321};
       const std::int64_t largest = runs.by.largest();

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "partition/random_choice.hpp"
 #include "partition/random_model.hpp"
 #include "partition/random_strategy.hpp"
 #include "partition/stack_test.hpp"
+#include "random_choice.hpp"
 #include "sanitized.hpp"
 #include "stack_configuration.hpp"
 #include "strata/error.hpp"
