@@ -212,13 +212,28 @@ in_two_processes() { # COMMAND...
   return $code
 }
 
-# shellcheck disable=SC2031  # the process's own
-as_rank() { short_run "rank$RANK" "$@"; }
-train_in_two_processes() {
-  set -- ddp --steps 4 --set strategy.0.size=2 --set device.plugin="$device" --set device.index=0
-  losses threads "$@" || return 1
+two_ranks() { # NAME OPTION...
+  name=$1
+  shift
+  short_run "$name" ddp --steps 4 --set strategy.0.size=2 --set device.plugin="$device" --set device.index=0 "$@"
+}
+as_rank() { # NAME OPTION...
+  base=$1
+  shift
+  # shellcheck disable=SC2031  # the process's own
+  two_ranks "$base-rank$RANK" "$@"
+}
+with_processes() { # NAME OPTION...
   in_two_processes as_rank "$@" --set communicator.plugin=nccl --set communicator.timeout=60 \
-    --set communicator.start_timeout=60 && losses_of rank0 && same rank0 threads 1e-6
+    --set communicator.start_timeout=60 && losses_of "$1-rank0"
+}
+train_in_two_processes() {
+  two_ranks threads && losses_of threads && with_processes nccl && same nccl-rank0 threads 1e-6
+}
+# The communication of one is part of its graph.
+communication_in_graphs_equals_eager() {
+  with_processes graph --set device.graph=true && with_processes eager --set device.graph=false &&
+    same graph-rank0 eager-rank0 0
 }
 
 # Every GPU a rank of its own; strata launch starts the processes.
@@ -243,6 +258,7 @@ run_tests() {
   check "nccl: collectives, a GPU a rank" with_nccl collectives
   check "nccl: collectives of two processes on one GPU" with_nccl in_two_processes collectives
   check "nccl: training in two processes on one GPU" with_nccl train_in_two_processes
+  check "nccl: communication in graphs equals eager, bit for bit" with_nccl communication_in_graphs_equals_eager
   check "nccl: training launched, a GPU a rank" with_nccl launched
   for tool in memcheck racecheck; do
     check "compute-sanitizer $tool" sanitize $tool

@@ -227,6 +227,15 @@ Stages find_stages(const CompileRequest& request) {
   return place_blocks(graph, *request.registry, mesh, request.strategies);
 }
 
+bool Compiled::has_transfers() const {
+  const auto transfers = [](const Instruction& each) { return each.kind == InstructionKind::transfer; };
+  return std::any_of(programs.begin(), programs.end(), [&](const Program& program) {
+    return std::any_of(program.tasks.begin(), program.tasks.end(), [&](const Task& task) {
+      return std::any_of(task.instructions.begin(), task.instructions.end(), transfers);
+    });
+  });
+}
+
 Compiled compile(const CompileRequest& request, const Compiled* beside) {
   Compiled compiled;
   compiled.mesh = build_mesh(request.strategies);

@@ -53,6 +53,8 @@ struct Compiled {
   [[nodiscard]] const MemoryPlan& plan(int rank) const {
     return plans.at(static_cast<std::size_t>(class_of_rank.at(static_cast<std::size_t>(rank))));
   }
+  /// Whether some rank has transfers.
+  [[nodiscard]] bool has_transfers() const;
 };
 
 /// The mesh that the strategies span, outermost first.

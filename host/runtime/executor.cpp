@@ -13,7 +13,7 @@
 namespace strata::host {
 struct Executor::State {
   State(const Program& given, const MemoryPlan& memory, int of, std::uint64_t seed, Device& on, Communicator& through,
-        std::shared_ptr<Arena> in, std::shared_ptr<OffloadMemory> beside)
+        std::shared_ptr<Arena> in, std::shared_ptr<OffloadMemory> beside, bool communicates_in_graphs)
       : program(given),
         plan(memory),
         rank(of),
@@ -23,7 +23,7 @@ struct Executor::State {
         offload(std::move(beside)),
         prepared(prepare(given, of, seed, on, through)),
         launcher(given, memory, prepared, on, through, *arena, offload.get()),
-        runner(given, of, prepared, on, through, launcher) {
+        runner(given, of, prepared, on, through, launcher, communicates_in_graphs) {
     require("an arena", arena->bytes(), plan.arena_bytes);
     const OffloadBytes outside = offload ? offload->bytes() : OffloadBytes{};
     require("host memory", outside.host, plan.offload.host);
@@ -95,9 +95,10 @@ void Executor::State::write(const BufferSlice& slice, const void* host) const {
 }
 
 Executor::Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
-                   Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload)
+                   Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload,
+                   bool communicates_in_graphs)
     : state_(std::make_unique<State>(program, plan, rank, seed, device, communicator, std::move(arena),
-                                     std::move(offload))) {}
+                                     std::move(offload), communicates_in_graphs)) {}
 
 Executor::~Executor() = default;
 

@@ -61,9 +61,12 @@ struct GraphUse {
 class Executor {
  public:
   /// All references outlive the executor. `offload`: what the plan has outside of the device; null for nothing.
-  /// \throws ConfigurationError for an op that the device does not support.
+  /// `communicates_in_graphs`: whether graphs hold communication too where the communicator can; the same on all ranks,
+  /// and possible where none of their programs has transfers. \throws ConfigurationError for an op that the device does
+  /// not support.
   Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
-           Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload = nullptr);
+           Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload = nullptr,
+           bool communicates_in_graphs = false);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

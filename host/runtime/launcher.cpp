@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/traffic.hpp"
-
 namespace strata::host {
 namespace {
 
@@ -107,7 +105,6 @@ void Launcher::collective(const PreparedInstruction& prepared, int micro_batch) 
   // Among collectives the communicator keeps the order; messages and transfers are not part of it.
   for (const ByteRange& range : used) requests_.wait_for_messages(range);
   requests_.add(communicator_.start(call), true, std::move(used));
-  count(*prepared.traffic, call, prepared.group_size);
 }
 
 void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
@@ -123,7 +120,6 @@ void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
   std::vector<ByteRange> used = ranges(instruction, micro_batch);
   for (const ByteRange& range : used) requests_.wait(range);
   requests_.add(sends ? communicator_.send(call) : communicator_.receive(call), false, std::move(used));
-  if (sends) count(*prepared.traffic, call);
 }
 
 void Launcher::transfer(const Instruction& instruction, int micro_batch) {

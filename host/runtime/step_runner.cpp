@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/traffic.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -22,23 +23,18 @@ void name_place(const Work& work, const Place& place) {
   }
 }
 
-/// Whether it needs this rank's device alone.
-bool is_local(const Instruction& instruction) {
-  return instruction.kind == InstructionKind::load || instruction.kind == InstructionKind::compute ||
-         instruction.kind == InstructionKind::copy;
-}
-
 }  // namespace
 
 StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& prepared, Device& device,
-                       Communicator& communicator, Launcher& launcher)
+                       Communicator& communicator, Launcher& launcher, bool communicates_in_graphs)
     : program_(program),
       rank_(rank),
       device_(device),
       communicator_(communicator),
       launcher_(launcher),
       // Where the host writes into the device's memory, it has to do so between two launches.
-      refusal_(device.is_host_memory() ? "the device works in host memory" : device.uncapturable()) {
+      refusal_(device.is_host_memory() ? "the device works in host memory" : device.uncapturable()),
+      communicates_in_graphs_(communicates_in_graphs && !refusal_ && !communicator.uncapturable()) {
   for (const TaskInstance& at : program.schedule) {
     const auto& instructions = prepared.tasks.at(static_cast<std::size_t>(at.task));
     for (std::size_t i = 0; i < instructions.size(); ++i) schedule_.push_back({at, i, &instructions[i]});
@@ -49,21 +45,39 @@ StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& 
 void StepRunner::cut() {
   for (std::size_t i = 0; i < schedule_.size(); ++i) {
     const Instruction& instruction = *schedule_[i].prepared->instruction;
-    const bool local = is_local(instruction);
-    // A wait ends what was captured before: it is part of no graph.
-    const bool continues =
-        !segments_.empty() && segments_.back().is_capturable == local && (!local || instruction.waits.empty());
-    if (!continues) segments_.push_back({.begin = i, .is_capturable = local});
+    const bool capturable = is_capturable(instruction);
+    // A wait for what no graph holds ends what was captured before.
+    const bool waits = capturable && !communicates_in_graphs_ && !instruction.waits.empty();
+    const bool continues = !segments_.empty() && segments_.back().is_capturable == capturable && !waits;
+    if (!continues) segments_.push_back({.begin = i, .is_capturable = capturable});
     segments_.back().end = i + 1;
   }
   bool any = false;
   for (Segment& segment : segments_) {
-    segment.is_capturable = segment.is_capturable && segment.end - segment.begin >= kShortestGraph;
+    // Of communication all ranks capture their ends, or none.
+    const bool is_long = communicates_in_graphs_ || segment.end - segment.begin >= kShortestGraph;
+    segment.is_capturable = segment.is_capturable && is_long;
     any = any || segment.is_capturable;
   }
   if (!any && !refusal_) {
     refusal_ = "nowhere are there " + std::to_string(kShortestGraph) + " instructions without communication between";
   }
+}
+
+bool StepRunner::is_capturable(const Instruction& instruction) const {
+  switch (instruction.kind) {
+    case InstructionKind::load:
+    case InstructionKind::compute:
+    case InstructionKind::copy:
+      return true;
+    case InstructionKind::collective:
+    case InstructionKind::send:
+    case InstructionKind::receive:
+      return communicates_in_graphs_;
+    case InstructionKind::transfer:
+      return false;
+  }
+  return false;
 }
 
 std::span<const StepRunner::Scheduled> StepRunner::instructions(const Segment& segment) const {
@@ -99,6 +113,7 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
     } else {
       launch_each(segment);
     }
+    for (const Scheduled& scheduled : instructions(segment)) count_traffic(program_, *scheduled.prepared);
   }
   const auto end = [this] {
     return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step) + ", its end";
@@ -145,23 +160,41 @@ void StepRunner::launch_graph(Segment& segment) {
   const auto work = [&] {
     launcher_.wait(*all.front().prepared, all.front().at.micro_batch);
     segment.graph->launch(step_);
+    if (segment.communication) segment.communication->launched();
   };
   name_place(work, [&] { return place(all.front()) + " and " + std::to_string(all.size() - 1) + " more as a graph"; });
 }
 
 bool StepRunner::capture(Segment& segment) {
+  const auto launch_all = [&] { launch_in_capture(segment); };
   try {
     segment.graph = device_.capture([&] {
-      for (const Scheduled& scheduled : instructions(segment)) {
-        name_place([&] { launch(scheduled); }, [&] { return place(scheduled); });
-      }
+      if (!communicates_in_graphs_) return launch_all();
+      segment.communication = communicator_.capture(launch_all);
     });
     return true;
+  } catch (const AbortedError&) {
+    throw;
   } catch (const std::exception& error) {
+    if (communicates_in_graphs_) {
+      throw RuntimeError("a step could not be made a graph with its communication, as other ranks have done: " +
+                         std::string(error.what()));
+    }
     // What can be launched can be launched without a graph. Those that there are stay: one may just be running.
     refusal_ = error.what();
     return false;
   }
+}
+
+void StepRunner::launch_in_capture(const Segment& segment) {
+  for (const Scheduled& scheduled : instructions(segment)) {
+    const auto work = [&] {
+      if (communicates_in_graphs_) launcher_.wait(*scheduled.prepared, scheduled.at.micro_batch);
+      launch(scheduled);
+    };
+    name_place(work, [&] { return place(scheduled); });
+  }
+  if (communicates_in_graphs_) launcher_.requests().wait_for_all();
 }
 
 }  // namespace strata::host

@@ -15,12 +15,12 @@ namespace strata::host {
 
 /// Runs the steps of one rank. On a device that captures work, the first step is launched instruction by instruction;
 /// in the second, what lies between communications, transfers and waits for them is captured, and from then on
-/// launched as a graph.
+/// launched as a graph. Where the communicator can be captured as well, that is the whole step.
 class StepRunner {
  public:
-  /// All references outlive the runner.
+  /// All references outlive the runner. `communicates_in_graphs`: whether graphs may hold communication.
   StepRunner(const Program& program, int rank, const PreparedProgram& prepared, Device& device,
-             Communicator& communicator, Launcher& launcher);
+             Communicator& communicator, Launcher& launcher, bool communicates_in_graphs);
 
   /// Returns when the step is over. \throws RuntimeError with rank, step and instruction.
   void run(const StepContext& step, InputSource& inputs);
@@ -40,10 +40,13 @@ class StepRunner {
     std::size_t end = 0;
     /// Of what a graph can hold, and long enough for one.
     bool is_capturable = false;
+    /// What the graph holds of communication; outlives it.
+    std::unique_ptr<CapturedCommunication> communication = nullptr;
     std::unique_ptr<StepGraph> graph = nullptr;
   };
 
   void cut();
+  [[nodiscard]] bool is_capturable(const Instruction& instruction) const;
   [[nodiscard]] std::span<const Scheduled> instructions(const Segment& segment) const;
   [[nodiscard]] std::string place(const Scheduled& scheduled) const;
 
@@ -54,8 +57,10 @@ class StepRunner {
   void launch(const Scheduled& scheduled);
   void launch_each(const Segment& segment);
   void launch_graph(Segment& segment);
-  /// False where it failed: then there will be no graphs.
+  /// False where it failed: then there will be no graphs. \throws RuntimeError where it failed and the graph would hold
+  /// communication, of which other ranks have captured their ends.
   bool capture(Segment& segment);
+  void launch_in_capture(const Segment& segment);
 
   const Program& program_;
   int rank_;
@@ -66,6 +71,7 @@ class StepRunner {
   std::vector<Segment> segments_;
   /// Why there are no graphs.
   std::optional<std::string> refusal_;
+  bool communicates_in_graphs_;
   int steps_ = 0;
   // Of the step that runs.
   StepContext step_;

@@ -8,18 +8,19 @@ std::string traffic_key(const Instruction& instruction) {
   return std::string(kind) + " " + join(instruction.axes, "+");
 }
 
-void count(Traffic& traffic, const CollectiveCall& call, int ranks) {
-  double bytes = static_cast<double>(call.elements) * static_cast<double>(size_of(call.dtype));
-  // The full size is the output's where the input is a piece.
-  if (call.kind == CollectiveKind::all_gather) bytes *= ranks;
-  if (call.kind == CollectiveKind::all_reduce) bytes *= 2;
-  ++traffic.calls;
-  traffic.bytes_sent += bytes * (ranks - 1) / ranks;
-}
-
-void count(Traffic& traffic, const MessageCall& sent) {
-  ++traffic.calls;
-  traffic.bytes_sent += static_cast<double>(sent.bytes);
+void count_traffic(const Program& program, const PreparedInstruction& prepared) {
+  if (prepared.traffic == nullptr) return;
+  const Instruction& instruction = *prepared.instruction;
+  double bytes = static_cast<double>(program.buffer(instruction.inputs.at(0)).bytes());
+  if (instruction.kind == InstructionKind::collective) {
+    const int ranks = prepared.group_size;
+    // The full size is the output's where the input is a piece.
+    if (instruction.collective == CollectiveKind::all_gather) bytes *= ranks;
+    if (instruction.collective == CollectiveKind::all_reduce) bytes *= 2;
+    bytes = bytes * (ranks - 1) / ranks;
+  }
+  ++prepared.traffic->calls;
+  prepared.traffic->bytes_sent += bytes;
 }
 
 }  // namespace strata::host

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
-#include "strata/communicator.hpp"
+#include "runtime/prepared_program.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
@@ -11,8 +10,8 @@ namespace strata::host {
 /// What traffic is counted by: "all_reduce dp", "send pp".
 [[nodiscard]] std::string traffic_key(const Instruction& instruction);
 
-/// Counts one call that this rank makes in a group of `ranks`, by the usual ring count of bytes.
-void count(Traffic& traffic, const CollectiveCall& call, int ranks);
-void count(Traffic& traffic, const MessageCall& sent);
+/// Counts what a launch of the instruction hands to the communicator: collectives by the usual ring count of bytes,
+/// what is sent; nothing for other instructions.
+void count_traffic(const Program& program, const PreparedInstruction& prepared);
 
 }  // namespace strata::host

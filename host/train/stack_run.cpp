@@ -101,7 +101,8 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     const MemoryPlan& plan = compiled.plan(rank);
     const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
     const auto offload = make_offload_memory(plan.offload, offload_directory(compiled.program(rank)));
-    Executor executor(compiled.program(rank), plan, rank, settings.seed, device, communicator, arena, offload);
+    Executor executor(compiled.program(rank), plan, rank, settings.seed, device, communicator, arena, offload,
+                      !compiled.has_transfers());
     initialize(executor, settings.seed);
     LossScaler scaler(compiled);
     for (int step = 0; step < settings.steps; ++step) {

@@ -90,7 +90,7 @@ class Trainer::Rank {
 
   std::unique_ptr<Executor> executor(const Compiled& compiled, Device& device, Communicator& communicator) const {
     return std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, seed(), device,
-                                      communicator, arena_, offload_);
+                                      communicator, arena_, offload_, !compiled.has_transfers());
   }
 
   void train(std::uint64_t step) {

@@ -1,17 +1,25 @@
 #include "strata/communicator.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace strata {
 
 // Key functions: one vtable and one type identity for every plugin and the host.
 AbortedError::~AbortedError() = default;
 Request::~Request() = default;
+CapturedCommunication::~CapturedCommunication() = default;
 Communicator::~Communicator() = default;
 World::~World() = default;
 CommunicatorFactory::~CommunicatorFactory() = default;
 
 void Communicator::check() {}
+
+std::optional<std::string> Communicator::uncapturable() const { return "the communicator has no graphs"; }
+
+std::unique_ptr<CapturedCommunication> Communicator::capture(const std::function<void()>& /*communicate*/) {
+  throw RuntimeError("communication cannot be captured: " + uncapturable().value_or("no reason is given"));
+}
 
 int World::ranks_on_host() const { return static_cast<int>(local_ranks().size()); }
 

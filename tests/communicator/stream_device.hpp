@@ -35,20 +35,11 @@ class StreamDevice : public HostDevice {
   void fill_zero(StreamKind kind, void* destination, std::int64_t bytes) override {
     enqueue(kind, [=, this] { HostDevice::fill_zero(kind, destination, bytes); });
   }
-  [[nodiscard]] std::shared_ptr<Event> record(StreamKind kind) override {
-    auto event = std::make_shared<HostPoint>();
-    stream(kind).push([event] { event->reach(); });
-    return event;
-  }
+  [[nodiscard]] std::shared_ptr<Event> record(StreamKind kind) override { return stream(kind).record(); }
   void wait(StreamKind kind, const std::shared_ptr<Event>& event) override {
-    if (!event) return;
-    stream(kind).push([point = std::static_pointer_cast<HostPoint>(event)] { point->await(); });
+    if (event) stream(kind).wait(std::static_pointer_cast<HostPoint>(event));
   }
-  void synchronize(StreamKind kind) override {
-    HostPoint point;
-    stream(kind).push([&point] { point.reach(); });
-    point.await();
-  }
+  void synchronize(StreamKind kind) override { stream(kind).synchronize(); }
   [[nodiscard]] NativeStream native_stream(StreamKind kind) override { return {"host threads", &stream(kind), 0}; }
   /// Any work on a stream.
   virtual void enqueue(StreamKind kind, std::function<void()> work) {
@@ -58,9 +49,10 @@ class StreamDevice : public HostDevice {
     });
   }
 
- private:
+ protected:
   HostStream& stream(StreamKind kind) { return streams_[static_cast<std::size_t>(kind)]; }
 
+ private:
   std::array<HostStream, 3> streams_;
 };
 

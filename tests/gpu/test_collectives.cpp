@@ -1,5 +1,5 @@
-// A communicator on real devices: every collective, and messages around a ring. The ranks are threads, one for each
-// GPU, or what a launcher has made of this process: two processes may share a GPU.
+// A communicator on real devices: every collective, in graphs too where that can be, and messages around a ring. The
+// ranks are threads, one for each GPU, or what a launcher has made of this process: two processes may share a GPU.
 
 #include <gtest/gtest.h>
 
@@ -95,9 +95,25 @@ void run_collective(Communicator& communicator, Device& device, const Collective
   call.input = input.data();
   call.output = output.data();
   call.elements = input.elements();
+  const auto wrong = [&] {
+    return output.wrong([&](std::int64_t i) { return expected(call.kind, ranks, communicator.rank(), i); });
+  };
+  const std::string what = std::string(to_string(call.kind)) + " of " + std::string(to_string(call.dtype)) +
+                           " on rank " + std::to_string(communicator.rank());
   communicator.start(call)->wait();
-  EXPECT_EQ(output.wrong([&](std::int64_t i) { return expected(call.kind, ranks, communicator.rank(), i); }), 0)
-      << to_string(call.kind) << " of " << to_string(call.dtype) << " on rank " << communicator.rank();
+  EXPECT_EQ(wrong(), 0) << what;
+  if (device.uncapturable() || communicator.uncapturable()) return;
+
+  std::unique_ptr<CapturedCommunication> communication;
+  const auto graph =
+      device.capture([&] { communication = communicator.capture([&] { communicator.start(call)->wait(); }); });
+  for (int launch = 0; launch < 3; ++launch) {
+    device.fill_zero(StreamKind::compute, output.data(), output.bytes());
+    graph->launch({});
+    communication->launched();
+    EXPECT_EQ(wrong(), 0) << what << ", launch " << launch << " of a graph";
+    communicator.check();
+  }
 }
 
 /// To the next rank, from the one before.

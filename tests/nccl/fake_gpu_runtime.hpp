@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "communicator/host_stream.hpp"
+#include "communicator/host_graph.hpp"
 #include "nccl/gpu_runtime.hpp"
 
 namespace strata::testing {
@@ -31,14 +31,19 @@ class FakeGpuRuntime final : public nccl::GpuRuntime {
     --live_;
     delete &point(event);
   }
-  void record(void* event, void* stream) override {
+  void record(void* event, void* stream) override { point(event) = static_cast<HostStream*>(stream)->record(); }
+  void record_in_graph(void* event, void* stream) override {
+    auto& captured = *static_cast<HostStream*>(stream);
+    const auto graph = std::dynamic_pointer_cast<HostGraph>(captured.capture());
+    if (!graph) throw RuntimeError("an event of a graph outside of a capture");
     point(event) = std::make_shared<HostPoint>();
-    static_cast<HostStream*>(stream)->push([reached = point(event)] { reached->reach(); });
+    graph->add_external(captured, *point(event));
   }
-  void wait(void* stream, void* event) override {
-    static_cast<HostStream*>(stream)->push([awaited = point(event)] { awaited->await(); });
+  void wait(void* stream, void* event) override { static_cast<HostStream*>(stream)->wait(point(event)); }
+  [[nodiscard]] bool is_reached(void* event) override {
+    if (point(event)->of_capture) throw RuntimeError("an event of a capture cannot be asked for");
+    return point(event)->is_reached();
   }
-  [[nodiscard]] bool is_reached(void* event) override { return point(event)->is_reached(); }
   void copy(void* stream, void* destination, const void* source, std::int64_t bytes) override {
     static_cast<HostStream*>(stream)->push([=] {
       std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -41,9 +41,17 @@ struct FakeNccl::Rank {
   int busy = 0;
   bool over = false;
   bool aborted = false;
+  /// Those that have begun to run.
   std::size_t collectives = 0;
   HostStream* stream = nullptr;
   std::function<void()> launch;
+  /// Shared by all that graphs hold of this communicator.
+  std::shared_ptr<int> graphs = std::make_shared<int>();
+
+  /// Ending a communicator takes until no graph holds anything of it.
+  void await_graphs() const {
+    while (graphs.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 };
 
 namespace {
@@ -112,7 +120,7 @@ void FakeNccl::begin(Rank& rank, void* stream, std::function<void()> work) {
   rank.busy = 3;
   rank.shared->started.insert(rank.index);
   rank.stream = static_cast<HostStream*>(stream);
-  rank.launch = [work = std::move(work)] {
+  rank.launch = [work = std::move(work), held = rank.stream->capture() ? rank.graphs : nullptr] {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     work();
   };
@@ -121,7 +129,9 @@ void FakeNccl::begin(Rank& rank, void* stream, std::function<void()> work) {
 void FakeNccl::start(void* communicator, void* stream, const Collective& collective) {
   const std::lock_guard lock(mutex_);
   Rank& rank = use(communicator);
-  begin(rank, stream, [this, &rank, collective, number = rank.collectives++] { run(rank, number, collective); });
+  Collective own = collective;
+  own.captured = static_cast<HostStream*>(stream)->capture() != nullptr;
+  begin(rank, stream, [this, &rank, own] { run(rank, own); });
 }
 
 void FakeNccl::start(void* communicator, void* stream, const Message& message) {
@@ -146,16 +156,17 @@ void FakeNccl::end_group() {
   if (--group_depth == 0 && grouped) std::exchange(grouped, nullptr)();
 }
 
-void FakeNccl::run(Rank& rank, std::size_t number, const Collective& own) {
+void FakeNccl::run(Rank& rank, const Collective& own) {
   const auto width = static_cast<std::int64_t>(size_of(own.dtype));
   std::unique_lock lock(mutex_);
   Shared& shared = *rank.shared;
-  Shared::Meeting& meeting = shared.meetings[number];
+  Shared::Meeting& meeting = shared.meetings[rank.collectives++];
   meeting.calls[rank.index] = own;
   meeting.inputs[rank.index] = copy_of(own.input, own.elements * width);
   const bool differ = std::any_of(meeting.calls.begin(), meeting.calls.end(), [&](const auto& entry) {
     const Collective& other = entry.second;
-    return other.kind != own.kind || other.dtype != own.dtype || other.elements != own.elements;
+    return other.kind != own.kind || other.dtype != own.dtype || other.elements != own.elements ||
+           other.captured != own.captured;
   });
   if (differ) shared.error = "unhandled: the ranks do not mean the same";
   changed_.notify_all();
@@ -261,16 +272,20 @@ void FakeNccl::finalize(void* communicator) {
 }
 
 void FakeNccl::destroy(void* communicator) {
+  static_cast<Rank*>(communicator)->await_graphs();
   const std::lock_guard lock(mutex_);
   use(communicator).over = true;
 }
 
 void FakeNccl::abort(void* communicator) noexcept {
-  const std::lock_guard lock(mutex_);
   Rank& rank = *static_cast<Rank*>(communicator);
-  rank.over = rank.aborted = true;
-  rank.launch = nullptr;
-  changed_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    rank.over = rank.aborted = true;
+    rank.launch = nullptr;
+    changed_.notify_all();
+  }
+  rank.await_graphs();
 }
 
 void FakeNccl::break_communicators(const std::string& error) {

@@ -64,6 +64,7 @@ class FakeNccl final : public nccl::NcclLibrary {
     /// Of the input.
     std::int64_t elements = 0;
     int root = 0;
+    bool captured = false;
   };
   struct Message {
     bool sends = false;
@@ -76,7 +77,7 @@ class FakeNccl final : public nccl::NcclLibrary {
   void begin(Rank& rank, void* stream, std::function<void()> work);
   void start(void* communicator, void* stream, const Collective& collective);
   void start(void* communicator, void* stream, const Message& message);
-  void run(Rank& rank, std::size_t number, const Collective& collective);
+  void run(Rank& rank, const Collective& collective);
   void run(Rank& rank, const std::vector<Message>& messages);
 
   std::mutex mutex_;

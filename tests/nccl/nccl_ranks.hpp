@@ -10,6 +10,7 @@
 #include "communicator/ranks.hpp"
 #include "nccl/fake_gpu_runtime.hpp"
 #include "nccl/fake_nccl.hpp"
+#include "nccl/rendezvous/socket.hpp"
 #include "nccl/world.hpp"
 
 namespace strata::nccl_test {
@@ -68,6 +69,28 @@ inline std::vector<std::string> run(World& world, const std::function<void(End&)
 inline std::vector<std::string> run(int ranks, double timeout, const std::function<void(End&)>& body) {
   nccl::NcclWorld world(Libraries().load(), ranks, nccl::Timeouts{timeout, timeout});
   return run(world, body);
+}
+
+/// Runs `body` with a world for each rank, as processes have. \return what each rank threw.
+inline std::vector<std::string> run_processes(int count, double timeout,
+                                              const std::function<void(nccl::NcclWorld&, int rank)>& body) {
+  const Libraries libraries;
+  const std::uint16_t port = rendezvous::port_of(rendezvous::listen_on("localhost", 0));
+  std::vector<std::string> errors(static_cast<std::size_t>(count));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        nccl::NcclWorld world(libraries.load(), {rank, count, std::nullopt, "localhost", port, "a secret for tests"},
+                              nccl::Timeouts{timeout, 60});
+        body(world, rank);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
 }
 
 }  // namespace strata::nccl_test

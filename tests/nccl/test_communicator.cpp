@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "nccl/rendezvous/socket.hpp"
 #include "nccl_ranks.hpp"
 
 namespace strata {
@@ -14,6 +13,7 @@ using nccl::Timeouts;
 using nccl_test::End;
 using nccl_test::Libraries;
 using nccl_test::run;
+using nccl_test::run_processes;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -130,29 +130,8 @@ TEST(Connecting, LoadsTheLibrariesWhenARankNeedsThem) {
   EXPECT_EQ(loads, 1);
 }
 
-/// Runs `body` with a world for each rank, as processes have. \return what each rank threw.
-std::vector<std::string> run_processes(int count, const std::function<void(NcclWorld&, int rank)>& body) {
-  const Libraries libraries;
-  const std::uint16_t port = rendezvous::port_of(rendezvous::listen_on("localhost", 0));
-  std::vector<std::string> errors(static_cast<std::size_t>(count));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < count; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        NcclWorld world(libraries.load(), {rank, count, std::nullopt, "localhost", port, "a secret for tests"},
-                        Timeouts{3600, 60});
-        body(world, rank);
-      } catch (const std::exception& error) {
-        errors[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
-
 TEST(Processes, CommunicateAsThreadsDo) {
-  const auto errors = run_processes(3, [](NcclWorld& world, int rank) {
+  const auto errors = run_processes(3, 3600, [](NcclWorld& world, int rank) {
     EXPECT_EQ(world.rank_count(), 3);
     EXPECT_THAT(world.local_ranks(), ::testing::ElementsAre(rank));
     EXPECT_EQ(world.ranks_on_host(), 3);
@@ -170,7 +149,7 @@ TEST(Processes, CommunicateAsThreadsDo) {
 }
 
 TEST(Processes, HearOfTheFailureOfAnother) {
-  const auto errors = run_processes(3, [](NcclWorld& world, int rank) {
+  const auto errors = run_processes(3, 3600, [](NcclWorld& world, int rank) {
     testing::StreamDevice device;
     if (rank == 2) throw RuntimeError("no such GPU");
     const auto communicator = world.connect(rank, device);

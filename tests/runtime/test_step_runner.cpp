@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "communicator/graph_device.hpp"
 #include "compiler/memory_plan.hpp"
+#include "nccl/nccl_ranks.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "runtime/toy_device.hpp"
@@ -14,35 +16,27 @@
 namespace strata::host {
 namespace {
 
+using strata::testing::GraphDevice;
 using strata::testing::HostDevice;
 using strata::testing::StreamDevice;
 using strata::testing::ToyDevice;
 using strata::testing::ToyProgram;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-/// A device whose compute stream can be captured. Its failures are as wanted.
-class GraphDevice : public StreamDevice {
+/// Its captures and launches are counted, and fail as wanted.
+class WatchedDevice : public GraphDevice {
  public:
-  using Work = std::vector<std::function<void()>>;
-
-  [[nodiscard]] std::optional<std::string> uncapturable() const override { return std::nullopt; }
   [[nodiscard]] std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue_work) override {
     ++captures;
-    Work work;
-    recording_ = &work;
-    enqueue_work();
-    recording_ = nullptr;
+    auto graph = GraphDevice::capture(enqueue_work);
     if (capture_fails) throw RuntimeError("the recorder is out of order");
-    return std::make_unique<Graph>(*this, std::move(work));
-  }
-  void enqueue(StreamKind kind, std::function<void()> work) override {
-    if (recording_ == nullptr) return StreamDevice::enqueue(kind, std::move(work));
-    recording_->push_back(std::move(work));
+    return std::make_unique<Watched>(*this, std::move(graph));
   }
 
   bool capture_fails = false;
@@ -52,21 +46,19 @@ class GraphDevice : public StreamDevice {
   std::vector<std::uint64_t> launches;
 
  private:
-  class Graph final : public StepGraph {
+  class Watched final : public StepGraph {
    public:
-    Graph(GraphDevice& device, Work work) : device_(device), work_(std::move(work)) {}
+    Watched(WatchedDevice& device, std::unique_ptr<StepGraph> graph) : device_(device), graph_(std::move(graph)) {}
     void launch(const StepContext& step) override {
       if (step.step == device_.fails_at_step) throw RuntimeError("the player is out of order");
       device_.launches.push_back(step.step);
-      for (const auto& each : work_) device_.StreamDevice::enqueue(StreamKind::compute, each);
+      graph_->launch(step);
     }
 
    private:
-    GraphDevice& device_;
-    Work work_;
+    WatchedDevice& device_;
+    std::unique_ptr<StepGraph> graph_;
   };
-
-  Work* recording_ = nullptr;
 };
 
 /// Every token is the number of the step.
@@ -78,10 +70,9 @@ class StepInput final : public InputSource {
   }
 };
 
-/// Adds up 4 tokens in each of two micro-batches, then over the ranks, of which there is one; `total` is that and half
-/// of the learning rate.
-ToyProgram total_of_steps() {
-  ToyProgram toy(Mesh({{"dp", 1}}), 2);
+/// Adds up 4 tokens in each of two micro-batches, then over the ranks.
+ToyProgram total_of_steps(int ranks) {
+  ToyProgram toy(Mesh({{"dp", ranks}}), 2);
   const BufferId tokens = toy.buffer("tokens", DType::i32, {4});
   const BufferId numbers = toy.buffer("numbers", DType::f64, {4});
   const BufferId sum = toy.buffer("sum", DType::f64, {}, true);
@@ -109,10 +100,9 @@ struct Result {
 };
 
 template <class Base>
-Result run(int steps, const std::function<void(Base&)>& set_up) {
-  const Program program = total_of_steps().program;
+Result run(World& world, int steps, const std::function<void(Base&)>& set_up) {
+  const Program program = total_of_steps(world.rank_count()).program;
   const MemoryPlan plan = plan_memory(program);
-  local::LocalWorld world(1, 60);
   Result result;
   run_rank_threads(
       world, [](int) { return std::make_shared<ToyDevice<Base>>(); },
@@ -120,16 +110,16 @@ Result run(int steps, const std::function<void(Base&)>& set_up) {
         auto& toy = dynamic_cast<Base&>(device);
         if (set_up) set_up(toy);
         const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
-        Executor executor(program, plan, 0, 1, device, communicator, arena);
+        Executor executor(program, plan, communicator.rank(), 1, device, communicator, arena, nullptr, true);
         StepInput input;
         for (int step = 0; step < steps; ++step) {
           result.totals.push_back(executor.run(static_cast<std::uint64_t>(step), 0, input).at("total"));
-          EXPECT_EQ(executor.traffic().at("all_reduce dp").calls, 1) << "those outside of graphs are counted";
+          EXPECT_EQ(executor.traffic().at("all_reduce dp").calls, 1) << "in graphs or not";
           if (step == 0) result.first_use = executor.graph_use();
         }
         EXPECT_EQ(arena->peak_bytes(), plan.arena_bytes);
         result.use = executor.graph_use();
-        if constexpr (std::is_same_v<Base, GraphDevice>) {
+        if constexpr (std::is_same_v<Base, WatchedDevice>) {
           result.captures = toy.captures;
           result.launches = toy.launches;
         }
@@ -137,8 +127,14 @@ Result run(int steps, const std::function<void(Base&)>& set_up) {
   return result;
 }
 
+template <class Base>
+Result run(int steps, const std::function<void(Base&)>& set_up) {
+  local::LocalWorld world(1, 60);
+  return run(world, steps, set_up);
+}
+
 TEST(StepRunner, CapturesTheSecondStepAndLaunchesItWithNewInputs) {
-  const Result result = run<GraphDevice>(4, {});
+  const Result result = run<WatchedDevice>(4, {});
   EXPECT_THAT(result.totals, ElementsAre(0, 8, 16, 24));
   EXPECT_EQ(result.captures, 1);
   EXPECT_THAT(result.launches, ElementsAre(1, 2, 3));
@@ -152,7 +148,7 @@ TEST(StepRunner, CapturesTheSecondStepAndLaunchesItWithNewInputs) {
 }
 
 TEST(StepRunner, GoesOnWithoutGraphsWhereACaptureFails) {
-  const Result result = run<GraphDevice>(4, [](GraphDevice& device) { device.capture_fails = true; });
+  const Result result = run<WatchedDevice>(4, [](WatchedDevice& device) { device.capture_fails = true; });
   EXPECT_THAT(result.totals, ElementsAre(0, 8, 16, 24));
   EXPECT_EQ(result.captures, 1) << "once is enough";
   EXPECT_TRUE(result.launches.empty());
@@ -168,12 +164,36 @@ TEST(StepRunner, SaysWhyADeviceHasNoGraphs) {
 
 TEST(StepRunner, AGraphThatFailsIsNamed) {
   try {
-    run<GraphDevice>(4, [](GraphDevice& device) { device.fails_at_step = 2; });
+    run<WatchedDevice>(4, [](WatchedDevice& device) { device.fails_at_step = 2; });
     FAIL() << "no error";
   } catch (const RuntimeError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0, step 2, "), HasSubstr("'zero'"),
                                     HasSubstr("and 6 more as a graph: the player is out of order")));
   }
+}
+
+TEST(StepRunner, CapturesCommunicationWithTheStepWhereTheCommunicatorCan) {
+  std::vector<Result> results(2);
+  const auto errors = nccl_test::run_processes(2, 60, [&](nccl::NcclWorld& world, int rank) {
+    results[static_cast<std::size_t>(rank)] = run<WatchedDevice>(world, 4, {});
+  });
+  EXPECT_THAT(errors, Each(""));
+  for (const Result& result : results) {
+    EXPECT_THAT(result.totals, ElementsAre(0, 16, 32, 48));
+    EXPECT_THAT(result.launches, ElementsAre(1, 2, 3));
+    ASSERT_TRUE(result.use.has_value());
+    EXPECT_EQ(result.use->graphs, 1U);
+    EXPECT_EQ(result.use->captured, 9U) << "all of them";
+  }
+}
+
+TEST(StepRunner, EndsWhereOneRankCannotCaptureItsEndOfTheCommunication) {
+  const auto errors = nccl_test::run_processes(2, 60, [&](nccl::NcclWorld& world, int rank) {
+    run<WatchedDevice>(world, 4, [&](WatchedDevice& device) { device.capture_fails = rank == 1; });
+  });
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("a step could not be made a graph with its communication"),
+                               HasSubstr("the recorder is out of order")));
+  EXPECT_THAT(errors[0], HasSubstr("the recorder is out of order")) << "and does not wait for the other for ever";
 }
 
 }  // namespace

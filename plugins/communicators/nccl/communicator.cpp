@@ -26,6 +26,19 @@ class NcclRequest final : public Request {
   OperationPointer operation_;
 };
 
+class CapturedOperations final : public CapturedCommunication {
+ public:
+  CapturedOperations(Engine& engine, void* compute, std::shared_ptr<const Operations> operations)
+      : engine_(engine), compute_(compute), operations_(std::move(operations)) {}
+
+  void launched() override { engine_.watch_graph(*operations_, engine_.events().record(compute_)); }
+
+ private:
+  Engine& engine_;
+  void* compute_;
+  std::shared_ptr<const Operations> operations_;
+};
+
 NativeStream compute_stream(Device& device, const Backend& backend) {
   const NativeStream stream = device.native_stream(StreamKind::compute);
   if (stream.runtime == backend.runtime) return stream;
@@ -90,12 +103,15 @@ OperationPointer NcclCommunicator::message(Operation::Kind kind, const MessageCa
 
 std::unique_ptr<Request> NcclCommunicator::hand_over(const LaneKey& lane, const OperationPointer& operation) {
   operation->ready = engine_.events().record(compute_.handle);
-  engine_.hand_over(lane, {operation});
+  operation->captured = captured_ != nullptr;
+  if (captured_ && operation->uses_link()) captured_->emplace_back(lane, operation);
+  engine_.hand_over({{lane, operation}});
   return request(operation);
 }
 
 std::unique_ptr<Request> NcclCommunicator::to_itself(const OperationPointer& operation) {
   operation->ready = engine_.events().record(compute_.handle);
+  operation->captured = captured_ != nullptr;
   const bool sends = operation->kind == Operation::Kind::send;
   const std::uint64_t id = operation->message.id;
   Waiting& others = sends ? own_receives_ : own_sends_;
@@ -116,8 +132,29 @@ std::unique_ptr<Request> NcclCommunicator::to_itself(const OperationPointer& ope
   receive->own_message = send->message.data;
   // The later of the two points of the compute stream holds for both.
   other->ready = operation->ready;
-  engine_.hand_over({rank(), rank()}, {receive, send});
+  const LaneKey lane{rank(), rank()};
+  engine_.hand_over({{lane, receive}, {lane, send}});
   return request(operation);
+}
+
+std::optional<std::string> NcclCommunicator::uncapturable() const {
+  if (place_.local_rank_count == 1) return std::nullopt;
+  return "NCCL in graphs may come to a standstill where a process has several ranks; 'strata launch' gives each its "
+         "own";
+}
+
+std::unique_ptr<CapturedCommunication> NcclCommunicator::capture(const std::function<void()>& communicate) {
+  if (const auto reason = uncapturable()) throw RuntimeError("communication cannot be captured: " + *reason);
+  const auto operations = std::make_shared<Operations>();
+  captured_ = operations;
+  try {
+    communicate();
+  } catch (...) {
+    captured_ = nullptr;
+    throw;
+  }
+  captured_ = nullptr;
+  return std::make_unique<CapturedOperations>(engine_, compute_.handle, operations);
 }
 
 std::unique_ptr<Request> NcclCommunicator::request(const OperationPointer& operation) {

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,8 @@ namespace strata::nccl {
 struct Place {
   int rank = 0;
   int rank_count = 1;
+  /// Ranks of this process.
+  int local_rank_count = 1;
 };
 
 /// One rank's end. Groups and pairs of ranks have NCCL communicators of their own; a pair has one for each direction,
@@ -34,6 +38,8 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Request> receive(const MessageCall& call) override;
   void abort(const std::string& reason) noexcept override { engine_.abort(reason); }
   void check() override { engine_.check(); }
+  [[nodiscard]] std::optional<std::string> uncapturable() const override;
+  [[nodiscard]] std::unique_ptr<CapturedCommunication> capture(const std::function<void()>& communicate) override;
 
  private:
   using Waiting = std::map<std::uint64_t, std::deque<OperationPointer>>;
@@ -50,6 +56,8 @@ class NcclCommunicator final : public Communicator {
   /// Messages to this rank itself whose other end has not come.
   Waiting own_sends_;
   Waiting own_receives_;
+  /// What is captured; null: nothing is.
+  std::shared_ptr<Operations> captured_;
   Engine engine_;
 };
 

@@ -46,6 +46,11 @@ void CudaGpuRuntime::record(void* event, void* stream) {
   require(cudaEventRecord(as_event(event), as_stream(stream)), "cudaEventRecord");
 }
 
+void CudaGpuRuntime::record_in_graph(void* event, void* stream) {
+  require(cudaEventRecordWithFlags(as_event(event), as_stream(stream), cudaEventRecordExternal),
+          "cudaEventRecordWithFlags");
+}
+
 void CudaGpuRuntime::wait(void* stream, void* event) {
   require(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0), "cudaStreamWaitEvent");
 }

@@ -13,6 +13,7 @@ class CudaGpuRuntime final : public GpuRuntime {
   [[nodiscard]] void* create_event() override;
   void destroy_event(void* event) noexcept override;
   void record(void* event, void* stream) override;
+  void record_in_graph(void* event, void* stream) override;
   void wait(void* stream, void* event) override;
   [[nodiscard]] bool is_reached(void* event) override;
   void copy(void* stream, void* destination, const void* source, std::int64_t bytes) override;

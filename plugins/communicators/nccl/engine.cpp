@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <system_error>
 
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 /// How long to wait for a GPU to become quiet after a fault, and for communicators to end.
 constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::microseconds kDrainPause{200};
 /// Setting up goes on in NCCL's own threads, mostly within microseconds; with other ranks it may take long.
 constexpr int kEagerPolls = 200;
 constexpr std::chrono::microseconds kLaunchingPause{50};
@@ -53,11 +55,16 @@ std::shared_ptr<Link> Engine::link(const std::string& key, const std::vector<int
   return link;
 }
 
-void Engine::hand_over(const LaneKey& lane, std::vector<OperationPointer> operations) {
+void Engine::hand_over(const Operations& operations) {
   Lock lock(mutex_);
-  if (fault_) raise(lock, operations.front().get());
-  for (OperationPointer& operation : operations) new_operations_.emplace_back(lane, std::move(operation));
+  if (fault_) raise(lock, operations.empty() ? nullptr : operations.front().second.get());
+  new_operations_.insert(new_operations_.end(), operations.begin(), operations.end());
   changed_.notify_all();
+}
+
+void Engine::watch_graph(const Operations& operations, EventPointer end) {
+  graph_end_ = std::move(end);
+  hand_over(operations);
 }
 
 void Engine::await_launch(const Operation& operation) {
@@ -85,10 +92,24 @@ void Engine::abort(const std::string& reason) noexcept {
 
 void Engine::raise(Lock& lock, const Operation* operation) {
   changed_.wait(lock, [this] { return quiet_; });
+  // The fault stays what it is.
+  lock.unlock();
+  await_graph();
   const std::string place = operation != nullptr ? fault_text(*operation, "") : "rank " + std::to_string(rank_) + ": ";
   if (fault_->aborted) throw AbortedError(place + "stopped because a rank failed: " + fault_->text);
   // The communication that failed says so itself; others stop because of it.
   throw RuntimeError(fault_->text.starts_with(place) ? fault_->text : place + "stopped: " + fault_->text);
+}
+
+void Engine::await_graph() const noexcept {
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  try {
+    while (graph_end_ && !backend_.gpu->is_reached(graph_end_.get()) && Clock::now() < deadline) {
+      std::this_thread::sleep_for(kDrainPause);
+    }
+  } catch (const std::exception&) {
+    // A GPU that has failed runs nothing.
+  }
 }
 
 void Engine::set_fault(Fault fault) noexcept {
@@ -115,6 +136,7 @@ void Engine::run() {
     changed_.wait(lock, [this] { return closing_; });
   }
   lock.unlock();
+  for (std::thread& abort : aborts_) abort.join();
   const Clock::time_point deadline = Clock::now() + kPatience;
   for (const auto& link : links_) link->close(deadline);
   lanes_.clear();
@@ -185,14 +207,24 @@ Lane& Engine::lane(const LaneKey& key) {
 }
 
 void Engine::stop_everything() {
-  for (const auto& link : links_) link->abort();
+  for (const auto& link : links_) abort_beside(link);
   const Clock::time_point deadline = Clock::now() + kPatience;
   const auto drained = [this] {
     bool all = true;
     for (const auto& [key, lane] : lanes_) all = lane->drain() && all;
     return all;
   };
-  while (!drained() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  while (!drained() && Clock::now() < deadline) std::this_thread::sleep_for(kDrainPause);
+}
+
+/// Links end side by side: NCCL frees memory then, and so waits for the kernels of other communicators, and it does not
+/// return before the graphs that hold its calls are destroyed.
+void Engine::abort_beside(const std::shared_ptr<Link>& link) {
+  try {
+    aborts_.emplace_back([link] { link->abort(); });
+  } catch (const std::system_error&) {
+    link->abort();
+  }
 }
 
 }  // namespace strata::nccl

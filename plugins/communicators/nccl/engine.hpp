@@ -23,6 +23,9 @@ struct LaneKey {
   auto operator<=>(const LaneKey&) const = default;
 };
 
+/// Communications and their lanes, in order.
+using Operations = std::vector<std::pair<LaneKey, OperationPointer>>;
+
 /// Carries out one rank's communication on a thread of its own, since setting up a communication takes until the
 /// other ranks come: nothing that a rank does next waits for that. It also watches over what runs, and when something
 /// fails ends everything on this rank and tells the others.
@@ -39,7 +42,10 @@ class Engine {
   [[nodiscard]] std::shared_ptr<Link> link(const std::string& key, const std::vector<int>& ranks);
 
   /// \throws what ended the communication, if it has ended.
-  void hand_over(const LaneKey& lane, std::vector<OperationPointer> operations);
+  void hand_over(const Operations& operations);
+  /// Watches over what a graph holds until it is over; `end`: the point after the graph, which was just launched.
+  /// \throws as hand_over.
+  void watch_graph(const Operations& operations, EventPointer end);
   /// Returns when the operation is on its stream. \throws what ended the communication, once nothing touches this
   /// rank's memory any more; RuntimeError after the timeout for one that was never handed over.
   void await_launch(const Operation& operation);
@@ -58,7 +64,9 @@ class Engine {
   void pause(Lock& lock, Activity activity);
   void set_fault(Fault fault) noexcept;
   void stop_everything();
+  void abort_beside(const std::shared_ptr<Link>& link);
   [[noreturn]] void raise(Lock& lock, const Operation* operation);
+  void await_graph() const noexcept;
   [[nodiscard]] Lane& lane(const LaneKey& key);
 
   Backend backend_;
@@ -72,15 +80,19 @@ class Engine {
   std::condition_variable changed_;
   std::map<std::string, std::shared_ptr<Link>> links_by_key_;
   std::vector<std::shared_ptr<Link>> new_links_;
-  std::vector<std::pair<LaneKey, OperationPointer>> new_operations_;
+  Operations new_operations_;
   std::optional<Fault> fault_;
   /// After a fault: nothing runs any more.
   bool quiet_ = false;
   bool closing_ = false;
 
+  /// The rank's own: where the last graph ends.
+  EventPointer graph_end_;
+
   // The progress thread's own.
   std::vector<std::shared_ptr<Link>> links_;
   std::map<LaneKey, std::unique_ptr<Lane>> lanes_;
+  std::vector<std::thread> aborts_;
   Activity last_activity_ = Activity::idle;
   int polls_ = 0;
 

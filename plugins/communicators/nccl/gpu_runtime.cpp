@@ -13,7 +13,7 @@ EventPool::~EventPool() {
   for (void* event : free_) gpu_->destroy_event(event);
 }
 
-EventPointer EventPool::record(void* stream) {
+EventPointer EventPool::take() {
   void* event = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -23,12 +23,22 @@ EventPointer EventPool::record(void* stream) {
     }
   }
   if (event == nullptr) event = gpu_->create_event();
-  EventPointer pointer(event, [pool = shared_from_this()](void* used) {
-    const std::lock_guard lock(pool->mutex_);
-    pool->free_.push_back(used);
-  });
-  gpu_->record(event, stream);
-  return pointer;
+  return {event, [pool = shared_from_this()](void* used) {
+            const std::lock_guard lock(pool->mutex_);
+            pool->free_.push_back(used);
+          }};
+}
+
+EventPointer EventPool::record(void* stream) {
+  EventPointer event = take();
+  gpu_->record(event.get(), stream);
+  return event;
+}
+
+EventPointer EventPool::record_in_graph(void* stream) {
+  EventPointer event = take();
+  gpu_->record_in_graph(event.get(), stream);
+  return event;
 }
 
 }  // namespace strata::nccl

@@ -20,6 +20,9 @@ class GpuRuntime {
   [[nodiscard]] virtual void* create_event() = 0;
   virtual void destroy_event(void* event) noexcept = 0;
   virtual void record(void* event, void* stream) = 0;
+  /// In a capture: every launch of the graph records the event, and once it is launched is_reached() tells of it. What
+  /// record() records in a capture orders the work of streams and nothing else.
+  virtual void record_in_graph(void* event, void* stream) = 0;
   /// Makes later work of the stream wait for what was recorded.
   virtual void wait(void* stream, void* event) = 0;
   [[nodiscard]] virtual bool is_reached(void* event) = 0;
@@ -40,8 +43,12 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
 
   /// The point after the work that is on `stream` now.
   [[nodiscard]] EventPointer record(void* stream);
+  /// In a capture: the same point of every launch of the graph.
+  [[nodiscard]] EventPointer record_in_graph(void* stream);
 
  private:
+  [[nodiscard]] EventPointer take();
+
   std::shared_ptr<GpuRuntime> gpu_;
   std::mutex mutex_;
   std::vector<void*> free_;

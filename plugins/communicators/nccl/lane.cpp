@@ -19,10 +19,6 @@ auto named(const Operation& operation, const Work& work) {
   }
 }
 
-bool uses_link(const Operation& operation) {
-  return operation.link && operation.link->size() > 1 && !operation.is_empty();
-}
-
 }  // namespace
 
 Lane::Lane(Backend backend, std::shared_ptr<EventPool> events, std::chrono::duration<double> timeout,
@@ -56,9 +52,10 @@ bool Lane::launch_next() {
   if (queue_.empty()) return false;
   const OperationPointer operation = queue_.front();
   return named(*operation, [&] {
-    if (uses_link(*operation) && !operation->link->advance()) return false;
+    if (operation->uses_link() && !operation->link->advance()) return false;
     queue_.pop_front();
     backend_.gpu->wait(stream_, operation->ready.get());
+    if (operation->captured && operation->uses_link()) operation->begun = events_->record_in_graph(stream_);
     if (enqueue(*operation, *backend_.nccl, *backend_.gpu, stream_)) {
       launching_ = operation;
     } else {
@@ -69,20 +66,24 @@ bool Lane::launch_next() {
 }
 
 void Lane::finish_launch(const OperationPointer& operation) {
+  if (operation->captured && operation->uses_link()) operation->ended = events_->record_in_graph(stream_);
   operation->done = events_->record(stream_);
-  running_.push_back(operation);
+  if (!operation->captured) running_.push_back(operation);
   launched_(operation);
 }
 
 void Lane::retire() {
   while (!running_.empty()) {
     const OperationPointer operation = running_.front();
-    if (!backend_.gpu->is_reached(operation->done.get())) {
+    const EventPointer& end = operation->captured ? operation->ended : operation->done;
+    if (!backend_.gpu->is_reached(end.get())) {
       // NCCL reports what fails on the GPU or on another rank when it is asked.
-      if (uses_link(*operation)) named(*operation, [&] { return operation->link->is_idle(); });
+      if (operation->uses_link()) named(*operation, [&] { return operation->link->is_idle(); });
       return;
     }
     running_.pop_front();
+    // It may come again, with the next launch of its graph.
+    watched_ = nullptr;
   }
 }
 
@@ -98,9 +99,15 @@ void Lane::watch(const OperationPointer& operation) {
     since_.reset();
   }
   const rendezvous::Clock::time_point now = rendezvous::Clock::now();
-  // Until its buffers are ready it waits for this rank's own work.
-  if (!since_ && backend_.gpu->is_reached(operation->ready.get())) since_ = now;
+  if (!since_ && may_run(*operation)) since_ = now;
   if (since_ && now - *since_ > timeout_) give_up(*operation);
+}
+
+/// Until its buffers are ready it waits for this rank's own work.
+bool Lane::may_run(const Operation& operation) const {
+  if (!operation.captured) return backend_.gpu->is_reached(operation.ready.get());
+  // Nothing runs in a capture; it is NCCL that makes ready.
+  return !operation.launched || backend_.gpu->is_reached(operation.begun.get());
 }
 
 void Lane::give_up(const Operation& operation) const {
@@ -115,12 +122,17 @@ void Lane::give_up(const Operation& operation) const {
   throw RuntimeError(fault_text(operation, why.str()));
 }
 
-bool Lane::drain() {
+bool Lane::drain() noexcept {
   queue_.clear();
   running_.clear();
   launching_ = nullptr;
-  if (!end_) end_ = events_->record(stream_);
-  return backend_.gpu->is_reached(end_.get());
+  try {
+    if (!end_) end_ = events_->record(stream_);
+    return backend_.gpu->is_reached(end_.get());
+  } catch (const std::exception&) {
+    // Nothing runs on a GPU that has failed, nor on a stream that was being captured.
+    return true;
+  }
 }
 
 }  // namespace strata::nccl

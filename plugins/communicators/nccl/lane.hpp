@@ -30,13 +30,14 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  void push(OperationPointer operation) { queue_.push_back(std::move(operation)); }
+  /// One that is launched already was so with a graph: it is watched.
+  void push(OperationPointer operation) { (operation->launched ? running_ : queue_).push_back(std::move(operation)); }
   [[nodiscard]] bool is_empty() const { return oldest() == nullptr; }
   /// Goes on as far as it can without waiting. \throws RuntimeError that names the communication that has failed, or
   /// whose peers did not come in time.
   [[nodiscard]] Activity advance();
   /// After the links are aborted: drops what is not on the stream. \return true when nothing runs there any more.
-  [[nodiscard]] bool drain();
+  [[nodiscard]] bool drain() noexcept;
 
  private:
   [[nodiscard]] bool launch_next();
@@ -44,6 +45,7 @@ class Lane {
   void retire();
   [[nodiscard]] OperationPointer oldest() const;
   void watch(const OperationPointer& operation);
+  [[nodiscard]] bool may_run(const Operation& operation) const;
   [[noreturn]] void give_up(const Operation& operation) const;
 
   Backend backend_;

@@ -22,9 +22,16 @@ struct Operation : communicators::Operation {
   EventPointer done;
   /// It is on its stream. Guarded by the engine's mutex.
   bool launched = false;
+  /// A capture has it: once launched, it is carried out with every launch of a graph.
+  bool captured = false;
+  /// Of one in a graph: the points of the last launch before and after it.
+  EventPointer begun;
+  EventPointer ended;
 
   /// Whether it moves nothing.
   [[nodiscard]] bool is_empty() const { return kind == Kind::collective ? call.elements == 0 : message.bytes == 0; }
+  /// Whether other ranks take part.
+  [[nodiscard]] bool uses_link() const { return link && link->size() > 1 && !is_empty(); }
 };
 
 using OperationPointer = std::shared_ptr<Operation>;

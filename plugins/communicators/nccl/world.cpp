@@ -75,7 +75,8 @@ std::unique_ptr<Communicator> NcclWorld::connect(int rank, Device& device) {
   const std::lock_guard lock(mutex_);
   if (!connected_.insert(rank).second) throw RuntimeError("rank " + std::to_string(rank) + " is connected already");
   try {
-    return std::make_unique<NcclCommunicator>(backend(), store_, Place{rank, rank_count_}, device,
+    return std::make_unique<NcclCommunicator>(backend(), store_,
+                                              Place{rank, rank_count_, static_cast<int>(local_ranks_.size())}, device,
                                               timeouts_.communication);
   } catch (const std::exception& error) {
     store_->fail(rank, error.what());

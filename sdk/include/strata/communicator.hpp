@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,15 @@ struct Traffic {
   double bytes_sent = 0;
 };
 
+/// Communication that a graph of the device holds. Ends after the graph, and before the communicator.
+class STRATA_API CapturedCommunication {
+ public:
+  virtual ~CapturedCommunication();
+  /// To be called after each launch of the graph: from then on the communicator watches over this communication, as
+  /// over what is started, until it is over. \throws what Request::wait() would.
+  virtual void launched() = 0;
+};
+
 /// One rank's end. Communication starts after what was enqueued on the device's compute stream before the call, and
 /// runs beside what is enqueued after it.
 class STRATA_API Communicator {
@@ -95,6 +106,15 @@ class STRATA_API Communicator {
   /// compute stream is synchronized, before the results are used. Default: nothing can have failed. \throws what
   /// Request::wait() would.
   virtual void check();
+
+  /// Empty if capture() is possible, else why not; the same on all ranks. Default: it is not.
+  [[nodiscard]] virtual std::optional<std::string> uncapturable() const;
+  /// To be called within Device::capture() of this rank's device. Calls `communicate`, which may start communication as
+  /// it has been carried out before, and waits for all that it starts; this becomes part of what the device captures.
+  /// Every rank must capture its end of a communication, or none: that holds for each launch as well.
+  /// \throws what `communicate` throws, RuntimeError if the communication cannot be captured. Then the other ranks have
+  /// to be stopped with abort().
+  [[nodiscard]] virtual std::unique_ptr<CapturedCommunication> capture(const std::function<void()>& communicate);
 };
 
 /// All ranks of a run, as far as this process sees them.

@@ -12,7 +12,7 @@ namespace strata {
 
 /// The interface version. Major: incompatible; minor: virtual functions or fields were appended.
 inline constexpr std::uint16_t kAbiMajor = 1;
-inline constexpr std::uint16_t kAbiMinor = 1;
+inline constexpr std::uint16_t kAbiMinor = 2;
 
 enum class PluginKind : std::uint32_t { strategy = 1, model = 2, communicator = 3, device = 4 };
 
