@@ -128,7 +128,7 @@ short_run() { # NAME CONFIG OPTION...
   log=$work/$1.jsonl
   configuration=configs/$2.toml
   shift 2
-  "$strata" train "$configuration" --log-json "$log" --log-level warning --set data.path="$text" \
+  "$strata" train "$configuration" --log-json "$log" --log-level "${log_level:-warning}" --set data.path="$text" \
     --set run.output="$work/run" --set run.eval_every=0 --set run.checkpoint_every=0 "$@"
 }
 
@@ -232,7 +232,12 @@ train_in_two_processes() {
 }
 # The communication of one is part of its graph.
 communication_in_graphs_equals_eager() {
-  with_processes graph --set device.graph=true && with_processes eager --set device.graph=false &&
+  code=0
+  log_level=info
+  with_processes graph --set device.graph=true >"$work/graph.out" 2>&1 || code=1
+  log_level=
+  cat "$work/graph.out"
+  [ "$code" = 0 ] && grep -q 'launched as 1 graph' "$work/graph.out" && with_processes eager --set device.graph=false &&
     same graph-rank0 eager-rank0 0
 }
 

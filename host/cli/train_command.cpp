@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 std::string describe(const GraphUse& use) {
   if (use.refusal) return "steps are launched without graphs: " + *use.refusal;
   return "steps are launched as " + std::to_string(use.graphs) + " graph(s) of " + std::to_string(use.captured) +
-         " of their " + std::to_string(use.instructions) + " instructions";
+         " of their " + std::to_string(use.instructions) + " instructions" +
+         (use.communication_outside ? "; communication stays outside: " + *use.communication_outside : "");
 }
 
 /// Passes on what the trainer says to the progress line and the log.

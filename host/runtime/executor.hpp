@@ -54,6 +54,8 @@ struct GraphUse {
   std::size_t instructions = 0;
   /// Why there are none.
   std::optional<std::string> refusal;
+  /// Why communication is outside of them, where there is any.
+  std::optional<std::string> communication_outside;
 };
 
 /// Runs one rank's program. Kernels are prepared and groups made when it is built (collectively over all ranks); a run
@@ -63,7 +65,7 @@ class Executor {
   /// All references outlive the executor. `offload`: what the plan has outside of the device; null for nothing.
   /// `communicates_in_graphs`: whether graphs hold communication too where the communicator can; the same on all ranks,
   /// and possible where none of their programs has transfers. \throws ConfigurationError for an op that the device does
-  /// not support.
+  /// not support, VerificationError for what does not fit together.
   Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
            Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload = nullptr,
            bool communicates_in_graphs = false);
@@ -87,7 +89,7 @@ class Executor {
 
   /// Bytes handed to the communicator in the last run, by "kind axes" ("all_reduce dp"), counted call by call.
   [[nodiscard]] const std::map<std::string, Traffic>& traffic() const;
-  /// Seconds that the last run spent waiting for communication and transfers.
+  /// Seconds that the last run spent waiting for communication and transfers outside of graphs.
   [[nodiscard]] double wait_seconds() const;
   /// Empty until it is known, which it is after the second run.
   [[nodiscard]] std::optional<GraphUse> graph_use() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/communication_under_way.hpp"
 #include "runtime/traffic.hpp"
 #include "strata/error.hpp"
 
@@ -33,8 +34,16 @@ StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& 
       communicator_(communicator),
       launcher_(launcher),
       // Where the host writes into the device's memory, it has to do so between two launches.
-      refusal_(device.is_host_memory() ? "the device works in host memory" : device.uncapturable()),
-      communicates_in_graphs_(communicates_in_graphs && !refusal_ && !communicator.uncapturable()) {
+      refusal_(device.is_host_memory() ? "the device works in host memory" : device.uncapturable()) {
+  if (refusal_) {
+    communication_outside_ = refusal_;
+  } else if (communicator.rank_count() == 1) {
+    communication_outside_ = "there is one rank";
+  } else if (!communicates_in_graphs) {
+    communication_outside_ = "ranks have transfers beside it";
+  } else {
+    communication_outside_ = communicator.uncapturable();
+  }
   for (const TaskInstance& at : program.schedule) {
     const auto& instructions = prepared.tasks.at(static_cast<std::size_t>(at.task));
     for (std::size_t i = 0; i < instructions.size(); ++i) schedule_.push_back({at, i, &instructions[i]});
@@ -47,7 +56,7 @@ void StepRunner::cut() {
     const Instruction& instruction = *schedule_[i].prepared->instruction;
     const bool capturable = is_capturable(instruction);
     // A wait for what no graph holds ends what was captured before.
-    const bool waits = capturable && !communicates_in_graphs_ && !instruction.waits.empty();
+    const bool waits = capturable && !communicates_in_graphs() && !instruction.waits.empty();
     const bool continues = !segments_.empty() && segments_.back().is_capturable == capturable && !waits;
     if (!continues) segments_.push_back({.begin = i, .is_capturable = capturable});
     segments_.back().end = i + 1;
@@ -55,7 +64,7 @@ void StepRunner::cut() {
   bool any = false;
   for (Segment& segment : segments_) {
     // Of communication all ranks capture their ends, or none.
-    const bool is_long = communicates_in_graphs_ || segment.end - segment.begin >= kShortestGraph;
+    const bool is_long = communicates_in_graphs() || segment.end - segment.begin >= kShortestGraph;
     segment.is_capturable = segment.is_capturable && is_long;
     any = any || segment.is_capturable;
   }
@@ -73,8 +82,12 @@ bool StepRunner::is_capturable(const Instruction& instruction) const {
     case InstructionKind::collective:
     case InstructionKind::send:
     case InstructionKind::receive:
-      return communicates_in_graphs_;
+      return communicates_in_graphs();
     case InstructionKind::transfer:
+      if (communicates_in_graphs()) {
+        throw VerificationError("graphs cannot hold the communication of program '" + program_.name +
+                                "', which has the transfer '" + instruction.name + "'");
+      }
       return false;
   }
   return false;
@@ -100,6 +113,10 @@ std::optional<GraphUse> StepRunner::graph_use() const {
     ++use.graphs;
     use.captured += segment.end - segment.begin;
   }
+  const bool communicates = std::any_of(schedule_.begin(), schedule_.end(), [](const Scheduled& each) {
+    return is_communication(*each.prepared->instruction);
+  });
+  if (communicates) use.communication_outside = communication_outside_;
   return use;
 }
 
@@ -169,16 +186,18 @@ bool StepRunner::capture(Segment& segment) {
   const auto launch_all = [&] { launch_in_capture(segment); };
   try {
     segment.graph = device_.capture([&] {
-      if (!communicates_in_graphs_) return launch_all();
+      if (!communicates_in_graphs()) return launch_all();
       segment.communication = communicator_.capture(launch_all);
     });
     return true;
   } catch (const AbortedError&) {
     throw;
   } catch (const std::exception& error) {
-    if (communicates_in_graphs_) {
-      throw RuntimeError("a step could not be made a graph with its communication, as other ranks have done: " +
-                         std::string(error.what()));
+    if (communicates_in_graphs()) {
+      const std::string step = "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step);
+      // What ended the communication may have ended the capture.
+      name_place([&] { communicator_.check(); }, [&] { return step; });
+      throw RuntimeError(step + ": it could not be made a graph with its communication: " + error.what());
     }
     // What can be launched can be launched without a graph. Those that there are stay: one may just be running.
     refusal_ = error.what();
@@ -189,12 +208,12 @@ bool StepRunner::capture(Segment& segment) {
 void StepRunner::launch_in_capture(const Segment& segment) {
   for (const Scheduled& scheduled : instructions(segment)) {
     const auto work = [&] {
-      if (communicates_in_graphs_) launcher_.wait(*scheduled.prepared, scheduled.at.micro_batch);
+      if (communicates_in_graphs()) launcher_.wait(*scheduled.prepared, scheduled.at.micro_batch);
       launch(scheduled);
     };
     name_place(work, [&] { return place(scheduled); });
   }
-  if (communicates_in_graphs_) launcher_.requests().wait_for_all();
+  if (communicates_in_graphs()) launcher_.requests().wait_for_all();
 }
 
 }  // namespace strata::host

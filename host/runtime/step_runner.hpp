@@ -47,6 +47,7 @@ class StepRunner {
 
   void cut();
   [[nodiscard]] bool is_capturable(const Instruction& instruction) const;
+  [[nodiscard]] bool communicates_in_graphs() const { return !communication_outside_; }
   [[nodiscard]] std::span<const Scheduled> instructions(const Segment& segment) const;
   [[nodiscard]] std::string place(const Scheduled& scheduled) const;
 
@@ -71,7 +72,8 @@ class StepRunner {
   std::vector<Segment> segments_;
   /// Why there are no graphs.
   std::optional<std::string> refusal_;
-  bool communicates_in_graphs_;
+  /// Why graphs hold no communication.
+  std::optional<std::string> communication_outside_;
   int steps_ = 0;
   // Of the step that runs.
   StepContext step_;

@@ -18,7 +18,7 @@ struct StepRecord {
   double learning_rate = 0;
   double tokens_per_second = 0;
   double seconds = 0;
-  /// Of those, how long this rank's computation waited for communication.
+  /// Of those, how long this rank's computation waited for communication outside of graphs.
   double wait_seconds = 0;
   /// Where the loss is scaled: by how much.
   std::optional<double> loss_scale = {};

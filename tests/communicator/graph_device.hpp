@@ -20,7 +20,7 @@ class GraphDevice : public StreamDevice {
     try {
       enqueue_work();
     } catch (...) {
-      static_cast<void>(graph->end());
+      graph->cancel();
       throw;
     }
     if (!graph->end()) throw RuntimeError("a capture ends while not all of its work is waited for");

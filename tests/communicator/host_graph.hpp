@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +29,7 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
   }
   void add(HostStream& stream, std::function<void()> work) override {
     const std::lock_guard lock(mutex_);
+    require_sound();
     Captured& captured = streams_.at(&stream);
     ++captured.length;
     captured.is_joined = false;
@@ -47,29 +50,41 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
     Captured& awaited = streams_.at(end->second.stream);
     if (&stream == origin_ && awaited.length == end->second.length) awaited.is_joined = true;
   }
-  /// Points that can be asked whether the last launch has reached them.
+  void spoil() override {
+    const std::lock_guard lock(mutex_);
+    is_spoilt_ = true;
+  }
+  /// A point that can be asked whether the last launch has reached it.
   void add_external(HostStream& stream, HostPoint& point) {
     {
       const std::lock_guard lock(mutex_);
-      points_.push_back(point.shared_from_this());
+      external_points_.push_back(point.shared_from_this());
     }
-    add(stream, [reached = &point] { reached->reach(); });
+    add(stream, [this, reached = &point] {
+      if (running_ == launches_) reached->reach();
+    });
   }
 
+  /// Ends the capture.
+  void cancel() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [stream, captured] : streams_) stream->set_capture(nullptr);
+  }
   /// Ends the capture. \return false if some stream's work is not waited for.
   [[nodiscard]] bool end() {
+    cancel();
     const std::lock_guard lock(mutex_);
-    bool all_joined = true;
-    for (auto& [stream, captured] : streams_) {
-      stream->set_capture(nullptr);
-      all_joined = all_joined && (captured.is_joined || stream == origin_);
-    }
-    return all_joined;
+    require_sound();
+    return std::all_of(streams_.begin(), streams_.end(),
+                       [this](const auto& entry) { return entry.second.is_joined || entry.first == origin_; });
   }
 
   void launch() {
-    for (const auto& point : points_) point->reset();
+    ++launches_;
+    for (const auto& point : external_points_) point->reset();
     origin_->push([graph = shared_from_this()] {
+      ++graph->running_;
+      for (const auto& point : graph->points_) point->reset();
       for (const auto& [stream, work] : graph->work_) stream->push(work);
       for (const auto& [stream, captured] : graph->streams_) {
         HostPoint done;
@@ -80,6 +95,10 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
   }
 
  private:
+  void require_sound() const {
+    if (is_spoilt_) throw RuntimeError("the capture was invalidated");
+  }
+
   struct Captured {
     std::unique_ptr<HostStream> own;
     int length = 0;
@@ -92,9 +111,14 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
   };
 
   std::mutex mutex_;
+  bool is_spoilt_ = false;
   HostStream* origin_;
   std::map<HostStream*, Captured> streams_;
   std::vector<std::shared_ptr<HostPoint>> points_;
+  std::vector<std::shared_ptr<HostPoint>> external_points_;
+  /// How often it was launched, and which of those runs.
+  std::atomic<int> launches_ = 0;
+  std::atomic<int> running_ = 0;
   std::map<const HostPoint*, End> ends_;
   std::vector<std::pair<HostStream*, std::function<void()>>> work_;
 };

@@ -56,6 +56,8 @@ class HostCapture {
   virtual void add(HostStream& stream, std::function<void()> work) = 0;
   virtual void record(HostStream& stream, HostPoint& point) = 0;
   virtual void wait(HostStream& stream, HostPoint& point) = 0;
+  /// Whatever comes from now on fails.
+  virtual void spoil() = 0;
 };
 
 /// Work that a thread of its own does in order, as a GPU's stream does.

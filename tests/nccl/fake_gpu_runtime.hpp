@@ -41,7 +41,10 @@ class FakeGpuRuntime final : public nccl::GpuRuntime {
   }
   void wait(void* stream, void* event) override { static_cast<HostStream*>(stream)->wait(point(event)); }
   [[nodiscard]] bool is_reached(void* event) override {
-    if (point(event)->of_capture) throw RuntimeError("an event of a capture cannot be asked for");
+    if (point(event)->of_capture) {
+      if (const auto graph = point(event)->capture.lock()) graph->spoil();
+      throw RuntimeError("an event of a capture cannot be asked for");
+    }
     return point(event)->is_reached();
   }
   void copy(void* stream, void* destination, const void* source, std::int64_t bytes) override {

@@ -34,7 +34,13 @@ class Rank {
     finish();
   }
   void capture() {
-    graph_ = device_.capture([this] { captured_ = communicator_->capture([this] { play(); }); });
+    try {
+      graph_ = device_.capture([this] { captured_ = communicator_->capture([this] { play(); }); });
+    } catch (const std::exception&) {
+      // What ended the communication is the cause, and may have ended the capture first.
+      communicator_->check();
+      throw;
+    }
   }
   void launch() {
     graph_->launch({});
@@ -139,6 +145,18 @@ TEST(Capture, ALaunchThatARankDoesNotJoinIsNamedAfterTheTimeout) {
   EXPECT_THAT(launches, Each(3));
   EXPECT_THAT(errors, Contains(HasSubstr("all_reduce 'sum' (id 1): waited 0.5 s for the other ranks of [0, 1, 2]")));
   EXPECT_THAT(errors, Each(HasSubstr("waited 0.5 s")));
+}
+
+TEST(Capture, LaunchesWithoutAPauseDoNotRunIntoTheTimeout) {
+  const auto errors = run_processes(kRanks, 0.3, [](NcclWorld& world, int number) {
+    Rank rank(world, number);
+    rank.prepare();
+    rank.capture();
+    // As many on all ranks.
+    for (int launch = 0; launch < 2000; ++launch) rank.launch();
+    rank.finish();
+  });
+  EXPECT_THAT(errors, Each(""));
 }
 
 TEST(Capture, AnAbortEndsALaunchThatWaits) {

@@ -97,10 +97,12 @@ TEST_F(PluginFileTest, RefusesForeignRecords) {
   EXPECT_THAT(refusal(patched(0, "strata")), HasSubstr("does not begin with the magic text"));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, record_size), {'\x01', '\x02'})),
               HasSubstr("has 513 bytes in a section of 332; accepted: 332"));
+  const std::string minor = std::to_string(kAbiMinor);
+  const std::string newer = std::to_string(kAbiMinor + 1);
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, abi_major), "\x07")),
-              HasSubstr("built for ABI 7.1; accepted: 1.0 to 1.1"));
-  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, abi_minor), "\x05")),
-              HasSubstr("built for ABI 1.5; accepted: 1.0 to 1.1"));
+              HasSubstr("built for ABI 7." + minor + "; accepted: 1.0 to 1." + minor));
+  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, abi_minor), {static_cast<char>(kAbiMinor + 1)})),
+              HasSubstr("built for ABI 1." + newer + "; accepted: 1.0 to 1." + minor));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, flavour), "msvc")),
               HasSubstr("of the build flavour 'msvc" + std::string(build_flavour().substr(4)) + "'; accepted: '" +
                         std::string(build_flavour()) + "'"));

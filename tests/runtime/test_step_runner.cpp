@@ -144,6 +144,7 @@ TEST(StepRunner, CapturesTheSecondStepAndLaunchesItWithNewInputs) {
   EXPECT_EQ(result.use->graphs, 1U);
   EXPECT_EQ(result.use->captured, 7U);
   EXPECT_EQ(result.use->instructions, 9U);
+  EXPECT_THAT(result.use->communication_outside, Optional(HasSubstr("there is one rank")));
   EXPECT_EQ(result.use->refusal, std::nullopt);
 }
 
@@ -184,6 +185,7 @@ TEST(StepRunner, CapturesCommunicationWithTheStepWhereTheCommunicatorCan) {
     ASSERT_TRUE(result.use.has_value());
     EXPECT_EQ(result.use->graphs, 1U);
     EXPECT_EQ(result.use->captured, 9U) << "all of them";
+    EXPECT_EQ(result.use->communication_outside, std::nullopt);
   }
 }
 
@@ -191,7 +193,7 @@ TEST(StepRunner, EndsWhereOneRankCannotCaptureItsEndOfTheCommunication) {
   const auto errors = nccl_test::run_processes(2, 60, [&](nccl::NcclWorld& world, int rank) {
     run<WatchedDevice>(world, 4, [&](WatchedDevice& device) { device.capture_fails = rank == 1; });
   });
-  EXPECT_THAT(errors[1], AllOf(HasSubstr("a step could not be made a graph with its communication"),
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("rank 1, step 1: it could not be made a graph with its communication"),
                                HasSubstr("the recorder is out of order")));
   EXPECT_THAT(errors[0], HasSubstr("the recorder is out of order")) << "and does not wait for the other for ever";
 }

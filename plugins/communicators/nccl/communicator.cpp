@@ -102,16 +102,13 @@ OperationPointer NcclCommunicator::message(Operation::Kind kind, const MessageCa
 }
 
 std::unique_ptr<Request> NcclCommunicator::hand_over(const LaneKey& lane, const OperationPointer& operation) {
-  operation->ready = engine_.events().record(compute_.handle);
-  operation->captured = captured_ != nullptr;
-  if (captured_ && operation->uses_link()) captured_->emplace_back(lane, operation);
-  engine_.hand_over({{lane, operation}});
+  place_in_work(*operation);
+  launch({{lane, operation}});
   return request(operation);
 }
 
 std::unique_ptr<Request> NcclCommunicator::to_itself(const OperationPointer& operation) {
-  operation->ready = engine_.events().record(compute_.handle);
-  operation->captured = captured_ != nullptr;
+  place_in_work(*operation);
   const bool sends = operation->kind == Operation::Kind::send;
   const std::uint64_t id = operation->message.id;
   Waiting& others = sends ? own_receives_ : own_sends_;
@@ -133,8 +130,22 @@ std::unique_ptr<Request> NcclCommunicator::to_itself(const OperationPointer& ope
   // The later of the two points of the compute stream holds for both.
   other->ready = operation->ready;
   const LaneKey lane{rank(), rank()};
-  engine_.hand_over({{lane, receive}, {lane, send}});
+  launch({{lane, receive}, {lane, send}});
   return request(operation);
+}
+
+void NcclCommunicator::place_in_work(Operation& operation) {
+  operation.ready = engine_.events().record(compute_.handle);
+  operation.captured = captured_ != nullptr;
+}
+
+void NcclCommunicator::launch(const Operations& operations) {
+  engine_.hand_over(operations);
+  if (!captured_) return;
+  for (const auto& [lane, operation] : operations) {
+    engine_.await_launch(*operation);
+    if (operation->uses_link()) captured_->emplace_back(lane, operation);
+  }
 }
 
 std::optional<std::string> NcclCommunicator::uncapturable() const {

@@ -48,6 +48,10 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Request> hand_over(const LaneKey& lane, const OperationPointer& operation);
   [[nodiscard]] std::unique_ptr<Request> to_itself(const OperationPointer& operation);
   [[nodiscard]] std::unique_ptr<Request> request(const OperationPointer& operation);
+  /// Notes where the compute stream is, and whether this is a capture.
+  void place_in_work(Operation& operation);
+  /// Hands over, and in a capture waits until it is recorded: a graph must not be changed by two threads at once.
+  void launch(const Operations& operations);
 
   Place place_;
   std::shared_ptr<GpuRuntime> gpu_;

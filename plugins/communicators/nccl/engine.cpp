@@ -136,7 +136,7 @@ void Engine::run() {
     changed_.wait(lock, [this] { return closing_; });
   }
   lock.unlock();
-  for (std::thread& abort : aborts_) abort.join();
+  aborts_.clear();
   const Clock::time_point deadline = Clock::now() + kPatience;
   for (const auto& link : links_) link->close(deadline);
   lanes_.clear();
@@ -162,7 +162,10 @@ bool Engine::take_work(Lock&) {
   if (has_new) polls_ = 0;
   links_.insert(links_.end(), new_links_.begin(), new_links_.end());
   new_links_.clear();
-  for (auto& [key, operation] : new_operations_) lane(key).push(std::move(operation));
+  for (auto& [key, operation] : new_operations_) {
+    if (operation->captured) captured_links_.insert(operation->link.get());
+    lane(key).push(std::move(operation));
+  }
   new_operations_.clear();
   // What was handed over is carried out first.
   return !closing_ || has_new ||
@@ -207,8 +210,8 @@ Lane& Engine::lane(const LaneKey& key) {
 }
 
 void Engine::stop_everything() {
-  for (const auto& link : links_) abort_beside(link);
   const Clock::time_point deadline = Clock::now() + kPatience;
+  abort_links(deadline);
   const auto drained = [this] {
     bool all = true;
     for (const auto& [key, lane] : lanes_) all = lane->drain() && all;
@@ -217,14 +220,29 @@ void Engine::stop_everything() {
   while (!drained() && Clock::now() < deadline) std::this_thread::sleep_for(kDrainPause);
 }
 
-/// Links end side by side: NCCL frees memory then, and so waits for the kernels of other communicators, and it does not
-/// return before the graphs that hold its calls are destroyed.
-void Engine::abort_beside(const std::shared_ptr<Link>& link) {
-  try {
-    aborts_.emplace_back([link] { link->abort(); });
-  } catch (const std::system_error&) {
-    link->abort();
+/// Side by side, since NCCL frees memory then, and so waits for the kernels of other communicators. It returns when
+/// nothing is being put on a stream any more; where graphs hold calls, not before they are destroyed.
+void Engine::abort_links(Clock::time_point deadline) {
+  const auto abort = [this](Link& link) {
+    try {
+      backend_.gpu->use_device(device_);
+    } catch (const std::exception&) {
+      // It is the GPU that has failed.
+    }
+    link.abort();
+  };
+  std::vector<std::future<void>*> awaited;
+  aborts_.reserve(links_.size());
+  for (const auto& link : links_) {
+    const bool in_graphs = captured_links_.contains(link.get());
+    try {
+      aborts_.push_back(std::async(std::launch::async, [abort, link] { abort(*link); }));
+      if (!in_graphs) awaited.push_back(&aborts_.back());
+    } catch (const std::system_error&) {  // no more threads
+      if (!in_graphs) abort(*link);
+    }
   }
+  for (const std::future<void>* each : awaited) each->wait_until(deadline);
 }
 
 }  // namespace strata::nccl

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -64,7 +66,7 @@ class Engine {
   void pause(Lock& lock, Activity activity);
   void set_fault(Fault fault) noexcept;
   void stop_everything();
-  void abort_beside(const std::shared_ptr<Link>& link);
+  void abort_links(rendezvous::Clock::time_point deadline);
   [[noreturn]] void raise(Lock& lock, const Operation* operation);
   void await_graph() const noexcept;
   [[nodiscard]] Lane& lane(const LaneKey& key);
@@ -92,7 +94,9 @@ class Engine {
   // The progress thread's own.
   std::vector<std::shared_ptr<Link>> links_;
   std::map<LaneKey, std::unique_ptr<Lane>> lanes_;
-  std::vector<std::thread> aborts_;
+  /// Those whose calls graphs hold.
+  std::set<const Link*> captured_links_;
+  std::vector<std::future<void>> aborts_;
   Activity last_activity_ = Activity::idle;
   int polls_ = 0;
 

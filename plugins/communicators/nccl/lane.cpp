@@ -31,6 +31,14 @@ Lane::Lane(Backend backend, std::shared_ptr<EventPool> events, std::chrono::dura
 
 Lane::~Lane() { backend_.gpu->destroy_stream(stream_); }
 
+void Lane::push(OperationPointer operation) {
+  if (!operation->launched) return queue_.push_back(std::move(operation));
+  // Its time begins anew, whether or not it was seen to end the last time.
+  if (watched_ == operation) watched_ = nullptr;
+  std::erase(running_, operation);
+  running_.push_back(std::move(operation));
+}
+
 Activity Lane::advance() {
   while (launch_next()) {
   }
@@ -82,8 +90,6 @@ void Lane::retire() {
       return;
     }
     running_.pop_front();
-    // It may come again, with the next launch of its graph.
-    watched_ = nullptr;
   }
 }
 

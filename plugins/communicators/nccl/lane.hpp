@@ -30,8 +30,8 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// One that is launched already was so with a graph: it is watched.
-  void push(OperationPointer operation) { (operation->launched ? running_ : queue_).push_back(std::move(operation)); }
+  /// Takes an operation that is to go onto the stream, or one of a graph that was just launched, to watch over it.
+  void push(OperationPointer operation);
   [[nodiscard]] bool is_empty() const { return oldest() == nullptr; }
   /// Goes on as far as it can without waiting. \throws RuntimeError that names the communication that has failed, or
   /// whose peers did not come in time.
