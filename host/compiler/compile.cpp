@@ -19,6 +19,7 @@
 #include "compiler/schedule.hpp"
 #include "compiler/step_end.hpp"
 #include "compiler/storage.hpp"
+#include "compiler/transfer_summary.hpp"
 #include "compiler/waits.hpp"
 #include "strata/error.hpp"
 
@@ -228,12 +229,8 @@ Stages find_stages(const CompileRequest& request) {
 }
 
 bool Compiled::has_transfers() const {
-  const auto transfers = [](const Instruction& each) { return each.kind == InstructionKind::transfer; };
-  return std::any_of(programs.begin(), programs.end(), [&](const Program& program) {
-    return std::any_of(program.tasks.begin(), program.tasks.end(), [&](const Task& task) {
-      return std::any_of(task.instructions.begin(), task.instructions.end(), transfers);
-    });
-  });
+  return std::any_of(programs.begin(), programs.end(),
+                     [](const Program& program) { return !summarize_transfers(program).empty(); });
 }
 
 Compiled compile(const CompileRequest& request, const Compiled* beside) {

@@ -23,15 +23,12 @@ class DeviceOnStreams final : public GraphDevice {
     return std::make_unique<EnqueuedKernel>(*this, inner_->prepare(instance));
   }
   [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override { return inner_->allocate(bytes); }
-  [[nodiscard]] std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue_work) override {
-    ++captures;
-    return std::make_unique<Graph>(*this, GraphDevice::capture(enqueue_work));
-  }
-
-  int captures = 0;
-  int graph_launches = 0;
 
  private:
+  void prepare_launch(const StepContext& step) override {
+    enqueue(StreamKind::compute, [this, step] { step_ = step; });
+  }
+
   class EnqueuedKernel final : public Kernel {
    public:
     EnqueuedKernel(DeviceOnStreams& device, std::unique_ptr<Kernel> inner)
@@ -52,20 +49,6 @@ class DeviceOnStreams final : public GraphDevice {
    private:
     DeviceOnStreams& device_;
     std::unique_ptr<Kernel> inner_;
-  };
-
-  class Graph final : public StepGraph {
-   public:
-    Graph(DeviceOnStreams& device, std::unique_ptr<StepGraph> graph) : device_(device), graph_(std::move(graph)) {}
-    void launch(const StepContext& step) override {
-      ++device_.graph_launches;
-      device_.enqueue(StreamKind::compute, [this, step] { device_.step_ = step; });
-      graph_->launch(step);
-    }
-
-   private:
-    DeviceOnStreams& device_;
-    std::unique_ptr<StepGraph> graph_;
   };
 
   std::unique_ptr<Device> inner_;

@@ -54,11 +54,10 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
     const std::lock_guard lock(mutex_);
     is_spoilt_ = true;
   }
-  /// A point that can be asked whether the last launch has reached it.
-  void add_external(HostStream& stream, HostPoint& point) {
+  void record_in_graph(HostStream& stream, HostPoint& point) override {
     {
       const std::lock_guard lock(mutex_);
-      external_points_.push_back(point.shared_from_this());
+      asked_points_.push_back(point.shared_from_this());
     }
     add(stream, [this, reached = &point] {
       if (running_ == launches_) reached->reach();
@@ -81,7 +80,7 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
 
   void launch() {
     ++launches_;
-    for (const auto& point : external_points_) point->reset();
+    for (const auto& point : asked_points_) point->reset();
     origin_->push([graph = shared_from_this()] {
       ++graph->running_;
       for (const auto& point : graph->points_) point->reset();
@@ -115,7 +114,7 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
   HostStream* origin_;
   std::map<HostStream*, Captured> streams_;
   std::vector<std::shared_ptr<HostPoint>> points_;
-  std::vector<std::shared_ptr<HostPoint>> external_points_;
+  std::vector<std::shared_ptr<HostPoint>> asked_points_;
   /// How often it was launched, and which of those runs.
   std::atomic<int> launches_ = 0;
   std::atomic<int> running_ = 0;

@@ -55,6 +55,7 @@ class HostCapture {
   virtual void join(HostStream& stream) = 0;
   virtual void add(HostStream& stream, std::function<void()> work) = 0;
   virtual void record(HostStream& stream, HostPoint& point) = 0;
+  virtual void record_in_graph(HostStream& stream, HostPoint& point) = 0;
   virtual void wait(HostStream& stream, HostPoint& point) = 0;
   /// Whatever comes from now on fails.
   virtual void spoil() = 0;
@@ -85,6 +86,14 @@ class HostStream {
     } else {
       put([point] { point->reach(); });
     }
+    return point;
+  }
+  /// \return a point of the graph that is captured, which can be asked whether the last launch has reached it.
+  [[nodiscard]] std::shared_ptr<HostPoint> record_in_graph() {
+    const auto graph = capture();
+    if (!graph) throw RuntimeError("a point of a graph outside of a capture");
+    auto point = std::make_shared<HostPoint>();
+    graph->record_in_graph(*this, *point);
     return point;
   }
   /// A stream that waits for captured work is captured as well.

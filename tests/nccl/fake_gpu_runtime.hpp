@@ -6,7 +6,7 @@
 #include <memory>
 #include <thread>
 
-#include "communicator/host_graph.hpp"
+#include "communicator/host_stream.hpp"
 #include "nccl/gpu_runtime.hpp"
 
 namespace strata::testing {
@@ -33,11 +33,7 @@ class FakeGpuRuntime final : public nccl::GpuRuntime {
   }
   void record(void* event, void* stream) override { point(event) = static_cast<HostStream*>(stream)->record(); }
   void record_in_graph(void* event, void* stream) override {
-    auto& captured = *static_cast<HostStream*>(stream);
-    const auto graph = std::dynamic_pointer_cast<HostGraph>(captured.capture());
-    if (!graph) throw RuntimeError("an event of a graph outside of a capture");
-    point(event) = std::make_shared<HostPoint>();
-    graph->add_external(captured, *point(event));
+    point(event) = static_cast<HostStream*>(stream)->record_in_graph();
   }
   void wait(void* stream, void* event) override { static_cast<HostStream*>(stream)->wait(point(event)); }
   [[nodiscard]] bool is_reached(void* event) override {

@@ -29,36 +29,22 @@ using ::testing::Optional;
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-/// Its captures and launches are counted, and fail as wanted.
-class WatchedDevice : public GraphDevice {
+/// Its captures and launches fail as wanted.
+class FaultyDevice : public GraphDevice {
  public:
   [[nodiscard]] std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue_work) override {
-    ++captures;
     auto graph = GraphDevice::capture(enqueue_work);
     if (capture_fails) throw RuntimeError("the recorder is out of order");
-    return std::make_unique<Watched>(*this, std::move(graph));
+    return graph;
   }
 
   bool capture_fails = false;
   std::uint64_t fails_at_step = kNever;
-  int captures = 0;
-  /// The steps in which graphs were launched.
-  std::vector<std::uint64_t> launches;
 
  private:
-  class Watched final : public StepGraph {
-   public:
-    Watched(WatchedDevice& device, std::unique_ptr<StepGraph> graph) : device_(device), graph_(std::move(graph)) {}
-    void launch(const StepContext& step) override {
-      if (step.step == device_.fails_at_step) throw RuntimeError("the player is out of order");
-      device_.launches.push_back(step.step);
-      graph_->launch(step);
-    }
-
-   private:
-    WatchedDevice& device_;
-    std::unique_ptr<StepGraph> graph_;
-  };
+  void prepare_launch(const StepContext& step) override {
+    if (step.step == fails_at_step) throw RuntimeError("the player is out of order");
+  }
 };
 
 /// Every token is the number of the step.
@@ -119,7 +105,7 @@ Result run(World& world, int steps, const std::function<void(Base&)>& set_up) {
         }
         EXPECT_EQ(arena->peak_bytes(), plan.arena_bytes);
         result.use = executor.graph_use();
-        if constexpr (std::is_same_v<Base, WatchedDevice>) {
+        if constexpr (std::is_same_v<Base, FaultyDevice>) {
           result.captures = toy.captures;
           result.launches = toy.launches;
         }
@@ -134,7 +120,7 @@ Result run(int steps, const std::function<void(Base&)>& set_up) {
 }
 
 TEST(StepRunner, CapturesTheSecondStepAndLaunchesItWithNewInputs) {
-  const Result result = run<WatchedDevice>(4, {});
+  const Result result = run<FaultyDevice>(4, {});
   EXPECT_THAT(result.totals, ElementsAre(0, 8, 16, 24));
   EXPECT_EQ(result.captures, 1);
   EXPECT_THAT(result.launches, ElementsAre(1, 2, 3));
@@ -149,7 +135,7 @@ TEST(StepRunner, CapturesTheSecondStepAndLaunchesItWithNewInputs) {
 }
 
 TEST(StepRunner, GoesOnWithoutGraphsWhereACaptureFails) {
-  const Result result = run<WatchedDevice>(4, [](WatchedDevice& device) { device.capture_fails = true; });
+  const Result result = run<FaultyDevice>(4, [](FaultyDevice& device) { device.capture_fails = true; });
   EXPECT_THAT(result.totals, ElementsAre(0, 8, 16, 24));
   EXPECT_EQ(result.captures, 1) << "once is enough";
   EXPECT_TRUE(result.launches.empty());
@@ -165,7 +151,7 @@ TEST(StepRunner, SaysWhyADeviceHasNoGraphs) {
 
 TEST(StepRunner, AGraphThatFailsIsNamed) {
   try {
-    run<WatchedDevice>(4, [](WatchedDevice& device) { device.fails_at_step = 2; });
+    run<FaultyDevice>(4, [](FaultyDevice& device) { device.fails_at_step = 2; });
     FAIL() << "no error";
   } catch (const RuntimeError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0, step 2, "), HasSubstr("'zero'"),
@@ -176,7 +162,7 @@ TEST(StepRunner, AGraphThatFailsIsNamed) {
 TEST(StepRunner, CapturesCommunicationWithTheStepWhereTheCommunicatorCan) {
   std::vector<Result> results(2);
   const auto errors = nccl_test::run_processes(2, 60, [&](nccl::NcclWorld& world, int rank) {
-    results[static_cast<std::size_t>(rank)] = run<WatchedDevice>(world, 4, {});
+    results[static_cast<std::size_t>(rank)] = run<FaultyDevice>(world, 4, {});
   });
   EXPECT_THAT(errors, Each(""));
   for (const Result& result : results) {
@@ -191,7 +177,7 @@ TEST(StepRunner, CapturesCommunicationWithTheStepWhereTheCommunicatorCan) {
 
 TEST(StepRunner, EndsWhereOneRankCannotCaptureItsEndOfTheCommunication) {
   const auto errors = nccl_test::run_processes(2, 60, [&](nccl::NcclWorld& world, int rank) {
-    run<WatchedDevice>(world, 4, [&](WatchedDevice& device) { device.capture_fails = rank == 1; });
+    run<FaultyDevice>(world, 4, [&](FaultyDevice& device) { device.capture_fails = rank == 1; });
   });
   EXPECT_THAT(errors[1], AllOf(HasSubstr("rank 1, step 1: it could not be made a graph with its communication"),
                                HasSubstr("the recorder is out of order")));

@@ -97,15 +97,9 @@ class OneStep {
  public:
   /// One micro-batch.
   OneStep(const std::string& strategies, int ranks)
-      : setup_(host::prepare(small_gpt2(strategies, ranks, 1), plugins_)) {
-    const std::int64_t vocab = setup_.model->vocab().value();
-    host::CompileRequest request = setup_.request(GraphMode::training, vocab);
-    request.float_type = DType::f64;
-    const std::unique_ptr<Device> device = setup_.make_device(0, ranks);
-    request.device = device.get();
-    program_ = setup_.compile(request).program(0);
-    inputs_ = std::make_unique<host::RandomInputs>(request.seed, vocab);
-  }
+      : setup_(host::prepare(small_gpt2(strategies, ranks, 1), plugins_)),
+        program_(compile_training(setup_.configuration, DType::f64).program(0)),
+        inputs_(static_cast<std::uint64_t>(setup_.configuration.run.seed), setup_.model->vocab().value()) {}
 
   [[nodiscard]] Program& program() { return program_; }
 
@@ -121,7 +115,7 @@ class OneStep {
       const auto arena = std::make_shared<host::Arena>(device, plan.arena_bytes);
       host::Executor executor(program_, plan, communicator.rank(), 1, device, communicator, arena);
       host::initialize(executor, 1);
-      executor.run(0, 0.0, *inputs_);
+      executor.run(0, 0.0, inputs_);
       const std::lock_guard lock(mutex);
       visit(executor);
     });
@@ -131,7 +125,7 @@ class OneStep {
   BuiltPlugins plugins_;
   host::RunSetup setup_;
   Program program_;
-  std::unique_ptr<host::RandomInputs> inputs_;
+  host::RandomInputs inputs_;
 };
 
 /// A quantisation and what becomes of it on the ranks that get the integers.

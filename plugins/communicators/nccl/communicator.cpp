@@ -144,7 +144,7 @@ void NcclCommunicator::launch(const Operations& operations) {
   if (!captured_) return;
   for (const auto& [lane, operation] : operations) {
     engine_.await_launch(*operation);
-    if (operation->uses_link()) captured_->emplace_back(lane, operation);
+    if (operation->is_in_graph()) captured_->emplace_back(lane, operation);
   }
 }
 

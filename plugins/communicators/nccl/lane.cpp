@@ -63,7 +63,7 @@ bool Lane::launch_next() {
     if (operation->uses_link() && !operation->link->advance()) return false;
     queue_.pop_front();
     backend_.gpu->wait(stream_, operation->ready.get());
-    if (operation->captured && operation->uses_link()) operation->begun = events_->record_in_graph(stream_);
+    if (operation->is_in_graph()) operation->begun = events_->record_in_graph(stream_);
     if (enqueue(*operation, *backend_.nccl, *backend_.gpu, stream_)) {
       launching_ = operation;
     } else {
@@ -74,7 +74,7 @@ bool Lane::launch_next() {
 }
 
 void Lane::finish_launch(const OperationPointer& operation) {
-  if (operation->captured && operation->uses_link()) operation->ended = events_->record_in_graph(stream_);
+  if (operation->is_in_graph()) operation->ended = events_->record_in_graph(stream_);
   operation->done = events_->record(stream_);
   if (!operation->captured) running_.push_back(operation);
   launched_(operation);

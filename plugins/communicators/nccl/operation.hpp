@@ -24,7 +24,7 @@ struct Operation : communicators::Operation {
   bool launched = false;
   /// A capture has it: once launched, it is carried out with every launch of a graph.
   bool captured = false;
-  /// Of one in a graph: the points of the last launch before and after it.
+  /// Of one that uses its link in a graph: the points of the last launch before and after it.
   EventPointer begun;
   EventPointer ended;
 
@@ -32,6 +32,8 @@ struct Operation : communicators::Operation {
   [[nodiscard]] bool is_empty() const { return kind == Kind::collective ? call.elements == 0 : message.bytes == 0; }
   /// Whether other ranks take part.
   [[nodiscard]] bool uses_link() const { return link && link->size() > 1 && !is_empty(); }
+  /// Whether graphs are watched for it.
+  [[nodiscard]] bool is_in_graph() const { return captured && uses_link(); }
 };
 
 using OperationPointer = std::shared_ptr<Operation>;
