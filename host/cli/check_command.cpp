@@ -7,8 +7,8 @@
 #include "cli/configuration_arguments.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/offload_report.hpp"
-#include "train/inspection.hpp"
-#include "train/text_format.hpp"
+#include "train/data/text_format.hpp"
+#include "train/run/inspection.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/text_format.hpp"
+#include "train/data/text_format.hpp"
 
 namespace strata::host {
 namespace {

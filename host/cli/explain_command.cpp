@@ -11,9 +11,9 @@
 #include "cli/configuration_arguments.hpp"
 #include "cli/explain_pipeline.hpp"
 #include "cli/offload_report.hpp"
-#include "compiler/program_summary.hpp"
-#include "train/inspection.hpp"
-#include "train/text_format.hpp"
+#include "reports/program_summary.hpp"
+#include "train/data/text_format.hpp"
+#include "train/run/inspection.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "compiler/timeline_program.hpp"
-#include "compiler/timeline_svg.hpp"
-#include "compiler/timeline_trace.hpp"
-#include "train/file_io.hpp"
-#include "train/text_format.hpp"
+#include "reports/timeline_program.hpp"
+#include "reports/timeline_svg.hpp"
+#include "reports/timeline_trace.hpp"
+#include "train/checkpoint/file_io.hpp"
+#include "train/data/text_format.hpp"
 
 namespace strata::host {
 namespace {

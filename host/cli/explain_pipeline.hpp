@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/stages.hpp"
-#include "compiler/timeline.hpp"
-#include "train/inspection.hpp"
+#include "compiler/placement/stages.hpp"
+#include "reports/timeline.hpp"
+#include "train/run/inspection.hpp"
 
 namespace strata::host {
 

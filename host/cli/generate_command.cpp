@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/text_generation.hpp"
+#include "train/run/text_generation.hpp"
 
 namespace strata::host {
 namespace {

@@ -17,8 +17,8 @@
 #include "cli/exit_codes.hpp"
 #include "cli/rank_processes.hpp"
 #include "cli/train_arguments.hpp"
-#include "train/launched_process.hpp"
-#include "train/run_setup.hpp"
+#include "train/run/launched_process.hpp"
+#include "train/run/run_setup.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "train/training_programs.hpp"
+#include "train/run/training_programs.hpp"
 
 namespace strata::host {
 

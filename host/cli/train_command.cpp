@@ -7,12 +7,12 @@
 #include <string>
 
 #include "cli/train_arguments.hpp"
-#include "train/file_io.hpp"
-#include "train/progress.hpp"
-#include "train/stop_signal.hpp"
-#include "train/text_format.hpp"
-#include "train/trainer.hpp"
-#include "train/training_log.hpp"
+#include "train/checkpoint/file_io.hpp"
+#include "train/data/text_format.hpp"
+#include "train/run/progress.hpp"
+#include "train/run/stop_signal.hpp"
+#include "train/run/trainer.hpp"
+#include "train/run/training_log.hpp"
 
 namespace strata::host {
 namespace {

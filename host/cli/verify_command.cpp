@@ -6,7 +6,7 @@
 
 #include "cli/configuration_arguments.hpp"
 #include "cli/exit_codes.hpp"
-#include "train/verification.hpp"
+#include "train/verify/verification.hpp"
 
 namespace strata::host {
 namespace {

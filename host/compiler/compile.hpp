@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/memory_plan.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "compiler/named_strategy.hpp"
-#include "compiler/optimizer_settings.hpp"
-#include "compiler/stages.hpp"
+#include "compiler/parameters/optimizer_settings.hpp"
+#include "compiler/placement/stages.hpp"
 #include "strata/device.hpp"
 #include "strata/model.hpp"
 #include "strata/op.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/memory_plan.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "runtime/buffer_slice.hpp"
 #include "runtime/offload_memory.hpp"
 #include "strata/communicator.hpp"

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/buffer_ranges.hpp"
-#include "compiler/memory_plan.hpp"
+#include "compiler/memory/memory_plan.hpp"
+#include "compiler/program/buffer_ranges.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/offload_memory.hpp"
 #include "runtime/prepared_program.hpp"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "compiler/memory_plan.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "runtime/offload_file.hpp"
 #include "strata/memory_place.hpp"
 

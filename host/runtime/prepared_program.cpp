@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/communication_trace.hpp"
-#include "compiler/op_instance.hpp"
+#include "compiler/check/communication_trace.hpp"
+#include "compiler/program/op_instance.hpp"
 #include "runtime/traffic.hpp"
 #include "strata/error.hpp"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/buffer_ranges.hpp"
+#include "compiler/program/buffer_ranges.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::host {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/communication_under_way.hpp"
+#include "compiler/check/communication_under_way.hpp"
 #include "runtime/traffic.hpp"
 #include "strata/error.hpp"
 

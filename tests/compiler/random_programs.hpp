@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "compiler/program_check.hpp"
+#include "compiler/check/program_check.hpp"
 #include "program_sketch.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "train/checkpoint.hpp"
+#include "train/checkpoint/checkpoint.hpp"
 #include "train/command_runner.hpp"
 #include "train/small_run.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "compiler/program_summary.hpp"
+#include "reports/program_summary.hpp"
 
 namespace strata::testing {
 namespace {

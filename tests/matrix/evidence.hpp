@@ -5,7 +5,7 @@
 
 #include "compiler/compile.hpp"
 #include "matrix/counting_world.hpp"
-#include "train/stack_run.hpp"
+#include "train/verify/stack_run.hpp"
 
 namespace strata::testing {
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/program_check.hpp"
-#include "train/random_inputs.hpp"
-#include "train/training_programs.hpp"
+#include "compiler/check/program_check.hpp"
+#include "train/run/training_programs.hpp"
+#include "train/verify/random_inputs.hpp"
 
 namespace strata::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include "matrix/evidence.hpp"
 #include "matrix/refusals.hpp"
 #include "plugins/plugin_registry.hpp"
-#include "train/run_setup.hpp"
-#include "train/stack_run.hpp"
+#include "train/run/run_setup.hpp"
+#include "train/verify/stack_run.hpp"
 
 namespace strata::testing {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "compiler/check/program_check.hpp"
 #include "compiler/compile.hpp"
-#include "compiler/program_check.hpp"
 #include "plugins/plugin_registry.hpp"
-#include "train/random_inputs.hpp"
-#include "train/stack_run.hpp"
+#include "train/verify/random_inputs.hpp"
+#include "train/verify/stack_run.hpp"
 
 namespace strata::testing {
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "compiler/program_builder.hpp"
-#include "compiler/waits.hpp"
+#include "compiler/passes/waits.hpp"
+#include "compiler/program/program_builder.hpp"
 
 namespace strata::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/timeline.hpp"
+#include "reports/timeline.hpp"
 #include "stacks/stack_configuration.hpp"
 #include "strata/strategy.hpp"
 

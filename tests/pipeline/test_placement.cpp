@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "compiler/stages.hpp"
+#include "compiler/placement/stages.hpp"
 #include "pipeline_strategy.hpp"
 #include "strata/error.hpp"
 #include "strata/model.hpp"

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "compiler/program_sketch.hpp"
-#include "compiler/timeline.hpp"
-#include "compiler/timeline_program.hpp"
 #include "pipeline_strategy.hpp"
+#include "reports/timeline.hpp"
+#include "reports/timeline_program.hpp"
 #include "strata/error.hpp"
 #include "train/temporary_folder.hpp"
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "compiler/timeline_svg.hpp"
-#include "compiler/timeline_trace.hpp"
 #include "pipeline_strategy.hpp"
+#include "reports/timeline_svg.hpp"
+#include "reports/timeline_trace.hpp"
 #include "train/command_runner.hpp"
 
 namespace strata::testing {

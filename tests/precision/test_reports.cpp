@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "strata/error.hpp"
-#include "train/checkpoint_manifest.hpp"
-#include "train/progress.hpp"
+#include "train/checkpoint/checkpoint_manifest.hpp"
+#include "train/run/progress.hpp"
+#include "train/run/training_log.hpp"
 #include "train/temporary_folder.hpp"
-#include "train/training_log.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
+#include "train/run/trainer.hpp"
 #include "train/small_run.hpp"
-#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "stacks/stack_configuration.hpp"
 #include "strata/error.hpp"
-#include "train/run_setup.hpp"
+#include "train/run/run_setup.hpp"
 
 namespace strata::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "compiler/memory_plan.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "runtime/toy_device.hpp"

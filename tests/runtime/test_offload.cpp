@@ -5,9 +5,9 @@
 #include <csignal>
 #include <numeric>
 
-#include "compiler/memory_plan.hpp"
-#include "compiler/program_builder.hpp"
-#include "compiler/waits.hpp"
+#include "compiler/memory/memory_plan.hpp"
+#include "compiler/passes/waits.hpp"
+#include "compiler/program/program_builder.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "runtime/toy_device.hpp"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "communicator/graph_device.hpp"
-#include "compiler/memory_plan.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "nccl/nccl_ranks.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "stack_configuration.hpp"
-#include "train/run_setup.hpp"
-#include "train/verification.hpp"
+#include "train/run/run_setup.hpp"
+#include "train/verify/verification.hpp"
 
 namespace strata::testing {
 

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "compiler/program_summary.hpp"
+#include "reports/program_summary.hpp"
 #include "stack_configuration.hpp"
-#include "train/run_setup.hpp"
-#include "train/verification.hpp"
+#include "train/run/run_setup.hpp"
+#include "train/verify/verification.hpp"
 
 namespace strata::testing {
 namespace {

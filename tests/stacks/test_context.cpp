@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/program_check.hpp"
+#include "compiler/check/program_check.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "compiler/program_summary.hpp"
+#include "reports/program_summary.hpp"
 #include "stack_configuration.hpp"
 #include "strata/error.hpp"
 

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/communication_under_way.hpp"
-#include "compiler/program_check.hpp"
+#include "compiler/check/communication_under_way.hpp"
+#include "compiler/check/program_check.hpp"
 #include "stack_configuration.hpp"
 #include "strata/error.hpp"
-#include "train/run_setup.hpp"
-#include "train/training_programs.hpp"
+#include "train/run/run_setup.hpp"
+#include "train/run/training_programs.hpp"
 
 /// \file
 /// Every communication of one rank of a compiled stack is changed in every way that the checks know: all must be

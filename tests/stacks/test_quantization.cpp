@@ -7,14 +7,14 @@
 #include <map>
 #include <mutex>
 
-#include "compiler/memory_plan.hpp"
-#include "compiler/program_summary.hpp"
+#include "compiler/memory/memory_plan.hpp"
+#include "reports/program_summary.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 #include "strata/quantization.hpp"
-#include "train/random_inputs.hpp"
+#include "train/verify/random_inputs.hpp"
 
 namespace strata::testing {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/program_summary.hpp"
+#include "reports/program_summary.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "stack_configuration.hpp"
-#include "train/verification.hpp"
+#include "train/verify/verification.hpp"
 
 namespace strata::testing {
 namespace {

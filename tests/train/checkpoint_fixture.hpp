@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/program_check.hpp"
+#include "compiler/check/program_check.hpp"
 #include "strata/program.hpp"
-#include "train/checkpoint.hpp"
+#include "train/checkpoint/checkpoint.hpp"
 
 namespace strata::host::test {
 

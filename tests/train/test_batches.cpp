@@ -4,7 +4,7 @@
 
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/batches.hpp"
+#include "train/data/batches.hpp"
 
 namespace strata::host {
 namespace {

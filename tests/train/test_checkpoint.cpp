@@ -8,8 +8,8 @@
 #include "random_storage.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint.hpp"
-#include "train/checkpoint_names.hpp"
+#include "train/checkpoint/checkpoint.hpp"
+#include "train/checkpoint/checkpoint_names.hpp"
 
 namespace strata::host {
 namespace {

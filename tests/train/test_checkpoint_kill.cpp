@@ -9,7 +9,7 @@
 
 #include "checkpoint_fixture.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint_names.hpp"
+#include "train/checkpoint/checkpoint_names.hpp"
 
 namespace strata::host {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint_manifest.hpp"
+#include "train/checkpoint/checkpoint_manifest.hpp"
 
 namespace strata::host {
 namespace {

@@ -9,7 +9,7 @@
 #include "runtime/element.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/part_cover.hpp"
+#include "train/checkpoint/part_cover.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "train/text_generation.hpp"
+#include "train/run/text_generation.hpp"
 
 namespace strata::host {
 namespace {

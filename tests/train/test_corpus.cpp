@@ -2,7 +2,7 @@
 
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/corpus.hpp"
+#include "train/data/corpus.hpp"
 
 namespace strata::host {
 namespace {

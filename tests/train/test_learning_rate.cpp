@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "train/learning_rate.hpp"
+#include "train/run/learning_rate.hpp"
 
 namespace strata::host {
 namespace {

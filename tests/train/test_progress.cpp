@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "train/progress.hpp"
-#include "train/text_format.hpp"
+#include "train/data/text_format.hpp"
+#include "train/run/progress.hpp"
 
 namespace strata::host {
 namespace {

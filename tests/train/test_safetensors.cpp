@@ -4,7 +4,7 @@
 
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/safetensors.hpp"
+#include "train/checkpoint/safetensors.hpp"
 
 namespace strata::host {
 namespace {

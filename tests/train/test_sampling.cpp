@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "train/sampling.hpp"
+#include "train/data/sampling.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/tokenizer.hpp"
+#include "train/data/tokenizer.hpp"
 
 namespace strata::host {
 namespace {

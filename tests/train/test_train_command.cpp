@@ -8,7 +8,7 @@
 
 #include "command_runner.hpp"
 #include "small_run.hpp"
-#include "train/checkpoint.hpp"
+#include "train/checkpoint/checkpoint.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "command_runner.hpp"
 #include "small_run.hpp"
-#include "train/checkpoint.hpp"
+#include "train/checkpoint/checkpoint.hpp"
 
 /// \file
 /// Runs whose optimizer states and parameters lie outside of the device, through the command line.

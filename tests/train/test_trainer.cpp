@@ -5,7 +5,7 @@
 
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run/trainer.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/training_log.hpp"
+#include "train/run/training_log.hpp"
 
 namespace strata::host {
 namespace {

@@ -15,7 +15,7 @@
 #include "step_kernels/kernel_timer.hpp"
 #include "step_kernels/machine_rates.hpp"
 #include "strata/error.hpp"
-#include "train/run_setup.hpp"
+#include "train/run/run_setup.hpp"
 
 namespace strata::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/op_instance.hpp"
+#include "compiler/program/op_instance.hpp"
 
 namespace strata::bench {
 namespace {

@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "compiler/check/communication_trace.hpp"
+#include "compiler/check/program_check.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Stuck ranks that a message names one by one.
+constexpr std::size_t kRanksToName = 8;
+
+/// Runs the communication of all ranks in lock-step. Every rank has one queue of communication that runs in the order
+/// in which it was started; what a rank computes or waits for between only delays, so it cannot change what meets.
+class LockStep {
+ public:
+  LockStep(const RankPrograms& ranks, const CommunicatorLimits& limits) : mesh_(ranks.mesh), limits_(limits) {
+    std::map<const Program*, std::unique_ptr<CommunicationTrace>> traces;
+    for (const Program* program : ranks.programs) {
+      auto& trace = traces[program];
+      if (!trace) trace = std::make_unique<CommunicationTrace>(trace_communication(*program));
+      ranks_.push_back({trace.get(), 0, {}});
+    }
+    for (auto& [program, trace] : traces) traces_.push_back(std::move(trace));
+    for (int rank = 0; rank < rank_count(); ++rank) resolve_counterparts(rank);
+  }
+
+  std::optional<std::string> run() {
+    for (int rank = 0; rank < rank_count(); ++rank) ready_.push_back(rank);
+    while (!ready_.empty() && fault_.empty()) {
+      const int rank = ready_.front();
+      ready_.pop_front();
+      while (fault_.empty() && !done(rank) && advance(rank)) {
+      }
+    }
+    if (fault_.empty()) fault_ = deadlock();
+    if (fault_.empty()) fault_ = leftover();
+    return fault_.empty() ? std::nullopt : std::optional(fault_);
+  }
+
+ private:
+  struct Rank {
+    const CommunicationTrace* trace = nullptr;
+    std::size_t position = 0;
+    /// By CommunicationTrace::counterparts: number of the group, or of the peer in the world.
+    std::vector<int> counterparts;
+  };
+  struct Group {
+    std::vector<int> ranks;
+    std::vector<int> arrived;
+  };
+  struct Channel {
+    std::deque<const TracedCommunication*> messages;
+    bool sender_waits = false;
+    bool receiver_waits = false;
+  };
+
+  [[nodiscard]] int rank_count() const { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Rank& at(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] bool done(int rank) const { return at(rank).position == at(rank).trace->steps.size(); }
+  [[nodiscard]] const TracedCommunication& step(int rank) const { return at(rank).trace->steps[at(rank).position]; }
+  [[nodiscard]] int counterpart(int rank) const { return at(rank).counterparts[step(rank).counterparts]; }
+  [[nodiscard]] std::int64_t channel_key(int from, int to) const { return std::int64_t{from} * rank_count() + to; }
+
+  void resolve_counterparts(int rank) {
+    for (const Counterparts& with : at(rank).trace->counterparts) {
+      const std::vector<int> ranks = ranks_of(with, mesh_, rank);
+      if (with.peer) {
+        at(rank).counterparts.push_back(ranks.front());
+        if (ranks.front() == rank) {
+          throw VerificationError("rank " + std::to_string(rank) + " exchanges messages with itself over " +
+                                  with.axes.front());
+        }
+        continue;
+      }
+      const auto [place, added] = group_numbers_.try_emplace({with.axes, ranks}, static_cast<int>(groups_.size()));
+      if (added) groups_.push_back({ranks, {}});
+      at(rank).counterparts.push_back(place->second);
+    }
+  }
+
+  /// Runs the communication that `rank` stands at; false if it must wait.
+  bool advance(int rank) {
+    switch (step(rank).instruction->kind) {
+      case InstructionKind::send:
+        return send(rank);
+      case InstructionKind::receive:
+        return receive(rank);
+      default:
+        return collective(rank);
+    }
+  }
+
+  bool collective(int rank) {
+    Group& group = groups_[static_cast<std::size_t>(counterpart(rank))];
+    if (!group.arrived.empty()) {
+      const int first = group.arrived.front();
+      const std::string difference = collective_difference(step(first), step(rank));
+      if (!difference.empty()) return mismatch(first, step(first), rank, step(rank), difference);
+    }
+    group.arrived.push_back(rank);
+    if (group.arrived.size() < group.ranks.size()) return false;
+    for (const int member : std::exchange(group.arrived, {})) {
+      ++at(member).position;
+      if (member != rank) ready_.push_back(member);
+    }
+    return true;
+  }
+
+  bool send(int rank) {
+    const int peer = counterpart(rank);
+    Channel& channel = channels_[channel_key(rank, peer)];
+    const auto capacity = static_cast<std::size_t>(limits_.channel_capacity);
+    channel.sender_waits = capacity > 0 && channel.messages.size() >= capacity;
+    if (channel.sender_waits) return false;
+    channel.messages.push_back(&step(rank));
+    ++at(rank).position;
+    if (std::exchange(channel.receiver_waits, false)) ready_.push_back(peer);
+    return true;
+  }
+
+  /// The message that `receive` takes: the oldest, or the one with its id.
+  [[nodiscard]] std::deque<const TracedCommunication*>::const_iterator next_message(
+      const Channel& channel, const TracedCommunication& receive) const {
+    if (!limits_.matches_messages_by_id) return channel.messages.begin();
+    return std::find_if(channel.messages.begin(), channel.messages.end(), [&](const TracedCommunication* sent) {
+      return sent->instruction->id == receive.instruction->id && sent->at.micro_batch == receive.at.micro_batch;
+    });
+  }
+
+  bool receive(int rank) {
+    const int peer = counterpart(rank);
+    Channel& channel = channels_[channel_key(peer, rank)];
+    const auto next = next_message(channel, step(rank));
+    channel.receiver_waits = next == channel.messages.end();
+    if (channel.receiver_waits) return false;
+    const TracedCommunication& message = **next;
+    const std::string difference = message_difference(message, step(rank));
+    if (!difference.empty()) return mismatch(peer, message, rank, step(rank), difference);
+    channel.messages.erase(next);
+    ++at(rank).position;
+    if (std::exchange(channel.sender_waits, false)) ready_.push_back(peer);
+    return true;
+  }
+
+  bool mismatch(int a, const TracedCommunication& of_a, int b, const TracedCommunication& of_b,
+                const std::string& what) {
+    fault_ = "rank " + std::to_string(a) + " at " + describe(of_a) + " meets rank " + std::to_string(b) + " at " +
+             describe(of_b) + "; they differ in " + what;
+    return false;
+  }
+
+  [[nodiscard]] std::string where(int rank) const {
+    return "rank " + std::to_string(rank) + (done(rank) ? " has ended" : " is at " + describe(step(rank)));
+  }
+
+  [[nodiscard]] std::string deadlock() const {
+    std::vector<std::string> stuck;
+    std::size_t count = 0;
+    for (int rank = 0; rank < rank_count(); ++rank) {
+      if (done(rank) || ++count > kRanksToName) continue;
+      stuck.push_back(where(rank) + " and waits for " + waited_for(rank));
+    }
+    if (count == 0) return {};
+    if (count > kRanksToName) stuck.push_back("and " + std::to_string(count - kRanksToName) + " ranks more");
+    return "deadlock: " + join(stuck, "; ");
+  }
+
+  [[nodiscard]] std::string waited_for(int rank) const {
+    const int with = counterpart(rank);
+    switch (step(rank).instruction->kind) {
+      case InstructionKind::send:
+        return "rank " + std::to_string(with) + " to receive one of " + std::to_string(limits_.channel_capacity) +
+               " messages under way (all that the channel takes), but " + where(with);
+      case InstructionKind::receive:
+        return "a message, but " + where(with);
+      default:
+        return missing_members(groups_[static_cast<std::size_t>(with)]);
+    }
+  }
+
+  [[nodiscard]] std::string missing_members(const Group& group) const {
+    std::vector<bool> arrived(ranks_.size(), false);
+    for (const int rank : group.arrived) arrived[static_cast<std::size_t>(rank)] = true;
+    std::string first;
+    std::size_t missing = 0;
+    for (const int rank : group.ranks) {
+      if (arrived[static_cast<std::size_t>(rank)]) continue;
+      if (missing++ == 0) first = "rank " + std::to_string(rank) + ", but " + where(rank);
+    }
+    return first + (missing > 1 ? " (and " + std::to_string(missing - 1) + " others)" : "");
+  }
+
+  /// Messages that nobody received.
+  [[nodiscard]] std::string leftover() const {
+    for (const auto& [key, channel] : channels_) {
+      if (channel.messages.empty()) continue;
+      return "rank " + std::to_string(key % rank_count()) + " never receives the message of rank " +
+             std::to_string(key / rank_count()) + ": " + describe(*channel.messages.front());
+    }
+    return {};
+  }
+
+  const Mesh& mesh_;
+  const CommunicatorLimits& limits_;
+  std::vector<std::unique_ptr<CommunicationTrace>> traces_;
+  std::vector<Rank> ranks_;
+  std::vector<Group> groups_;
+  std::map<std::pair<std::vector<Axis>, std::vector<int>>, int> group_numbers_;
+  std::unordered_map<std::int64_t, Channel> channels_;
+  std::deque<int> ready_;
+  std::string fault_;
+};
+
+std::string mesh_fault(const RankPrograms& ranks) {
+  if (ranks.programs.size() != static_cast<std::size_t>(ranks.mesh.rank_count())) {
+    return "there are programs for " + std::to_string(ranks.programs.size()) + " ranks, the mesh has " +
+           std::to_string(ranks.mesh.rank_count());
+  }
+  for (std::size_t rank = 0; rank < ranks.programs.size(); ++rank) {
+    if (ranks.programs[rank] == nullptr) return "rank " + std::to_string(rank) + " has no program";
+    if (ranks.programs[rank]->mesh.axes() != ranks.mesh.axes()) {
+      return "the program of rank " + std::to_string(rank) + " is for another mesh";
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string> find_communication_fault(const RankPrograms& ranks, const CommunicatorLimits& limits) {
+  const std::string fault = mesh_fault(ranks);
+  if (!fault.empty()) return fault;
+  try {
+    return LockStep(ranks, limits).run();
+  } catch (const VerificationError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace strata::host

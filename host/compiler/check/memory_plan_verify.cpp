@@ -1,0 +1,218 @@
+#include <array>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "compiler/check/communication_under_way.hpp"
+#include "compiler/memory/memory_plan.hpp"
+#include "compiler/passes/outputs_read.hpp"
+#include "compiler/program/buffer_ranges.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Runs the scheduled program on memory in which every byte knows the buffer that was written there last. Needs no
+/// lifetimes: a plan that reuses memory too early makes an instruction read bytes that are another's.
+class Replay {
+ public:
+  Replay(const Program& program, const MemoryPlan& plan) : program_(program), plan_(plan), ranges_(program) {
+    for (const StoredParameter& parameter : program.parameters) shareable_.insert(ranges_.root(parameter.value));
+  }
+
+  void run() {
+    place_persistent();
+    for_each_instruction(program_, [this](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
+      at_ = at;
+      where_ = [this, at, index] { return describe(program_, at, index); };
+      step(instruction);
+    });
+    where_ = [] { return std::string("the end of the step"); };
+    reports_survive();
+  }
+
+ private:
+  struct Owner {
+    std::int64_t end = 0;
+    std::int64_t instance = 0;
+    /// The instance's first byte lies here in its place.
+    std::int64_t origin = 0;
+  };
+  /// By the first byte.
+  using Owners = std::map<std::int64_t, Owner>;
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw VerificationError("memory plan of program '" + program_.name + "': " + what);
+  }
+
+  void place_persistent() {
+    where_ = [] { return std::string("the beginning of the step"); };
+    if (plan_.offsets.size() != program_.buffers.size()) fail("it is for another program");
+    if (plan_.persistent_bytes > plan_.arena_bytes) fail("persistent buffers lie outside the arena");
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.base >= 0 || !buffer.persistent) continue;
+      const std::int64_t offset = place(buffer.id, -1);
+      if (buffer.place == MemoryPlace::device && offset + buffer.bytes() > plan_.persistent_bytes) {
+        fail("persistent buffer " + describe(program_, buffer.id) + " lies among those that are not");
+      }
+      claim(ranges_.range(buffer.id, -1), offset);
+    }
+  }
+
+  void step(const Instruction& instruction) {
+    for (const BufferId id : instruction.waits) under_way_.wait(ranges_.range(id, at_.micro_batch));
+    operands_are_apart(instruction);
+    for (const BufferId id : instruction.inputs) read(id, at_.micro_batch);
+    for (const BufferId id : outputs_read(instruction)) read(id, at_.micro_batch);
+    for (const BufferId id : instruction.outputs) write(id);
+    if (instruction.workspace != -1) write(instruction.workspace);
+    if (is_asynchronous(instruction)) start(instruction);
+  }
+
+  /// Where the plan puts a buffer. Every view must lie where its root says.
+  [[nodiscard]] std::int64_t place(BufferId id, int micro_batch) const {
+    const BufferId root = ranges_.root(id);
+    const std::int64_t offset = plan_.offset(id, micro_batch);
+    const std::int64_t origin = plan_.offset(root, micro_batch);
+    const std::string name = describe(program_, id);
+    if (offset != origin + ranges_.begin(id)) fail("view " + name + " does not lie in " + describe(program_, root));
+    if (origin % kBufferAlignment != 0 && !shareable_.contains(root)) {
+      fail("buffer " + name + " lies at " + std::to_string(origin) + ", which is not aligned");
+    }
+    const std::int64_t size = size_of_place(program_.buffer(root).place);
+    if (origin < 0 || origin + program_.buffer(root).bytes() > size) {
+      fail("buffer " + name + " lies outside the " + name_of_place(program_.buffer(root).place) + " of " +
+           std::to_string(size) + " bytes at " + where_());
+    }
+    return offset;
+  }
+
+  [[nodiscard]] std::int64_t size_of_place(MemoryPlace place) const {
+    if (place == MemoryPlace::device) return plan_.arena_bytes;
+    return place == MemoryPlace::host ? plan_.offload.host : plan_.offload.file;
+  }
+
+  [[nodiscard]] static std::string name_of_place(MemoryPlace place) {
+    if (place == MemoryPlace::device) return "arena";
+    return place == MemoryPlace::host ? "host memory" : "file";
+  }
+
+  [[nodiscard]] Owners& owners(BufferId root) {
+    return owners_.at(static_cast<std::size_t>(program_.buffer(root).place));
+  }
+  [[nodiscard]] const Owners& owners(BufferId root) const {
+    return owners_.at(static_cast<std::size_t>(program_.buffer(root).place));
+  }
+
+  /// Buffers of one instruction, workspace included, must not share memory unless one is a view of the other's root.
+  void operands_are_apart(const Instruction& instruction) const {
+    std::vector<BufferId> used = instruction.inputs;
+    used.insert(used.end(), instruction.outputs.begin(), instruction.outputs.end());
+    if (instruction.workspace != -1) used.push_back(instruction.workspace);
+    std::map<std::int64_t, std::pair<std::int64_t, BufferId>> placed;  // offset -> end, buffer
+    for (const BufferId id : used) {
+      if (program_.buffer(id).place != MemoryPlace::device) continue;  // the one such operand of a transfer
+      const std::int64_t begin = place(id, at_.micro_batch);
+      const std::int64_t end = begin + program_.buffer(id).bytes();
+      for (auto other = placed.begin(); other != placed.end() && other->first < end; ++other) {
+        if (other->second.first <= begin || ranges_.root(other->second.second) == ranges_.root(id)) continue;
+        fail(describe(program_, id) + " and " + describe(program_, other->second.second) + " overlap at " + where_());
+      }
+      auto& widest = placed[begin];
+      if (widest.first < end) widest = {end, id};
+    }
+  }
+
+  void read(BufferId id, int micro_batch) const {
+    const ByteRange range = ranges_.range(id, micro_batch);
+    const Owners& owners = this->owners(ranges_.root(id));
+    std::int64_t begin = place(id, micro_batch);
+    const std::int64_t end = begin + (range.end - range.begin);
+    auto next = owners.upper_bound(begin);
+    if (next != owners.begin()) --next;
+    while (begin < end) {
+      if (next == owners.end() || next->first > begin || next->second.end <= begin) {
+        fail("buffer " + ranges_.describe_instance(range.instance) + " is read at " + where_() +
+             " before it was written");
+      }
+      if (next->second.instance != range.instance) {
+        fail("buffer " + ranges_.describe_instance(range.instance) + " is read at " + where_() + " but " +
+             ranges_.describe_instance(next->second.instance) + " lies in its place");
+      }
+      begin = next->second.end;
+      ++next;
+    }
+  }
+
+  void write(BufferId id) { claim(ranges_.range(id, at_.micro_batch), place(id, at_.micro_batch)); }
+
+  /// Makes the bytes from `begin` on those of `range`.
+  void claim(const ByteRange& range, std::int64_t begin) {
+    const std::int64_t end = begin + (range.end - range.begin);
+    Owners& owners = this->owners(ranges_.root_of_instance(range.instance));
+    split(owners, begin);
+    split(owners, end);
+    const auto first = owners.lower_bound(begin);
+    auto last = first;
+    for (; last != owners.end() && last->first < end; ++last) may_displace(last->first, last->second, range);
+    owners.erase(first, last);
+    owners[begin] = {end, range.instance, begin - range.begin};
+  }
+
+  void may_displace(std::int64_t begin, const Owner& owner, const ByteRange& by) const {
+    if (owner.instance == by.instance) return;
+    const std::string both =
+        ranges_.describe_instance(by.instance) + " overlaps " + ranges_.describe_instance(owner.instance);
+    if (program_.buffer(ranges_.root_of_instance(owner.instance)).persistent) {
+      fail(both + ", which is persistent, at " + where_());
+    }
+    const ByteRange displaced{owner.instance, begin - owner.origin, owner.end - owner.origin};
+    if (const std::string* communication = under_way_.conflict(displaced, true)) {
+      fail(both + " at " + where_() + " while it is used by " + *communication);
+    }
+  }
+
+  static void split(Owners& owners, std::int64_t at) {
+    auto found = owners.upper_bound(at);
+    if (found == owners.begin()) return;
+    --found;
+    if (found->first == at || found->second.end <= at) return;
+    const Owner rest = found->second;
+    found->second.end = at;
+    owners[at] = rest;
+  }
+
+  void start(const Instruction& instruction) {
+    std::vector<CommunicationUnderWay::Use> uses;
+    for (const BufferId id : instruction.inputs) uses.push_back({ranges_.range(id, at_.micro_batch), false});
+    for (const BufferId id : instruction.outputs) uses.push_back({ranges_.range(id, at_.micro_batch), true});
+    under_way_.start(where_(), instruction.kind == InstructionKind::collective, std::move(uses));
+  }
+
+  void reports_survive() const {
+    for (const auto& [name, id] : program_.reports) {
+      for (int micro_batch = -1; micro_batch < program_.micro_batches; ++micro_batch) {
+        const auto slot = static_cast<std::size_t>(micro_batch + 1);
+        const std::vector<std::int64_t>& row = plan_.offsets[static_cast<std::size_t>(id)];
+        if (slot < row.size() && row[slot] >= 0) read(id, micro_batch);
+      }
+    }
+  }
+
+  const Program& program_;
+  const MemoryPlan& plan_;
+  const BufferRanges ranges_;
+  /// Roots that hold parameters: another program may have placed them.
+  std::set<BufferId> shareable_;
+  /// By place.
+  std::array<Owners, 3> owners_;
+  CommunicationUnderWay under_way_;
+  TaskInstance at_;
+  std::function<std::string()> where_;
+};
+
+}  // namespace
+
+void verify_memory(const Program& program, const MemoryPlan& plan) { Replay(program, plan).run(); }
+
+}  // namespace strata::host

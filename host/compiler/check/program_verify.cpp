@@ -1,0 +1,191 @@
+#include "compiler/check/program_verify.hpp"
+
+#include <set>
+
+#include "compiler/check/program_check.hpp"
+#include "compiler/program/buffer_ranges.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+
+void ProgramUnderCheck::fail(const std::string& what) const {
+  throw VerificationError("after " + after + ": program '" + program.name + "': " + what);
+}
+
+void ProgramUnderCheck::fail(const TaskInstance& at, std::size_t instruction, const std::string& what) const {
+  fail(describe(program, at, instruction) + ": " + what);
+}
+
+namespace {
+
+bool exists(const Program& program, BufferId id) {
+  return id >= 0 && static_cast<std::size_t>(id) < program.buffers.size();
+}
+
+void shape_is_valid(const ProgramUnderCheck& check, const Buffer& buffer) {
+  for (const std::int64_t size : buffer.shape) {
+    if (size < 1)
+      check.fail("buffer " + describe(check.program, buffer.id) + " has a dimension of " + std::to_string(size));
+  }
+  if (buffer.dims.size() != buffer.shape.size() && !is_flat(buffer)) {
+    check.fail("buffer " + describe(check.program, buffer.id) + " has " + std::to_string(buffer.dims.size()) +
+               " dimension names and " + std::to_string(buffer.shape.size()) +
+               " sizes; a flat buffer has no name and one size");
+  }
+}
+
+void view_fits_base(const ProgramUnderCheck& check, const Buffer& view) {
+  if (!exists(check.program, view.base)) {
+    check.fail("buffer " + describe(check.program, view.id) + " is a view of %" + std::to_string(view.base) +
+               ", which is not there");
+  }
+  const Buffer& base = check.program.buffer(view.base);
+  const std::string both = "view " + describe(check.program, view.id) + " of " + describe(check.program, view.base);
+  if (view.dtype != base.dtype) check.fail(both + " has another element type");
+  if (view.persistent != base.persistent) check.fail(both + ": one is persistent, the other is not");
+  if (view.place != base.place) {
+    check.fail(both + ": one is in " + std::string(to_string(view.place)) + " memory, the other in " +
+               std::string(to_string(base.place)) + " memory");
+  }
+  if (view.offset < 0 || view.offset + view.elements() > base.elements()) {
+    check.fail(both + " covers elements " + std::to_string(view.offset) + " to " +
+               std::to_string(view.offset + view.elements()) + " of " + std::to_string(base.elements()));
+  }
+}
+
+void buffers_are_valid(const ProgramUnderCheck& check) {
+  const std::vector<Buffer>& buffers = check.program.buffers;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].id != static_cast<BufferId>(i)) {
+      check.fail("buffer '" + buffers[i].name + "' at place " + std::to_string(i) + " has id " +
+                 std::to_string(buffers[i].id));
+    }
+    shape_is_valid(check, buffers[i]);
+    if (buffers[i].base >= 0) view_fits_base(check, buffers[i]);
+    if (buffers[i].place != MemoryPlace::device && !buffers[i].persistent) {
+      check.fail("buffer " + describe(check.program, buffers[i].id) + " in " +
+                 std::string(to_string(buffers[i].place)) + " memory is not persistent");
+    }
+  }
+  for (const Buffer& buffer : buffers) static_cast<void>(check.program.root(buffer.id));  // throws on a cycle
+}
+
+void operands_exist(const ProgramUnderCheck& check) {
+  for (std::size_t task = 0; task < check.program.tasks.size(); ++task) {
+    const std::vector<Instruction>& instructions = check.program.tasks[task].instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      std::vector<BufferId> used = instructions[i].inputs;
+      used.insert(used.end(), instructions[i].outputs.begin(), instructions[i].outputs.end());
+      used.insert(used.end(), instructions[i].waits.begin(), instructions[i].waits.end());
+      if (instructions[i].workspace != -1) used.push_back(instructions[i].workspace);
+      for (const BufferId id : used) {
+        if (!exists(check.program, id)) {
+          check.fail({static_cast<int>(task), -1}, i, "buffer %" + std::to_string(id) + " is not there");
+        }
+      }
+    }
+  }
+}
+
+void schedule_is_valid(const ProgramUnderCheck& check) {
+  const Program& program = check.program;
+  if (program.micro_batches < 1) check.fail("there are " + std::to_string(program.micro_batches) + " micro-batches");
+  std::set<std::pair<int, int>> seen;
+  for (const TaskInstance& at : program.schedule) {
+    if (at.task < 0 || static_cast<std::size_t>(at.task) >= program.tasks.size()) {
+      check.fail("the schedule runs task " + std::to_string(at.task) + ", which is not there");
+    }
+    const Task& task = program.tasks[static_cast<std::size_t>(at.task)];
+    const bool once = task.kind == Task::Kind::prologue || task.kind == Task::Kind::epilogue;
+    const std::string what = "the schedule runs task '" + task.name + "' (" + std::string(to_string(task.kind)) +
+                             ") for micro-batch " + std::to_string(at.micro_batch);
+    if (once ? at.micro_batch != -1 : at.micro_batch < 0 || at.micro_batch >= program.micro_batches) {
+      check.fail(what + "; " +
+                 (once ? "it belongs to none (-1)" : "there are " + std::to_string(program.micro_batches)));
+    }
+    if (!seen.insert({at.task, at.micro_batch}).second) check.fail(what + " twice");
+  }
+}
+
+/// The elements that a rank has of the parameter in its compute layout.
+std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParameter& parameter) {
+  std::int64_t elements = 1;
+  for (const ShardedDim& dim : parameter.dims) {
+    std::int64_t pieces = 1;
+    for (const AxisShard& shard : dim.axes) pieces *= check.program.mesh.size(shard.axis);
+    if (dim.global_size < 1 || dim.global_size % pieces != 0) {
+      check.fail("parameter '" + parameter.name + "': dimension '" + dim.dim + "' of " +
+                 std::to_string(dim.global_size) + " is dealt to " + std::to_string(pieces) + " ranks");
+    }
+    elements *= dim.global_size / pieces;
+  }
+  return elements;
+}
+
+/// The elements of a rank's piece of the bucket that the parameter lies in.
+std::int64_t piece_elements(const ProgramUnderCheck& check, const StoredParameter& parameter, std::int64_t elements) {
+  const FlatSharding& sharding = *parameter.sharding;
+  const std::int64_t pieces = check.program.mesh.size(sharding.axes);
+  if (sharding.elements % pieces != 0) {
+    check.fail("parameter '" + parameter.name + "': its bucket of " + std::to_string(sharding.elements) +
+               " elements is dealt to " + std::to_string(pieces) + " ranks");
+  }
+  if (sharding.offset < 0 || sharding.offset + elements > sharding.elements) {
+    check.fail("parameter '" + parameter.name + "' reaches beyond its bucket of " + std::to_string(sharding.elements) +
+               " elements");
+  }
+  return sharding.elements / pieces;
+}
+
+void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& parameter) {
+  const Program& program = check.program;
+  const std::int64_t elements = local_elements(check, parameter);
+  const std::int64_t piece = parameter.sharding ? piece_elements(check, parameter, elements) : elements;
+  const auto holds = [&](const std::string& what, BufferId id, bool persistent, std::int64_t expected) {
+    if (!exists(program, id)) check.fail("parameter '" + parameter.name + "': its " + what + " has no buffer");
+    const Buffer& buffer = program.buffer(id);
+    if (buffer.elements() != expected) {
+      check.fail("parameter '" + parameter.name + "' has " + std::to_string(expected) + " elements on a rank, its " +
+                 what + " " + describe(program, id) + " has " + std::to_string(buffer.elements()));
+    }
+    if (persistent && !buffer.persistent) {
+      check.fail("parameter '" + parameter.name + "': its " + what + " " + describe(program, id) +
+                 " is not persistent");
+    }
+  };
+  holds("value", parameter.value, true, parameter.sharding && parameter.sharding->values ? piece : elements);
+  if (parameter.gradient != -1) holds("gradient", parameter.gradient, false, elements);
+  for (const auto& [name, id] : parameter.states) holds(name, id, true, piece);
+}
+
+void parameters_are_valid(const ProgramUnderCheck& check) {
+  std::set<std::string> names;
+  for (const StoredParameter& parameter : check.program.parameters) {
+    if (!names.insert(parameter.name).second) check.fail("parameter '" + parameter.name + "' is stored twice");
+    storage_is_valid(check, parameter);
+  }
+  for (const auto& [name, id] : check.program.reports) {
+    if (!exists(check.program, id)) check.fail("report '" + name + "' has no buffer");
+    if (check.program.buffer(id).place != MemoryPlace::device) {
+      check.fail("report '" + name + "' reads " + describe(check.program, id) + ", which is not in device memory");
+    }
+  }
+}
+
+}  // namespace
+
+void verify_structure(const ProgramUnderCheck& check) {
+  buffers_are_valid(check);
+  operands_exist(check);
+  schedule_is_valid(check);
+  parameters_are_valid(check);
+}
+
+void verify(const Program& program, const OpRegistry& registry, const std::string& after) {
+  const ProgramUnderCheck check{program, registry, after};
+  verify_structure(check);
+  verify_operands(check);
+  verify_flow(check);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,108 @@
+#include "compiler/memory/memory_lifetimes.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "compiler/check/communication_under_way.hpp"
+
+namespace strata::host {
+namespace {
+
+class Lifetimes {
+ public:
+  Lifetimes(const Program& program, const BufferRanges& ranges) : program_(program), ranges_(ranges) {}
+
+  std::vector<Lifetime> run() {
+    for_each_instruction(program_, [this](const TaskInstance& at, std::size_t, const Instruction& instruction) {
+      micro_batch_ = at.micro_batch;
+      for (const BufferId id : instruction.waits) wait(id);
+      use(instruction);
+      ++now_;
+    });
+    for (const Communication& communication : under_way_) end(communication);
+    for (const auto& [name, id] : program_.reports) keep_to_the_end(id);
+    return std::move(lifetimes_);
+  }
+
+ private:
+  struct Communication {
+    bool is_collective = true;
+    std::vector<ByteRange> ranges;
+  };
+
+  void use(const Instruction& instruction) {
+    Communication communication{instruction.kind == InstructionKind::collective, {}};
+    for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
+      for (const BufferId id : *operands) {
+        touch(id);
+        communication.ranges.push_back(ranges_.range(id, micro_batch_));
+      }
+    }
+    if (instruction.workspace != -1) touch(instruction.workspace);
+    if (is_asynchronous(instruction)) under_way_.push_back(std::move(communication));
+  }
+
+  void touch(BufferId id) {
+    if (ranges_.persistent(id)) return;
+    const std::int64_t instance = ranges_.instance(id, micro_batch_);
+    const auto [place, added] = numbers_.try_emplace(instance, lifetimes_.size());
+    if (added) lifetimes_.push_back({instance, program_.buffer(ranges_.root(id)).bytes(), now_, now_});
+    lifetimes_[place->second].end = now_;
+  }
+
+  /// Ends the communication that uses `id`; collectives run in order, so those before one that ended have ended too.
+  void wait(BufferId id) {
+    const ByteRange waited = ranges_.range(id, micro_batch_);
+    std::ptrdiff_t last_collective = -1;
+    std::vector<bool> ended(under_way_.size(), false);
+    for (std::size_t i = 0; i < under_way_.size(); ++i) {
+      const auto& used = under_way_[i].ranges;
+      ended[i] = std::any_of(used.begin(), used.end(), [&](const ByteRange& range) { return range.overlaps(waited); });
+      if (ended[i] && under_way_[i].is_collective) last_collective = static_cast<std::ptrdiff_t>(i);
+    }
+    std::vector<Communication> rest;
+    for (std::size_t i = 0; i < under_way_.size(); ++i) {
+      const bool in_order = under_way_[i].is_collective && static_cast<std::ptrdiff_t>(i) <= last_collective;
+      if (ended[i] || in_order) {
+        end(under_way_[i]);
+      } else {
+        rest.push_back(std::move(under_way_[i]));
+      }
+    }
+    under_way_ = std::move(rest);
+  }
+
+  /// Its buffers were in use until just before the instruction that is about to start.
+  void end(const Communication& communication) {
+    for (const ByteRange& range : communication.ranges) extend(range.instance, now_ - 1);
+  }
+
+  void extend(std::int64_t instance, int last) {
+    const auto found = numbers_.find(instance);
+    if (found == numbers_.end()) return;
+    Lifetime& lifetime = lifetimes_[found->second];
+    lifetime.end = std::max(lifetime.end, last);
+  }
+
+  void keep_to_the_end(BufferId id) {
+    for (int micro_batch = -1; micro_batch < program_.micro_batches; ++micro_batch) {
+      extend(ranges_.instance(id, micro_batch), now_ - 1);
+    }
+  }
+
+  const Program& program_;
+  const BufferRanges& ranges_;
+  std::vector<Lifetime> lifetimes_;
+  std::unordered_map<std::int64_t, std::size_t> numbers_;
+  std::vector<Communication> under_way_;
+  int micro_batch_ = -1;
+  int now_ = 0;
+};
+
+}  // namespace
+
+std::vector<Lifetime> buffer_lifetimes(const Program& program, const BufferRanges& ranges) {
+  return Lifetimes(program, ranges).run();
+}
+
+}  // namespace strata::host

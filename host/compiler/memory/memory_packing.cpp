@@ -1,0 +1,241 @@
+#include "compiler/memory/memory_packing.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+
+namespace strata::host {
+namespace {
+
+/// Placed blocks that first fit looks at before it gives up: bounds the time for very large programs.
+constexpr std::int64_t kLooksPerAttempt = 600'000'000;
+
+std::int64_t round_up(std::int64_t bytes, std::int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+std::int64_t height(const std::vector<MemoryBlock>& blocks, const std::vector<std::int64_t>& offsets) {
+  std::int64_t highest = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) highest = std::max(highest, offsets[i] + blocks[i].bytes);
+  return highest;
+}
+
+/// What an allocator would do that knows sizes only: walks time, takes the smallest free piece that is large enough.
+class BestFit {
+ public:
+  BestFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
+
+  std::vector<std::int64_t> run() {
+    std::vector<std::int64_t> offsets(blocks_.size(), 0);
+    std::multimap<int, std::size_t> ends;
+    for (const std::size_t i : in_time_order()) {
+      while (!ends.empty() && ends.begin()->first < blocks_[i].begin) {
+        const std::size_t ended = ends.begin()->second;
+        give_back(offsets[ended], round_up(blocks_[ended].bytes, alignment_));
+        ends.erase(ends.begin());
+      }
+      offsets[i] = take(round_up(blocks_[i].bytes, alignment_));
+      ends.emplace(blocks_[i].end, i);
+    }
+    return offsets;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::size_t> in_time_order() const {
+    std::vector<std::size_t> order(blocks_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+      return blocks_[a].begin != blocks_[b].begin ? blocks_[a].begin < blocks_[b].begin
+                                                  : blocks_[a].bytes > blocks_[b].bytes;
+    });
+    return order;
+  }
+
+  std::int64_t take(std::int64_t bytes) {
+    const auto fit = by_size_.lower_bound({bytes, 0});
+    if (fit != by_size_.end()) {
+      const auto [size, offset] = *fit;
+      remove(offset, size);
+      if (size > bytes) add(offset + bytes, size - bytes);
+      return offset;
+    }
+    std::int64_t offset = top_;  // grow, from the free piece at the top if there is one
+    if (!free_.empty() && free_.rbegin()->first + free_.rbegin()->second == top_) {
+      offset = free_.rbegin()->first;
+      remove(offset, free_.rbegin()->second);
+    }
+    top_ = offset + bytes;
+    return offset;
+  }
+
+  void give_back(std::int64_t offset, std::int64_t bytes) {
+    const auto after = free_.lower_bound(offset);
+    if (after != free_.end() && after->first == offset + bytes) {
+      const std::int64_t more = after->second;
+      remove(after->first, more);
+      bytes += more;
+    }
+    const auto next = free_.lower_bound(offset);
+    if (next != free_.begin() && std::prev(next)->first + std::prev(next)->second == offset) {
+      const auto [begin, more] = *std::prev(next);
+      remove(begin, more);
+      offset = begin;
+      bytes += more;
+    }
+    add(offset, bytes);
+  }
+
+  void add(std::int64_t offset, std::int64_t bytes) {
+    free_.emplace(offset, bytes);
+    by_size_.emplace(bytes, offset);
+  }
+
+  void remove(std::int64_t offset, std::int64_t bytes) {
+    free_.erase(offset);
+    by_size_.erase({bytes, offset});
+  }
+
+  const std::vector<MemoryBlock>& blocks_;
+  std::int64_t alignment_;
+  std::map<std::int64_t, std::int64_t> free_;
+  std::set<std::pair<std::int64_t, std::int64_t>> by_size_;
+  std::int64_t top_ = 0;
+};
+
+/// Places blocks in a given order, each as low as it fits beside those that are needed at the same time.
+class FirstFit {
+ public:
+  FirstFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
+
+  /// Empty if it takes too long.
+  std::optional<std::vector<std::int64_t>> run(const std::vector<std::size_t>& order) {
+    std::vector<std::int64_t> offsets(blocks_.size(), 0);
+    for (const std::size_t i : order) {
+      offsets[i] = lowest_fit(blocks_[i]);
+      insert({offsets[i], offsets[i] + round_up(blocks_[i].bytes, alignment_), blocks_[i].begin, blocks_[i].end});
+      if (looks_ > kLooksPerAttempt) return std::nullopt;
+    }
+    return offsets;
+  }
+
+ private:
+  struct Placed {
+    std::int64_t offset = 0;
+    std::int64_t offset_end = 0;
+    int begin = 0;
+    int end = 0;
+  };
+  /// A run of placed blocks in ascending order of offset, with the span of time that they cover.
+  struct Chunk {
+    std::vector<Placed> blocks;
+    int begin = 0;
+    int end = 0;
+  };
+  static constexpr std::size_t kChunk = 256;
+
+  std::int64_t lowest_fit(const MemoryBlock& block) {
+    std::int64_t low = 0;
+    for (const Chunk& chunk : chunks_) {
+      ++looks_;
+      if (chunk.begin > block.end || chunk.end < block.begin) continue;
+      for (const Placed& placed : chunk.blocks) {
+        if (placed.begin > block.end || placed.end < block.begin) continue;
+        if (placed.offset - low >= block.bytes) return low;
+        low = std::max(low, placed.offset_end);
+      }
+      looks_ += static_cast<std::int64_t>(chunk.blocks.size());
+    }
+    return low;
+  }
+
+  void insert(const Placed& placed) {
+    auto chunk =
+        std::upper_bound(chunks_.begin(), chunks_.end(), placed.offset,
+                         [](std::int64_t offset, const Chunk& each) { return offset < each.blocks.front().offset; });
+    if (chunks_.empty()) {
+      chunks_.push_back({{placed}, placed.begin, placed.end});
+      return;
+    }
+    if (chunk != chunks_.begin()) --chunk;
+    const auto at = std::upper_bound(chunk->blocks.begin(), chunk->blocks.end(), placed.offset,
+                                     [](std::int64_t offset, const Placed& each) { return offset < each.offset; });
+    chunk->blocks.insert(at, placed);
+    chunk->begin = std::min(chunk->begin, placed.begin);
+    chunk->end = std::max(chunk->end, placed.end);
+    if (chunk->blocks.size() > kChunk) split(static_cast<std::size_t>(chunk - chunks_.begin()));
+  }
+
+  void split(std::size_t index) {
+    std::vector<Placed>& blocks = chunks_[index].blocks;
+    const auto middle = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
+    Chunk upper{{middle, blocks.end()}, 0, 0};
+    blocks.erase(middle, blocks.end());
+    measure(chunks_[index]);
+    measure(upper);
+    chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(index) + 1, std::move(upper));
+  }
+
+  static void measure(Chunk& chunk) {
+    chunk.begin = chunk.blocks.front().begin;
+    chunk.end = chunk.blocks.front().end;
+    for (const Placed& placed : chunk.blocks) {
+      chunk.begin = std::min(chunk.begin, placed.begin);
+      chunk.end = std::max(chunk.end, placed.end);
+    }
+  }
+
+  const std::vector<MemoryBlock>& blocks_;
+  std::int64_t alignment_;
+  std::vector<Chunk> chunks_;
+  std::int64_t looks_ = 0;
+};
+
+/// Block numbers, largest weight first.
+std::vector<std::size_t> by_weight(const std::vector<MemoryBlock>& blocks,
+                                   const std::function<double(const MemoryBlock&)>& weight) {
+  std::vector<double> weights;
+  weights.reserve(blocks.size());
+  for (const MemoryBlock& block : blocks) weights.push_back(weight(block));
+  std::vector<std::size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
+  return order;
+}
+
+}  // namespace
+
+std::int64_t most_bytes_at_once(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) {
+  std::map<int, std::int64_t> change;
+  for (const MemoryBlock& block : blocks) {
+    change[block.begin] += round_up(block.bytes, alignment);
+    change[block.end + 1] -= round_up(block.bytes, alignment);
+  }
+  std::int64_t now = 0;
+  std::int64_t most = 0;
+  for (const auto& [moment, bytes] : change) most = std::max(most, now += bytes);
+  return most;
+}
+
+MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) {
+  MemoryPacking best{BestFit(blocks, alignment).run(), 0};
+  best.bytes = height(blocks, best.offsets);
+  const std::int64_t bound = most_bytes_at_once(blocks, alignment) - alignment;
+  const std::function<double(const MemoryBlock&)> weights[] = {
+      [](const MemoryBlock& block) { return static_cast<double>(block.bytes); },
+      [](const MemoryBlock& block) { return static_cast<double>(block.bytes) * (block.end - block.begin + 1); },
+      [](const MemoryBlock& block) { return static_cast<double>(block.end - block.begin); },
+  };
+  for (const auto& weight : weights) {
+    if (best.bytes <= bound) break;  // as good as it gets
+    const auto offsets = FirstFit(blocks, alignment).run(by_weight(blocks, weight));
+    if (!offsets) break;
+    const std::int64_t bytes = height(blocks, *offsets);
+    if (bytes < best.bytes) best = {*offsets, bytes};
+  }
+  return best;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,171 @@
+#include "compiler/memory/memory_plan.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/memory/memory_lifetimes.hpp"
+#include "compiler/memory/memory_packing.hpp"
+#include "compiler/program/buffer_ranges.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+std::int64_t aligned(std::int64_t offset) {
+  return (offset + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+ValueStorage value_storage(const Program& program, const StoredParameter& parameter) {
+  ValueStorage storage{program.buffer(program.root(parameter.value)).place, parameter.dims, {}};
+  if (parameter.sharding && parameter.sharding->values) storage.sharding = parameter.sharding;
+  return storage;
+}
+
+class Planner {
+ public:
+  Planner(const Program& program, const SharedMemory& shared)
+      : program_(program), shared_(shared), ranges_(program), lifetimes_(buffer_lifetimes(program, ranges_)) {
+    plan_.offsets.assign(program.buffers.size(), std::vector<std::int64_t>(row_size(), -1));
+    root_offsets_.assign(static_cast<std::size_t>(ranges_.instance_count()), -1);
+  }
+
+  MemoryPlan run() {
+    for (const StoredParameter& parameter : program_.parameters) place_shared(parameter);
+    place_persistent();
+    place_transient();
+    fill_offsets();
+    measure_peak();
+    return std::move(plan_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t row_size() const { return static_cast<std::size_t>(program_.micro_batches) + 1; }
+  std::int64_t& root_offset(std::int64_t instance) { return root_offsets_[static_cast<std::size_t>(instance)]; }
+
+  /// A parameter that the other program has placed fixes where the whole buffer around it lies.
+  void place_shared(const StoredParameter& parameter) {
+    const auto found = shared_.parameters.find(parameter.name);
+    if (found == shared_.parameters.end()) return;
+    const ByteRange range = ranges_.range(parameter.value, -1);
+    const std::int64_t offset = found->second.offset - range.begin;
+    const Buffer& buffer = program_.buffer(ranges_.root(parameter.value));
+    if (value_storage(program_, parameter) != found->second.storage) {
+      throw VerificationError("memory plan of program '" + program_.name + "': parameter '" + parameter.name +
+                              "' is sharded in another way than in the program that it shares its values with");
+    }
+    const std::int64_t end = offset + buffer.bytes();
+    std::int64_t& placed = root_offset(range.instance);
+    if (offset < 0 || end > shared_bytes(buffer.place) || (placed >= 0 && placed != offset)) {
+      throw VerificationError("memory plan of program '" + program_.name + "': buffer " +
+                              ranges_.describe_instance(range.instance) + " with parameter '" + parameter.name +
+                              "' does not fit where another program has placed its parameters");
+    }
+    placed = offset;
+  }
+
+  /// How much of a place belongs to the program that this one shares with.
+  [[nodiscard]] std::int64_t shared_bytes(MemoryPlace place) const {
+    if (place == MemoryPlace::device) return shared_.transient_begin;
+    return place == MemoryPlace::host ? shared_.offload.host : shared_.offload.file;
+  }
+
+  void place_persistent() {
+    plan_.persistent_bytes = place_persistent(MemoryPlace::device);
+    plan_.arena_bytes = plan_.persistent_bytes;
+    plan_.offload = {place_persistent(MemoryPlace::host), place_persistent(MemoryPlace::file)};
+  }
+
+  /// Persistent buffers of this program's own follow those of the program that it shares with. \return the place's end.
+  std::int64_t place_persistent(MemoryPlace place) {
+    std::int64_t end = shared_bytes(place);
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.base >= 0 || !buffer.persistent || buffer.place != place) continue;
+      std::int64_t& offset = root_offset(ranges_.instance(buffer.id, -1));
+      if (offset >= 0) continue;
+      offset = aligned(end);
+      end = offset + buffer.bytes();
+    }
+    return end;
+  }
+
+  void place_transient() {
+    std::vector<MemoryBlock> blocks;
+    blocks.reserve(lifetimes_.size());
+    for (const Lifetime& lifetime : lifetimes_) blocks.push_back({lifetime.bytes, lifetime.begin, lifetime.end});
+    const MemoryPacking packing = pack_memory(blocks, kBufferAlignment);
+    const std::int64_t begin = aligned(plan_.persistent_bytes);
+    for (std::size_t i = 0; i < lifetimes_.size(); ++i)
+      root_offset(lifetimes_[i].instance) = begin + packing.offsets[i];
+    if (!blocks.empty()) plan_.arena_bytes = begin + packing.bytes;
+  }
+
+  void fill_offsets() {
+    for (const Buffer& buffer : program_.buffers) {
+      for (std::size_t slot = 0; slot < row_size(); ++slot) {
+        const std::int64_t root = root_offset(ranges_.instance(buffer.id, static_cast<int>(slot) - 1));
+        if (root >= 0) plan_.offsets[static_cast<std::size_t>(buffer.id)][slot] = root + ranges_.begin(buffer.id);
+      }
+    }
+  }
+
+  void measure_peak() {
+    std::map<int, std::int64_t> change;
+    for (const Lifetime& lifetime : lifetimes_) {
+      change[lifetime.begin] += lifetime.bytes;
+      change[lifetime.end + 1] -= lifetime.bytes;
+    }
+    std::int64_t now = 0;
+    std::int64_t most = -1;
+    int peak = 0;
+    for (const auto& [moment, bytes] : change) {
+      now += bytes;
+      if (now > most) peak = moment;
+      most = std::max(most, now);
+    }
+    for (const Buffer& buffer : program_.buffers) {
+      const bool in_arena = buffer.base < 0 && buffer.place == MemoryPlace::device;
+      if (in_arena && buffer.persistent) plan_.bytes_at_peak[buffer.kind] += buffer.bytes();
+    }
+    for (const Lifetime& lifetime : lifetimes_) {
+      if (lifetime.begin > peak || lifetime.end < peak) continue;
+      plan_.bytes_at_peak[program_.buffer(ranges_.root_of_instance(lifetime.instance)).kind] += lifetime.bytes;
+    }
+  }
+
+  const Program& program_;
+  const SharedMemory& shared_;
+  const BufferRanges ranges_;
+  const std::vector<Lifetime> lifetimes_;
+  std::vector<std::int64_t> root_offsets_;
+  MemoryPlan plan_;
+};
+
+}  // namespace
+
+OffloadBytes largest(const OffloadBytes& a, const OffloadBytes& b) {
+  return {std::max(a.host, b.host), std::max(a.file, b.file)};
+}
+
+std::int64_t MemoryPlan::offset(BufferId buffer, int micro_batch) const {
+  const std::vector<std::int64_t>& row = offsets.at(static_cast<std::size_t>(buffer));
+  const std::size_t slot = static_cast<std::size_t>(micro_batch + 1);
+  if (slot >= row.size() || row[slot] < 0) {
+    throw VerificationError("the memory plan has no place for buffer %" + std::to_string(buffer) + " in micro-batch " +
+                            std::to_string(micro_batch));
+  }
+  return row[slot];
+}
+
+MemoryPlan plan_memory(const Program& program, const SharedMemory& shared) { return Planner(program, shared).run(); }
+
+SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {
+  SharedMemory shared;
+  for (const StoredParameter& parameter : program.parameters) {
+    shared.parameters[parameter.name] = {value_storage(program, parameter), plan.offset(parameter.value, -1)};
+  }
+  shared.transient_begin = plan.persistent_bytes;
+  shared.offload = plan.offload;
+  return shared;
+}
+
+}  // namespace strata::host

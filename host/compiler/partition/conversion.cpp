@@ -1,0 +1,210 @@
+#include "compiler/partition/conversion.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+/// Holds the value while it changes layout step by step.
+class Conversion {
+ public:
+  Conversion(ProgramBuilder& builder, const LayoutRules& rules, const ConversionRequest& request,
+             std::vector<Instruction>& instructions)
+      : builder_(builder),
+        rules_(rules),
+        request_(request),
+        instructions_(instructions),
+        current_(request.from),
+        buffer_(request.buffer) {}
+
+  BufferId run() {
+    resolve_partial();
+    remove_axes();
+    slice_to_target();
+    return buffer_;
+  }
+
+ private:
+  /// True if `axis` comes next on dim `i` of the target.
+  [[nodiscard]] bool target_extends(std::size_t i, const Axis& axis) const {
+    const auto& have = current_[i];
+    const auto& want = request_.to[i];
+    return want.size() > have.size() && std::equal(have.begin(), have.end(), want.begin()) && want[have.size()] == axis;
+  }
+
+  [[nodiscard]] int dim_that_takes(const Axis& axis, int except) const {
+    for (std::size_t i = 0; i < current_.size(); ++i) {
+      if (static_cast<int>(i) != except && target_extends(i, axis)) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  void resolve_partial() {
+    std::vector<Axis> remaining;  // resolved by one all_reduce
+    for (const MeshAxis& axis : rules_.mesh().axes()) {
+      if (!request_.partial.contains(axis.name)) continue;
+      if (dim_that_takes(axis.name, -1) < 0) {
+        remaining.push_back(axis.name);
+        continue;
+      }
+      reduce_scatter(axis.name, static_cast<std::size_t>(dim_that_takes(axis.name, -1)));
+    }
+    if (!remaining.empty()) all_reduce(remaining);
+  }
+
+  void remove_axes() {
+    for (std::size_t i = 0; i < current_.size(); ++i) {
+      const auto is_prefix = [&] {
+        return current_[i].size() <= request_.to[i].size() &&
+               std::equal(current_[i].begin(), current_[i].end(), request_.to[i].begin());
+      };
+      while (!is_prefix()) {
+        const Axis axis = current_[i].back();
+        const int taker = dim_that_takes(axis, static_cast<int>(i));
+        if (taker >= 0) {
+          all_to_all(axis, i, static_cast<std::size_t>(taker));
+        } else {
+          all_gather(axis, i);
+        }
+      }
+    }
+  }
+
+  void slice_to_target() {
+    for (std::size_t i = 0; i < current_.size(); ++i) {
+      while (current_[i].size() < request_.to[i].size()) slice(request_.to[i][current_[i].size()], i);
+    }
+  }
+
+  // --- one step each
+
+  void all_reduce(const std::vector<Axis>& axes) {
+    const BufferId output = new_buffer(BufferKind::activation);
+    Instruction instruction = collective(CollectiveKind::all_reduce, axes, "");
+    instruction.outputs = {output};
+    push(std::move(instruction));
+  }
+
+  void reduce_scatter(const Axis& axis, std::size_t dim) {
+    pack(axis, dim);
+    current_[dim].push_back(axis);
+    const BufferId output = new_buffer(BufferKind::activation);
+    Instruction instruction = collective(CollectiveKind::reduce_scatter, {axis}, request_.dims[dim]);
+    instruction.outputs = {output};
+    push(std::move(instruction));
+  }
+
+  void all_gather(const Axis& axis, std::size_t dim) {
+    current_[dim].pop_back();
+    const bool contiguous = pieces_are_contiguous(axis, dim);
+    const BufferId gathered = new_buffer(contiguous ? BufferKind::activation : BufferKind::communication);
+    Instruction instruction = collective(CollectiveKind::all_gather, {axis}, request_.dims[dim]);
+    instruction.outputs = {gathered};
+    push(std::move(instruction));
+    if (!contiguous) unpack(axis, dim);
+  }
+
+  void all_to_all(const Axis& axis, std::size_t gathered, std::size_t split) {
+    pack(axis, split);
+    current_[gathered].pop_back();
+    current_[split].push_back(axis);
+    const bool contiguous = pieces_are_contiguous(axis, gathered);
+    const BufferId exchanged = new_buffer(contiguous ? BufferKind::activation : BufferKind::communication);
+    Instruction instruction =
+        collective(CollectiveKind::all_to_all, {axis}, request_.dims[gathered] + ">" + request_.dims[split]);
+    instruction.outputs = {exchanged};
+    push(std::move(instruction));
+    if (!contiguous) unpack(axis, gathered);
+  }
+
+  void slice(const Axis& axis, std::size_t dim) {
+    Instruction instruction = copy(CopyDescription::Kind::slice, axis, dim);
+    current_[dim].push_back(axis);
+    instruction.outputs = {new_buffer(BufferKind::activation)};
+    push(std::move(instruction));
+  }
+
+  /// Lays the pieces that the ranks of `axis` get of `dim` one behind the other.
+  void pack(const Axis& axis, std::size_t dim) {
+    if (pieces_are_contiguous(axis, dim)) return;
+    Instruction instruction = copy(CopyDescription::Kind::pack, axis, dim);
+    instruction.outputs = {new_buffer(BufferKind::communication)};
+    push(std::move(instruction));
+  }
+
+  void unpack(const Axis& axis, std::size_t dim) {
+    Instruction instruction = copy(CopyDescription::Kind::unpack, axis, dim);
+    instruction.outputs = {new_buffer(BufferKind::activation)};
+    push(std::move(instruction));
+  }
+
+  // --- helpers
+
+  [[nodiscard]] Shape shape() const { return rules_.local_shape(request_.dims, current_); }
+
+  [[nodiscard]] bool pieces_are_contiguous(const Axis& axis, std::size_t dim) const {
+    const Shape sizes = shape();
+    return rules_.distribution(request_.dims[dim], axis) == Distribution::block &&
+           std::all_of(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(dim),
+                       [](std::int64_t size) { return size == 1; });
+  }
+
+  [[nodiscard]] BufferId new_buffer(BufferKind kind) {
+    return builder_.add_buffer(request_.label + " as " + to_string(request_.dims, current_), kind,
+                               builder_.buffer(buffer_).dtype, request_.dims, shape());
+  }
+
+  [[nodiscard]] Instruction collective(CollectiveKind kind, const std::vector<Axis>& axes, const std::string& dim) {
+    Instruction instruction;
+    instruction.kind = InstructionKind::collective;
+    instruction.collective = kind;
+    instruction.reduction = request_.reduction;
+    instruction.axes = axes;
+    instruction.inputs = {buffer_};
+    instruction.name =
+        request_.label + " " + std::string(to_string(kind)) + " " + (dim.empty() ? "" : dim + "/") + join(axes, "+");
+    instruction.id = builder_.communication_id(instruction.name);
+    return instruction;
+  }
+
+  /// A copy that deals `dim`, whole along `axis` in the current layout.
+  [[nodiscard]] Instruction copy(CopyDescription::Kind kind, const Axis& axis, std::size_t dim) {
+    const Shape sizes = shape();
+    Instruction instruction;
+    instruction.kind = InstructionKind::copy;
+    instruction.name = request_.label + " " + request_.dims[dim] + "/" + axis;
+    instruction.inputs = {buffer_};
+    instruction.copy.kind = kind;
+    for (std::size_t i = 0; i < dim; ++i) instruction.copy.outer *= sizes[i];
+    instruction.copy.size = sizes[dim];
+    for (std::size_t i = dim + 1; i < sizes.size(); ++i) instruction.copy.inner *= sizes[i];
+    instruction.copy.axis = {axis, rules_.distribution(request_.dims[dim], axis)};
+    return instruction;
+  }
+
+  void push(Instruction instruction) {
+    buffer_ = instruction.outputs.front();
+    if (instruction.kind == InstructionKind::collective) {
+      builder_.emit_collective(std::move(instruction), BufferKind::activation, instructions_);
+    } else {
+      instructions_.push_back(std::move(instruction));
+    }
+  }
+
+  ProgramBuilder& builder_;
+  const LayoutRules& rules_;
+  const ConversionRequest& request_;
+  std::vector<Instruction>& instructions_;
+  Layout current_;
+  BufferId buffer_;
+};
+
+}  // namespace
+
+BufferId emit_conversion(ProgramBuilder& builder, const LayoutRules& rules, const ConversionRequest& request,
+                         std::vector<Instruction>& instructions) {
+  return Conversion(builder, rules, request, instructions).run();
+}
+
+}  // namespace strata::host

@@ -1,0 +1,115 @@
+#include "compiler/partition/gathered_values.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "compiler/check/communication_under_way.hpp"
+#include "compiler/parameters/bucket_collectives.hpp"
+
+namespace strata::host {
+
+GatheredValues::GatheredValues(ProgramBuilder& builder, const std::vector<Bucket>& buckets, bool training)
+    : builder_(builder), buckets_(buckets), training_(training) {
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    if (!buckets[i].gathers_values()) continue;
+    for (std::size_t k = 0; k < buckets[i].parameters.size(); ++k) {
+      places_[buckets[i].parameters[k]] = {i, buckets[i].offsets[k]};
+    }
+  }
+}
+
+BufferId GatheredValues::view(std::size_t index, const Buffer& like, const TaskKey& task, int block) {
+  const Place& place = places_.at(index);
+  Key key{place.bucket, task, block};
+  const Key forward{place.bucket, {Task::Kind::forward, task.chunk}, block};
+  const bool kept = !buckets_[place.bucket].storage.reshard_after_forward && gathered_.contains(forward);
+  if (kept) key = forward;
+  const auto known = views_.find({key, index});
+  if (known != views_.end()) return known->second;
+  const Buffer shape = like;  // which moves when a gather adds buffers
+  const auto whole = gathered_.find(key);
+  const BufferId base = whole != gathered_.end() ? whole->second : gather(place.bucket, task, block);
+  const BufferId view = builder_.add_buffer(shape.name, BufferKind::parameter, shape.dtype, shape.dims, shape.shape);
+  builder_.make_view(view, base, place.offset);
+  views_.emplace(std::pair(key, index), view);
+  return view;
+}
+
+BufferId GatheredValues::gather(std::size_t index, const TaskKey& task, int block) {
+  const Bucket& bucket = buckets_[index];
+  const ParameterStorage& storage = bucket.storage;
+  const Key key{index, task, block};
+  const Key forward{index, {Task::Kind::forward, task.chunk}, block};
+  const std::string label = bucket.name + " for " + std::string(to_string(task.kind)) + " of block " +
+                            std::to_string(block) + " of chunk " + std::to_string(task.chunk);
+  Gather made{task, block, storage.prefetch, {}};
+  const auto kept = secondary_.find(forward);
+  const bool from_secondary = task.kind != Task::Kind::forward && kept != secondary_.end();
+  const BufferId piece = from_secondary ? kept->second : fetch(bucket, task, block, label);
+  const BufferId whole = bucket.pieces == 1
+                             ? piece
+                             : gather_pieces(builder_, piece, from_secondary ? storage.secondary_axes : storage.axes,
+                                             bucket.elements, label, made.instructions);
+  if (training_ && task.kind == Task::Kind::forward && !storage.secondary_axes.empty()) {
+    // Not with the gather, which is ahead of its use: nothing should wait for it there.
+    secondary_[key] = slice_piece(builder_, whole, storage.secondary_axes, label + " secondary",
+                                  builder_.task(task.kind, task.chunk).instructions);
+  }
+  gathered_[key] = whole;
+  gathers_.push_back(std::move(made));
+  return whole;
+}
+
+BufferId GatheredValues::fetch(const Bucket& bucket, const TaskKey& task, int block, const std::string& label) {
+  const Buffer home = builder_.buffer(bucket.values);
+  if (home.place == MemoryPlace::device) return bucket.values;
+  const BufferId piece = builder_.add_flat(label + " fetched", home.kind, home.dtype, home.elements());
+  // A block ahead of the collective, which has to wait for it.
+  const int ahead = bucket.pieces > 1 && bucket.storage.prefetch > 0 ? 1 : 0;
+  gathers_.push_back({task,
+                      block,
+                      bucket.storage.prefetch + ahead,
+                      {ProgramBuilder::transfer(bucket.values, piece, label + " to the device")}});
+  return piece;
+}
+
+void GatheredValues::insert() {
+  std::map<TaskKey, std::vector<const Gather*>> by_task;
+  for (const Gather& each : gathers_) by_task[each.task].push_back(&each);
+  for (const auto& [key, gathers] : by_task) insert(builder_.task(key.kind, key.chunk), gathers);
+}
+
+void GatheredValues::insert(Task& task, const std::vector<const Gather*>& gathers) {
+  std::vector<int> order;  // blocks in the order in which the task first works for them
+  for (const Instruction& instruction : task.instructions) {
+    const bool known = std::find(order.begin(), order.end(), instruction.block) != order.end();
+    if (instruction.block >= 0 && !known) order.push_back(instruction.block);
+  }
+  std::map<int, std::vector<Instruction>> before;  // by block
+  std::map<int, std::vector<Instruction>> behind;
+  for (const Gather* gather : gathers) {
+    const auto at = std::find(order.begin(), order.end(), gather->block) - order.begin();
+    const int ahead = order.at(static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, at - gather->prefetch)));
+    const auto arrival = behind_last_asynchronous(gather->instructions);
+    for (auto each = gather->instructions.begin(); each != gather->instructions.end(); ++each) {
+      Instruction instruction = *each;
+      instruction.block = gather->block;
+      // What has to wait for the values to arrive does so where they are needed.
+      (each < arrival ? before[ahead] : behind[gather->block]).push_back(std::move(instruction));
+    }
+  }
+  std::vector<Instruction> result;
+  for (Instruction& instruction : task.instructions) {
+    for (auto* parts : {&before, &behind}) {
+      const auto due = parts->find(instruction.block);
+      if (due == parts->end()) continue;
+      std::move(due->second.begin(), due->second.end(), std::back_inserter(result));
+      parts->erase(due);
+    }
+    result.push_back(std::move(instruction));
+  }
+  task.instructions = std::move(result);
+}
+
+}  // namespace strata::host

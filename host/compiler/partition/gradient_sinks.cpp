@@ -1,0 +1,185 @@
+#include "compiler/partition/gradient_sinks.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "compiler/check/communication_under_way.hpp"
+#include "compiler/parameters/bucket_collectives.hpp"
+
+namespace strata::host {
+namespace {
+
+std::string name_of(const Sink& sink) {
+  if (sink.kind == Sink::Kind::parameter_gradient) return sink.name + ".gradient";
+  return sink.kind == Sink::Kind::loss ? "loss" : "count";
+}
+
+/// Behind which instruction the last of `buffers` is written; -1 for none.
+std::ptrdiff_t last_writer(const Task& task, const std::set<BufferId>& buffers) {
+  for (auto at = static_cast<std::ptrdiff_t>(task.instructions.size()) - 1; at >= 0; --at) {
+    const auto& outputs = task.instructions[static_cast<std::size_t>(at)].outputs;
+    if (std::any_of(outputs.begin(), outputs.end(), [&](BufferId each) { return buffers.contains(each); })) return at;
+  }
+  return -1;
+}
+
+}  // namespace
+
+GradientSinks::GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder,
+                             std::vector<Bucket>& dealt)
+    : graph_(graph), rules_(rules), builder_(builder), dealt_(dealt) {
+  for (std::size_t i = 0; i < dealt.size(); ++i) {
+    for (std::size_t k = 0; k < dealt[i].parameters.size(); ++k) {
+      places_[builder.program().parameters[dealt[i].parameters[k]].name] = {i, dealt[i].offsets[k]};
+    }
+  }
+}
+
+const GradientSinks::Place* GradientSinks::dealt_place(const Sink& sink) const {
+  if (sink.kind != Sink::Kind::parameter_gradient) return nullptr;
+  const auto found = places_.find(sink.name);
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+bool GradientSinks::is_fresh(const Sink& sink, const AxisSet& partial, const TaskKey& task) const {
+  const Place* place = dealt_place(sink);
+  if (place == nullptr) return false;
+  const auto known = task_gradients_.find({task, place->bucket, partial});
+  return known == task_gradients_.end() || !known->second.views.contains(sink.name);
+}
+
+BufferId GradientSinks::contribute(const Sink& sink, const AxisSet& partial, const TaskKey& task) {
+  const Place* place = dealt_place(sink);
+  if (place == nullptr) return accumulator(sink, partial);
+  const Bucket& bucket = dealt_[place->bucket];
+  TaskGradient& gradient = task_gradients_[{task, place->bucket, partial}];
+  if (gradient.flat < 0) {
+    gradient.flat = builder_.add_flat(bucket.name + ".gradient" + partial_suffix(partial), BufferKind::gradient,
+                                      bucket.gradient_type, bucket.elements);
+  }
+  const auto [view, added] = gradient.views.try_emplace(sink.name, -1);
+  if (added) {
+    const TensorType& type = graph_.type(sink.value);
+    view->second =
+        builder_.add_buffer(name_of(sink) + partial_suffix(partial), BufferKind::gradient, bucket.gradient_type,
+                            type.dims, rules_.local_shape(type.dims, rules_.canonical(type.dims)));
+    builder_.make_view(view->second, gradient.flat, place->offset);
+  }
+  return view->second;
+}
+
+DType GradientSinks::type_of(const Sink& sink) const {
+  const DType type = graph_.type(sink.value).dtype;
+  const Parameter* parameter = sink.kind == Sink::Kind::parameter_gradient ? graph_.find_parameter(sink.name) : nullptr;
+  return parameter == nullptr ? accumulation_type(type) : gradient_type(*parameter, type);
+}
+
+BufferId GradientSinks::accumulator(const Sink& sink, const AxisSet& partial) {
+  PartialAccumulators& accumulators = accumulators_of(sink);
+  const auto known = accumulators.find(partial);
+  if (known != accumulators.end()) return known->second;
+  const TensorType& type = graph_.type(sink.value);
+  const Shape shape = rules_.local_shape(type.dims, rules_.canonical(type.dims));
+  const BufferId buffer = builder_.add_buffer(name_of(sink) + partial_suffix(partial), BufferKind::gradient,
+                                              type_of(sink), type.dims, shape, true);
+  accumulators.emplace(partial, buffer);
+  return buffer;
+}
+
+/// Keeps parameters in the order of their latest contribution: the last to complete comes last.
+PartialAccumulators& GradientSinks::accumulators_of(const Sink& sink) {
+  if (sink.kind == Sink::Kind::loss) return loss_;
+  if (sink.kind == Sink::Kind::count) return count_;
+  const auto found =
+      std::find_if(gradients_.begin(), gradients_.end(), [&](const auto& each) { return each.first == sink.name; });
+  if (found == gradients_.end()) {
+    gradients_.emplace_back(sink.name, PartialAccumulators{});
+  } else {
+    std::rotate(found, found + 1, gradients_.end());
+  }
+  return gradients_.back().second;
+}
+
+void GradientSinks::reduce_task_gradients() {
+  std::map<TaskKey, std::map<std::ptrdiff_t, std::vector<Reduction>>> behind;
+  for (const auto& [key, gradient] : task_gradients_) {
+    const TaskKey& task = std::get<0>(key);
+    std::set<BufferId> views;
+    for (const auto& [name, view] : gradient.views) views.insert(view);
+    behind[task][last_writer(builder_.task(task.kind, task.chunk), views)].push_back(reduction(key, gradient));
+  }
+  for (auto& [key, reductions] : behind) insert(builder_.task(key.kind, key.chunk), reductions);
+}
+
+/// A reduction is finished where the next one starts, or at the end: it has the work in between to run beside.
+void GradientSinks::insert(Task& task, std::map<std::ptrdiff_t, std::vector<Reduction>>& behind) {
+  std::vector<Instruction> result;
+  std::vector<Instruction> under_way;
+  const auto finish = [&] {
+    for (Instruction& each : std::exchange(under_way, {})) result.push_back(std::move(each));
+  };
+  for (std::size_t at = 0; at < task.instructions.size(); ++at) {
+    result.push_back(std::move(task.instructions[at]));
+    const auto due = behind.find(static_cast<std::ptrdiff_t>(at));
+    if (due == behind.end()) continue;
+    const int block = result.back().block;
+    finish();
+    for (Reduction& each : due->second) {
+      for (Instruction& instruction : each.start) {
+        instruction.block = block;
+        result.push_back(std::move(instruction));
+      }
+      std::move(each.finish.begin(), each.finish.end(), std::back_inserter(under_way));
+    }
+  }
+  finish();
+  task.instructions = std::move(result);
+}
+
+GradientSinks::Reduction GradientSinks::reduction(const TaskGradientKey& key, const TaskGradient& gradient) {
+  const auto& [task, index, partial] = key;
+  Bucket& bucket = dealt_[index];
+  const std::string label = builder_.buffer(gradient.flat).name + " of " + std::string(to_string(task.kind)) + " " +
+                            std::to_string(task.chunk);
+  Reduction made;
+  fill_gaps(bucket, gradient, made.start);
+  AxisSet remaining = partial;
+  const BufferId piece = scatter_gradient(builder_, bucket, gradient.flat, remaining, label, made.start);
+  made.finish.assign(behind_last_asynchronous(made.start), made.start.cend());
+  made.start.resize(made.start.size() - made.finish.size());
+  made.finish.push_back(program_op("accumulate", label, {piece}, {piece_accumulator(bucket, remaining)}));
+  return made;
+}
+
+/// Parameters without a contribution in the task, and the padding, are zero.
+void GradientSinks::fill_gaps(const Bucket& bucket, const TaskGradient& gradient,
+                              std::vector<Instruction>& instructions) {
+  std::int64_t end = 0;
+  const auto fill = [&](std::int64_t begin, std::int64_t length) {
+    if (length == 0) return;
+    const std::string name = builder_.buffer(gradient.flat).name + " without contributions";
+    const BufferId gap = builder_.add_flat(name, BufferKind::gradient, bucket.gradient_type, length);
+    builder_.make_view(gap, gradient.flat, begin);
+    instructions.push_back(program_op("fill_zero", name, {}, {gap}));
+  };
+  for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+    const auto view = gradient.views.find(builder_.program().parameters[bucket.parameters[i]].name);
+    if (view == gradient.views.end()) continue;
+    fill(end, bucket.offsets[i] - end);
+    end = bucket.offsets[i] + builder_.buffer(view->second).elements();
+  }
+  fill(end, bucket.elements - end);
+}
+
+BufferId GradientSinks::piece_accumulator(Bucket& bucket, const AxisSet& partial) {
+  for (const auto& [known, buffer] : bucket.gradients) {
+    if (known == partial) return buffer;
+  }
+  const BufferId buffer = builder_.add_flat(bucket.name + ".gradient piece" + partial_suffix(partial),
+                                            BufferKind::gradient, bucket.gradient_type, bucket.piece_elements(), true);
+  bucket.gradients.emplace_back(partial, buffer);
+  return buffer;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,188 @@
+#include "compiler/partition/values.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "compiler/partition/conversion.hpp"
+#include "strata/error.hpp"
+#include "strata/random.hpp"
+
+namespace strata::host {
+
+Values::Values(const PartitionRequest& request, ProgramBuilder& builder, GatheredValues& gathered)
+    : request_(request), builder_(builder), gathered_(gathered) {
+  for (const Node& node : request.graph.nodes()) {
+    for (std::size_t i = 0; i < node.operands.size(); ++i)
+      uses_[node.operands[i]].push_back({&node, static_cast<int>(i)});
+  }
+}
+
+TaskKey Values::task_of(const Node& node) const {
+  const int chunk = request_.stages.chunk(node.block);
+  if (node.phase == Phase::forward) return {Task::Kind::forward, chunk};
+  const bool apart = node.phase == Phase::weight && request_.stages.splits_weight_gradients;
+  return {apart ? Task::Kind::weight : Task::Kind::backward, chunk};
+}
+
+void Values::add_parameter(const Parameter& parameter, std::size_t index, BufferId buffer, Layout layout) {
+  parameters_[parameter.value] = index;
+  home_[parameter.value] = {buffer, std::move(layout), {}, Reduction::sum, {}};
+}
+
+const Home* Values::find(Value value) const {
+  const auto found = home_.find(value);
+  return found == home_.end() ? nullptr : &found->second;
+}
+
+void Values::define(Value value, Home home) {
+  const bool stays = !is_read(value) || may_stay_partial(value, home);
+  home_[value] = std::move(home);
+  if (!stays) complete(value);
+}
+
+void Values::alias(Value value, Value of) { home_[value] = home_.at(of); }
+
+/// A partial sum waits for its only reader if that is in the same task and can take it as it is.
+bool Values::may_stay_partial(Value value, const Home& home) const {
+  if (home.partial.empty() || home.reduction != Reduction::sum) return false;
+  const auto& uses = uses_.at(value);
+  if (uses.size() != 1) return false;
+  const Node& reader = *uses.front().node;
+  return is_here(reader) && task_of(reader) == home.task &&
+         request_.registry.get(reader.op)
+             .iteration(request_.graph, reader)
+             .partial_operands.contains(uses.front().operand);
+}
+
+void Values::complete(Value value) {
+  const auto found = home_.find(value);
+  if (found == home_.end()) return;
+  Home& home = found->second;
+  const Layout canonical = request_.rules.canonical(request_.graph.type(value).dims);
+  if (!home.partial.empty() || home.layout != canonical) {
+    home.buffer = convert(value, home, canonical, {}, home.task);
+    home.layout = canonical;
+    home.partial.clear();
+  }
+  if (!parameters_.contains(value)) send_to_readers(value, home);
+}
+
+BufferId Values::fetch(Value value, const Layout& layout, const TaskKey& task, int block) {
+  const Node& producer = request_.graph.node(value.node);
+  if (producer.op == "input") return load(producer, layout, task);
+  BufferId buffer = -1;
+  Home home;
+  if (const auto known = home_.find(value); known != home_.end()) {
+    home = known->second;
+    if (!home.partial.empty()) throw VerificationError("value '" + producer.name + "' is read while it is partial");
+    const auto parameter = parameters_.find(value);
+    const bool gathers = parameter != parameters_.end() && gathered_.contains(parameter->second);
+    buffer = gathers ? gathered_.view(parameter->second, builder_.buffer(home.buffer), task, block) : home.buffer;
+  } else {
+    buffer = receive(value, task);
+    home.layout = request_.rules.canonical(request_.graph.type(value).dims);
+  }
+  if (home.layout == layout) return buffer;
+  const TaskKey beside{Task::Kind::backward, task.chunk};
+  for (const TaskKey& where : {task, task.kind == Task::Kind::weight ? beside : task}) {
+    const auto known = converted_.find({buffer, layout, where});
+    if (known != converted_.end()) return known->second;
+  }
+  home.buffer = buffer;
+  const BufferId converted = convert(value, home, layout, {}, task);
+  converted_.emplace(std::make_tuple(buffer, layout, task), converted);
+  return converted;
+}
+
+BufferId Values::convert(Value value, const Home& home, const Layout& to, const AxisSet& keep, const TaskKey& task) {
+  ConversionRequest conversion;
+  conversion.buffer = home.buffer;
+  conversion.dims = request_.graph.type(value).dims;
+  conversion.from = home.layout;
+  std::set_difference(home.partial.begin(), home.partial.end(), keep.begin(), keep.end(),
+                      std::inserter(conversion.partial, conversion.partial.end()));
+  conversion.reduction = home.reduction;
+  conversion.to = to;
+  conversion.label = label(value, task);
+  return emit_conversion(builder_, request_.rules, conversion, builder_.task(task.kind, task.chunk).instructions);
+}
+
+/// Inputs are small and integers: the forward pass's copy is kept for the backward pass.
+BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& task) {
+  const auto key = std::make_tuple(input.name, layout, task.chunk);
+  const auto known = loaded_.find(key);
+  if (known != loaded_.end()) return known->second;
+  const TensorType& type = input.results.front();
+  const BufferId buffer = builder_.add_buffer(input.name, BufferKind::activation, type.dtype, type.dims,
+                                              request_.rules.local_shape(type.dims, layout));
+  Instruction instruction;
+  instruction.kind = InstructionKind::load;
+  instruction.name = input.name;
+  instruction.outputs = {buffer};
+  instruction.result_dims = {type.dims};
+  for (std::size_t i = 0; i < type.dims.size(); ++i) {
+    instruction.iteration.push_back(
+        sharded_dim(request_.rules, type.dims[i], request_.graph.sizes.at(type.dims[i]), layout[i]));
+  }
+  auto& forward = builder_.task(Task::Kind::forward, task.chunk).instructions;
+  // Loads come first: the backward pass may be the first to ask for this layout.
+  forward.insert(forward.begin() + load_count_[task.chunk]++, std::move(instruction));
+  loaded_.emplace(key, buffer);
+  return buffer;
+}
+
+// --- other stages
+
+Instruction Values::message(InstructionKind kind, Value value, int stage, int to_chunk) const {
+  const Node& node = request_.graph.node(value.node);
+  Instruction instruction;
+  instruction.kind = kind;
+  instruction.name = label(value, task_of(node)) + " to chunk " + std::to_string(to_chunk);
+  instruction.axes = {request_.stages.axis};
+  instruction.peer = stage;
+  // Both ends know the node by its place in the graph; its name need not be unique.
+  instruction.id = random::stream_key(static_cast<std::uint64_t>(value.node), instruction.name,
+                                      static_cast<std::uint64_t>(to_chunk));
+  return instruction;
+}
+
+void Values::send_to_readers(Value value, const Home& home) {
+  if (!sent_.insert(value).second) return;
+  const auto uses = uses_.find(value);
+  if (uses == uses_.end()) return;
+  std::set<int> chunks;
+  for (const Use& use : uses->second) {
+    if (!is_here(*use.node)) chunks.insert(request_.stages.chunk(use.node->block));
+  }
+  for (const int chunk : chunks) {
+    Instruction send = message(InstructionKind::send, value, request_.stages.stage(chunk), chunk);
+    send.inputs = {home.buffer};
+    builder_.task(home.task.kind, home.task.chunk).instructions.push_back(std::move(send));
+  }
+}
+
+BufferId Values::receive(Value value, const TaskKey& task) {
+  const auto key = std::make_pair(value, task.chunk);
+  const auto known = received_.find(key);
+  if (known != received_.end()) return known->second;
+  const Node& producer = request_.graph.node(value.node);
+  const TensorType& type = request_.graph.type(value);
+  Instruction receive = message(InstructionKind::receive, value, request_.stages.stage(producer), task.chunk);
+  const BufferId buffer =
+      builder_.add_buffer(receive.name, BufferKind::activation, type.dtype, type.dims,
+                          request_.rules.local_shape(type.dims, request_.rules.canonical(type.dims)));
+  receive.outputs = {buffer};
+  builder_.task(task.kind, task.chunk).instructions.push_back(std::move(receive));
+  received_.emplace(key, buffer);
+  return buffer;
+}
+
+std::string Values::label(Value value, const TaskKey& task) const {
+  const Node& node = request_.graph.node(value.node);
+  std::string text = node.name;
+  if (node.phase != Phase::forward && !node.is_leaf()) text += "." + node.op;
+  if (value.result != 0) text += "." + std::to_string(value.result);
+  return task.kind == Task::Kind::forward ? text : text + " (backward)";
+}
+
+}  // namespace strata::host

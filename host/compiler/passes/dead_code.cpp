@@ -1,0 +1,65 @@
+#include "compiler/passes/dead_code.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace strata::host {
+namespace {
+
+class UnusedInstructions {
+ public:
+  explicit UnusedInstructions(Program& program) : program_(program), is_needed_(program.buffers.size(), false) {
+    for (const Buffer& buffer : program.buffers) {
+      if (buffer.persistent) need(buffer.id);
+    }
+    for (const auto& [name, buffer] : program.reports) need(buffer);
+  }
+
+  /// What a task needs may be made by a task that stands before it or behind it in the list, so it runs until nothing
+  /// is found any more.
+  void run() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Task& task : program_.tasks) {
+        for (auto each = task.instructions.rbegin(); each != task.instructions.rend(); ++each) {
+          if (is_used(*each)) changed = need_operands(*each) || changed;
+        }
+      }
+    }
+    for (Task& task : program_.tasks) {
+      std::erase_if(task.instructions, [this](const Instruction& each) { return !is_used(each); });
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<bool>::reference flag(BufferId buffer) {
+    return is_needed_[static_cast<std::size_t>(program_.root(buffer))];
+  }
+
+  bool need(BufferId buffer) {
+    const bool fresh = !flag(buffer);
+    flag(buffer) = true;
+    return fresh;
+  }
+
+  [[nodiscard]] bool is_used(const Instruction& instruction) {
+    if (instruction.kind == InstructionKind::send || instruction.kind == InstructionKind::receive) return true;
+    return std::any_of(instruction.outputs.begin(), instruction.outputs.end(),
+                       [this](BufferId output) { return bool(flag(output)); });
+  }
+
+  bool need_operands(const Instruction& instruction) {
+    bool fresh = false;
+    for (const BufferId input : instruction.inputs) fresh = need(input) || fresh;
+    return fresh;
+  }
+
+  Program& program_;
+  std::vector<bool> is_needed_;  // by root buffer
+};
+
+}  // namespace
+
+void remove_unused_instructions(Program& program) { UnusedInstructions(program).run(); }
+
+}  // namespace strata::host

@@ -1,0 +1,106 @@
+#include "compiler/passes/in_place.hpp"
+
+#include <algorithm>
+#include <compare>
+#include <utility>
+#include <vector>
+
+namespace strata::host {
+namespace {
+
+/// A place in a micro-batch's work on one chunk: tasks of a kind run before those of the next. Between chunks there is
+/// no order that holds for every schedule, so memory that several chunks use is not taken over.
+struct Position {
+  Task::Kind kind = Task::Kind::prologue;
+  std::size_t at = 0;
+
+  auto operator<=>(const Position&) const = default;
+};
+
+class InPlaceReuse {
+ public:
+  InPlaceReuse(Program& program, const OpRegistry& registry)
+      : program_(program), registry_(registry), last_use_(program.buffers.size()) {
+    for (const Task& task : program_.tasks) {
+      for (std::size_t at = 0; at < task.instructions.size(); ++at) {
+        for (const auto* buffers : {&task.instructions[at].inputs, &task.instructions[at].outputs}) {
+          for (const BufferId buffer : *buffers) note_use(program_.root(buffer), {task.kind, at}, task.chunk);
+        }
+      }
+    }
+  }
+
+  void run() {
+    for (const Task& task : program_.tasks) {
+      for (std::size_t at = 0; at < task.instructions.size(); ++at) {
+        if (!task.instructions[at].accumulate) visit(task.instructions[at], {task.kind, at});
+      }
+    }
+  }
+
+ private:
+  struct LastUse {
+    Position position;
+    int chunk = -1;
+    bool by_several_chunks = false;
+  };
+
+  void note_use(BufferId root, const Position& position, int chunk) {
+    LastUse& last = last_use_[static_cast<std::size_t>(root)];
+    last.by_several_chunks = last.by_several_chunks || (last.chunk >= 0 && last.chunk != chunk);
+    last.chunk = chunk;
+    last.position = std::max(last.position, position);
+  }
+
+  void visit(const Instruction& instruction, const Position& position) {
+    for (std::size_t result = 0; result < instruction.outputs.size(); ++result) {
+      for (const int operand : candidates(instruction, static_cast<int>(result))) {
+        if (may_take_over(instruction, position, static_cast<std::size_t>(operand), result)) {
+          take_over(instruction.inputs[static_cast<std::size_t>(operand)], instruction.outputs[result]);
+          break;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<int> candidates(const Instruction& instruction, int result) const {
+    if (instruction.kind == InstructionKind::collective) {
+      return instruction.collective == CollectiveKind::all_reduce ? std::vector<int>{0} : std::vector<int>{};
+    }
+    if (instruction.kind != InstructionKind::compute || !registry_.has(instruction.op)) return {};
+    return registry_.get(instruction.op).in_place_operands(result);
+  }
+
+  [[nodiscard]] bool may_take_over(const Instruction& instruction, const Position& position, std::size_t operand,
+                                   std::size_t result) const {
+    const Buffer& from = program_.buffer(instruction.inputs.at(operand));
+    const Buffer& to = program_.buffer(instruction.outputs[result]);
+    const BufferId root = program_.root(from.id);
+    const Buffer& memory = program_.buffer(root);
+    if (memory.persistent || to.persistent || to.base >= 0) return false;
+    if (from.shape != to.shape || from.dtype != to.dtype || memory.bytes() != to.bytes()) return false;
+    const LastUse& last = last_use_[static_cast<std::size_t>(root)];
+    const LastUse& last_of_result = last_use_[static_cast<std::size_t>(to.id)];
+    if (last.by_several_chunks || last_of_result.by_several_chunks || last.position > position) return false;
+    const auto same_root = [&](BufferId other) { return program_.root(other) == root; };
+    return std::count_if(instruction.inputs.begin(), instruction.inputs.end(), same_root) == 1 &&
+           std::none_of(instruction.outputs.begin(), instruction.outputs.end(), same_root);
+  }
+
+  void take_over(BufferId from, BufferId to) {
+    const BufferId root = program_.root(from);
+    program_.buffers[static_cast<std::size_t>(to)].base = root;
+    const LastUse& last = last_use_[static_cast<std::size_t>(to)];
+    note_use(root, last.position, last.chunk);
+  }
+
+  Program& program_;
+  const OpRegistry& registry_;
+  std::vector<LastUse> last_use_;  // by root buffer
+};
+
+}  // namespace
+
+void reuse_operands_in_place(Program& program, const OpRegistry& registry) { InPlaceReuse(program, registry).run(); }
+
+}  // namespace strata::host

@@ -1,0 +1,127 @@
+#include "compiler/placement/stages.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace strata::host {
+namespace {
+
+/// Every block in a chunk, every chunk on a stage, and every stage with work.
+void require_placement(const Placement& placement, const std::string& by, std::size_t blocks, const Mesh& mesh) {
+  const auto fail = [&](const std::string& what) { throw ConfigurationError(by + " places blocks wrongly: " + what); };
+  if (!mesh.has(placement.axis)) fail("the mesh has no axis '" + placement.axis + "'");
+  const int chunks = static_cast<int>(placement.stage_of_chunk.size());
+  if (placement.chunk_of_block.size() != blocks) {
+    fail("it places " + std::to_string(placement.chunk_of_block.size()) + " blocks of " + std::to_string(blocks));
+  }
+  std::set<int> used;
+  for (const int chunk : placement.chunk_of_block) {
+    if (chunk < 0 || chunk >= chunks) fail("there is no chunk " + std::to_string(chunk));
+    used.insert(chunk);
+  }
+  if (static_cast<int>(used.size()) != chunks) fail("a chunk is empty");
+  for (int stage = 0; stage < mesh.size(placement.axis); ++stage) {
+    const auto& stages = placement.stage_of_chunk;
+    if (std::find(stages.begin(), stages.end(), stage) == stages.end()) {
+      fail("stage " + std::to_string(stage) + " has nothing to do");
+    }
+  }
+}
+
+/// Every task that there is exactly once, and gradients after what they are of.
+void require_schedule(const std::vector<ScheduledTask>& tasks, const Stages& stages, int stage, int micro_batches) {
+  const auto fail = [&](const std::string& what) {
+    throw ConfigurationError(stages.scheduler->name + " schedules stage " + std::to_string(stage) +
+                             " wrongly: " + what);
+  };
+  std::set<std::tuple<Phase, int, int>> done;
+  for (const ScheduledTask& task : tasks) {
+    const bool there = task.chunk >= 0 && task.chunk < static_cast<int>(stages.stage_of_chunk.size()) &&
+                       stages.stage(task.chunk) == stage && task.micro_batch >= 0 && task.micro_batch < micro_batches &&
+                       (task.phase != Phase::weight || stages.splits_weight_gradients);
+    if (!there) fail("it has no " + to_string(task));
+    if (!done.insert({task.phase, task.micro_batch, task.chunk}).second) fail(to_string(task) + " comes twice");
+    const Phase before = task.phase == Phase::weight ? Phase::backward : Phase::forward;
+    if (task.phase != Phase::forward && !done.contains({before, task.micro_batch, task.chunk})) {
+      fail(to_string(task) + " comes before its " + std::string(to_string(before)));
+    }
+  }
+  const auto chunks = std::count(stages.stage_of_chunk.begin(), stages.stage_of_chunk.end(), stage);
+  const std::size_t phases = stages.splits_weight_gradients ? 3 : 2;
+  const std::size_t expected = phases * static_cast<std::size_t>(chunks) * static_cast<std::size_t>(micro_batches);
+  if (done.size() != expected) {
+    fail("it has " + std::to_string(done.size()) + " tasks of " + std::to_string(expected));
+  }
+}
+
+}  // namespace
+
+int Stages::chunk(int block) const {
+  return chunk_of_block.empty() ? 0 : chunk_of_block.at(static_cast<std::size_t>(block));
+}
+
+std::map<Value, std::set<int>> Stages::readers(const Graph& graph) const {
+  std::map<Value, std::set<int>> readers;
+  for (const Node& node : graph.nodes()) {
+    for (const Value& operand : node.operands) readers[operand].insert(stage(node));
+  }
+  return readers;
+}
+
+std::vector<ScheduledTask> Stages::schedule(int stage, int micro_batches, bool training) const {
+  std::vector<ScheduledTask> tasks;
+  if (!scheduler) {
+    for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
+      tasks.push_back({Phase::forward, micro_batch, 0});
+      if (training) tasks.push_back({Phase::backward, micro_batch, 0});
+    }
+    return tasks;
+  }
+  tasks = with_name(*scheduler, [&] { return scheduler->strategy->schedule(stage, micro_batches); });
+  require_schedule(tasks, *this, stage, micro_batches);
+  if (!training) std::erase_if(tasks, [](const ScheduledTask& task) { return task.phase != Phase::forward; });
+  return tasks;
+}
+
+std::vector<BlockCost> block_costs(const Graph& graph, const OpRegistry& registry) {
+  std::vector<BlockCost> costs(static_cast<std::size_t>(graph.block_count()));
+  for (std::size_t i = 0; i < costs.size(); ++i) costs[i].block = static_cast<int>(i);
+  std::map<Value, int> first_reader;
+  for (const Node& node : graph.nodes()) {
+    if (node.is_leaf()) continue;
+    BlockCost& cost = costs.at(static_cast<std::size_t>(node.block));
+    (node.phase == Phase::forward ? cost.forward_flops : cost.backward_flops) +=
+        registry.get(node.op).cost(graph, node).flops;
+    for (const Value& operand : node.operands) {
+      if (node.phase == Phase::forward) first_reader.try_emplace(operand, node.block);
+    }
+  }
+  for (const Parameter& parameter : graph.parameters) {
+    const auto reader = first_reader.find(parameter.value);
+    if (reader == first_reader.end()) continue;
+    costs.at(static_cast<std::size_t>(reader->second)).parameter_bytes +=
+        element_count(graph.shape(parameter.value)) *
+        static_cast<std::int64_t>(size_of(graph.type(parameter.value).dtype));
+  }
+  return costs;
+}
+
+Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& mesh,
+                    const std::vector<NamedStrategy>& strategies) {
+  Stages stages;
+  if (strategies.empty()) return stages;
+  const std::vector<BlockCost> costs = block_costs(graph, registry);
+  const auto claim = find_claim(strategies, "the placement of blocks",
+                                [&](const Strategy& strategy) { return strategy.place(costs); });
+  if (!claim) return stages;
+  require_placement(claim->decision, claim->by->name, costs.size(), mesh);
+  stages.axis = claim->decision.axis;
+  stages.count = mesh.size(stages.axis);
+  stages.chunk_of_block = claim->decision.chunk_of_block;
+  stages.stage_of_chunk = claim->decision.stage_of_chunk;
+  stages.scheduler = *claim->by;
+  stages.splits_weight_gradients = claim->by->strategy->splits_weight_gradients();
+  return stages;
+}
+
+}  // namespace strata::host

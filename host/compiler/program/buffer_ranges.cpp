@@ -1,0 +1,74 @@
+#include "compiler/program/buffer_ranges.hpp"
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+
+BufferRanges::BufferRanges(const Program& program) : program_(program) {
+  roots_.reserve(program.buffers.size());
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    Root root{program.root(static_cast<BufferId>(i)), 0};
+    for (BufferId at = static_cast<BufferId>(i); at != root.buffer; at = program.buffer(at).base) {
+      const Buffer& view = program.buffer(at);
+      root.begin += view.offset * static_cast<std::int64_t>(size_of(view.dtype));
+    }
+    roots_.push_back(root);
+  }
+}
+
+ByteRange BufferRanges::range(BufferId buffer, int micro_batch) const {
+  const std::int64_t first = begin(buffer);
+  return {instance(buffer, micro_batch), first, first + program_.buffer(buffer).bytes()};
+}
+
+std::int64_t BufferRanges::instance(BufferId buffer, int micro_batch) const {
+  const std::int64_t slot = persistent(buffer) ? 0 : micro_batch + 1;
+  return root(buffer) * (std::int64_t{program_.micro_batches} + 1) + slot;
+}
+
+std::int64_t BufferRanges::instance_count() const {
+  return static_cast<std::int64_t>(roots_.size()) * (std::int64_t{program_.micro_batches} + 1);
+}
+
+BufferId BufferRanges::root_of_instance(std::int64_t instance) const {
+  return static_cast<BufferId>(instance / (program_.micro_batches + 1));
+}
+
+int BufferRanges::micro_batch_of_instance(std::int64_t instance) const {
+  return static_cast<int>(instance % (program_.micro_batches + 1)) - 1;
+}
+
+std::string BufferRanges::describe_instance(std::int64_t instance) const {
+  const int micro_batch = micro_batch_of_instance(instance);
+  return describe(program_, root_of_instance(instance)) +
+         (micro_batch < 0 ? "" : " of micro-batch " + std::to_string(micro_batch));
+}
+
+bool is_flat(const Buffer& buffer) {
+  return buffer.shape.size() == 1 && (buffer.dims.empty() || buffer.dims.front() == "flat");
+}
+
+std::string describe(const Program& program, BufferId buffer) {
+  return "%" + std::to_string(buffer) + " '" + program.buffer(buffer).name + "'";
+}
+
+std::string describe(const Program& program, const TaskInstance& at, std::size_t instruction) {
+  const Task& task = program.tasks.at(static_cast<std::size_t>(at.task));
+  const Instruction& found = task.instructions.at(instruction);
+  const std::string_view what = found.kind == InstructionKind::compute      ? std::string_view(found.op)
+                                : found.kind == InstructionKind::collective ? to_string(found.collective)
+                                                                            : to_string(found.kind);
+  return "task '" + task.name + "'" + (at.micro_batch < 0 ? "" : " micro-batch " + std::to_string(at.micro_batch)) +
+         ", instruction " + std::to_string(instruction) + " " + std::string(what) + " '" + found.name + "'";
+}
+
+void for_each_instruction(
+    const Program& program,
+    const std::function<void(const TaskInstance& at, std::size_t index, const Instruction& instruction)>& visit) {
+  for (const TaskInstance& at : program.schedule) {
+    const Task& task = program.tasks.at(static_cast<std::size_t>(at.task));
+    for (std::size_t i = 0; i < task.instructions.size(); ++i) visit(at, i, task.instructions[i]);
+  }
+}
+
+}  // namespace strata::host

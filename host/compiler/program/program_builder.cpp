@@ -1,0 +1,85 @@
+#include "compiler/program/program_builder.hpp"
+
+#include <utility>
+
+#include "strata/random.hpp"
+
+namespace strata::host {
+
+BufferId ProgramBuilder::add_buffer(std::string name, BufferKind kind, DType dtype, Dims dims, Shape shape,
+                                    bool persistent) {
+  Buffer buffer;
+  buffer.id = static_cast<BufferId>(program_.buffers.size());
+  buffer.name = std::move(name);
+  buffer.kind = kind;
+  buffer.dtype = dtype;
+  buffer.dims = std::move(dims);
+  buffer.shape = std::move(shape);
+  buffer.persistent = persistent;
+  program_.buffers.push_back(std::move(buffer));
+  return program_.buffers.back().id;
+}
+
+BufferId ProgramBuilder::add_flat(std::string name, BufferKind kind, DType dtype, std::int64_t elements,
+                                  bool persistent) {
+  return add_buffer(std::move(name), kind, dtype, {"flat"}, {elements}, persistent);
+}
+
+void ProgramBuilder::make_view(BufferId view, BufferId base, std::int64_t offset) {
+  buffer(view).base = base;
+  buffer(view).offset = offset;
+}
+
+Task& ProgramBuilder::task(Task::Kind kind, int chunk) {
+  for (Task& task : program_.tasks) {
+    if (task.kind == kind && task.chunk == chunk) return task;
+  }
+  Task task;
+  task.kind = kind;
+  task.chunk = chunk;
+  task.name = std::string(to_string(kind)) + (chunk == 0 ? "" : " " + std::to_string(chunk));
+  program_.tasks.push_back(std::move(task));
+  return program_.tasks.back();
+}
+
+Instruction ProgramBuilder::transfer(BufferId from, BufferId to, std::string name) {
+  Instruction instruction;
+  instruction.kind = InstructionKind::transfer;
+  instruction.name = std::move(name);
+  instruction.inputs = {from};
+  instruction.outputs = {to};
+  return instruction;
+}
+
+Instruction ProgramBuilder::all_reduce(BufferId buffer, std::vector<Axis> axes, Reduction reduction,
+                                       const std::string& label) {
+  Instruction instruction;
+  instruction.kind = InstructionKind::collective;
+  instruction.collective = CollectiveKind::all_reduce;
+  instruction.name = label + " all_reduce " + join(axes, "+");
+  instruction.inputs = {buffer};
+  instruction.outputs = {buffer};
+  instruction.reduction = reduction;
+  instruction.axes = std::move(axes);
+  instruction.id = communication_id(instruction.name);
+  return instruction;
+}
+
+std::uint64_t ProgramBuilder::communication_id(const std::string& label) {
+  const int repeated = labels_[label]++;
+  return random::stream_key(static_cast<std::uint64_t>(repeated), label, 0);
+}
+
+Instruction program_op(std::string op, std::string name, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                       Attributes attributes) {
+  Instruction instruction;
+  instruction.kind = InstructionKind::compute;
+  instruction.op = std::move(op);
+  instruction.name = std::move(name);
+  instruction.inputs = std::move(inputs);
+  instruction.outputs = std::move(outputs);
+  instruction.attributes = std::move(attributes);
+  return instruction;
+}
+
+}  // namespace strata::host

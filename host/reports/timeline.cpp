@@ -1,0 +1,127 @@
+#include "reports/timeline.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+class Simulation {
+ public:
+  Simulation(const std::vector<std::vector<TimedTask>>& work, const WorkDependencies& dependencies)
+      : work_(work), dependencies_(dependencies), next_(work.size(), 0), free_(work.size(), 0.0) {
+    timeline_.stages.resize(work.size());
+  }
+
+  Timeline run() {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::size_t stage = 0; stage < work_.size(); ++stage) {
+        while (start_next(stage)) progress = true;
+      }
+    }
+    check_finished();
+    return std::move(timeline_);
+  }
+
+ private:
+  /// When the results that `task` waits for are there; empty while they are not.
+  [[nodiscard]] std::optional<double> ready(const ScheduledTask& task) const {
+    double latest = 0;
+    const auto needed = dependencies_.find({task.phase, task.chunk});
+    if (needed == dependencies_.end()) return latest;
+    for (const ChunkPhase& each : needed->second) {
+      const auto end = ends_.find({each, task.micro_batch});
+      if (end == ends_.end()) return std::nullopt;
+      latest = std::max(latest, end->second);
+    }
+    return latest;
+  }
+
+  bool start_next(std::size_t stage) {
+    if (next_[stage] == work_[stage].size()) return false;
+    const auto& [task, duration] = work_[stage][next_[stage]];
+    const std::optional<double> results = ready(task);
+    if (!results) return false;
+    const double begin = std::max(free_[stage], *results);
+    const double end = begin + duration;
+    if (!ends_.try_emplace({{task.phase, task.chunk}, task.micro_batch}, end).second) {
+      throw VerificationError("the schedule of stage " + std::to_string(stage) + " does " + to_string(task) + " again");
+    }
+    StageTimeline& line = timeline_.stages[stage];
+    line.events.push_back({task, begin, end});
+    line.busy += duration;
+    timeline_.makespan = std::max(timeline_.makespan, end);
+    free_[stage] = end;
+    ++next_[stage];
+    return true;
+  }
+
+  void check_finished() const {
+    for (std::size_t stage = 0; stage < work_.size(); ++stage) {
+      if (next_[stage] == work_[stage].size()) continue;
+      throw VerificationError("the schedule cannot end: stage " + std::to_string(stage) + " waits for ever with " +
+                              to_string(work_[stage][next_[stage]].task));
+    }
+  }
+
+  const std::vector<std::vector<TimedTask>>& work_;
+  const WorkDependencies& dependencies_;
+  std::vector<std::size_t> next_;
+  std::vector<double> free_;
+  std::map<std::pair<ChunkPhase, int>, double> ends_;
+  Timeline timeline_;
+};
+
+/// The most forward passes that are done at once while their micro-batch has more to do on the chunk: work of phase
+/// `last`, or of any phase.
+int most_open(const std::vector<TimelineEvent>& events, std::optional<Phase> last) {
+  std::map<std::pair<int, int>, std::size_t> closing;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const ScheduledTask& task = events[i].task;
+    if (!last || task.phase == *last) closing[{task.chunk, task.micro_batch}] = i;
+  }
+  int open = 0;
+  int most = 0;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const ScheduledTask& task = events[i].task;
+    if (task.phase == Phase::forward) most = std::max(most, ++open);
+    const auto closes = closing.find({task.chunk, task.micro_batch});
+    if (closes != closing.end() && closes->second == i) --open;
+  }
+  return most;
+}
+
+}  // namespace
+
+WorkDependencies chain_dependencies(int chunks) {
+  WorkDependencies dependencies;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (chunk > 0) dependencies[{Phase::forward, chunk}].push_back({Phase::forward, chunk - 1});
+    dependencies[{Phase::backward, chunk}].push_back({Phase::forward, chunk});
+    if (chunk + 1 < chunks) dependencies[{Phase::backward, chunk}].push_back({Phase::backward, chunk + 1});
+    dependencies[{Phase::weight, chunk}].push_back({Phase::backward, chunk});
+  }
+  return dependencies;
+}
+
+double Timeline::bubble_fraction() const {
+  double busy = 0;
+  for (const StageTimeline& stage : stages) busy += stage.busy;
+  return busy == 0 ? 0 : (makespan * static_cast<double>(stages.size()) - busy) / busy;
+}
+
+Timeline simulate_timeline(const std::vector<std::vector<TimedTask>>& stages, const WorkDependencies& dependencies) {
+  Timeline timeline = Simulation(stages, dependencies).run();
+  for (StageTimeline& stage : timeline.stages) {
+    stage.in_flight = most_open(stage.events, Phase::backward);
+    stage.kept = most_open(stage.events, std::nullopt);
+  }
+  return timeline;
+}
+
+}  // namespace strata::host

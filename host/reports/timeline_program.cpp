@@ -1,0 +1,133 @@
+#include "reports/timeline_program.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Empty for tasks that run once a step.
+std::optional<ChunkPhase> chunk_phase(const Task& task) {
+  switch (task.kind) {
+    case Task::Kind::forward:
+      return ChunkPhase{Phase::forward, task.chunk};
+    case Task::Kind::backward:
+      return ChunkPhase{Phase::backward, task.chunk};
+    case Task::Kind::weight:
+      return ChunkPhase{Phase::weight, task.chunk};
+    case Task::Kind::prologue:
+    case Task::Kind::epilogue:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+/// Calls `visit` with every message of `kind` between stages.
+template <class Visit>
+void for_each_message(const std::vector<const Program*>& programs, const Axis& axis, InstructionKind kind,
+                      const Visit& visit) {
+  for (const Program* program : programs) {
+    for (const Task& task : program->tasks) {
+      const std::optional<ChunkPhase> at = chunk_phase(task);
+      if (!at) continue;
+      for (const Instruction& instruction : task.instructions) {
+        // A ring around the axis is an op's own affair.
+        const bool between_stages = instruction.axes == std::vector<Axis>{axis} && !instruction.relative_peer;
+        if (instruction.kind == kind && between_stages) visit(*at, instruction);
+      }
+    }
+  }
+}
+
+WorkDependencies message_dependencies(const std::vector<const Program*>& programs, const Axis& axis) {
+  std::map<std::uint64_t, ChunkPhase> senders;
+  for_each_message(programs, axis, InstructionKind::send,
+                   [&](const ChunkPhase& at, const Instruction& message) { senders.try_emplace(message.id, at); });
+  WorkDependencies dependencies;
+  for_each_message(programs, axis, InstructionKind::receive, [&](const ChunkPhase& at, const Instruction& message) {
+    const auto sender = senders.find(message.id);
+    if (sender == senders.end()) {
+      throw VerificationError("no stage sends '" + message.name + "', which the " + std::string(to_string(at.phase)) +
+                              " task of chunk " + std::to_string(at.chunk) + " receives");
+    }
+    std::vector<ChunkPhase>& needed = dependencies[at];
+    if (std::find(needed.begin(), needed.end(), sender->second) == needed.end()) needed.push_back(sender->second);
+  });
+  return dependencies;
+}
+
+std::vector<TimedTask> timed_tasks(const Program& program, const TaskDuration& duration) {
+  std::vector<TimedTask> tasks;
+  for (const TaskInstance& instance : program.schedule) {
+    const Task& task = program.tasks.at(static_cast<std::size_t>(instance.task));
+    if (const auto at = chunk_phase(task)) {
+      tasks.push_back({{at->phase, instance.micro_batch, at->chunk}, duration(program, task)});
+    }
+  }
+  return tasks;
+}
+
+/// FLOPs of the graph's nodes by chunk and phase.
+std::map<ChunkPhase, double> flops_by_phase(const Graph& graph, const OpRegistry& registry, const Stages& stages) {
+  std::map<ChunkPhase, double> flops;
+  for (const Node& node : graph.nodes()) {
+    if (node.is_leaf()) continue;
+    flops[{node.phase, stages.chunk(node.block)}] += registry.get(node.op).cost(graph, node).flops;
+  }
+  return flops;
+}
+
+}  // namespace
+
+TaskDuration equal_durations(const Stages& stages) {
+  return [backward = stages.splits_weight_gradients ? 1.0 : 2.0](const Program& /*program*/, const Task& task) {
+    return task.kind == Task::Kind::backward ? backward : 1.0;
+  };
+}
+
+TaskDuration flop_durations(const Graph& graph, const OpRegistry& registry, const Stages& stages) {
+  std::map<ChunkPhase, double> flops = flops_by_phase(graph, registry, stages);
+  double forward = 0;
+  int chunks = 0;
+  for (const auto& [at, each] : flops) {
+    if (at.phase != Phase::forward) continue;
+    forward += each;
+    ++chunks;
+  }
+  const double unit = forward > 0 ? forward / chunks : 1;
+  const bool splits = stages.splits_weight_gradients;
+  return [flops = std::move(flops), unit, splits](const Program& /*program*/, const Task& task) {
+    const auto of_phase = [&](Phase phase) {
+      const auto found = flops.find({phase, task.chunk});
+      return found == flops.end() ? 0.0 : found->second / unit;
+    };
+    if (task.kind == Task::Kind::forward) return of_phase(Phase::forward);
+    if (task.kind == Task::Kind::weight) return of_phase(Phase::weight);
+    return of_phase(Phase::backward) + (splits ? 0 : of_phase(Phase::weight));
+  };
+}
+
+std::vector<const Program*> stage_programs(const Compiled& compiled, const Axis& axis) {
+  Coordinates at = compiled.mesh.coordinates(0);
+  std::vector<const Program*> programs;
+  for (int stage = 0; stage < (axis.empty() ? 1 : compiled.mesh.size(axis)); ++stage) {
+    if (!axis.empty()) at[axis] = stage;
+    programs.push_back(&compiled.program(compiled.mesh.rank(at)));
+  }
+  return programs;
+}
+
+Timeline simulate_programs(const std::vector<const Program*>& programs, const Axis& axis,
+                           const TaskDuration& duration) {
+  std::vector<std::vector<TimedTask>> work;
+  for (const Program* program : programs) work.push_back(timed_tasks(*program, duration));
+  return simulate_timeline(work, axis.empty() ? WorkDependencies{} : message_dependencies(programs, axis));
+}
+
+}  // namespace strata::host

@@ -1,0 +1,197 @@
+#include "reports/timeline_svg.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iomanip>
+#include <set>
+#include <sstream>
+
+namespace strata::host {
+namespace {
+
+constexpr double kMargin = 16;
+constexpr double kLabelWidth = 64;
+constexpr double kHeaderHeight = 92;
+constexpr double kRowHeight = 28;
+constexpr double kRowPitch = 32;
+constexpr double kUnitWidth = 26;
+/// Beyond this the unit shrinks instead.
+constexpr double kLargestChart = 8000;
+constexpr double kSmallestChart = 620;
+constexpr double kDigitWidth = 8;
+
+struct Colour {
+  int red;
+  int green;
+  int blue;
+};
+
+/// What a phase looks like. Boxes carry dark numbers on light to middling colours in any surroundings; those of a
+/// stage's later chunks are stronger.
+struct PhaseStyle {
+  Phase phase;
+  const char* name;
+  Colour first;
+  Colour last;
+};
+
+constexpr std::array<PhaseStyle, 3> kStyles = {
+    {{Phase::forward, "F: forward", {176, 208, 255}, {96, 158, 245}},
+     {Phase::backward, "B: backward", {255, 214, 153}, {240, 160, 60}},
+     {Phase::weight, "W: weight gradients", {188, 232, 188}, {104, 190, 112}}}};
+
+constexpr const char* kStyleSheet = R"(<style>
+  .paper { fill: #ffffff }
+  .ink { fill: #1c1e21; font: 13px system-ui, sans-serif }
+  .title { font-size: 15px; font-weight: 600 }
+  .lane { fill: #eceef1 }
+  .box { stroke: #1c1e21; stroke-width: 0.6 }
+  .number { fill: #10131a; font: 12px system-ui, sans-serif; text-anchor: middle }
+  @media (prefers-color-scheme: dark) {
+    .paper { fill: #16181c }
+    .ink { fill: #e6e8eb }
+    .lane { fill: #282b31 }
+  }
+</style>
+)";
+
+const PhaseStyle& style_of(Phase phase) {
+  return *std::find_if(kStyles.begin(), kStyles.end(), [&](const PhaseStyle& style) { return style.phase == phase; });
+}
+
+/// \param strength 0 for the first colour, 1 for the last.
+std::string colour_text(const PhaseStyle& style, double strength) {
+  const auto mixed = [&](int from, int to) { return std::lround(from + strength * (to - from)); };
+  std::ostringstream text;
+  text << '#' << std::hex << std::setfill('0');
+  for (const long part : {mixed(style.first.red, style.last.red), mixed(style.first.green, style.last.green),
+                          mixed(style.first.blue, style.last.blue)}) {
+    text << std::setw(2) << part;
+  }
+  return text.str();
+}
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char letter : text) {
+    if (letter == '&') {
+      result += "&amp;";
+    } else if (letter == '<') {
+      result += "&lt;";
+    } else if (letter == '>') {
+      result += "&gt;";
+    } else {
+      result += letter;
+    }
+  }
+  return result;
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Timeline& timeline) : timeline_(timeline) {
+    const double span = timeline.makespan > 0 ? timeline.makespan : 1;
+    unit_ = std::min(kUnitWidth, kLargestChart / span);
+    chart_width_ = std::max(span * unit_, kSmallestChart);
+    out_ << std::fixed << std::setprecision(2);
+  }
+
+  std::string draw(const std::string& title) {
+    open(title);
+    header(title);
+    for (std::size_t stage = 0; stage < timeline_.stages.size(); ++stage) row(stage);
+    out_ << "</svg>\n";
+    return out_.str();
+  }
+
+ private:
+  void open(const std::string& title) {
+    const double width = kLabelWidth + chart_width_ + 2 * kMargin;
+    const double height = kHeaderHeight + kRowPitch * static_cast<double>(timeline_.stages.size()) + kMargin;
+    out_ << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << width << R"(" height=")" << height
+         << R"(" viewBox="0 0 )" << width << ' ' << height << R"(" role="img">)"
+         << "\n<title>" << escaped(title) << "</title>\n"
+         << kStyleSheet << R"(<rect class="paper" width="100%" height="100%"/>)" << '\n';
+  }
+
+  void text(double x, double y, const char* style, const std::string& content) {
+    out_ << R"(<text class=")" << style << R"(" x=")" << x << R"(" y=")" << y << R"(">)" << escaped(content)
+         << "</text>\n";
+  }
+
+  void header(const std::string& title) {
+    std::ostringstream bubble;
+    bubble << std::setprecision(4) << 100 * timeline_.bubble_fraction() << "% of the work";
+    text(kMargin, 30, "ink title", title + ": bubble " + bubble.str());
+    std::string in_flight = "most micro-batches in flight, by stage:";
+    for (const StageTimeline& stage : timeline_.stages) in_flight += " " + std::to_string(stage.in_flight);
+    text(kMargin, 50, "ink", in_flight);
+    legend();
+  }
+
+  void legend() {
+    std::set<Phase> shown;
+    bool several_chunks = false;
+    for (std::size_t stage = 0; stage < timeline_.stages.size(); ++stage) {
+      for (const TimelineEvent& event : timeline_.stages[stage].events) shown.insert(event.task.phase);
+      several_chunks = several_chunks || chunks_of(stage).size() > 1;
+    }
+    double x = kMargin;
+    for (const PhaseStyle& style : kStyles) {
+      if (!shown.contains(style.phase)) continue;
+      out_ << R"(<rect class="box" x=")" << x << R"(" y="64" width="14" height="14" fill=")"
+           << colour_text(style, several_chunks ? 0.5 : 0) << "\"/>\n";
+      text(x + 20, 76, "ink", style.name);
+      x += 40 + 7.5 * static_cast<double>(std::string(style.name).size());
+    }
+    if (several_chunks) text(x, 76, "ink", "stronger: later chunks of the stage");
+  }
+
+  void row(std::size_t stage) {
+    const double y = kHeaderHeight + kRowPitch * static_cast<double>(stage);
+    text(kMargin, y + 18, "ink", "stage " + std::to_string(stage));
+    out_ << R"(<rect class="lane" x=")" << kMargin + kLabelWidth << R"(" y=")" << y << R"(" width=")"
+         << timeline_.makespan * unit_ << R"(" height=")" << kRowHeight << "\"/>\n";
+    const std::vector<int> chunks = chunks_of(stage);
+    for (const TimelineEvent& event : timeline_.stages[stage].events) {
+      const auto index = std::find(chunks.begin(), chunks.end(), event.task.chunk) - chunks.begin();
+      const double strength =
+          chunks.size() == 1 ? 0 : static_cast<double>(index) / static_cast<double>(chunks.size() - 1);
+      box(y, event, strength);
+    }
+  }
+
+  void box(double y, const TimelineEvent& event, double strength) {
+    const PhaseStyle& style = style_of(event.task.phase);
+    const double x = kMargin + kLabelWidth + event.begin * unit_;
+    const double width = (event.end - event.begin) * unit_;
+    const std::string number = std::to_string(event.task.micro_batch);
+    out_ << "<g><title>" << style.name << ", micro-batch " << number << ", chunk " << event.task.chunk << ", "
+         << event.begin << " to " << event.end << R"(</title><rect class="box" x=")" << x << R"(" y=")" << y
+         << R"(" width=")" << width << R"(" height=")" << kRowHeight << R"(" fill=")" << colour_text(style, strength)
+         << "\"/>";
+    if (width >= kDigitWidth * static_cast<double>(number.size())) {
+      out_ << R"(<text class="number" x=")" << x + width / 2 << R"(" y=")" << y + 18 << "\">" << number << "</text>";
+    }
+    out_ << "</g>\n";
+  }
+
+  /// In order.
+  [[nodiscard]] std::vector<int> chunks_of(std::size_t stage) const {
+    std::set<int> chunks;
+    for (const TimelineEvent& event : timeline_.stages[stage].events) chunks.insert(event.task.chunk);
+    return {chunks.begin(), chunks.end()};
+  }
+
+  const Timeline& timeline_;
+  double unit_ = kUnitWidth;
+  double chart_width_ = kSmallestChart;
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string timeline_svg(const Timeline& timeline, const std::string& title) { return Drawing(timeline).draw(title); }
+
+}  // namespace strata::host

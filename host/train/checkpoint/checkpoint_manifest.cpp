@@ -1,0 +1,207 @@
+#include "train/checkpoint/checkpoint_manifest.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "strata/error.hpp"
+#include "train/checkpoint/file_io.hpp"
+#include "train/checkpoint/part_cover.hpp"
+
+namespace strata::host {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "strata-checkpoint";
+constexpr int kVersion = 2;
+/// Version 1 knew blocks only.
+constexpr int kOldestVersion = 1;
+
+constexpr std::array<std::pair<Vocabulary::Kind, const char*>, 3> kVocabularies{
+    {{Vocabulary::Kind::bytes, "bytes"},
+     {Vocabulary::Kind::characters, "chars"},
+     {Vocabulary::Kind::tokens, "tokens"}}};
+
+std::string checksum_of_json(const json& value) {
+  const std::string text = value.dump();
+  return checksum_of(std::as_bytes(std::span(text)));
+}
+
+json vocabulary_json(const Vocabulary& vocabulary) {
+  json result = json::object();
+  for (const auto& [kind, name] : kVocabularies) {
+    if (kind == vocabulary.kind) result["kind"] = name;
+  }
+  if (vocabulary.kind == Vocabulary::Kind::characters) {
+    result["characters"] = std::vector<std::uint32_t>(vocabulary.characters.begin(), vocabulary.characters.end());
+  }
+  return result;
+}
+
+Vocabulary parse_vocabulary(const json& value) {
+  Vocabulary vocabulary;
+  const auto name = value.at("kind").get<std::string>();
+  const auto found =
+      std::find_if(kVocabularies.begin(), kVocabularies.end(), [&](const auto& each) { return name == each.second; });
+  if (found == kVocabularies.end()) throw RuntimeError("unknown vocabulary '" + name + "'");
+  vocabulary.kind = found->first;
+  if (vocabulary.kind == Vocabulary::Kind::characters) {
+    for (const auto code_point : value.at("characters").get<std::vector<std::uint32_t>>()) {
+      vocabulary.characters.push_back(code_point);
+    }
+  }
+  return vocabulary;
+}
+
+json loss_scaler_json(const LossScalerState& state) {
+  return {{"scale", state.scale}, {"good_steps", state.good_steps}, {"skipped_steps", state.skipped_steps}};
+}
+
+LossScalerState parse_loss_scaler(const json& value) {
+  LossScalerState state{value.at("scale").get<double>(), value.at("good_steps").get<int>(),
+                        value.at("skipped_steps").get<std::uint64_t>()};
+  if (!(state.scale > 0) || state.good_steps < 0) throw RuntimeError("the state of its loss scaler is impossible");
+  return state;
+}
+
+json piece_json(const ManifestPiece& piece) {
+  json dims = json::array();
+  for (const IndexMap& map : piece.part.dims) {
+    json segments = json::array();
+    for (const IndexSegment& each : map.segments) segments.push_back({each.global_begin, each.length});
+    dims.push_back(std::move(segments));
+  }
+  json result = {{"file", piece.file}, {"key", piece.key}, {"dims", std::move(dims)}};
+  if (!piece.part.is_block()) result["elements"] = {piece.part.begin, piece.part.end};
+  return result;
+}
+
+IndexMap parse_dim(const json& segments, std::int64_t size) {
+  IndexMap map{size, {}};
+  std::int64_t local = 0;
+  for (const json& each : segments) {
+    const IndexSegment segment{local, each.at(0).get<std::int64_t>(), each.at(1).get<std::int64_t>()};
+    if (segment.global_begin < 0 || segment.length < 1 || segment.global_begin > size - segment.length) {
+      throw RuntimeError("a piece lies outside of its tensor");
+    }
+    local += segment.length;
+    map.segments.push_back(segment);
+  }
+  return map;
+}
+
+ManifestPiece parse_piece(const json& value, const Shape& shape) {
+  const json& dims = value.at("dims");
+  if (dims.size() != shape.size()) throw RuntimeError("a piece has another number of dimensions than its tensor");
+  std::vector<IndexMap> maps;
+  for (std::size_t i = 0; i < shape.size(); ++i) maps.push_back(parse_dim(dims[i], shape[i]));
+  TensorPart part = TensorPart::block(std::move(maps));
+  if (value.contains("elements")) {
+    const std::int64_t block = part.elements();
+    part.begin = value["elements"].at(0).get<std::int64_t>();
+    part.end = value["elements"].at(1).get<std::int64_t>();
+    if (part.begin < 0 || part.begin >= part.end || part.end > block) {
+      throw RuntimeError("a piece lies outside of its block");
+    }
+  }
+  return {value.at("file").get<std::string>(), value.at("key").get<std::string>(), std::move(part)};
+}
+
+json tensor_json(const ManifestTensor& tensor) {
+  json pieces = json::array();
+  for (const ManifestPiece& piece : tensor.pieces) pieces.push_back(piece_json(piece));
+  return {{"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}, {"pieces", std::move(pieces)}};
+}
+
+ManifestTensor parse_tensor(const std::string& name, const json& value) {
+  ManifestTensor tensor;
+  tensor.dtype = dtype_from_string(value.at("dtype").get<std::string>());
+  tensor.shape = value.at("shape").get<Shape>();
+  std::vector<TensorPart> parts;
+  for (const json& each : value.at("pieces")) {
+    tensor.pieces.push_back(parse_piece(each, tensor.shape));
+    parts.push_back(tensor.pieces.back().part);
+  }
+  if (const auto fault = find_cover_fault(tensor.shape, parts)) {
+    throw RuntimeError("the pieces of '" + name + "' do not make it whole: " + *fault);
+  }
+  return tensor;
+}
+
+Manifest parse_manifest(const json& value) {
+  Manifest manifest;
+  manifest.run.step = value.at("step").get<std::uint64_t>();
+  manifest.run.seed = value.at("seed").get<std::uint64_t>();
+  manifest.run.samples = value.at("samples").get<std::uint64_t>();
+  manifest.run.configuration = value.at("configuration").get<std::string>();
+  manifest.run.vocabulary = parse_vocabulary(value.at("vocabulary"));
+  if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
+  for (const auto& [name, file] : value.at("files").items()) {
+    // A name from the manifest is opened beside it, never elsewhere.
+    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
+      throw RuntimeError("'" + name + "' is no name of a checkpoint's file");
+    }
+    manifest.files[name] = {file.at("bytes").get<std::uint64_t>(), file.at("xxh3_128").get<std::string>()};
+  }
+  for (const auto& [name, tensor] : value.at("tensors").items()) {
+    manifest.tensors[name] = parse_tensor(name, tensor);
+    for (const ManifestPiece& piece : manifest.tensors[name].pieces) {
+      if (!manifest.files.contains(piece.file))
+        throw RuntimeError("unknown file '" + piece.file + "' of '" + name + "'");
+    }
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string to_json(const Manifest& manifest) {
+  json value = {{"format", kFormat},
+                {"version", kVersion},
+                {"step", manifest.run.step},
+                {"seed", manifest.run.seed},
+                {"samples", manifest.run.samples},
+                {"configuration", manifest.run.configuration},
+                {"vocabulary", vocabulary_json(manifest.run.vocabulary)},
+                {"files", json::object()},
+                {"tensors", json::object()}};
+  if (manifest.run.loss_scaler) value["loss_scaler"] = loss_scaler_json(*manifest.run.loss_scaler);
+  for (const auto& [name, file] : manifest.files)
+    value["files"][name] = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}};
+  for (const auto& [name, tensor] : manifest.tensors) value["tensors"][name] = tensor_json(tensor);
+  const std::string checksum = checksum_of_json(value);
+  value["xxh3_128"] = checksum;
+  return value.dump(1) + "\n";
+}
+
+Manifest manifest_from_json(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  if (!value.is_object()) throw RuntimeError("is truncated or no JSON object");
+  if (value.value("format", json()) != kFormat) throw RuntimeError("is no manifest of a checkpoint");
+  const json version = value.value("version", json());
+  if (!version.is_number_integer() || version < kOldestVersion || version > kVersion) {
+    throw RuntimeError("has format version " + version.dump() + "; versions " + std::to_string(kOldestVersion) +
+                       " to " + std::to_string(kVersion) + " are accepted");
+  }
+  const json checksum = value.value("xxh3_128", json());
+  value.erase("xxh3_128");
+  if (checksum != checksum_of_json(value)) throw RuntimeError("was altered: its checksum does not fit");
+  try {
+    return parse_manifest(value);
+  } catch (const json::exception& error) {
+    throw RuntimeError(std::string("is no complete manifest: ") + error.what());
+  }
+}
+
+Manifest read_manifest(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  try {
+    return manifest_from_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  } catch (const Error& error) {
+    throw RuntimeError("'" + path.string() + "' " + error.what());
+  }
+}
+
+}  // namespace strata::host

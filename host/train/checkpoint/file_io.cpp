@@ -1,0 +1,168 @@
+#include "train/checkpoint/file_io.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+  const int reason = errno;
+  throw RuntimeError("'" + path.string() + "': " + what + ": " + std::strerror(reason));
+}
+
+int open_or_fail(const std::filesystem::path& path, int flags, const std::string& what) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor < 0) fail(path, what);
+  return descriptor;
+}
+
+}  // namespace
+
+struct Checksum::State {
+  XXH3_state_t xxh3;
+};
+
+Checksum::Checksum() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh3); }
+Checksum::~Checksum() = default;
+Checksum::Checksum(Checksum&&) noexcept = default;
+Checksum& Checksum::operator=(Checksum&&) noexcept = default;
+
+void Checksum::update(const void* data, std::size_t bytes) { XXH3_128bits_update(&state_->xxh3, data, bytes); }
+
+std::string Checksum::hex() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->xxh3);
+  std::array<char, 33> text{};
+  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
+  return text.data();
+}
+
+std::string checksum_of(std::span<const std::byte> bytes) {
+  Checksum checksum;
+  checksum.update(bytes.data(), bytes.size());
+  return checksum.hex();
+}
+
+OutputFile::OutputFile(std::filesystem::path path)
+    : path_(std::move(path)), descriptor_(open_or_fail(path_, O_WRONLY | O_CREAT | O_TRUNC, "cannot be created")) {}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(const void* data, std::size_t bytes) {
+  const auto* next = static_cast<const std::byte*>(data);
+  std::size_t left = bytes;
+  while (left > 0) {
+    const ssize_t written = ::write(descriptor_, next, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path_, "cannot be written");
+    next += written;
+    left -= static_cast<std::size_t>(written);
+  }
+  checksum_.update(data, bytes);
+  bytes_ += bytes;
+}
+
+void OutputFile::finish() {
+  if (::fsync(descriptor_) != 0) fail(path_, "cannot be synced");
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot be closed");
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const int descriptor = open_or_fail(path, O_RDONLY, "cannot be opened");
+  struct stat status {};
+  const bool known = ::fstat(descriptor, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    throw RuntimeError("'" + path.string() + "': is not a regular file");
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ > 0) {
+    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    const int reason = errno;
+    ::close(descriptor);
+    errno = reason;
+    if (memory == MAP_FAILED) fail(path, "cannot be mapped into memory");
+    data_ = static_cast<const std::byte*>(memory);
+  } else {
+    ::close(descriptor);
+  }
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const int descriptor = open_or_fail(directory, O_RDONLY | O_DIRECTORY, "cannot be opened");
+  const bool synced = ::fsync(descriptor) == 0;
+  const int reason = errno;
+  ::close(descriptor);
+  errno = reason;
+  if (!synced) fail(directory, "cannot be synced");
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view text) {
+  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  try {
+    OutputFile file(temporary);
+    file.write(text.data(), text.size());
+    file.finish();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced");
+  } catch (...) {
+    // A full disk has no room for what a run that failed leaves behind.
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return;
+  if (errno != ENOTEMPTY && errno != EEXIST) fail(to, "cannot be put in place");
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+  // A file system that cannot exchange: aside, then in place. A kill in between leaves the older checkpoints.
+  const std::filesystem::path aside = from.string() + "-old";
+  if (::rename(to.c_str(), aside.c_str()) != 0 || ::rename(from.c_str(), to.c_str()) != 0 ||
+      ::rename(aside.c_str(), from.c_str()) != 0) {
+    fail(to, "cannot be put in place");
+  }
+}
+
+std::uint64_t free_bytes(const std::filesystem::path& directory) {
+  struct statvfs status {};
+  if (::statvfs(directory.c_str(), &status) != 0) fail(directory, "free space is unknown");
+  return std::uint64_t{status.f_bavail} * status.f_frsize;
+}
+
+FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use)
+    : descriptor_(open_or_fail(path, O_RDWR | O_CREAT, "cannot be created")) {
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  const bool taken = errno == EWOULDBLOCK;
+  ::close(std::exchange(descriptor_, -1));
+  if (taken) throw RuntimeError(in_use);
+  // Some network file systems know no locks; the run goes on without.
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,168 @@
+#include "train/checkpoint/safetensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+using nlohmann::json;
+
+/// Longer headers are refused, as the format's own library does.
+constexpr std::uint64_t kLargestHeader = 100'000'000;
+constexpr std::string_view kMetadata = "__metadata__";
+constexpr std::array<std::pair<DType, std::string_view>, 6> kNames{{{DType::f64, "F64"},
+                                                                    {DType::f32, "F32"},
+                                                                    {DType::bf16, "BF16"},
+                                                                    {DType::f16, "F16"},
+                                                                    {DType::i32, "I32"},
+                                                                    {DType::i64, "I64"}}};
+
+std::string_view name_of(DType dtype) {
+  return std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == dtype; })->second;
+}
+
+DType dtype_of(const std::string& name, const std::string& tensor) {
+  const auto found = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.second == name; });
+  if (found == kNames.end()) {
+    throw RuntimeError("tensor '" + tensor + "' has type '" + name +
+                       "'; F64, F32, BF16, F16, I32 and I64 are accepted");
+  }
+  return found->first;
+}
+
+/// Bytes of a tensor of `shape`, unless they overflow or a size is no size.
+std::optional<std::uint64_t> checked_bytes(const json& shape, DType dtype) {
+  std::uint64_t bytes = size_of(dtype);
+  bool empty = false;
+  for (const json& each : shape) {
+    if (!each.is_number_unsigned()) return std::nullopt;
+    const auto size = each.get<std::uint64_t>();
+    empty = empty || size == 0;
+    if (size != 0 && bytes > (std::uint64_t{1} << 62U) / size) return std::nullopt;
+    bytes *= std::max<std::uint64_t>(size, 1);
+  }
+  return empty ? 0 : bytes;
+}
+
+struct Located {
+  SafetensorsTensor tensor;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+Located locate_tensor(const std::string& name, const json& entry) {
+  const auto wrong = [&](const std::string& what) { return RuntimeError("tensor '" + name + "' " + what); };
+  const bool complete = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() &&
+                        entry.contains("shape") && entry["shape"].is_array() && entry.contains("data_offsets") &&
+                        entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2 &&
+                        entry["data_offsets"][0].is_number_unsigned() && entry["data_offsets"][1].is_number_unsigned();
+  if (!complete) throw wrong("has no complete dtype, shape and data_offsets");
+  Located located;
+  located.tensor.name = name;
+  located.tensor.dtype = dtype_of(entry["dtype"].get<std::string>(), name);
+  const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], located.tensor.dtype);
+  if (!bytes) throw wrong("has an impossible shape " + entry["shape"].dump());
+  located.tensor.shape = entry["shape"].get<Shape>();
+  located.begin = entry["data_offsets"][0].get<std::uint64_t>();
+  located.end = entry["data_offsets"][1].get<std::uint64_t>();
+  if (located.end < located.begin || located.end - located.begin != *bytes) {
+    throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + entry["data_offsets"].dump());
+  }
+  return located;
+}
+
+}  // namespace
+
+void sort_for_safetensors(std::vector<SafetensorsTensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
+    const std::size_t size_a = size_of(a.dtype);
+    const std::size_t size_b = size_of(b.dtype);
+    return size_a != size_b ? size_a > size_b : a.name < b.name;
+  });
+}
+
+std::string safetensors_header(const std::vector<SafetensorsTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  json header = json::object();
+  if (!metadata.empty()) header[std::string(kMetadata)] = metadata;
+  std::uint64_t offset = 0;
+  for (const SafetensorsTensor& tensor : tensors) {
+    const std::uint64_t end = offset + tensor.bytes();
+    header[tensor.name] = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t length = text.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + text;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  try {
+    parse();
+  } catch (const RuntimeError& error) {
+    throw RuntimeError("'" + path.string() + "': " + error.what());
+  }
+}
+
+void SafetensorsFile::parse() {
+  const std::span<const std::byte> bytes = file_.bytes();
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof length) {
+    throw RuntimeError(std::to_string(bytes.size()) + " bytes are too few for a safetensors file");
+  }
+  std::memcpy(&length, bytes.data(), sizeof length);
+  if (length > kLargestHeader || length > bytes.size() - sizeof length) {
+    throw RuntimeError("announces a header of " + std::to_string(length) + " bytes, but has " +
+                       std::to_string(bytes.size()) + " bytes; is it truncated, or no safetensors file?");
+  }
+  const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof length;
+  const json header = json::parse(text, text + length, nullptr, false);
+  if (!header.is_object()) throw RuntimeError("the header is no JSON object");
+
+  const std::span<const std::byte> data = bytes.subspan(sizeof length + length);
+  std::vector<Located> located;
+  for (const auto& [name, entry] : header.items()) {
+    if (name != kMetadata) {
+      located.push_back(locate_tensor(name, entry));
+      continue;
+    }
+    if (!entry.is_object()) throw RuntimeError("the metadata is no JSON object");
+    for (const auto& [key, value] : entry.items()) {
+      if (!value.is_string()) throw RuntimeError("metadata '" + key + "' is no text");
+      metadata_[key] = value.get<std::string>();
+    }
+  }
+  std::sort(located.begin(), located.end(),
+            [](const Located& a, const Located& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::uint64_t expected = 0;
+  for (Located& each : located) {
+    if (each.begin != expected || each.end > data.size()) {
+      throw RuntimeError("tensor '" + each.tensor.name + "' lies at bytes " + std::to_string(each.begin) + " to " +
+                         std::to_string(each.end) + "; expected from " + std::to_string(expected) + " on, within " +
+                         std::to_string(data.size()));
+    }
+    expected = each.end;
+    const std::string name = each.tensor.name;
+    tensors_[name] = {std::move(each.tensor), data.subspan(each.begin, each.end - each.begin)};
+  }
+  if (expected != data.size()) {
+    throw RuntimeError("has " + std::to_string(data.size() - expected) + " bytes that belong to no tensor");
+  }
+}
+
+}  // namespace strata::host

@@ -1,0 +1,55 @@
+#include "train/run/progress.hpp"
+
+#include <cmath>
+
+#include "train/data/text_format.hpp"
+#include "train/run/process_memory.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr const char* kClearLine = "\r\x1b[K";
+
+}  // namespace
+
+Progress::Progress(std::ostream& stream, Style style, std::uint64_t first_step, std::uint64_t steps)
+    : stream_(stream), style_(style), first_step_(first_step), steps_(steps) {}
+
+Progress::~Progress() {
+  if (!open_line_.empty()) stream_ << '\n' << std::flush;
+}
+
+std::string Progress::line(const StepRecord& record) const {
+  const auto done = static_cast<double>(record.step - first_step_);
+  const double left = seconds_ / done * static_cast<double>(steps_ - record.step);
+  return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) +
+         format_line("  loss %.4f  norm %.3f  lr %.2e  ", record.loss, record.gradient_norm, record.learning_rate) +
+         short_number(record.tokens_per_second) + " tokens/s  " + short_bytes(resident_bytes()) + "  " +
+         short_duration(left) + " left";
+}
+
+void Progress::step(const StepRecord& record) {
+  seconds_ += record.seconds;
+  if (record.skipped) {
+    note(format_line("step %llu skipped: the gradient is not finite at a loss scale of %g",
+                     static_cast<unsigned long long>(record.step), record.loss_scale.value_or(1)));
+  }
+  if (style_.terminal) {
+    open_line_ = line(record);
+    stream_ << kClearLine << open_line_ << std::flush;
+    return;
+  }
+  const bool due = record.step % static_cast<std::uint64_t>(style_.every) == 0;
+  if (due || record.step == steps_ || record.step == first_step_ + 1) stream_ << line(record) << '\n' << std::flush;
+}
+
+void Progress::evaluation(const EvaluationRecord& record) {
+  note(format_line("step %llu  validation loss %.4f nats per token", static_cast<unsigned long long>(record.step),
+                   record.loss));
+}
+
+void Progress::note(const std::string& text) {
+  stream_ << (open_line_.empty() ? "" : kClearLine) << text << '\n' << open_line_ << std::flush;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,21 @@
+#include "train/run/training_record.hpp"
+
+#include <algorithm>
+
+namespace strata::host {
+namespace {
+
+/// Steps in which caches, pages and clocks are still cold.
+constexpr std::ptrdiff_t kWarmupSteps = 3;
+
+}  // namespace
+
+double steady_median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  if (std::ssize(values) > kWarmupSteps) values.erase(values.begin(), values.begin() + kWarmupSteps);
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,149 @@
+#include "train/verify/stack_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <mutex>
+
+#include "runtime/element.hpp"
+#include "runtime/initialize.hpp"
+#include "runtime/shards.hpp"
+#include "train/run/loss_scaler.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Collects the ranks' parts of the parameters into whole tensors and notes where replicas differ.
+class ParameterCollector {
+ public:
+  explicit ParameterCollector(StackResult& result) : result_(result) {}
+
+  void add(Executor& executor) {
+    const Program& program = executor.program();
+    for (const StoredParameter& parameter : program.parameters) {
+      const Shard shard = shard_of(program, parameter, parameter.value, executor.rank());
+      if (shard.local_elements() == 0) continue;
+      const DType dtype = program.buffer(parameter.value).dtype;
+      std::vector<std::byte> local(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
+      executor.read(shard.slice(parameter.value), local.data());
+      const std::lock_guard lock(mutex_);
+      std::vector<double>& whole = result_.parameters[parameter.name];
+      whole.resize(static_cast<std::size_t>(shard.global_elements()), std::numeric_limits<double>::quiet_NaN());
+      shard.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t length) {
+        for (std::int64_t i = 0; i < length; ++i) {
+          put(whole[static_cast<std::size_t>(to + i)], load_element(dtype, local.data(), from + i));
+        }
+      });
+    }
+  }
+
+ private:
+  void put(double& element, double value) {
+    if (!std::isnan(element))
+      result_.replica_difference = std::max(result_.replica_difference, std::abs(element - value));
+    element = value;
+  }
+
+  StackResult& result_;
+  std::mutex mutex_;
+};
+
+double relative(double found, double expected) {
+  const double difference = std::abs(found - expected);
+  // NaN must not pass for small.
+  if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+  return difference == 0 ? 0 : difference / std::max(std::abs(expected), std::numeric_limits<double>::min());
+}
+
+/// Relative to the largest element, since single ones may be near zero.
+double relative(const std::vector<double>& found, const std::vector<double>& expected) {
+  if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  double difference = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(found[i]) || std::isnan(expected[i])) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, std::abs(expected[i]));
+    difference = std::max(difference, std::abs(found[i] - expected[i]));
+  }
+  return difference == 0 ? 0 : difference / std::max(largest, std::numeric_limits<double>::min());
+}
+
+double worst_step(const std::vector<double>& found, const std::vector<double>& expected) {
+  double worst = found.size() == expected.size() ? 0 : std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
+    worst = std::max(worst, relative(found[i], expected[i]));
+  }
+  return worst;
+}
+
+/// A proof has no output folder.
+std::filesystem::path offload_directory(const Program& program) {
+  return program.offload_directory.empty() ? std::filesystem::temp_directory_path()
+                                           : std::filesystem::path(program.offload_directory);
+}
+
+}  // namespace
+
+double StackDifference::worst() const { return std::max({loss, gradient_norm, parameter}); }
+
+StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
+                      const StackSettings& settings, InputSource& inputs) {
+  const auto ranks = static_cast<std::size_t>(compiled.mesh.rank_count());
+  StackResult result;
+  result.planned_peak_bytes.resize(ranks);
+  result.arena_peak_bytes.resize(ranks);
+  result.planned_offload.resize(ranks);
+  result.offload_peak.resize(ranks);
+  ParameterCollector parameters(result);
+  run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
+    const int rank = communicator.rank();
+    const MemoryPlan& plan = compiled.plan(rank);
+    const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
+    const auto offload = make_offload_memory(plan.offload, offload_directory(compiled.program(rank)));
+    Executor executor(compiled.program(rank), plan, rank, settings.seed, device, communicator, arena, offload,
+                      !compiled.has_transfers());
+    initialize(executor, settings.seed);
+    LossScaler scaler(compiled);
+    for (int step = 0; step < settings.steps; ++step) {
+      StepContext context;
+      context.step = static_cast<std::uint64_t>(step);
+      context.learning_rate = settings.learning_rate;
+      context.loss_scale = scaler.factor();
+      context.skipped_steps = scaler.state().skipped_steps;
+      const Reports reports = executor.run(context, inputs);
+      scaler.skips(reports.at("grad_norm"));
+      if (rank != 0) continue;
+      result.losses.push_back(reports.at("loss") / reports.at("count"));
+      result.gradient_norms.push_back(reports.at("grad_norm"));
+    }
+    result.planned_peak_bytes[static_cast<std::size_t>(rank)] = plan.arena_bytes;
+    result.arena_peak_bytes[static_cast<std::size_t>(rank)] = arena->peak_bytes();
+    result.planned_offload[static_cast<std::size_t>(rank)] = plan.offload;
+    if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
+    parameters.add(executor);
+  });
+  return result;
+}
+
+StackDifference compare(const StackResult& stack, const StackResult& single, const Graph& graph) {
+  StackDifference difference;
+  difference.loss = worst_step(stack.losses, single.losses);
+  difference.gradient_norm = worst_step(stack.gradient_norms, single.gradient_norms);
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.gradient_is_zero) {
+      difference.excluded.push_back(parameter.name);
+      continue;
+    }
+    const auto found = stack.parameters.find(parameter.name);
+    const double each = found == stack.parameters.end() ? std::numeric_limits<double>::infinity()
+                                                        : relative(found->second, single.parameters.at(parameter.name));
+    if (each >= difference.parameter) {
+      difference.parameter = each;
+      difference.worst_parameter = parameter.name;
+    }
+  }
+  return difference;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,143 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "cli/command_line.hpp"
+#include "cli/configuration_arguments.hpp"
+#include "config/reference.hpp"
+#include "sample_files.hpp"
+
+namespace strata::host {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Result {
+  int code = 0;
+  std::string out;
+  std::string messages;
+};
+
+Result run(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "strata");
+  std::ostringstream out;
+  std::ostringstream messages;
+  const int code = run_command_line(static_cast<int>(arguments.size()), arguments.data(), out, messages);
+  return {code, out.str(), messages.str()};
+}
+
+/// A plugin folder with a sound and a refused file, found through the environment.
+class PluginsCommand : public testing::Test {
+ protected:
+  PluginsCommand() {
+    copy_sample("strategy_sample.so", folder_.path());
+    write_file(folder_.path() / "model_broken.so", "nothing");
+    ::setenv("STRATA_PLUGIN_PATH", folder_.path().c_str(), 1);
+  }
+  ~PluginsCommand() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(PluginsCommand, ListsFoundAndRefusedFiles) {
+  const Result text = run({"plugins", "list"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_THAT(text.out, HasSubstr((folder_.path() / "strategy_sample.so").string() + "\n"));
+  EXPECT_THAT(text.out, HasSubstr("refused: " + (folder_.path() / "model_broken.so").string() + ": it is no ELF file"));
+  EXPECT_EQ(text.messages, "");
+
+  const json document = json::parse(run({"plugins", "list", "--json"}).out);
+  EXPECT_EQ(document["places"][0]["path"], folder_.path().string());
+  EXPECT_EQ(document["plugins"][0]["name"], "sample");
+  EXPECT_EQ(document["plugins"][0]["kind"], "strategy");
+  EXPECT_EQ(document["plugins"][0]["version"], "1.2.3");
+  EXPECT_THAT(document["refused"][0]["reason"].get<std::string>(), StartsWith("it is no ELF file"));
+}
+
+TEST_F(PluginsCommand, ShowsOptions) {
+  const Result text = run({"plugins", "show", "sample"});
+  EXPECT_EQ(text.code, 0) << text.messages;
+  EXPECT_THAT(text.out, HasSubstr("size: an integer from 1 to 64; required\n      Ranks along the axis.\n"));
+  EXPECT_THAT(text.out, HasSubstr("mode: one of \"plain\", \"fancy\"; default \"plain\"\n"));
+
+  const json plugin = json::parse(run({"plugins", "show", "sample", "--json"}).out)["plugins"][0];
+  EXPECT_EQ(plugin["options"][0]["name"], "size");
+  EXPECT_EQ(plugin["options"][0]["required"], true);
+  EXPECT_EQ(plugin["options"][1]["default"], "plain");
+}
+
+TEST_F(PluginsCommand, RefusesUnknownAndBrokenNames) {
+  const Result unknown = run({"plugins", "show", "samples"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.messages, StartsWith("error: plugin 'samples' not found; did you mean 'sample'?"));
+  EXPECT_EQ(unknown.out, "");
+  const Result broken = run({"plugins", "show", "broken"});
+  EXPECT_EQ(broken.code, 2);
+  EXPECT_THAT(broken.messages, HasSubstr("model_broken.so: refused: it is no ELF file"));
+}
+
+TEST(CommandLine, HelpAndVersionGoToTheResults) {
+  EXPECT_EQ(run({"--version"}).out, "strata " STRATA_VERSION "\n");
+  for (const std::vector<const char*>& arguments : std::vector<std::vector<const char*>>{
+           {"--help"}, {"help"}, {"plugins", "--help"}, {"plugins", "show", "--help"}, {"help", "plugins"}}) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_THAT(result.out, HasSubstr("Usage: strata"));
+    EXPECT_EQ(result.messages, "");
+  }
+  EXPECT_EQ(run({"help", "configuration", "--markdown"}).out, reference_markdown());
+  EXPECT_EQ(run({"help", "configuration"}).out, reference_text());
+}
+
+TEST(CommandLine, RefusesWhatItDoesNotKnow) {
+  const auto refused = [](const std::vector<const char*>& arguments, const std::string& message) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.messages, StartsWith("error: "));
+    EXPECT_THAT(result.messages, HasSubstr(message));
+    EXPECT_EQ(result.messages.find('\n'), result.messages.size() - 1) << result.messages;
+  };
+  refused({}, "strata --help");
+  refused({"plugin", "list"}, "there is no command 'plugin'; did you mean 'plugins'?");
+  refused({"frobnicate"}, "there is no command 'frobnicate'");
+  refused({"plugins", "list", "--jsn"}, "--jsn");
+  refused({"plugins"}, "strata plugins --help");
+  refused({"--log-level", "loud", "plugins", "list"}, "loud");
+  refused({"help", "confguration"}, "did you mean 'configuration'?");
+  refused({"help", "plugins", "--markdown"}, "accepted: configuration");
+}
+
+TEST(ConfigurationArguments, TakeOneOverrideEach) {
+  CLI::App app;
+  ConfigurationArguments arguments;
+  arguments.add_to(app);
+  const std::vector<const char*> line = {"strata", "--set", "a.b=1", "c.toml", "--set", "d.e=[1, 2]", "--set=f.g=x,y"};
+  app.parse(static_cast<int>(line.size()), line.data());
+  EXPECT_EQ(arguments.file, "c.toml");
+  EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a.b=1", "d.e=[1, 2]", "f.g=x,y"}));
+}
+
+TEST(Program, FindsThePluginsOfItsOwnTree) {
+  FILE* pipe = ::popen("'" STRATA_BUILD_DIRECTORY "/bin/strata' plugins list --json", "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string text;
+  for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe)) text += static_cast<char>(letter);
+  ASSERT_EQ(::pclose(pipe), 0) << text;
+  const json document = json::parse(text);
+  EXPECT_EQ(document["places"][0]["path"],
+            std::filesystem::canonical(STRATA_BUILD_DIRECTORY).string() + "/lib/strata/plugins");
+  EXPECT_EQ(document["places"][0]["exists"], true);
+  EXPECT_FALSE(document["plugins"].empty());
+  EXPECT_TRUE(document["refused"].empty()) << text;
+}
+
+}  // namespace
+}  // namespace strata::host

@@ -1,0 +1,153 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plugins/plugin_registry.hpp"
+#include "plugins/resolved_plugins.hpp"
+#include "sample_files.hpp"
+
+namespace strata::host {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+template <class Call>
+std::string refusal(Call&& call) {
+  try {
+    (void)call();
+  } catch (const ConfigurationError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+class PluginRegistryTest : public testing::Test {
+ protected:
+  std::string load_failure(const std::string& file, const std::string& name) {
+    copy_sample(file, folder_.path());
+    PluginRegistry registry({folder_.path()});
+    return refusal([&] { return &registry.load<StrategyFactory>(name); });
+  }
+
+  [[nodiscard]] std::string path(const std::string& file) const { return (folder_.path() / file).string(); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(PluginRegistryTest, LoadsAPluginBuiltAgainstTheSdkAlone) {
+  copy_sample("strategy_sample.so", folder_.path());
+  PluginRegistry registry({folder_.path()});
+  const auto& factory = registry.load<StrategyFactory>("sample");
+  EXPECT_EQ(factory.options().options().size(), 2U);
+  const std::unique_ptr<Strategy> strategy = factory.create(Options(factory.options(), {{"size", 4}}));
+  ASSERT_EQ(strategy->axes().size(), 1U);
+  EXPECT_EQ(strategy->axes()[0].size, 4);
+  EXPECT_EQ(&registry.load<StrategyFactory>("sample"), &factory);
+}
+
+TEST_F(PluginRegistryTest, NamesPlacesAndTheNearestWhenNothingIsFound) {
+  copy_sample("strategy_sample.so", folder_.path());
+  PluginRegistry registry({folder_.path(), "/nowhere/plugins"});
+  EXPECT_EQ(refusal([&] { return &registry.load<StrategyFactory>("sampel"); }),
+            "strategy plugin 'sampel' not found; did you mean 'sample'?; accepted: sample; searched: " +
+                folder_.path().string() + ", /nowhere/plugins (no such folder)");
+  EXPECT_THAT(refusal([&] { return &registry.load<ModelFactory>("sample"); }),
+              AllOf(StartsWith("model plugin 'sample' not found; 'sample' is a strategy; accepted: none; searched: ")));
+}
+
+TEST_F(PluginRegistryTest, NamesTheFileThatCannotBeUsed) {
+  EXPECT_THAT(load_failure("strategy_without_entry.so", "without_entry"),
+              AllOf(StartsWith(path("strategy_without_entry.so")), HasSubstr("no function strata_plugin_entry")));
+  EXPECT_THAT(load_failure("strategy_failing.so", "failing"),
+              StartsWith(path("strategy_failing.so") + ": the plugin failed to start: no such hardware"));
+  EXPECT_THAT(
+      load_failure("strategy_dependent.so", "dependent"),
+      AllOf(StartsWith(path("strategy_dependent.so") + ": the plugin cannot be loaded: libstrata_sample_absent"),
+            HasSubstr("No such file or directory")));
+}
+
+TEST_F(PluginRegistryTest, RefusesAFactoryOfAnotherKind) {
+  copy_sample("model_mistaken.so", folder_.path());
+  PluginRegistry registry({folder_.path()});
+  EXPECT_EQ(
+      refusal([&] { return &registry.load<ModelFactory>("mistaken"); }),
+      path("model_mistaken.so") + ": the plugin says that it is a model, but its factory is that of another kind");
+}
+
+TEST_F(PluginRegistryTest, SaysWhyTheFileOfThatNameWasRefused) {
+  std::string bytes = read_sample("strategy_sample.so");
+  bytes[record_offset(bytes) + offsetof(PluginRecord, abi_major)] = 9;
+  write_file(folder_.path() / "renamed.so", bytes);
+  write_file(folder_.path() / "device_cpu.so", "no library at all");
+  PluginRegistry registry({folder_.path()});
+  EXPECT_THAT(refusal([&] { return &registry.load<StrategyFactory>("sample"); }),
+              StartsWith(path("renamed.so") + ": refused: it is built for ABI 9." + std::to_string(kAbiMinor) +
+                         "; accepted: 1.0"));
+  EXPECT_THAT(refusal([&] { return &registry.load<DeviceFactory>("cpu"); }),
+              StartsWith(path("device_cpu.so") + ": refused: it is no ELF file"));
+  EXPECT_EQ(registry.files().size(), 2U);
+}
+
+TEST_F(PluginRegistryTest, RefusesEverythingInAFolderThatOthersCanWrite) {
+  copy_sample("strategy_sample.so", folder_.path());
+  ::chmod(folder_.path().c_str(), 0777);
+  PluginRegistry registry({folder_.path()});
+  EXPECT_THAT(refusal([&] { return &registry.load<StrategyFactory>("sample"); }),
+              AllOf(StartsWith(path("strategy_sample.so")), HasSubstr("can be written by anyone")));
+}
+
+TEST_F(PluginRegistryTest, TheFirstPlaceWins) {
+  TemporaryFolder second;
+  copy_sample("strategy_sample.so", folder_.path());
+  copy_sample("strategy_sample.so", second.path());
+  write_file(folder_.path() / "README", "no library: not looked at");
+  const PluginRegistry registry({second.path(), folder_.path()});
+  ASSERT_EQ(registry.files().size(), 2U);
+  EXPECT_EQ(registry.files()[0].refusal, "");
+  EXPECT_EQ(registry.files()[0].path.parent_path(), second.path());
+  EXPECT_THAT(registry.files()[1].refusal, HasSubstr("it is hidden by " + second.path().string()));
+}
+
+TEST(PluginSearchPlaces, EnvironmentComesFirst) {
+  const auto places = plugin_search_places("/opt/strata/bin", "/first::/second/../third:/first");
+  ASSERT_GE(places.size(), 3U);
+  EXPECT_EQ(places[0], "/first");
+  EXPECT_EQ(places[1], "/third");
+  EXPECT_EQ(places[2], "/opt/strata/lib/strata/plugins");
+}
+
+constexpr const char* kConfiguration = R"([model]
+plugin = "gpt2"
+[data]
+path = "input.txt"
+[batch]
+global = 4
+[[strategy]]
+plugin = "sample"
+size = 13
+)";
+
+TEST_F(PluginRegistryTest, MessagesCarryThePlaceInTheConfiguration) {
+  copy_sample("strategy_sample.so", folder_.path());
+  PluginRegistry registry({folder_.path()});
+  RunConfiguration configuration = parse_configuration(kConfiguration, "c.toml");
+  EXPECT_THAT(refusal([&] { return resolve_plugins(configuration, registry); }),
+              StartsWith("c.toml:2:10: model.plugin: model plugin 'gpt2' not found; accepted: none; searched: "));
+
+  PluginSection& section = configuration.strategies[0];
+  const auto plugin = resolve_plugin<StrategyFactory>(configuration, section, registry);
+  EXPECT_EQ(plugin.options.word("mode"), "plain");
+  const auto create = [&] {
+    return with_place(configuration, section, [&] { return plugin.factory->create(plugin.options); });
+  };
+  EXPECT_EQ(refusal(create), "c.toml:9:8: strategy.0.size: found 13; accepted: luckier numbers");
+  EXPECT_STREQ(at_section(configuration, section, "axis: in use").what(), "c.toml:7:1: strategy.0: axis: in use");
+
+  section.options["size"] = 65;
+  EXPECT_EQ(refusal([&] { return resolve_plugin<StrategyFactory>(configuration, section, registry); }),
+            "c.toml:9:8: strategy.0.size: found the integer 65; accepted: an integer from 1 to 64");
+}
+
+}  // namespace
+}  // namespace strata::host
