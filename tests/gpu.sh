@@ -1,31 +1,63 @@
 #!/bin/sh
-# Tests the cuda device and the nccl communicator on a machine with an NVIDIA GPU, and measures them there.
-# Usage: sh tests/gpu.sh [--built BUILD] [--device NAME] [test] [measure]    (default: test)
-#   --built BUILD   runs what was built elsewhere; without it, builds into build/gpu what it runs
-#   --device NAME   another device plugin instead of cuda: with cuda_emulated and --built the script itself can be tried
-# What packages, text or PyTorch peer the machine lacks is taken from build/carried, if it is there (docs/cuda.md).
+# Tests the cuda device and the nccl communicator on a machine with an NVIDIA GPU, and measures them there, in parts.
+# Usage: sh tests/gpu.sh [OPTION...] [PART...]    (default: test)
+#   build       builds what the other parts run into build/gpu; they begin with it unless --built is given
+#   pack        copies that, stripped, into build/gpu-run: 20 MB that can be carried to another machine
+#   ops         test_gpu: every row of the table of ops, graphs, memory, random numbers, quantisation
+#   training    graph replay equals eager; GPT-2 124M trains as on the CPU
+#   verify      strata verify of whole stacks in f64; verify:NAME,NAME only some
+#   nccl        collectives and trainings over NCCL, in processes and in graphs
+#   memcheck, racecheck   compute-sanitizer on ops; memcheck:2/4 the second of four shares
+#   kernels     the time of every kernel of a step of GPT-2 124M, and its share of the roofline
+#   measure     that, and the speed against compiled PyTorch; measure:1 one round instead of three
+#   test        ops training verify nccl memcheck racecheck
+#   --built BUILD      runs an earlier build from that folder, made on this machine or on one like it
+#   --architecture SM  target of `build`, instead of this machine's GPU: 90a for an H200
+#   --minutes N        starts no part after N minutes and prints which are left (exit code 3)
+#   --output FOLDER    folder for the numbers of `measure`, instead of the build
+#   --device NAME      another device plugin instead of cuda: cuda_emulated tries the script itself
+# On a borrowed machine with a time limit per command, whose C library is not older than this machine's:
+#   here:   sh tests/gpu.sh --architecture 90a build pack
+#   there:  sh tests/gpu.sh --built build/gpu-run --minutes 9 ops training
+#           sh tests/gpu.sh --built build/gpu-run --minutes 9 nccl verify
+#           sh tests/gpu.sh --built build/gpu-run --minutes 9 measure
+#           sh tests/gpu.sh --built build/gpu-run --minutes 9 memcheck:1/4      and so on
+# Packages, text or PyTorch peer that the machine lacks are taken from build/carried if it exists (docs/cuda.md).
 set -eu
 cd "$(dirname "$0")/.."
 
 usage() {
-  sed -n '2,6s/^# //p' "$0" >&2
+  sed -n '2,28s/^# //p' "$0" >&2
   exit 2
 }
 build=
 device=cuda
+architecture=
+minutes=
+output=
 parts=
 while [ $# -gt 0 ]; do
   case $1 in
-    --built) [ $# -gt 1 ] || usage; build=$2; shift ;;
+    --built) [ $# -gt 1 ] || usage; build=$(realpath "$2"); shift ;;
     --device) [ $# -gt 1 ] || usage; device=$2; shift ;;
-    test | measure) parts="$parts $1" ;;
+    --architecture) [ $# -gt 1 ] || usage; architecture=$2; shift ;;
+    --minutes) [ $# -gt 1 ] || usage; minutes=$2; shift ;;
+    --output) [ $# -gt 1 ] || usage; output=$2; shift ;;
+    test) parts="$parts ops training verify nccl memcheck racecheck" ;;
+    build | pack | ops | training | verify | verify:* | nccl | memcheck | memcheck:*/* | racecheck | racecheck:*/* | \
+      kernels | measure | measure:*) parts="$parts $1" ;;
     *) usage ;;
   esac
   shift
 done
-parts=${parts:- test}
+parts=${parts:- ops training verify nccl memcheck racecheck}
+[ -n "$build" ] || case $parts in
+  " build"*) ;;
+  *) parts=" build$parts" ;;
+esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+started=$(date +%s)
 
 # --- counting
 
@@ -33,13 +65,21 @@ passed=0
 failed=0
 skipped=0
 failures=
+left=
+
+needs_gpu() { [ "$part" != pack ] && { [ "$part" != build ] || [ -z "$architecture" ]; }; }
 
 # Runs a command and counts it: exit code 0 passes, 77 is a test that skips itself.
 check() { # NAME COMMAND...
   name=$1
   shift
-  if [ "$gpu" = no ]; then
+  if [ "$gpu" = no ] && needs_gpu; then
     skipped=$((skipped + 1))
+    return
+  fi
+  if [ -n "$minutes" ] && [ $(($(date +%s) - started)) -ge $((60 * minutes)) ]; then
+    left="$left
+  $part: $name"
     return
   fi
   printf '\n== %s\n' "$name"
@@ -56,11 +96,16 @@ check() { # NAME COMMAND...
 }
 
 finish() {
-  printf '\n%s passed, %s failed, %s skipped%s\n' $passed $failed $skipped "${failures:+; failed:$failures}"
-  [ $failed -eq 0 ]
+  printf '\n%s passed, %s failed, %s skipped%s%s\n' $passed $failed $skipped "${failures:+; failed:$failures}" \
+    "${left:+; left after $minutes minutes:$left}"
+  [ $failed -eq 0 ] || return 1
+  [ -z "$left" ] || return 3
 }
 
-# --- what the machine has
+# Prints the tests that a part covers.
+cover() { printf '\n=== %s: %s\n' "$part" "$1"; }
+
+# --- hardware and packages of the machine
 
 gpu=yes
 if [ "$device" = cuda ] && ! nvidia-smi -L 2>/dev/null; then
@@ -69,7 +114,7 @@ if [ "$device" = cuda ] && ! nvidia-smi -L 2>/dev/null; then
 fi
 carried=$PWD/build/carried
 
-# Where the NVIDIA packages that Python may bring have a file.
+# Prints the path of a file in the NVIDIA packages of Python, if there are any.
 python_file() {
   python3 -c 'import pathlib, sys, nvidia
 print(next(str(f) for p in nvidia.__path__ for f in sorted(pathlib.Path(p).rglob(sys.argv[1]))))' "$1" 2>/dev/null ||
@@ -97,9 +142,10 @@ done
 
 # --- build
 
-# For this machine's GPU alone: three architectures take three times as long.
+# Builds for one architecture, because three take three times as long.
 build_here() {
-  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d '. \r')
+  capability=$architecture
+  [ -n "$capability" ] || capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader -i 0 | tr -d '. \r')
   [ "$capability" != 90 ] || capability=90a
   targets="test_gpu step_kernels strata strata_plugins"
   set -- --preset release -B "$build" -DSTRATA_CUDA=ON "-DSTRATA_CUDA_ARCHITECTURES=$capability"
@@ -116,10 +162,26 @@ build_here() {
   [ -z "$header" ] || [ -e /usr/include/nccl.h ] || [ -e "$toolkit/include/nccl.h" ] ||
     set -- "$@" "-DSTRATA_NCCL_INCLUDE_DIR=$(dirname "$header")"
   cmake "$@" || return 1
-  # Where NCCL's header was found.
+  # The folder in which NCCL's header was found.
   cmake --build "$build" --target help | grep -q '^test_gpu_collectives:' && targets="$targets test_gpu_collectives"
   # shellcheck disable=SC2086  # targets
   cmake --build "$build" --target $targets
+}
+
+# Copies stripped programs, plugins and small libraries, which find each other in any folder. Leaves out the cpu device,
+# because oneDNN has 40 MB.
+pack() {
+  to=build/gpu-run
+  rm -rf "$to"
+  (cd "$build" && find bin/strata bin/tests/test_gpu bin/tests/test_gpu_collectives bin/bench/step_kernels \
+    lib/libstrata.so.* lib/strata/plugins/*.so ! -name device_cpu.so 2>/dev/null) >"$work/packed"
+  while read -r file; do
+    mkdir -p "$to/$(dirname "$file")" && cp -P "$build/$file" "$to/$file" || return 1
+    [ -L "$to/$file" ] || strip --strip-unneeded "$to/$file"
+  done <"$work/packed"
+  ldd "$to/bin/strata" | awk '$3 ~ /tomlplusplus|spdlog|fmt|boost/ { print $3 }' >"$work/libraries"
+  while read -r library; do cp -L "$library" "$to/lib/"; done <"$work/libraries"
+  du -sh "$to"
 }
 
 # --- tests
@@ -132,7 +194,7 @@ short_run() { # NAME CONFIG OPTION...
     --set run.output="$work/run" --set run.eval_every=0 --set run.checkpoint_every=0 "$@"
 }
 
-# Losses and gradient norms of a short run, a step a line, with the digits that its log has.
+# Writes the losses and gradient norms of a short run, one step per line, with the digits of its log.
 losses() { # NAME CONFIG OPTION...
   short_run "$@" && losses_of "$1"
 }
@@ -141,7 +203,7 @@ losses_of() { # NAME
   [ -s "$work/$1.losses" ]
 }
 
-# Whether two runs' losses differ by no more than a part of them; 0 for the same digits.
+# True if the losses of two runs differ by at most TOLERANCE, relatively. 0 requires equal digits.
 same() { # NAME NAME TOLERANCE
   paste -d ' ' "$work/$1.losses" "$work/$2.losses" | awk -v a="$1" -v b="$2" -v tolerance="$3" '
     { difference = $1 - $3; if (difference < 0) difference = -difference
@@ -164,11 +226,12 @@ ops() {
   fi
 }
 
-# The sanitizer makes kernels many times slower: one short type and f32 have all kernels.
-sanitize() { # TOOL
+# The sanitizer slows kernels down many times. One 16-bit type and f32 together use all kernels.
+sanitize() { # TOOL SHARE SHARES
   [ "$device" = cuda ] || { echo "not on a GPU"; return 77; }
   command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 77; }
-  compute-sanitizer --tool "$1" --error-exitcode 1 "$build/bin/tests/test_gpu" --gtest_brief=1 \
+  GTEST_SHARD_INDEX=$(($2 - 1)) GTEST_TOTAL_SHARDS=$3 compute-sanitizer --tool "$1" --error-exitcode 1 \
+    "$build/bin/tests/test_gpu" --gtest_brief=1 \
     --gtest_filter='*OpOnCuda.EqualsReferenceInBf16*:*OpOnCuda.EqualsReferenceInF32*'
 }
 
@@ -194,7 +257,7 @@ with_nccl() { # COMMAND...
 
 collectives() { "$build/bin/tests/test_gpu_collectives" --gtest_brief=1; }
 
-# Two processes on one GPU, started as by srun or torchrun: NCCL refuses such ranks unless each says that it is on
+# Starts two processes on one GPU, as srun or torchrun would. NCCL refuses such ranks unless each pretends to be on
 # another machine.
 in_two_processes() { # COMMAND...
   processes=
@@ -230,7 +293,7 @@ with_processes() { # NAME OPTION...
 train_in_two_processes() {
   two_ranks threads && losses_of threads && with_processes nccl && same nccl-rank0 threads 1e-6
 }
-# The communication of one is part of its graph.
+# With one rank per process, the communication is part of the graph.
 communication_in_graphs_equals_eager() {
   code=0
   log_level=info
@@ -241,7 +304,7 @@ communication_in_graphs_equals_eager() {
     same graph-rank0 eager-rank0 0
 }
 
-# Every GPU a rank of its own; strata launch starts the processes.
+# Each GPU has one rank. strata launch starts the processes.
 launched() {
   count=$(nvidia-smi -L | wc -l)
   "$strata" launch --ranks "$count" configs/ddp.toml --steps 4 --set strategy.0.size="$count" \
@@ -252,53 +315,84 @@ launched() {
 configurations="quickstart ddp zero2 fsdp tensor tensor-sequence context-ring context-ulysses pipeline recompute zero-offload
   dp-pp-tp zero-plus-plus gpt2-124m-cuda"
 
-run_tests() {
-  check "device" find_device
-  check "every op" ops
-  check "graph replay equals eager, bit for bit" graph_equals_eager
-  check "gpt2-124m-cuda trains as on the CPU" equals_cpu
-  for configuration in $configurations; do
-    check "verify $configuration" verify "$configuration"
-  done
-  check "nccl: collectives, a GPU a rank" with_nccl collectives
-  check "nccl: collectives of two processes on one GPU" with_nccl in_two_processes collectives
-  check "nccl: training in two processes on one GPU" with_nccl train_in_two_processes
-  check "nccl: communication in graphs equals eager, bit for bit" with_nccl communication_in_graphs_equals_eager
-  check "nccl: training launched, a GPU a rank" with_nccl launched
-  for tool in memcheck racecheck; do
-    check "compute-sanitizer $tool" sanitize $tool
-  done
-}
-
 # --- measurements
 
-run_measurements() {
-  set -- --strata "$strata" --data "$text" --torch "${peer:-none}" --json "$build/gpu.json"
+run_measurements() { # ROUNDS
+  set -- --strata "$strata" --data "$text" --torch "${peer:-none}" --json "${output:-$build}/gpu.json" --rounds "$1"
   # shellcheck disable=SC2086  # options
   [ "$device" = cuda ] || set -- "$@" --device "$device" --torch-device cpu --micro 1 --rounds 1 --steps 2 --warmup 1 \
     $small --kernels="--repetitions 1 --seconds 0 --rotate 1 --matrix-size 32 --copy 65536"
   check "GPT-2 124M against compiled PyTorch" python3 tests/bench/gpu.py "$@"
 }
 
-# Another device than a GPU has no time for 124 million parameters.
+run_part() {
+  case $part in
+    build)
+      cover "the device, NCCL's plugin, tests and strata, for one architecture"
+      check "build" build_here
+      [ $failed -eq 0 ] || { finish; exit 1; }
+      ;;
+    pack)
+      cover "programs and plugins of $build"
+      check "pack" pack
+      ;;
+    ops)
+      cover "every kernel against the reference device in f32, bf16, f16 and f64, also in graphs; memory and copies"
+      check "every op" ops
+      ;;
+    training)
+      cover "steps as graphs and one by one, with the same bits; the loss of GPT-2 124M against the CPU's"
+      check "graph replay equals eager, bit for bit" graph_equals_eager
+      check "gpt2-124m-cuda trains as on the CPU" equals_cpu
+      ;;
+    verify | verify:*)
+      cover "whole stacks on one GPU against one rank on the reference device, in f64"
+      for configuration in $(case $part in *:*) echo "${part#*:}" | tr ',' ' ' ;; *) echo "$configurations" ;; esac); do
+        check "verify $configuration" verify "$configuration"
+      done
+      ;;
+    nccl)
+      cover "NCCL's collectives and messages, outside of graphs and in them, in threads and in processes"
+      check "nccl: collectives, a GPU a rank" with_nccl collectives
+      check "nccl: collectives of two processes on one GPU" with_nccl in_two_processes collectives
+      check "nccl: training in two processes on one GPU" with_nccl train_in_two_processes
+      check "nccl: communication in graphs equals eager, bit for bit" with_nccl communication_in_graphs_equals_eager
+      check "nccl: training launched, a GPU a rank" with_nccl launched
+      ;;
+    memcheck* | racecheck*)
+      cover "every kernel in f32 and bf16 under compute-sanitizer"
+      shares=$(case $part in *:*) echo "${part#*:}" ;; *) echo 1/1 ;; esac)
+      check "compute-sanitizer $part" sanitize "${part%%:*}" "${shares%/*}" "${shares#*/}"
+      ;;
+    kernels)
+      cover "times and rooflines of kernels"
+      # shellcheck disable=SC2046,SC2086  # options
+      check "kernels of a step" "$build/bin/bench/step_kernels" configs/gpt2-124m-cuda.toml --set device.plugin="$device" $small $([ "$device" = cuda ] ||
+        echo --repetitions 1 --seconds 0 --rotate 1 --matrix-size 32 --copy 65536)
+      ;;
+    measure | measure:*)
+      cover "speed and memory of GPT-2 124M, and its kernels"
+      run_measurements "$(case $part in *:*) echo "${part#*:}" ;; *) echo 3 ;; esac)"
+      ;;
+  esac
+}
+
+# Devices other than a GPU are too slow for 124 million parameters, so they get a small model.
 small=
 [ "$device" = cuda ] || small="--set model.layers=1 --set model.heads=2 --set model.embed=32 --set model.context=16
   --set model.vocab=256"
-if [ -z "$build" ]; then
-  build=build/gpu
-  check "build" build_here
-  if [ $failed -gt 0 ]; then
-    finish
-    exit 1
-  fi
-fi
+build=${build:-$PWD/build/gpu}
 strata=$build/bin/strata
-LD_LIBRARY_PATH=$(library_path)
+# Tells test programs where the build was moved.
+export STRATA_MOVED_BUILD="$build"
+LD_LIBRARY_PATH=$build/lib:$(library_path)
 export LD_LIBRARY_PATH
+has_device=
 for part in $parts; do
-  case $part in
-    test) run_tests ;;
-    measure) run_measurements ;;
-  esac
+  if [ -z "$has_device" ] && [ "$part" != build ] && [ "$part" != pack ]; then
+    has_device=asked
+    check "device" find_device
+  fi
+  run_part
 done
 finish

@@ -8,13 +8,13 @@
 
 namespace strata::testing {
 
-/// Random choices, the same ones for the same seed and name.
+/// Random choices that depend only on the seed and the name.
 class RandomChoice {
  public:
   explicit RandomChoice(std::uint64_t seed, const std::string& name = "choice")
       : key_(random::stream_key(seed, name, 0)) {}
 
-  /// At least 0 and below `bound`.
+  /// A number of at least 0 and below `bound`.
   template <class Integer>
   Integer below(Integer bound) {
     return static_cast<Integer>(random::below(key_, next_++, static_cast<std::uint64_t>(bound)));

@@ -2,8 +2,8 @@
 
 namespace strata::testing {
 
-/// A sanitized build runs an eighth as fast, and looks for other mistakes than wrong numbers: tests that repeat
-/// themselves repeat themselves less there.
+/// True in a sanitized build. Such a build is eight times slower and looks for other errors than wrong numbers, so
+/// tests run fewer repetitions there.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else

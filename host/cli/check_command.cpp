@@ -6,6 +6,7 @@
 
 #include "cli/configuration_arguments.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/inspection.hpp"
@@ -18,31 +19,22 @@ struct CheckArguments {
   bool json = false;
 };
 
-int report_refusal(CommandContext& context, bool json, const std::string& reason) {
-  if (json) {
-    context.out << nlohmann::ordered_json{{"ok", false}, {"error", reason}}.dump(2) << '\n';
-  } else {
-    context.messages << "error: " << reason << '\n';
-  }
-  return kRefused;
-}
-
 int report_acceptance(CommandContext& context, bool json, const Inspection& inspection) {
-  const Mesh& mesh = inspection.setup.mesh;
+  const Mesh& mesh = inspection.setup.stack.mesh;
   const auto& planned = inspection.planned_peak_bytes;
   const std::int64_t largest = *std::max_element(planned.begin(), planned.end());
   if (json) {
-    context.out << nlohmann::ordered_json{{"ok", true},
-                                          {"ranks", mesh.rank_count()},
-                                          {"planned_peak_bytes", planned},
-                                          {"device_bytes", inspection.device_bytes},
-                                          {"offload", offload_json(inspection.programs)}}
-                       .dump(2)
-                << '\n';
+    write_json(context.out, {{"ok", true},
+                             {"ranks", mesh.rank_count()},
+                             {"planned_peak_bytes", planned},
+                             {"device_bytes", inspection.device_bytes},
+                             {"offload", offload_json(inspection.programs)},
+                             {"remarks", inspection.remarks}});
   } else {
     context.out << "ok: " << mesh.rank_count() << (mesh.rank_count() == 1 ? " rank" : " ranks")
                 << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
                 << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank\n";
+    for (const std::string& remark : inspection.remarks) context.out << "note: " << remark << '\n';
   }
   return 0;
 }
@@ -50,18 +42,29 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
 int check(const CheckArguments& arguments, CommandContext& context) {
   try {
     const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
-    if (const auto fault = find_fault(inspection)) return report_refusal(context, arguments.json, *fault);
+    if (const auto fault = find_fault(inspection)) return refuse_run(context, arguments.json, *fault);
     return report_acceptance(context, arguments.json, inspection);
-  } catch (const ConfigurationError& error) {
-    return report_refusal(context, arguments.json, error.what());
+  } catch (...) {
+    // Any exception of a plugin means that the run cannot work.
+    return refuse_run(context, arguments.json, current_exception_text());
   }
 }
 
 }  // namespace
 
+int refuse_run(CommandContext& context, bool json, const std::string& reason) {
+  if (json) {
+    write_json(context.out, {{"ok", false}, {"error", reason}});
+  } else {
+    context.messages << "error: " << reason << '\n';
+  }
+  return kRefused;
+}
+
 void add_check_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<CheckArguments>();
-  CLI::App* command = app.add_subcommand("check", "Say whether a run can work, without running it; exit code 0 or 2");
+  CLI::App* command =
+      app.add_subcommand("check", "Check that a run can work, without running it; exit code 0 if it can, else 2");
   arguments->configuration.add_to(*command);
   command->add_flag("--json", arguments->json, "Print the verdict as JSON");
   command->callback(

@@ -9,20 +9,21 @@
 
 namespace strata::host {
 
-/// What a command gets from the frame.
+/// The objects that all commands share.
 class CommandContext {
  public:
   CommandContext(std::ostream& results, std::ostream& messages) : out(results), messages(messages), log(messages) {}
 
-  /// Results go here (standard output).
+  /// Standard output, for results.
   std::ostream& out;
-  /// Where the log goes (standard error), for what is not a log line: a progress line on a terminal.
+  /// Standard error, for output that is not a log line, such as the progress line on a terminal.
   std::ostream& messages;
   Log log;
-  /// Set by the chosen command's callback; run when the whole command line is parsed. \return the exit code.
+  /// The selected command. Its callback sets it, and it runs when the whole command line is parsed. \return the exit
+  /// code.
   std::function<int()> action;
 
-  /// The plugins of this process, looked for when first asked.
+  /// The plugins of this process. The first call searches for them.
   PluginRegistry& plugins() {
     if (!plugins_) plugins_ = std::make_unique<PluginRegistry>(plugin_search_places());
     return *plugins_;

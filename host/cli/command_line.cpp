@@ -1,7 +1,9 @@
 #include "cli/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "cli/check_command.hpp"
 #include "cli/command_context.hpp"
@@ -35,7 +37,7 @@ void add_common_options(CLI::App& app, CommandContext& context) {
       ->check(CLI::IsMember(log_level_names()));
 }
 
-/// What CLI11 says, and the command that was probably meant.
+/// CLI11's message, with the command that was probably intended.
 std::string parse_failure(const CLI::App& app, const CLI::ParseError& error, int argument_count,
                           const char* const* arguments) {
   std::string message = error.what();
@@ -51,13 +53,20 @@ std::string parse_failure(const CLI::App& app, const CLI::ParseError& error, int
   return message + "; see strata" + command + " --help";
 }
 
+/// True if `strata check` was asked for JSON. Its output is a verdict even if the command line is wrong.
+bool wants_verdict(const CLI::App& app, int argument_count, const char* const* arguments) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (chosen.empty() || chosen.back()->get_name() != "check") return false;
+  return std::find(arguments, arguments + argument_count, std::string_view("--json")) != arguments + argument_count;
+}
+
 int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, const char* const* arguments) {
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error, context.out, context.messages);
-    context.messages << "error: " << parse_failure(app, error, argument_count, arguments) << '\n';
-    return kRefused;
+    const std::string failure = parse_failure(app, error, argument_count, arguments);
+    return refuse_run(context, wants_verdict(app, argument_count, arguments), failure);
   }
   const int code = context.action();
   if (!context.out.flush()) throw RuntimeError("the results cannot be written to standard output");
@@ -77,11 +86,8 @@ int run_command_line(int argument_count, const char* const* arguments, std::ostr
   } catch (const ConfigurationError& error) {
     messages << "error: " << error.what() << '\n';
     return kRefused;
-  } catch (const std::exception& error) {
-    messages << "error: " << error.what() << '\n';
-    return kFailed;
   } catch (...) {
-    messages << "error: something that is no exception was thrown\n";
+    messages << "error: " << current_exception_text() << '\n';
     return kFailed;
   }
 }

@@ -8,7 +8,7 @@
 
 namespace strata::host {
 
-/// The arguments of every command that reads a configuration: CONFIG and any number of --set KEY=VALUE.
+/// Arguments of every command that reads a configuration: CONFIG and any number of --set KEY=VALUE.
 struct ConfigurationArguments {
   std::string file;
   std::vector<std::string> overrides;

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/json_output.hpp"
+#include "plugins/guarded_device.hpp"
+#include "plugins/installed_vocabulary.hpp"
 #include "train/data/text_format.hpp"
 
 namespace strata::host {
@@ -13,35 +16,44 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A device that a plugin finds on this machine, or why it has none.
+/// A device that a plugin finds on this machine, or why it finds none.
 struct FoundDevice {
   std::string plugin;
   std::string description;
   std::int64_t memory_bytes = 0;
-  /// Of a plugin without a device.
+  /// Why the plugin has no device.
   std::string error;
 };
 
-/// What a machine's first rank would get, its second, and so on until the devices come round again.
-void find_devices(const std::string& plugin, const DeviceFactory& factory, std::vector<FoundDevice>& found) {
+/// Limit that ends the search if a plugin numbers its devices without end.
+constexpr int kMostDevices = 1024;
+
+/// Asks the plugin for the device of the machine's first rank, its second and so on, until a device repeats.
+void find_devices(const std::string& plugin, const DeviceFactory& factory, const KernelRegistry& kernels,
+                  std::vector<FoundDevice>& found) {
+  const PluginOrigin origin{PluginKind::device, -1, "device '" + plugin + "'"};
   std::set<int> numbers;
-  for (int rank = 0;; ++rank) {
-    const std::unique_ptr<Device> device = factory.create(Options(factory.options(), {}), {rank, 1, rank});
+  for (int rank = 0; rank < kMostDevices; ++rank) {
+    const DeviceRequest request{.kernels = &kernels, .rank = rank, .ranks_on_host = 1, .index_on_host = rank};
+    const std::unique_ptr<Device> device = guarded_device(
+        create_by_plugin(origin, "create", [&] { return factory.create(default_options(factory.options()), request); }),
+        origin);
     const NativeStream stream = device->native_stream(StreamKind::compute);
     if (!numbers.insert(stream.device).second) return;
     found.push_back({plugin, device->description(), device->memory_bytes(), ""});
-    // A device of no runtime has no number: it is the machine itself.
+    // A device without a runtime has no number, because it is the machine itself. So there is only one.
     if (stream.runtime.empty()) return;
   }
 }
 
 std::vector<FoundDevice> find_devices(PluginRegistry& registry) {
+  const InstalledVocabulary vocabulary = installed_vocabulary(registry);
   std::vector<FoundDevice> found;
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty() || file.description->kind != PluginKind::device) continue;
     const std::string& plugin = file.description->name;
     try {
-      find_devices(plugin, registry.load<DeviceFactory>(plugin), found);
+      find_devices(plugin, registry.load<DeviceFactory>(plugin), vocabulary.kernels, found);
     } catch (const Error& error) {
       found.push_back({plugin, "", 0, error.what()});
     }
@@ -61,7 +73,7 @@ void print_json(const std::vector<FoundDevice>& devices, std::ostream& out) {
     }
     list.push_back(entry);
   }
-  out << ordered_json{{"devices", list}}.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+  write_json(out, {{"devices", list}});
 }
 
 int list_devices(bool json, CommandContext& context) {
@@ -85,7 +97,7 @@ int list_devices(bool json, CommandContext& context) {
 
 void add_devices_command(CLI::App& app, CommandContext& context) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("devices", "What the device plugins find on this machine, or why nothing");
+  CLI::App* command = app.add_subcommand("devices", "List the devices that the device plugins find on this machine");
   command->add_flag("--json", *json, "Print JSON");
   command->callback([json, &context] { context.action = [json, &context] { return list_devices(*json, context); }; });
 }

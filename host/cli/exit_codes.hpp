@@ -2,9 +2,9 @@
 
 namespace strata::host {
 
-/// What the program's exit codes mean; 0 is fine.
+/// Exit code for a failure during the run.
 inline constexpr int kFailed = 1;
-/// Wrong usage or configuration.
+/// Exit code for wrong usage or configuration.
 inline constexpr int kRefused = 2;
 
 }  // namespace strata::host

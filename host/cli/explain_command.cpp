@@ -10,6 +10,7 @@
 
 #include "cli/configuration_arguments.hpp"
 #include "cli/explain_pipeline.hpp"
+#include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
 #include "reports/program_summary.hpp"
 #include "train/data/text_format.hpp"
@@ -20,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The rank table of a text report ends here; --json has all.
+/// Rows of the rank table in a text report. --json shows all ranks.
 constexpr int kShownRanks = 16;
 
 struct ExplainArguments {
@@ -66,7 +67,8 @@ ordered_json to_json(const Inspection& inspection, const PipelineReport& pipelin
           {"pipeline", pipeline_json(pipeline)},
           {"flops_per_token", flops_per_token(training.graph, *inspection.setup.ops)},
           {"device", inspection.device->description()},
-          {"device_bytes", inspection.device_bytes}};
+          {"device_bytes", inspection.device_bytes},
+          {"remarks", inspection.remarks}};
 }
 
 void print_mesh(std::ostream& out, const Inspection& inspection) {
@@ -84,12 +86,12 @@ void print_model(std::ostream& out, const Inspection& inspection) {
   out << "parameters  " << parameter_count(training.graph) << " ("
       << short_number(static_cast<double>(parameter_count(training.graph))) << ")\n"
       << "batch       " << batch.global << " sequences a step = " << training.programs.front().micro_batches
-      << " micro-batches of " << batch.micro << " on each of " << inspection.setup.replicas
-      << (inspection.setup.replicas == 1 ? " replica\n" : " replicas\n") << "arithmetic  "
+      << " micro-batches of " << batch.micro << " on each of " << inspection.setup.stack.replicas
+      << (inspection.setup.stack.replicas == 1 ? " replica\n" : " replicas\n") << "arithmetic  "
       << short_number(flops_per_token(training.graph, *inspection.setup.ops)) << " FLOP a token\n";
 }
 
-/// What any rank has in memory at its fullest moment.
+/// The buffer kinds in the memory of any rank at its peak.
 std::set<BufferKind> kinds_at_peak(const Compiled& compiled) {
   std::set<BufferKind> kinds;
   for (const MemoryPlan& plan : compiled.plans) {
@@ -135,7 +137,7 @@ void print_communication(std::ostream& out, const Program& program, const std::s
   }
 }
 
-/// Once for every class of ranks.
+/// Prints the communication of every class of ranks.
 void print_communication(std::ostream& out, const Compiled& compiled) {
   const std::vector<int>& classes = compiled.class_of_rank;
   for (std::size_t i = 0; i < compiled.programs.size(); ++i) {
@@ -163,7 +165,7 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
     }
     context.out << to_string(training.program(*arguments.program));
   } else if (arguments.json) {
-    context.out << to_json(inspection, pipeline).dump(2) << '\n';
+    write_json(context.out, to_json(inspection, pipeline));
   } else {
     print_mesh(context.out, inspection);
     print_model(context.out, inspection);
@@ -171,6 +173,7 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
     print_ranks(context.out, inspection);
     print_communication(context.out, training);
     print_offload(context.out, inspection.programs);
+    for (const std::string& remark : inspection.remarks) context.out << "\nnote: " << remark << '\n';
   }
   write_timelines(arguments.timelines, pipeline, inspection.setup.configuration.run.name);
   return 0;
@@ -183,14 +186,16 @@ void add_explain_command(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand("explain", "Show mesh, memory, communication and arithmetic of a run");
   arguments->configuration.add_to(*command);
   command->add_flag("--json", arguments->json, "Print the report as JSON");
-  command->add_flag("--graph", arguments->graph, "Print the logical graph instead");
-  command->add_option("--program", arguments->program, "Print the program of this rank instead")->type_name("RANK");
-  command->add_option("--timeline", arguments->timelines.svg, "Also draw when every stage does what, as SVG")
+  CLI::Option* graph = command->add_flag("--graph", arguments->graph, "Print the logical graph instead");
+  command->add_option("--program", arguments->program, "Print the program of this rank instead")
+      ->type_name("RANK")
+      ->excludes(graph);
+  command->add_option("--timeline", arguments->timelines.svg, "Also write the timeline of all stages as an SVG picture")
       ->type_name("FILE.svg");
-  command->add_option("--trace", arguments->timelines.trace, "Also write it as trace events, which Perfetto opens")
+  command->add_option("--trace", arguments->timelines.trace, "Also write the timeline as trace events for Perfetto")
       ->type_name("FILE.json");
   command->add_flag("--equal-chunks", arguments->timelines.equal,
-                    "Draw chunks that all take the same time, instead of by FLOPs");
+                    "Give all chunks the same duration instead of durations by FLOPs");
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return explain(*arguments, context); }; });
 }

@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 double block_flops(const BlockCost& cost) { return cost.forward_flops + cost.backward_flops; }
 
-/// Part of all FLOPs that are a stage's.
+/// Fraction of all FLOPs that a stage computes.
 double flop_share(const PipelineReport& report, int stage) {
   double own = 0;
   double all = 0;
@@ -44,7 +44,7 @@ std::vector<int> blocks_of(const Stages& stages, int chunk) {
   return blocks;
 }
 
-/// "0-3" for a run of blocks, "0,2,5" for others.
+/// A list of blocks: "0-3" for consecutive ones, "0,2,5" for others.
 std::string block_list(const std::vector<int>& blocks) {
   const auto count = static_cast<int>(blocks.size());
   if (count > 1 && blocks.back() - blocks.front() + 1 == count) {
@@ -55,7 +55,7 @@ std::string block_list(const std::vector<int>& blocks) {
   return list;
 }
 
-/// "1 stage", "4 stages".
+/// A number with its noun: "1 stage", "4 stages".
 std::string counted(int count, const std::string& noun, const std::string& plural = "s") {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : plural);
 }

@@ -11,31 +11,31 @@
 
 namespace strata::host {
 
-/// How a step runs through the stages of a run; one stage where no strategy places blocks.
+/// The stages of a run and the timeline of its step. Without a pipeline strategy there is one stage.
 struct PipelineReport {
   Stages stages;
   std::vector<BlockCost> costs;
   int micro_batches = 1;
-  /// With chunks that all take the same time, and with chunks that take what their FLOPs say.
+  /// Timelines with equal durations of all chunks, and with durations by FLOPs.
   Timeline equal;
   Timeline flops;
 };
 
 [[nodiscard]] PipelineReport report_pipeline(const Inspection& inspection);
 
-/// Stages with their blocks, their share of the FLOPs and their micro-batches in flight; the bubble.
+/// Prints the bubble fraction, and for each stage its blocks, its share of FLOPs and its micro-batches in flight.
 void print_pipeline(std::ostream& out, const PipelineReport& report);
 [[nodiscard]] nlohmann::ordered_json pipeline_json(const PipelineReport& report);
 
-/// Files that the timeline is drawn to; an empty name for none.
+/// Files for drawings of the timeline. An empty name writes no file.
 struct TimelineFiles {
   std::string svg;
   std::string trace;
-  /// Chunks that all take the same time, as in the papers, instead of by FLOPs.
+  /// True: all chunks take the same time, as in papers. False: durations by FLOPs.
   bool equal = false;
 };
 
-/// Each file appears whole or not at all. \throws RuntimeError with the path.
+/// Writes each file atomically. \throws RuntimeError with the path.
 void write_timelines(const TimelineFiles& files, const PipelineReport& report, const std::string& run);
 
 }  // namespace strata::host

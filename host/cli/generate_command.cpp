@@ -17,7 +17,7 @@ struct GenerateArguments {
   std::vector<std::string> overrides;
 };
 
-/// What a text begins with when no prompt is given: a new line where the vocabulary has one, else its first token.
+/// The first token if the user gives no prompt: a new line, or the vocabulary's first token if it has no new line.
 std::vector<std::int32_t> default_prompt(const Tokenizer& tokenizer, const Vocabulary& vocabulary) {
   if (vocabulary.kind == Vocabulary::Kind::tokens) return {0};
   try {
@@ -50,18 +50,18 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
       ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
       ->required();
   command->add_option("--prompt", arguments->prompt, "The text to continue; token numbers for a model of tokens");
-  command->add_option("--tokens", arguments->tokens, "Tokens to make")
+  command->add_option("--tokens", arguments->tokens, "Number of tokens to generate")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       ->add_option("--temperature", arguments->sampling.temperature,
-                   "Above 1 bolder, below 1 safer, 0 the likeliest token")
+                   "Divisor of the logits: above 1 more varied, below 1 safer; 0 always takes the likeliest token")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--top-k", arguments->sampling.top_k, "Choose among the K likeliest tokens; 0 among all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--seed", arguments->sampling.seed, "Fixes every choice")->capture_default_str();
+  command->add_option("--seed", arguments->sampling.seed, "Seed of the random choices")->capture_default_str();
   command
       ->add_option("--set", arguments->overrides,
                    "Overrides a key of the checkpoint's configuration, as in --set device.plugin=cpu")

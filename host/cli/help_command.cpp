@@ -43,7 +43,7 @@ void add_help_command(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand("help", "Explain the keys of the configuration, or a command");
   auto arguments = std::make_shared<HelpArguments>();
   command->add_option("TOPIC", arguments->topic, "configuration, or a command");
-  command->add_flag("--markdown", arguments->markdown, "As the page docs/configuration.md");
+  command->add_flag("--markdown", arguments->markdown, "Print the page docs/configuration.md");
   command->callback([arguments, &app, &context] {
     context.action = [arguments, &app, &context] { return print_help(*arguments, app, context); };
   });

@@ -6,7 +6,7 @@
 
 namespace strata::host {
 
-/// `strata help [TOPIC]`: the configuration's reference, or a command's help.
+/// `strata help [TOPIC] [--markdown]`: the configuration's reference, or a command's help.
 void add_help_command(CLI::App& app, CommandContext& context);
 
 }  // namespace strata::host

@@ -28,7 +28,7 @@ struct LaunchArguments {
   std::optional<int> ranks;
 };
 
-/// A port of this machine that nothing listens on.
+/// A port of this machine on which no process listens.
 int free_port() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -39,11 +39,11 @@ int free_port() {
   const bool found = socket >= 0 && ::bind(socket, generic, size) == 0 && ::getsockname(socket, generic, &size) == 0;
   const std::string cause = std::strerror(errno);
   if (socket >= 0) ::close(socket);
-  if (!found) throw RuntimeError("no free port was found for the ranks to meet: " + cause);
+  if (!found) throw RuntimeError("no free port was found for the rendezvous of the ranks: " + cause);
   return ntohs(address.sin_port);
 }
 
-/// 64 hexadecimal digits that nobody can guess.
+/// A random secret of 64 hexadecimal digits.
 std::string random_secret() {
   std::array<unsigned char, 32> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
@@ -76,16 +76,16 @@ std::vector<ProcessRequest> rank_requests(const LaunchArguments& arguments, int 
 }
 
 int launch(const LaunchArguments& arguments, CommandContext& context) {
-  // What is wrong with the configuration is said once, before anything starts.
+  // Check the configuration before any rank starts, so that mistakes are reported once.
   const RunSetup setup = prepare(arguments.train.load(), context.plugins());
-  const int ranks = setup.mesh.rank_count();
+  const int ranks = setup.stack.mesh.rank_count();
   if (arguments.ranks && *arguments.ranks != ranks) {
     throw ConfigurationError("--ranks: found " + std::to_string(*arguments.ranks) + "; accepted: " +
                              std::to_string(ranks) + ", as many as the configuration's strategies make");
   }
   std::set<std::string> said;
   RankProcesses processes(rank_requests(arguments, ranks), [&](int rank, const std::string& line) {
-    // What all ranks find wrong one of them says.
+    // Ranks often print the same message. Print it once.
     if (said.insert(line).second) context.messages << "[rank " << rank << "] " << line << std::endl;
   });
   int code = 0;
@@ -103,9 +103,9 @@ int launch(const LaunchArguments& arguments, CommandContext& context) {
 
 void add_launch_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<LaunchArguments>();
-  CLI::App* command = app.add_subcommand("launch", "Train with a process for every rank, all on this machine");
+  CLI::App* command = app.add_subcommand("launch", "Train with one process per rank, all on this machine");
   arguments->train.add_to(*command);
-  command->add_option("--ranks", arguments->ranks, "How many ranks the configuration must have")
+  command->add_option("--ranks", arguments->ranks, "Number of ranks that the configuration must have")
       ->check(CLI::PositiveNumber);
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return launch(*arguments, context); }; });

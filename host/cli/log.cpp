@@ -25,7 +25,7 @@ Log::~Log() = default;
 
 void Log::set_level(const std::string& level) { implementation_->logger.set_level(spdlog::level::from_str(level)); }
 
-// Messages are handed over as text, not as a format: braces in them mean nothing.
+// Messages are passed as text and not as format strings, so braces in them are printed as they are.
 void Log::debug(const std::string& message) { implementation_->logger.debug(spdlog::string_view_t(message)); }
 void Log::info(const std::string& message) { implementation_->logger.info(spdlog::string_view_t(message)); }
 void Log::warning(const std::string& message) { implementation_->logger.warn(spdlog::string_view_t(message)); }

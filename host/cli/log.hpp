@@ -7,11 +7,10 @@
 
 namespace strata::host {
 
-/// Names of the levels, from the most to the least talkative.
+/// Names of the log levels, from the most to the least verbose.
 const std::vector<std::string>& log_level_names();
 
-/// Messages for people beside the results, to one stream (standard error), with time and level. Safe to use from
-/// several threads.
+/// Log messages for people on one stream (standard error), with time and level. Thread-safe.
 class Log {
  public:
   explicit Log(std::ostream& stream, const std::string& level = "info");
@@ -19,7 +18,7 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// One of log_level_names().
+  /// `level`: one of log_level_names().
   void set_level(const std::string& level);
 
   void debug(const std::string& message);

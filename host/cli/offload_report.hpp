@@ -8,14 +8,14 @@
 
 namespace strata::host {
 
-/// What the fullest rank has outside of its device: ", 12.0 MiB of host memory, 3.0 GiB in a file"; empty where that is
-/// nothing.
+/// Offloaded bytes of the rank with the most: ", 12.0 MiB of host memory, 3.0 GiB in a file". Empty if nothing is
+/// offloaded.
 [[nodiscard]] std::string describe_offload(const TrainingPrograms& programs);
 
-/// What ranks have outside of their devices, and what a step moves; nothing where nothing is offloaded.
+/// Prints the offloaded bytes of ranks and the transfers of a step. Prints nothing if nothing is offloaded.
 void print_offload(std::ostream& out, const TrainingPrograms& programs);
 
-/// The same: by rank "host_bytes" and "file_bytes", by class of ranks the transfers of a step.
+/// The same as JSON: "host_bytes" and "file_bytes" by rank, and a step's transfers by class of ranks.
 [[nodiscard]] nlohmann::ordered_json offload_json(const TrainingPrograms& programs);
 
 }  // namespace strata::host

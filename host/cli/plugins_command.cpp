@@ -4,7 +4,10 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_output.hpp"
+#include "cli/plugin_ops.hpp"
 #include "config/reference.hpp"
+#include "plugins/plugin_call.hpp"
 
 namespace strata::host {
 namespace {
@@ -16,14 +19,7 @@ struct PluginsArguments {
   bool json = false;
 };
 
-std::string abi_text(const PluginDescription& description) {
-  return std::to_string(description.abi_major) + "." + std::to_string(description.abi_minor);
-}
-
-void write(std::ostream& out, const ordered_json& document) {
-  // What a file says of itself need not be UTF-8.
-  out << document.dump(2, ' ', false, ordered_json::error_handler_t::replace) << '\n';
-}
+std::string abi_text(const PluginDescription& description) { return std::to_string(description.abi); }
 
 ordered_json to_json(const PluginFile& file) {
   const PluginDescription& description = *file.description;
@@ -60,7 +56,7 @@ int list_as_json(const PluginRegistry& registry, std::ostream& out) {
       document["refused"].push_back({{"path", file.path.string()}, {"reason", file.refusal}});
     }
   }
-  write(out, document);
+  write_json(out, document);
   return 0;
 }
 
@@ -86,7 +82,7 @@ int list(const PluginRegistry& registry, std::ostream& out) {
   return 0;
 }
 
-/// The sound files called `name`, of any kind.
+/// The acceptable plugin files called `name`, of any kind.
 std::vector<const PluginFile*> find(const PluginRegistry& registry, const std::string& name) {
   std::vector<const PluginFile*> found;
   std::vector<std::string> known;
@@ -111,7 +107,9 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
   ordered_json plugins = ordered_json::array();
   for (const PluginFile* file : find(registry, name)) {
     const PluginDescription& description = *file->description;
-    const OptionSchema& schema = registry.load(description.kind, description.name).options();
+    const PluginFactory& factory = registry.load(description.kind, description.name);
+    const PluginOrigin origin{description.kind, -1, file->path.string()};
+    const OptionSchema schema = call_plugin(origin, "options", [&] { return factory.options(); });
     ordered_json entry = to_json(*file);
     entry["options"] = ordered_json::array();
     for (const OptionSpecification& option : schema.options()) entry["options"].push_back(to_json(option));
@@ -124,18 +122,18 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
     out << "  " << file->path.string() << "\n\n";
     out << (schema.options().empty() ? "It has no options.\n" : "Options:\n" + options_text(schema));
   }
-  if (json) write(out, {{"plugins", plugins}});
+  if (json) write_json(out, {{"plugins", plugins}});
   return 0;
 }
 
 }  // namespace
 
 void add_plugins_command(CLI::App& app, CommandContext& context) {
-  CLI::App* command = app.add_subcommand("plugins", "List plugins, or show one with its options");
+  CLI::App* command = app.add_subcommand("plugins", "List plugins, show one with its options, or list ops");
   command->require_subcommand(1);
   auto arguments = std::make_shared<PluginsArguments>();
 
-  CLI::App* list_command = command->add_subcommand("list", "What was found where, refused files with the reason");
+  CLI::App* list_command = command->add_subcommand("list", "List the plugin files found, and why files are refused");
   list_command->add_flag("--json", arguments->json, "Print JSON");
   list_command->callback([arguments, &context] {
     context.action = [arguments, &context] {
@@ -143,12 +141,21 @@ void add_plugins_command(CLI::App& app, CommandContext& context) {
     };
   });
 
-  CLI::App* show_command = command->add_subcommand("show", "A plugin's options with types, ranges and defaults");
+  CLI::App* show_command = command->add_subcommand("show", "Show a plugin's options with types, ranges and defaults");
   show_command->add_option("NAME", arguments->name, "The plugin's name")->required();
   show_command->add_flag("--json", arguments->json, "Print JSON");
   show_command->callback([arguments, &context] {
     context.action = [arguments, &context] {
       return show(arguments->name, arguments->json, context.plugins(), context.out);
+    };
+  });
+
+  CLI::App* ops_command = command->add_subcommand("ops", "List all ops, or show one with its kernels");
+  ops_command->add_option("NAME", arguments->name, "The op's name");
+  ops_command->add_flag("--json", arguments->json, "Print JSON");
+  ops_command->callback([arguments, &context] {
+    context.action = [arguments, &context] {
+      return show_ops(arguments->name, arguments->json, context.plugins(), context.out);
     };
   });
 }

@@ -6,7 +6,7 @@
 
 namespace strata::host {
 
-/// `strata plugins list` and `strata plugins show NAME`.
+/// `strata plugins list [--json]`, `strata plugins show NAME [--json]` and `strata plugins ops [NAME] [--json]`.
 void add_plugins_command(CLI::App& app, CommandContext& context);
 
 }  // namespace strata::host

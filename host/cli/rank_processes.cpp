@@ -21,14 +21,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The others hear of a failure themselves, and say where they stood.
+/// Time for other ranks to notice a failure and report where they were.
 constexpr std::chrono::seconds kGrace{10};
 
 RuntimeError failure(const std::string& what) {
   return RuntimeError("a rank's process cannot be started: " + what + ": " + std::strerror(errno));
 }
 
-/// This process's environment with `changes`, as execve wants it.
+/// This process's environment with `changes`, in the form of execve.
 std::vector<std::string> environment_with(const std::map<std::string, std::string>& changes) {
   std::vector<std::string> all;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -46,9 +46,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// What the new process does up to its own program; only what is allowed between fork and exec.
+/// Turns the child into the requested program. Uses only functions that are allowed between fork and exec.
 [[noreturn]] void become(char* const* words, char* const* environment, int messages, const sigset_t& mask) {
-  // Its own group: the terminal's signals come from the launcher, once.
+  // Its own process group, so that signals of the terminal reach it only once, through the launcher.
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int nothing = ::open("/dev/null", O_RDWR);
@@ -129,7 +129,7 @@ std::vector<ProcessEnd> RankProcesses::wait() {
     send(SIGKILL);
   }
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) read_messages(rank);
-  // A process may be seen to end after the peers that its death ends.
+  // Peers that end because a process died may be noticed before that process, so put signals first.
   std::stable_partition(ends_.begin(), ends_.end(), [](const ProcessEnd& end) { return end.signal != 0; });
   return ends_;
 }

@@ -10,7 +10,7 @@
 
 namespace strata::host {
 
-/// A process to start: its words, the program first, and what its environment has besides this process's own.
+/// A process to start: its command line with the program first, and additions to this process's environment.
 struct ProcessRequest {
   std::vector<std::string> words;
   std::map<std::string, std::string> environment;
@@ -19,40 +19,40 @@ struct ProcessRequest {
 /// How a process ended.
 struct ProcessEnd {
   int rank = 0;
-  /// Of a process that ended by itself.
+  /// Exit code of a process that was not ended by a signal.
   int exit_code = 0;
-  /// Of one that a signal ended.
+  /// Signal that ended the process, or 0.
   int signal = 0;
 
   [[nodiscard]] bool failed() const { return exit_code != 0 || signal != 0; }
 };
 
-/// "rank 2 ended with exit code 1".
+/// The end of a process in words: "rank 2 ended with exit code 1".
 [[nodiscard]] std::string describe(const ProcessEnd& end);
 
-/// The processes of all ranks of one machine. The first one's output is this process's; of the others what they write
-/// to standard error is handed over by line. SIGINT and SIGTERM go to all of them.
+/// The processes of all ranks of one machine. Rank 0 shares this process's output. The standard error of other ranks is
+/// passed on line by line. SIGINT and SIGTERM are forwarded to all of them.
 class RankProcesses {
  public:
   using Line = std::function<void(int rank, const std::string& line)>;
 
-  /// Starts them, one for each request. \throws RuntimeError if that fails.
+  /// Starts one process per request. \throws RuntimeError if that fails.
   RankProcesses(const std::vector<ProcessRequest>& requests, Line line);
-  /// Ends those that still run.
+  /// Ends the processes that still run.
   ~RankProcesses();
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
 
-  /// Returns when all have ended. Once one has failed, the others have some seconds to end by themselves. \return how
-  /// they ended: first those that a signal ended, else in the order in which they were seen to end; those that were
-  /// made to end are left out.
+  /// Returns when all processes have ended. After one has failed, the others get some seconds to end by themselves.
+  /// \return how they ended, without those that were ended by force. Processes that a signal ended come first. The rest
+  /// is in the order in which they ended.
   [[nodiscard]] std::vector<ProcessEnd> wait();
 
  private:
   struct Process {
     pid_t id = -1;
     bool running = true;
-    /// The end of its standard error that is read, or -1.
+    /// Read end of the process's standard error, or -1.
     int messages = -1;
     std::string open_line;
   };

@@ -5,9 +5,10 @@ namespace strata::host {
 void TrainArguments::add_to(CLI::App& command) {
   configuration.add_to(command);
   command.add_option("--steps", steps, "Train up to this step instead of run.steps")->check(CLI::PositiveNumber);
-  command.add_option("--log-json", log_json, "Write a JSON object a line: every step, evaluation and a summary")
+  command
+      .add_option("--log-json", log_json, "Write a log with one JSON object per line: steps, evaluations, a summary")
       ->type_name("FILE");
-  command.add_option("--resume", resume, "Go on from a checkpoint, or from the last one of a run's output folder")
+  command.add_option("--resume", resume, "Continue from a checkpoint, or from the last one of a run's output folder")
       ->type_name("DIR");
 }
 

@@ -10,7 +10,7 @@
 
 namespace strata::host {
 
-/// The arguments of a training run, for the commands that train.
+/// Arguments of the commands that train.
 struct TrainArguments {
   ConfigurationArguments configuration;
   std::optional<std::int64_t> steps;
@@ -19,7 +19,7 @@ struct TrainArguments {
 
   void add_to(CLI::App& command);
   [[nodiscard]] RunConfiguration load() const;
-  /// As one writes them after `strata train`.
+  /// The arguments as a command line for `strata train`.
   [[nodiscard]] std::vector<std::string> words() const;
 };
 

@@ -26,7 +26,7 @@ std::string describe(const GraphUse& use) {
          (use.communication_outside ? "; communication stays outside: " + *use.communication_outside : "");
 }
 
-/// Passes on what the trainer says to the progress line and the log.
+/// Forwards the trainer's reports to the progress line and the log.
 class RunReporter : public TrainingObserver {
  public:
   RunReporter(std::unique_ptr<Progress> progress, std::unique_ptr<TrainingLog> log)
@@ -70,10 +70,10 @@ bool is_terminal(const std::ostream& stream) { return &stream == &std::cerr && :
 void make_output(const fs::path& output) {
   std::error_code error;
   fs::create_directories(output, error);
-  if (error) throw RuntimeError("run.output '" + output.string() + "': cannot be made: " + error.message());
+  if (error) throw RuntimeError("run.output '" + output.string() + "': cannot be created: " + error.message());
 }
 
-/// Makes sure that no other run writes to the output folder.
+/// Locks the output folder, so that no other run writes to it.
 std::unique_ptr<FileLock> lock_output(const fs::path& output) {
   return std::make_unique<FileLock>(output / ".lock", "run.output '" + output.string() + "' is in use by another run");
 }
@@ -85,10 +85,11 @@ void describe_start(const RunSetup& setup, const Corpus& corpus, const Trainer& 
   }
   const RunConfiguration& configuration = setup.configuration;
   log.info("run '" + configuration.run.name + "': " + short_number(static_cast<double>(parameters)) + " parameters, " +
-           short_number(static_cast<double>(corpus.size())) + " tokens, " + std::to_string(setup.mesh.rank_count()) +
-           " rank(s), global batch " + std::to_string(configuration.batch.global) + ", micro-batch " +
-           std::to_string(configuration.batch.micro) + ", " +
-           short_bytes(trainer.programs().planned_peak_bytes().front()) + " planned on rank 0");
+           short_number(static_cast<double>(corpus.size())) + " tokens, " +
+           std::to_string(setup.stack.mesh.rank_count()) + " rank(s), global batch " +
+           std::to_string(configuration.batch.global) + ", micro-batch " + std::to_string(configuration.batch.micro) +
+           ", " + short_bytes(trainer.programs().planned_peak_bytes().front()) + " planned on rank 0");
+  for (const std::string& remark : trainer.remarks()) log.warning(remark);
 }
 
 void print_result(const TrainingSummary& summary, const RunReporter& reporter, std::ostream& out) {
@@ -102,12 +103,12 @@ void print_result(const TrainingSummary& summary, const RunReporter& reporter, s
 int train(const TrainArguments& arguments, CommandContext& context) {
   const RunSetup setup = prepare(arguments.load(), context.plugins());
   const RunSection& run = setup.configuration.run;
-  const Corpus corpus = open_data(setup.configuration, setup.model->context());
+  const Corpus corpus = open_data(setup.configuration, setup.context);
   std::unique_ptr<CheckpointReader> resume;
   if (!arguments.resume.empty()) resume = std::make_unique<CheckpointReader>(find_checkpoint(arguments.resume));
 
   std::unique_ptr<World> world = setup.make_world();
-  // Of several processes one reports; all may write to the output folder.
+  // Only one process of a run reports. All of them may write to the output folder.
   const bool reports = has_first_rank(*world);
   const fs::path output = run.output;
   make_output(output);
@@ -143,7 +144,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
 
 void add_train_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = app.add_subcommand("train", "Train a model as a configuration says");
+  CLI::App* command = app.add_subcommand("train", "Train the model of a configuration");
   arguments->add_to(*command);
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return train(*arguments, context); }; });

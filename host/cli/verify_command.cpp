@@ -6,6 +6,8 @@
 
 #include "cli/configuration_arguments.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/json_output.hpp"
+#include "cli/verify_ops_report.hpp"
 #include "train/verify/verification.hpp"
 
 namespace strata::host {
@@ -16,6 +18,7 @@ struct VerifyArguments {
   VerificationOptions options;
   double tolerance = 1e-9;
   bool json = false;
+  bool ops = false;
 };
 
 nlohmann::ordered_json to_json(const Verification& verification, double tolerance, bool holds) {
@@ -49,12 +52,23 @@ void print(std::ostream& out, const Verification& verification, double tolerance
   out << (holds ? "equal within " : "NOT equal within ") << tolerance << '\n' << std::defaultfloat;
 }
 
+int verify_ops(const VerifyArguments& arguments, CommandContext& context) {
+  const OpVerification verification = verify_ops(arguments.configuration.load(), context.plugins(), arguments.options);
+  if (arguments.json) {
+    write_json(context.out, ops_json(verification));
+  } else {
+    print_ops(context.out, verification);
+  }
+  return verification.holds() ? 0 : kFailed;
+}
+
 int verify(const VerifyArguments& arguments, CommandContext& context) {
+  if (arguments.ops) return verify_ops(arguments, context);
   const Verification verification = verify_stack(arguments.configuration.load(), context.plugins(), arguments.options);
   const bool holds = verification.difference.worst() <= arguments.tolerance &&
                      verification.stack.replica_difference <= arguments.tolerance;
   if (arguments.json) {
-    context.out << to_json(verification, arguments.tolerance, holds).dump(2) << '\n';
+    write_json(context.out, to_json(verification, arguments.tolerance, holds));
   } else {
     print(context.out, verification, arguments.tolerance, holds);
   }
@@ -66,16 +80,21 @@ int verify(const VerifyArguments& arguments, CommandContext& context) {
 void add_verify_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command =
-      app.add_subcommand("verify", "Prove in float64 that the stack trains as one rank would; exit code 0 or 1");
+      app.add_subcommand("verify",
+                         "Prove in float64 that the stack trains as one rank would; exit code 0 if it does, 1 if "
+                         "not, 2 for a wrong configuration");
   arguments->configuration.add_to(*command);
   command->add_flag("--json", arguments->json, "Print the differences as JSON");
+  command->add_flag("--ops", arguments->ops,
+                    "Check the ops instead: gradients against finite differences in float64, and the device's kernels "
+                    "against the reference");
   command->add_option("--tolerance", arguments->tolerance, "Largest relative difference that passes, default 1e-9")
       ->check(CLI::PositiveNumber);
-  command->add_option(
-      "--device", arguments->options.device,
-      "Plugin of the stack's devices, default reference; the one rank is always on the reference device");
+  command->add_option("--device", arguments->options.device,
+                      "Plugin of the stack's devices, default reference, with --ops the configured one; the single "
+                      "rank always uses the reference device");
   command->add_flag("--full", arguments->options.full,
-                    "Keep the configuration's sizes instead of the smallest that are divisible alike");
+                    "Keep the configuration's sizes instead of the smallest ones with the same divisibility");
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return verify(*arguments, context); }; });
 }

@@ -6,7 +6,7 @@
 
 namespace strata::host {
 
-/// `strata verify CONFIG [--json] [--tolerance T] [--full] [--set KEY=VALUE]`.
+/// `strata verify CONFIG [--json] [--ops] [--tolerance T] [--device PLUGIN] [--full] [--set KEY=VALUE]`.
 void add_verify_command(CLI::App& app, CommandContext& context);
 
 }  // namespace strata::host

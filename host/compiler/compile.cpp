@@ -5,267 +5,232 @@
 #include <set>
 #include <utility>
 
+#include "compiler/batch_split.hpp"
 #include "compiler/check/program_check.hpp"
-#include "compiler/order/schedule.hpp"
-#include "compiler/parameters/buckets.hpp"
+#include "compiler/graph/build_graph.hpp"
+#include "compiler/order/order.hpp"
+#include "compiler/parameters/gradient_buckets.hpp"
 #include "compiler/parameters/gradient_completion.hpp"
+#include "compiler/parameters/optimizer_states.hpp"
 #include "compiler/parameters/step_end.hpp"
 #include "compiler/partition/partition.hpp"
 #include "compiler/passes/chunked_overlap.hpp"
+#include "compiler/passes/converted_collectives.hpp"
 #include "compiler/passes/dead_code.hpp"
 #include "compiler/passes/fuse.hpp"
 #include "compiler/passes/in_place.hpp"
 #include "compiler/passes/waits.hpp"
+#include "compiler/passes/workspaces.hpp"
 #include "compiler/placement/kept_between_chunks.hpp"
+#include "compiler/placement/shared_parameters.hpp"
 #include "compiler/placement/storage.hpp"
-#include "compiler/program/op_instance.hpp"
+#include "compiler/placement/stored_parameters.hpp"
 #include "compiler/program/program_builder.hpp"
-#include "reports/transfer_summary.hpp"
+#include "compiler/stack_options.hpp"
+#include "compiler/used_axes.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Ranks over which the batch is split: the product of the axes that shard "batch".
-std::int64_t replica_count(const std::vector<Rule>& rules, const Mesh& mesh) {
-  std::set<Axis> axes;
-  for (const Rule& rule : rules) {
-    if (rule.dim == "batch" && !rule.filter) axes.insert(rule.axis);
-  }
-  return mesh.size(std::vector<Axis>(axes.begin(), axes.end()));
-}
-
-/// Sinks that the program is for: named outputs, or the losses and their count.
-void keep_sinks(Graph& graph, const std::vector<std::string>& outputs) {
-  std::vector<Sink> kept;
-  for (const Sink& sink : graph.sinks) {
-    const bool named =
-        sink.kind == Sink::Kind::output && std::find(outputs.begin(), outputs.end(), sink.name) != outputs.end();
-    if (outputs.empty() ? sink.kind != Sink::Kind::output : named) kept.push_back(sink);
-  }
-  graph.sinks = std::move(kept);
-  graph.remove_dead_nodes();
-}
-
-Graph build_graph(const CompileRequest& request, std::int64_t replicas) {
-  const OpRegistry& registry = *request.registry;
-  Graph graph;
-  graph.sizes["batch"] = request.micro_batch * replicas;
-  if (request.vocab) graph.sizes["vocab"] = *request.vocab;
-  GraphBuilder builder(graph, registry, request.mode, request.float_type);
-  request.model->build(builder);
-  keep_sinks(graph, request.outputs);
-  verify(graph, registry, "building the model");
-  for (const NamedStrategy& each : request.strategies) {
-    with_name(each, [&] { each.strategy->rewrite_forward(graph, registry); });
-    verify(graph, registry, "the forward rewrite of " + each.name);
-  }
-  if (request.mode == GraphMode::training) {
-    differentiate(graph, registry);
-    verify(graph, registry, "differentiation");
-    for (const NamedStrategy& each : request.strategies) {
-      with_name(each, [&] { each.strategy->rewrite(graph, registry); });
-      verify(graph, registry, "the rewrite of " + each.name);
-    }
-  }
-  decompose(graph, registry);
-  graph.remove_dead_nodes();
-  verify(graph, registry, "decomposition");
-  return graph;
-}
-
-/// Buckets of all trained parameters, with the optimizer's states where they are updated here.
-std::vector<Bucket> make_buckets(ProgramBuilder& builder, PartitionResult& partitioned, const GradientBuckets& options,
-                                 const OptimizerSettings& optimizer, const RankClass& rank_class) {
-  std::vector<Bucket> buckets = std::move(partitioned.dealt);
-  std::erase_if(buckets, [](const Bucket& bucket) { return bucket.gradients.empty(); });
-  BucketMaker maker(builder, partitioned.members, options.bytes, static_cast<int>(buckets.size()));
-  for (Bucket& bucket : maker.make_whole(partitioned.gradients)) buckets.push_back(std::move(bucket));
-  for (Bucket& bucket : buckets) {
-    if (rank_class.updates) maker.add_states(bucket, optimizer_states(optimizer));
-    plan_completion(builder, bucket, rank_class, options.overlap);
-  }
-  return buckets;
-}
-
-GradientBuckets bucket_options(const std::vector<NamedStrategy>& strategies) {
-  for (const NamedStrategy& each : strategies) {
-    if (const auto options = each.strategy->gradient_buckets()) return *options;
-  }
-  return {};
-}
-
-/// What the programs of all classes of ranks are made from.
-struct ProgramRequest {
-  const CompileRequest& compile;
-  const Compiled& compiled;
-  const LayoutRules& rules;
-  const std::vector<ParameterStorage>& storage;
+/// State that all programs of one compilation share.
+struct Compilation {
+  const CompileRequest& request;
+  Stack stack;
+  std::int64_t sequences = 1;  ///< sequences of one micro-batch over all replicas
   int micro_batches = 1;
+  GradientBuckets buckets = {};
+  std::map<Axis, int> chunks = {};
+  LayoutRules rules = {};
+  std::vector<ParameterStorage> storage = {};
+  /// Names of the optimizer's states; none without training.
+  std::vector<std::string> optimizer_states = {};
+  /// Axes that shard something, and names of strategies that changed something. The phases fill both.
+  std::set<Axis> used_axes = {};
+  std::set<std::string> effective = {};
+
+  [[nodiscard]] bool is_training() const { return request.mode == GraphMode::training; }
+  [[nodiscard]] const OpRegistry& registry() const { return *request.registry; }
 };
+
+Compilation begin(const CompileRequest& request) {
+  Compilation compilation{request, make_stack(request.strategies)};
+  const BatchSplit batch = split_batch(request.global_batch, request.micro_batch, compilation.stack.replicas);
+  compilation.sequences = batch.sequences;
+  compilation.micro_batches = batch.micro_batches;
+  compilation.buckets = bucket_options(compilation.stack.strategies);
+  compilation.chunks = chunk_counts(compilation.stack);
+  return compilation;
+}
+
+GraphRequest graph_request(const Compilation& compilation) {
+  const CompileRequest& request = compilation.request;
+  return {*request.model,        request.model_origin, compilation.stack.strategies,
+          *request.registry,     request.mode,         request.float_type,
+          compilation.sequences, request.vocab,        request.outputs};
+}
+
+Graph make_graph(Compilation& compilation) {
+  BuiltGraph built = build_graph(graph_request(compilation));
+  compilation.effective.insert(built.rewritten_by.begin(), built.rewritten_by.end());
+  return std::move(built.graph);
+}
 
 bool has_loss(const Graph& graph) {
   return std::any_of(graph.sinks.begin(), graph.sinks.end(),
                      [](const Sink& sink) { return sink.kind == Sink::Kind::loss; });
 }
 
-/// \return the axes that the program uses.
-std::set<Axis> build_program(const ProgramRequest& request, const RankClass& rank_class, Program& program) {
-  const CompileRequest& compile = request.compile;
-  const bool training = compile.mode == GraphMode::training;
-  const GradientBuckets options = bucket_options(compile.strategies);
-  ProgramBuilder builder(request.rules.mesh(), compile.strategies);
-  PartitionResult partitioned =
-      partition({request.compiled.graph, *compile.registry, request.rules, compile.strategies, request.compiled.stages,
-                 request.storage, rank_class.stage, training, options.bytes},
-                builder);
-  std::vector<Bucket> buckets;
-  const bool overlap = training && options.overlap;
-  if (training) {
-    buckets = make_buckets(builder, partitioned, options, compile.optimizer, rank_class);
-    emit_training_step_end(builder, {partitioned, buckets, request.compiled.stages, rank_class, overlap},
-                           compile.optimizer);
+/// Assigns parameters to storage, and ranks to classes.
+void store(Compilation& compilation, Compiled& compiled) {
+  const Stack& stack = compilation.stack;
+  ResolvedStorage resolved = resolve_storage(compiled.graph, compilation.rules, stack.strategies);
+  compilation.storage = std::move(resolved.storages);
+  compilation.effective.merge(resolved.decided_by);
+  RankClasses classes = classify_ranks(stack.mesh, compiled.stages, compilation.storage);
+  compiled.classes = std::move(classes.classes);
+  compiled.class_of_rank = std::move(classes.of_rank);
+}
+
+/// An evaluation pass takes storage and classes from the training step.
+void store_beside(Compiled& compiled, const Compiled& beside) {
+  compiled.classes = beside.classes;
+  compiled.class_of_rank = beside.class_of_rank;
+}
+
+/// Assigns blocks to stages, layouts by the rules, and parameters to storage.
+void place(Compilation& compilation, Compiled& compiled, const Compiled* beside) {
+  const Stack& stack = compilation.stack;
+  const OpRegistry& registry = compilation.registry();
+  if (beside != nullptr) {
+    call_plugin(compilation.request.model_origin, "build",
+                [&] { require_shared_parameters(compiled.graph, beside->graph, beside->stages); });
+  }
+  compiled.stages =
+      beside != nullptr ? beside->stages : place_blocks(compiled.graph, registry, stack.mesh, stack.strategies);
+  keep_values_between_chunks(compiled.graph, compiled.stages);
+  verify(compiled.graph, registry, "placement");
+  compilation.rules = LayoutRules(stack.mesh, compiled.graph.sizes, stack.rules);
+  compilation.used_axes.insert(compiled.stages.axis);
+  if (beside != nullptr) {
+    store_beside(compiled, *beside);
   } else {
-    emit_evaluation_end(builder, {partitioned, buckets, request.compiled.stages, rank_class, false},
-                        has_loss(request.compiled.graph));
+    store(compilation, compiled);
   }
+}
+
+/// The trained buckets with their gradient completion and optimizer states.
+std::vector<TrainedBucket> train_buckets(const Compilation& compilation, ProgramBuilder& builder,
+                                         const StoredParameters& parameters, const PartitionResult& partitioned,
+                                         const RankClass& rank_class) {
+  std::vector<TrainedBucket> trained;
+  for (GradientBucket& each : make_gradient_buckets(builder, parameters, partitioned, compilation.buckets.bytes)) {
+    TrainedBucket bucket;
+    if (rank_class.updates) bucket.states = add_optimizer_states(builder, each.bucket, compilation.optimizer_states);
+    bucket.completion = plan_completion(builder, each, rank_class, compilation.buckets.overlap);
+    bucket.bucket = std::move(each.bucket);
+    bucket.gradients = std::move(each.gradients);
+    trained.push_back(std::move(bucket));
+  }
+  return trained;
+}
+
+/// Assigns memory to the parameters of a class of ranks.
+StoredParameters store_parameters(const Compilation& compilation, const Compiled& compiled, std::size_t class_number,
+                                  const Compiled* beside, ProgramBuilder& builder) {
+  if (beside != nullptr) {
+    return store_parameters_beside(
+        {compiled.graph, compilation.rules, beside->programs[class_number].parameters, beside->dealt[class_number]},
+        builder);
+  }
+  return store_parameters({compiled.graph, compilation.rules, compiled.stages, compilation.storage,
+                           compiled.classes[class_number].stage, compilation.buckets.bytes},
+                          builder);
+}
+
+/// Emits the tasks and the step's end, and orders all tasks.
+void build_instructions(Compilation& compilation, const Compiled& compiled, const RankClass& rank_class,
+                        const StoredParameters& parameters, ProgramBuilder& builder) {
+  const bool training = compilation.is_training();
+  const int stage = rank_class.stage;
+  PartitionResult partitioned = partition({compiled.graph, compilation.registry(), compilation.rules,
+                                           compilation.stack.strategies, compiled.stages, parameters, stage, training},
+                                          builder);
+  std::vector<TrainedBucket> buckets;
+  const bool overlap = training && compilation.buckets.overlap;
+  if (training) {
+    buckets = train_buckets(compilation, builder, parameters, partitioned, rank_class);
+    emit_training_step_end(builder, {partitioned, buckets, compiled.stages, rank_class, overlap},
+                           compilation.request.optimizer);
+  } else if (has_loss(compiled.graph)) {
+    emit_evaluation_end(builder, partitioned, compiled.stages);
+  }
+  order_tasks(builder, compiled.stages.schedule(stage, compilation.micro_batches, training), compilation.micro_batches);
+  if (overlap) complete_gradients_early(builder, buckets);
+  compilation.used_axes.merge(partitioned.used_axes);
+  compilation.effective.merge(partitioned.lowered_by);
+}
+
+/// After the earlier phases only these passes add, remove or move instructions.
+void run_passes(Compilation& compilation, ProgramBuilder& builder) {
+  const Device* device = compilation.request.device;
+  const OpRegistry& registry = compilation.registry();
+  compilation.effective.merge(convert_collectives(builder, compilation.stack.strategies));
   remove_unused_instructions(builder.program());
-  if (compile.device != nullptr) fuse_instructions(builder.program(), *compile.device);
-  overlap_in_chunks(builder);
-  reuse_operands_in_place(builder.program(), *compile.registry);
-  if (compile.device != nullptr) add_workspaces(builder, *compile.device);
-  schedule(builder, request.compiled.stages.schedule(rank_class.stage, request.micro_batches, training),
-           request.micro_batches, buckets, overlap);
+  if (device != nullptr) fuse_instructions(builder.program(), registry, *device);
+  overlap_in_chunks(builder, registry, compilation.chunks);
+  reuse_operands_in_place(builder.program(), registry);
+  if (device != nullptr) add_workspaces(builder, *device, compilation.request.device_origin);
   insert_waits(builder.program());
-  builder.program().name = training ? "training step" : "evaluation";
-  program = std::move(builder.program());
-  return std::move(partitioned.used_axes);
 }
 
-/// The classes of ranks and, by rank, which it is of.
-std::pair<std::vector<RankClass>, std::vector<int>> rank_classes(const Mesh& mesh, const Stages& stages,
-                                                                 const std::vector<ParameterStorage>& storage) {
-  const auto single =
-      std::find_if(storage.begin(), storage.end(), [](const ParameterStorage& each) { return each.single_writer; });
-  std::vector<RankClass> classes;
-  std::map<std::pair<int, bool>, int> numbers;
-  std::vector<int> class_of_rank;
-  for (int rank = 0; rank < mesh.rank_count(); ++rank) {
-    const Coordinates at = mesh.coordinates(rank);
-    const RankClass mine{stages.axis.empty() ? 0 : at.at(stages.axis),
-                         single == storage.end() || at.at(single->axes.front()) == 0};
-    const auto [number, added] = numbers.try_emplace({mine.stage, mine.updates}, static_cast<int>(classes.size()));
-    if (added) classes.push_back(mine);
-    class_of_rank.push_back(number->second);
-  }
-  return {std::move(classes), std::move(class_of_rank)};
-}
-
-/// "heads = 3, ffn = 48": the sizes that an axis does not divide, or not together with the other axes on them.
-std::string sizes_of_mapped_dims(const LayoutRules& rules, const std::vector<Rule>& strategy_rules, const Axis& axis) {
-  std::set<std::string> sizes;
-  for (const Rule& rule : strategy_rules) {
-    const auto size = rules.sizes().find(rule.dim);
-    if (rule.axis == axis && size != rules.sizes().end()) sizes.insert(rule.dim + " = " + std::to_string(size->second));
-  }
-  return join({sizes.begin(), sizes.end()}, ", ");
-}
-
-void require_every_axis_used(const LayoutRules& rules, const std::vector<Rule>& strategy_rules,
-                             const std::set<Axis>& used) {
-  for (const MeshAxis& axis : rules.mesh().axes()) {
-    if (axis.size == 1 || used.contains(axis.name)) continue;
-    const std::string sizes = sizes_of_mapped_dims(rules, strategy_rules, axis.name);
-    throw ConfigurationError("mesh axis '" + axis.name + "' of size " + std::to_string(axis.size) +
-                             " shards nothing: " +
-                             (sizes.empty() ? "the model has no dimension that its rules name"
-                                            : "found " + sizes +
-                                                  "; accepted: one that is a multiple of the sizes of all axes that "
-                                                  "shard it, twice for zigzag"));
-  }
+Program build_program(Compilation& compilation, Compiled& compiled, std::size_t class_number, const Compiled* beside) {
+  ProgramBuilder builder(compilation.stack.mesh, compilation.is_training() ? "training step" : "evaluation");
+  StoredParameters parameters = store_parameters(compilation, compiled, class_number, beside, builder);
+  build_instructions(compilation, compiled, compiled.classes[class_number], parameters, builder);
+  compiled.dealt.push_back(std::move(parameters.dealt));
+  run_passes(compilation, builder);
+  return std::move(builder.program());
 }
 
 }  // namespace
 
-Mesh build_mesh(const std::vector<NamedStrategy>& strategies) {
-  std::vector<MeshAxis> axes;
-  std::map<Axis, std::string> adders;
-  for (const NamedStrategy& each : strategies) {
-    for (const MeshAxis& axis : each.strategy->axes()) {
-      const auto [adder, added] = adders.try_emplace(axis.name, each.name);
-      if (!added) {
-        throw ConfigurationError(each.name + " and " + adder->second + " both add mesh axis '" + axis.name +
-                                 "'; give each axis a name of its own");
-      }
-      axes.push_back(axis);
-    }
-  }
-  return Mesh(std::move(axes));
-}
-
-std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, const Mesh& mesh) {
-  std::vector<Rule> rules;
-  for (const NamedStrategy& each : strategies) {
-    for (Rule& rule : each.strategy->rules()) {
-      if (!mesh.has(rule.axis)) {
-        throw ConfigurationError(each.name + " maps dimension '" + rule.dim + "' onto mesh axis '" + rule.axis +
-                                 "', which no strategy adds");
-      }
-      rules.push_back(std::move(rule));
-    }
-  }
-  return rules;
-}
-
-std::int64_t replica_count(const std::vector<NamedStrategy>& strategies) {
-  const Mesh mesh = build_mesh(strategies);
-  return replica_count(collect_rules(strategies, mesh), mesh);
+bool Compiled::has_transfers() const {
+  return std::any_of(programs.begin(), programs.end(), [](const Program& program) {
+    return std::any_of(program.tasks.begin(), program.tasks.end(), [](const Task& task) {
+      return std::any_of(task.instructions.begin(), task.instructions.end(),
+                         [](const Instruction& each) { return each.is<Transfer>(); });
+    });
+  });
 }
 
 Stages find_stages(const CompileRequest& request) {
-  const Mesh mesh = build_mesh(request.strategies);
-  const Graph graph = build_graph(request, replica_count(collect_rules(request.strategies, mesh), mesh));
-  return place_blocks(graph, *request.registry, mesh, request.strategies);
+  Compilation compilation = begin(request);
+  const Graph graph = make_graph(compilation);
+  return place_blocks(graph, *request.registry, compilation.stack.mesh, compilation.stack.strategies);
 }
 
-bool Compiled::has_transfers() const {
-  return std::any_of(programs.begin(), programs.end(),
-                     [](const Program& program) { return !summarize_transfers(program).empty(); });
-}
+Graph forward_graph(const CompileRequest& request) { return build_forward_graph(graph_request(begin(request))); }
 
 Compiled compile(const CompileRequest& request, const Compiled* beside) {
+  Compilation compilation = begin(request);
   Compiled compiled;
-  compiled.mesh = build_mesh(request.strategies);
-  const std::vector<Rule> strategy_rules = collect_rules(request.strategies, compiled.mesh);
-  const std::int64_t replicas = replica_count(strategy_rules, compiled.mesh);
-  const std::int64_t sequences = request.micro_batch * replicas;
-  if (request.global_batch % sequences != 0) {
-    throw ConfigurationError("a global batch of " + std::to_string(request.global_batch) +
-                             " is no multiple of micro-batch " + std::to_string(request.micro_batch) + " times " +
-                             std::to_string(replicas) + " replicas");
-  }
-  compiled.graph = build_graph(request, replicas);
-  compiled.stages = beside != nullptr
-                        ? beside->stages
-                        : place_blocks(compiled.graph, *request.registry, compiled.mesh, request.strategies);
-  keep_values_between_chunks(compiled.graph, compiled.stages);
-  verify(compiled.graph, *request.registry, "placement");
-  const LayoutRules rules(compiled.mesh, compiled.graph.sizes, strategy_rules);
-  const std::vector<ParameterStorage> storage = resolve_storage(compiled.graph, rules, request.strategies);
-  auto [classes, class_of_rank] = rank_classes(compiled.mesh, compiled.stages, storage);
-  compiled.class_of_rank = std::move(class_of_rank);
-  const ProgramRequest programs{request, compiled, rules, storage, static_cast<int>(request.global_batch / sequences)};
-  std::set<Axis> used{compiled.stages.axis};
-  for (std::size_t i = 0; i < classes.size(); ++i) {
-    Program program;
-    used.merge(build_program(programs, classes[i], program));
-    verify(program, *request.registry, "compilation");
-    compiled.plans.push_back(plan_memory(
-        program, beside != nullptr ? shared_memory(beside->programs[i], beside->plans[i]) : SharedMemory{}));
-    verify_memory(program, compiled.plans.back());
+  compiled.mesh = compilation.stack.mesh;
+  compiled.graph = make_graph(compilation);
+  if (compilation.is_training()) compilation.optimizer_states = optimizer_states(*request.registry, request.optimizer);
+  place(compilation, compiled, beside);
+  for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
+    Program program = build_program(compilation, compiled, i, beside);
+    verify(program, *request.registry, "compilation", request.device != nullptr);
+    const SharedMemory shared =
+        beside != nullptr ? shared_memory(beside->programs[i], beside->plans[i]) : SharedMemory{};
+    compiled.plans.push_back(plan_memory(program, shared));
+    verify_memory(program, *request.registry, compiled.plans.back());
     compiled.programs.push_back(std::move(program));
   }
-  require_every_axis_used(rules, strategy_rules, used);
+  // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
+  if (beside == nullptr) require_every_axis_used(compilation.stack, compilation.rules, compilation.used_axes);
+  compiled.idle_strategies = idle_strategies(compilation.stack, compilation.effective);
   return compiled;
 }
 

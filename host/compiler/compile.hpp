@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "compiler/memory/memory_plan.hpp"
-#include "compiler/named_strategy.hpp"
 #include "compiler/parameters/optimizer_settings.hpp"
+#include "compiler/placement/bucket.hpp"
+#include "compiler/placement/rank_class.hpp"
 #include "compiler/placement/stages.hpp"
+#include "compiler/stack.hpp"
 #include "strata/device.hpp"
 #include "strata/model.hpp"
 #include "strata/op.hpp"
@@ -17,35 +19,42 @@
 
 namespace strata::host {
 
-/// Everything that determines a rank's program.
+/// The inputs of compile().
 struct CompileRequest {
   std::shared_ptr<const Model> model;
+  /// The names of model and device in errors.
+  PluginOrigin model_origin{PluginKind::model, -1, "the model"};
+  PluginOrigin device_origin{PluginKind::device, -1, "the device"};
   std::vector<NamedStrategy> strategies;
   const OpRegistry* registry = nullptr;
   GraphMode mode = GraphMode::training;
-  /// Graph outputs to keep ("logits" for generation); losses and their count are kept when empty.
+  /// Graph outputs to keep, such as "logits" for generation. Empty: keeps losses and their count.
   std::vector<std::string> outputs;
   DType float_type = DType::f32;
-  /// Sequences of a step over everything, and of one micro-batch on one replica.
+  /// Sequences of a step over all replicas, and of one micro-batch on one replica.
   std::int64_t global_batch = 1;
   std::int64_t micro_batch = 1;
-  /// Size of "vocab" where the data determines it.
+  /// Size of "vocab" if the data determines it.
   std::optional<std::int64_t> vocab;
   OptimizerSettings optimizer;
-  /// Asked which ops it supports and how much scratch memory they need; null: anything, none.
+  /// The device that is asked for its kernels and their workspaces. Null: every op is supported, without a workspace.
   const Device* device = nullptr;
-  std::uint64_t seed = 0;
 };
 
-/// What compiling gives: one program per class of ranks, each with its memory planned.
+/// The result of compile(): one program per class of ranks, each with a memory plan.
 struct Compiled {
   Graph graph;
   Mesh mesh;
   Stages stages;
   std::vector<Program> programs;
   std::vector<MemoryPlan> plans;
-  /// Index into programs, by rank.
+  /// Index into `programs` of each rank.
   std::vector<int> class_of_rank;
+  /// By program: the ranks that run it, and the buckets that its parameters are dealt in.
+  std::vector<RankClass> classes;
+  std::vector<std::vector<Bucket>> dealt;
+  /// Names of strategies without effect: their axes have one rank, and no hook changed anything.
+  std::vector<std::string> idle_strategies;
 
   [[nodiscard]] const Program& program(int rank) const {
     return programs.at(static_cast<std::size_t>(class_of_rank.at(static_cast<std::size_t>(rank))));
@@ -53,23 +62,21 @@ struct Compiled {
   [[nodiscard]] const MemoryPlan& plan(int rank) const {
     return plans.at(static_cast<std::size_t>(class_of_rank.at(static_cast<std::size_t>(rank))));
   }
-  /// Whether some rank has transfers.
+  /// True if some program contains transfers.
   [[nodiscard]] bool has_transfers() const;
 };
 
-/// The mesh that the strategies span, outermost first.
-[[nodiscard]] Mesh build_mesh(const std::vector<NamedStrategy>& strategies);
-
-/// Ranks over which the batch is split: the product of the axes that shard "batch".
-[[nodiscard]] std::int64_t replica_count(const std::vector<NamedStrategy>& strategies);
-
-/// Where the blocks of the model go, without compiling further.
+/// The pipeline stages of the model's blocks. Runs only the phases that determine them.
 [[nodiscard]] Stages find_stages(const CompileRequest& request);
 
-/// build ─► rewrite ─► differentiate ─► rewrite ─► place ─► partition ─► gradients ─► schedule ─► memory plan, for
-/// every class of ranks, verified after each. \param beside the training step of the same ranks, for an evaluation
-/// pass: it has the parameters in the same memory and the blocks on the same stages. \throws ConfigurationError for
-/// what cannot be, VerificationError for defects.
+/// The logical graph before differentiation, after rewrite_forward.
+[[nodiscard]] Graph forward_graph(const CompileRequest& request);
+
+/// Compiles every class of ranks, and verifies the result after each phase:
+///   graph ─► placement ─► partition ─► parameters ─► order ─► passes ─► memory
+/// `beside`: the compiled training step of the same ranks. An evaluation pass shares its stages, its buckets and the
+/// memory of its parameters. \throws PluginError or ConfigurationError for impossible requests. \throws
+/// VerificationError for defects.
 [[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr);
 
 }  // namespace strata::host

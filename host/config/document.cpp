@@ -32,7 +32,7 @@ void convert_table(const toml::table& table, const std::string& source, Document
     converted.key_place = place_of(key.source(), source);
     result.children.push_back(std::move(converted));
   }
-  // TOML++ sorts by key; messages are about the first mistake in the text.
+  // TOML++ sorts children by key. Sort them by position, so that messages report the first mistake in the text.
   std::stable_sort(result.children.begin(), result.children.end(), [](const DocumentNode& a, const DocumentNode& b) {
     return std::pair(a.key_place.line, a.key_place.column) < std::pair(b.key_place.line, b.key_place.column);
   });

@@ -9,13 +9,14 @@
 
 namespace strata::host {
 
-/// A TOML document as a tree that remembers where everything was written. Knows no key.
+/// A TOML document as a tree that records the file, line and column of every node. It knows no keys of the
+/// configuration.
 struct DocumentNode {
   enum class Kind {
-    value,   ///< what an option can hold
-    table,   ///< children have keys
-    tables,  ///< a list of tables: children have none
-    other    ///< what no option can hold: a date, a list of mixed values
+    value,   ///< a value that an option can hold
+    table,   ///< a table, whose children have keys
+    tables,  ///< a list of tables, whose children have no keys
+    other    ///< a value that no option can hold, such as a date or a list of mixed types
   };
 
   Kind kind = Kind::table;
@@ -23,7 +24,7 @@ struct DocumentNode {
   Place key_place;
   Place place;
   OptionValue value;
-  /// Of `other`: what it is, for messages.
+  /// For Kind::other, the kind of value in words, for messages.
   std::string description;
   std::vector<DocumentNode> children;
 
@@ -31,17 +32,20 @@ struct DocumentNode {
   [[nodiscard]] DocumentNode* find(const std::string& child);
 };
 
-/// Parses TOML; `source` names it in messages. \throws ConfigurationError with line and column of a syntax error.
+/// Parses TOML. `source` is the document's name in messages. \throws ConfigurationError with line and column of a
+/// syntax error.
 DocumentNode parse_document(const std::string& text, const std::string& source);
 
-/// \throws ConfigurationError naming the file if it cannot be read.
+/// Reads a text file. \throws ConfigurationError that names the file if it cannot be read.
 std::string read_text(const std::filesystem::path& path);
 
-/// Puts one `--set KEY.PATH=VALUE` into the tree. The value is TOML; a bare word is a string. Lists of tables are
-/// indexed from 0, and the index after the last one appends.
+/// Applies one `--set KEY.PATH=VALUE` to the tree. The value is TOML; a bare word is a string. Lists of tables are
+/// indexed from 0, and the index after the last one appends. If the argument changes the plugin of a section, the
+/// options that the document gives for the old plugin are dropped. Options of earlier --set arguments stay. Example:
+/// `--set device.plugin=cuda` drops the options of "cpu" in [device].
 void apply_override(DocumentNode& document, const std::string& argument);
 
-/// What a node is, for messages: "a table", "the integer 3", ….
+/// The node in words, for messages: "a table", "the integer 3".
 std::string describe(const DocumentNode& node);
 
 }  // namespace strata::host

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
 #include "config/document.hpp"
+#include "config/sections.hpp"
 
 namespace strata::host {
 namespace {
@@ -36,7 +38,8 @@ DocumentNode bare_word(const std::string& text) {
   return node;
 }
 
-/// TOML where it parses as one value; what begins like a quoted string, a list or a table has to.
+/// Parses the value as TOML, or takes it as a bare word. Text that begins like a quoted string, a list or a table must
+/// be valid TOML.
 DocumentNode parse_value(const std::string& text, const Place& place) {
   const bool structured = !text.empty() && std::string("\"'[{").find(text[0]) != std::string::npos;
   try {
@@ -52,7 +55,7 @@ DocumentNode parse_value(const std::string& text, const Place& place) {
                      "numbers or of strings, a table in braces");
 }
 
-/// The child that `key` names; made where it is missing.
+/// The child of `node` with this key, which is added if it is missing.
 DocumentNode& child_of(DocumentNode& node, const std::string& path, const std::string& key, const Place& place) {
   if (node.kind == DocumentNode::Kind::table) {
     if (DocumentNode* found = node.find(key)) return *found;
@@ -85,6 +88,36 @@ bool is_empty_list(const DocumentNode& node) {
   return node.kind == DocumentNode::Kind::value && numbers != nullptr && numbers->empty();
 }
 
+constexpr const char* kPluginKey = "plugin";
+
+bool is_repeated(const std::string& section) {
+  const auto& all = section_declarations();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const SectionDeclaration& each) { return each.path == section && each.repeated; });
+}
+
+/// The declaration of the section at `path` ("device", "strategy.0") if the section names a plugin, else null.
+const SectionDeclaration* plugin_section(const std::string& path) {
+  const auto& all = section_declarations();
+  const std::size_t dot = path.find('.');
+  const bool is_table_of_list = dot != std::string::npos && path.find('.', dot + 1) == std::string::npos;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const SectionDeclaration& each) {
+    if (!each.has_plugin) return false;
+    return each.repeated ? is_table_of_list && each.path == path.substr(0, dot) : each.path == path;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// Drops the options of a section that belong to another plugin: those of the file. Options of earlier --set arguments
+/// stay.
+void drop_other_options(DocumentNode& section, const SectionDeclaration& declaration, const DocumentNode& plugin) {
+  if (section.kind != DocumentNode::Kind::table) return;
+  std::optional<OptionValue> before = declaration.schema.find(kPluginKey)->default_value;
+  if (const DocumentNode* written = section.find(kPluginKey)) before = written->value;
+  if (before == plugin.value) return;
+  std::erase_if(section.children, [](const DocumentNode& child) { return child.place.line > 0; });
+}
+
 }  // namespace
 
 void apply_override(DocumentNode& document, const std::string& argument) {
@@ -97,15 +130,18 @@ void apply_override(DocumentNode& document, const std::string& argument) {
   DocumentNode value = parse_value(trimmed(argument.substr(equals + 1)), place);
   DocumentNode* node = &document;
   std::string walked;
-  for (const std::string& key : split(path)) {
+  const std::vector<std::string> keys = split(path);
+  for (const std::string& key : keys) {
     if (key.empty()) throw error_at(place, path, "found an empty key; accepted: keys separated by dots");
-    // The stack of strategies is the one list of tables; it may be absent or written as an empty list.
-    if (node == &document && key == "strategy") {
-      DocumentNode& strategies = child_of(document, "", key, place);
-      if (strategies.children.empty() && (strategies.kind == DocumentNode::Kind::table || is_empty_list(strategies))) {
-        strategies.kind = DocumentNode::Kind::tables;
+    // A repeated section may be absent or written as an empty list.
+    if (node == &document && is_repeated(key)) {
+      DocumentNode& tables = child_of(document, "", key, place);
+      if (tables.children.empty() && (tables.kind == DocumentNode::Kind::table || is_empty_list(tables))) {
+        tables.kind = DocumentNode::Kind::tables;
       }
     }
+    const SectionDeclaration* section = &key == &keys.back() && key == kPluginKey ? plugin_section(walked) : nullptr;
+    if (section != nullptr) drop_other_options(*node, *section, value);
     node = &child_of(*node, walked, key, place);
     walked += (walked.empty() ? "" : ".") + key;
   }

@@ -4,17 +4,12 @@
 #include "config/run_configuration.hpp"
 #include "config/section_values.hpp"
 #include "config/sections.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-/// "unknown key; did you mean 'layers'?; accepted: …".
+/// The message for an unknown key: "unknown key; did you mean 'layers'?; accepted: …".
 std::string unknown_key(const std::string& key, const std::vector<std::string>& known, const std::string& noun) {
   std::string message = "unknown " + noun;
   if (const std::string near = nearest(key, known); !near.empty()) {
@@ -26,10 +21,10 @@ std::string unknown_key(const std::string& key, const std::vector<std::string>& 
       break;
     }
   }
-  return message + "; accepted: " + joined(known);
+  return message + "; accepted: " + join(known, ", ");
 }
 
-/// A table of the document read against its declaration.
+/// Reads tables of the document, checked against their declarations.
 class SectionReader {
  public:
   SectionReader(const DocumentNode& document, ConfigurationPlaces& places) : document_(document), places_(places) {}
@@ -58,7 +53,8 @@ class SectionReader {
     return dot == std::string::npos || node == nullptr ? node : node->find(path.substr(dot + 1));
   }
 
-  /// `plugin_options` takes what the section does not declare.
+  /// Reads a table. `plugin_options` receives undeclared keys. If it is null, keys that are neither declared nor
+  /// subsections are errors.
   Options read_table(const SectionDeclaration& section, const DocumentNode* node, const std::string& path,
                      std::map<std::string, OptionValue>* plugin_options) {
     std::map<std::string, OptionValue> values;
@@ -121,22 +117,23 @@ void check_section_names(const DocumentNode& document) {
   }
 }
 
-std::vector<PluginSection> read_strategies(const DocumentNode& document, SectionReader& reader) {
-  std::vector<PluginSection> strategies;
-  const DocumentNode* list = document.find("strategy");
-  if (list == nullptr) return strategies;
+/// Reads all tables of a repeated section.
+std::vector<PluginSection> read_plugins(const DocumentNode& document, SectionReader& reader, const std::string& name) {
+  std::vector<PluginSection> sections;
+  const DocumentNode* list = document.find(name);
+  if (list == nullptr) return sections;
   const auto* empty = std::get_if<std::vector<double>>(&list->value);
-  if (list->kind == DocumentNode::Kind::value && empty != nullptr && empty->empty()) return strategies;
+  if (list->kind == DocumentNode::Kind::value && empty != nullptr && empty->empty()) return sections;
   if (list->kind != DocumentNode::Kind::tables) {
-    throw error_at(list->place, "strategy", "found " + describe(*list) + "; accepted: tables headed [[strategy]]");
+    throw error_at(list->place, name, "found " + describe(*list) + "; accepted: tables headed [[" + name + "]]");
   }
   for (std::size_t i = 0; i < list->children.size(); ++i) {
-    strategies.push_back(reader.read_plugin("strategy", &list->children[i], "strategy." + std::to_string(i)));
+    sections.push_back(reader.read_plugin(name, &list->children[i], name + "." + std::to_string(i)));
   }
-  return strategies;
+  return sections;
 }
 
-/// What several keys of the host say together.
+/// Checks conditions between several keys.
 void check_consistency(const RunConfiguration& configuration) {
   const BatchSection& batch = configuration.batch;
   if (batch.global % batch.micro != 0) {
@@ -170,7 +167,8 @@ RunConfiguration read_document(const DocumentNode& document, const std::string& 
   configuration.optimizer = optimizer_section(optimizer, reader.read("optimizer.schedule"));
   configuration.device = reader.read_plugin("device");
   configuration.communicator = reader.read_plugin("communicator");
-  configuration.strategies = read_strategies(document, reader);
+  configuration.strategies = read_plugins(document, reader, "strategy");
+  configuration.libraries = read_plugins(document, reader, "library");
   check_consistency(configuration);
   return configuration;
 }

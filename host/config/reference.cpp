@@ -34,7 +34,7 @@ std::string wrapped(const std::string& text, const std::string& indent, std::siz
     }
     start = space + 1;
   }
-  // Lines end without the space that parted them from the next word.
+  // Remove the space at line ends that separated words.
   for (std::size_t at = result.find(" \n"); at != std::string::npos; at = result.find(" \n", at)) result.erase(at, 1);
   return result + "\n";
 }
@@ -52,23 +52,27 @@ std::string markdown_section(const SectionDeclaration& section) {
     text += "| `" + option.name + "` | " + in_cell(accepted_values(option)) + " | " + fallback + " | " +
             in_cell(option.documentation) + " |\n";
   }
-  if (section.has_plugin) text += "\nThe plugin's own options stand beside these: `strata plugins show NAME`.\n";
+  if (section.has_plugin)
+    text += "\nThe section also has the plugin's own options: `strata plugins show NAME` lists them.\n";
   return text + "\n";
 }
 
 constexpr const char* kIntroduction = R"(# The configuration
 
-A run is described by one TOML file. A key that is not known, of another type or out of range is an error that names
-its file, line and column. Any key can be set on the command line too, as often as needed:
+One TOML file describes a run. An unknown key, a value of another type or a value out of range is an error that names
+file, line and column. Any key can also be set on the command line, as often as needed:
 
 ```sh
 strata train configs/ddp.toml --set model.layers=2 --set strategy.0.size=4 --set data.path=my.txt
 ```
 
-The value is TOML; a bare word is a string. `[[strategy]]` tables are counted from 0, and the number after the last one
-appends a table. The number of ranks is the product of the sizes of the strategies' axes.
+- The value is TOML; a bare word is a string.
+- `[[strategy]]` and `[[library]]` tables are counted from 0. The number after the last one appends a table.
+- Naming another plugin, as in `--set device.plugin=reference`, drops the options that the file gives to the one before.
 
-This page is written by `strata help configuration --markdown`.
+The number of ranks is the product of the sizes of the strategies' axes.
+
+`strata help configuration --markdown` writes this page.
 
 )";
 

@@ -6,13 +6,13 @@
 
 namespace strata::host {
 
-/// All sections and keys of the configuration, for a terminal.
+/// The reference of all sections and keys as plain text.
 std::string reference_text();
 
-/// The same as the page docs/configuration.md.
+/// The reference as Markdown: the page docs/configuration.md.
 std::string reference_markdown();
 
-/// One entry an option for a terminal: name, type, default, sentence.
+/// The options of a schema as plain text, one entry per option: name, type, default, documentation.
 std::string options_text(const OptionSchema& schema, const std::string& indent = "  ");
 
 }  // namespace strata::host

@@ -29,7 +29,7 @@ ConfigurationError RunConfiguration::error(const std::string& path, const std::s
 
 bool RunConfiguration::operator==(const RunConfiguration& other) const {
   const auto members = [](const RunConfiguration& c) {
-    return std::tie(c.run, c.model, c.data, c.batch, c.optimizer, c.device, c.communicator, c.strategies);
+    return std::tie(c.run, c.model, c.data, c.batch, c.optimizer, c.device, c.communicator, c.strategies, c.libraries);
   };
   return members(*this) == members(other);
 }

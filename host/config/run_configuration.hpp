@@ -11,15 +11,15 @@
 
 namespace strata::host {
 
-/// Where the keys of a configuration were written, by path ("batch.global", "strategy.0.size").
+/// The source positions of keys and values, by path ("batch.global", "strategy.0.size").
 class ConfigurationPlaces {
  public:
   explicit ConfigurationPlaces(std::string source = "") : source_(std::move(source)) {}
 
   void add(const std::string& path, const Place& key, const Place& value) { places_[path] = {key, value}; }
-  /// The place of the value; of the enclosing section, or of the whole source, where the key is not written.
+  /// Position of the value. If the key is absent, the position of the enclosing section or of the whole source.
   [[nodiscard]] Place value(const std::string& path) const;
-  /// The same for the key itself.
+  /// Position of the key, with the same fallback.
   [[nodiscard]] Place key(const std::string& path) const;
 
  private:
@@ -68,7 +68,6 @@ struct BatchSection {
   bool operator==(const BatchSection&) const = default;
 };
 
-enum class OptimizerKind : std::uint8_t { adamw, sgd };
 enum class ScheduleKind : std::uint8_t { constant, warmup, warmup_cosine };
 enum class WarmupType : std::uint8_t { linear, logarithmic };
 
@@ -82,7 +81,8 @@ struct ScheduleSection {
 };
 
 struct OptimizerSection {
-  OptimizerKind kind = OptimizerKind::adamw;
+  /// The optimizer's name. "adamw" selects the op "adamw_update".
+  std::string kind;
   double lr = 0;
   double beta1 = 0;
   double beta2 = 0;
@@ -95,18 +95,18 @@ struct OptimizerSection {
   bool operator==(const OptimizerSection&) const = default;
 };
 
-/// A section that names a plugin.
+/// A section that selects a plugin.
 struct PluginSection {
-  /// "model", "strategy.0": for messages.
+  /// Path of the section for messages: "model", "strategy.0".
   std::string path;
   std::string plugin;
-  /// The plugin's own options as they were written; after resolve_plugins() all of them, checked.
+  /// The plugin's own options. At first those that the user wrote; after resolve_plugins() all of them, checked.
   std::map<std::string, OptionValue> options;
 
   bool operator==(const PluginSection&) const = default;
 };
 
-/// What the user asked for, typed and checked as far as it can be without the plugins.
+/// The user's configuration, typed, and checked as far as that is possible without loading plugins.
 struct RunConfiguration {
   RunSection run;
   PluginSection model;
@@ -115,32 +115,34 @@ struct RunConfiguration {
   OptimizerSection optimizer;
   PluginSection device;
   PluginSection communicator;
-  /// Outermost axis first.
+  /// Strategies in mesh order, outermost axis first.
   std::vector<PluginSection> strategies;
+  /// Plugins that register ops and kernels, in the order of registration.
+  std::vector<PluginSection> libraries;
 
   ConfigurationPlaces places;
 
-  /// Where the value of `path` was written, for messages of later phases.
+  /// Position of the value of `path`, for messages of later phases.
   [[nodiscard]] Place place(const std::string& path) const { return places.value(path); }
-  /// "PLACE: PATH: MESSAGE"; the message says what was found and what is accepted.
+  /// An error "PLACE: PATH: MESSAGE". The message says what was found and what is accepted.
   [[nodiscard]] ConfigurationError error(const std::string& path, const std::string& message) const;
 
-  /// Equal in everything but where it was written.
+  /// Compares everything except source positions.
   bool operator==(const RunConfiguration& other) const;
 };
 
-/// Reads a TOML file; `overrides` are arguments of --set. \throws ConfigurationError with the place of the mistake.
+/// Reads a TOML file and applies `overrides`, the arguments of --set. \throws ConfigurationError with file and line.
 RunConfiguration load_configuration(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 
-/// The same of a text; `source` names it in messages.
+/// Parses TOML text like load_configuration(). `source` is the text's name in messages.
 RunConfiguration parse_configuration(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& overrides = {});
 
-/// TOML that parses back to an equal configuration.
+/// The configuration as TOML, which parses back to an equal one.
 std::string to_toml(const RunConfiguration& configuration);
 
-/// The plugin's options with defaults filled in, checked against the plugin's schema. \throws ConfigurationError with
-/// the place of the key.
+/// All options of a section's plugin, with defaults, checked against the schema. \throws ConfigurationError with the
+/// position of the key.
 Options resolve_options(const RunConfiguration& configuration, const PluginSection& section,
                         const OptionSchema& schema);
 

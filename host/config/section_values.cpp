@@ -7,10 +7,9 @@
 namespace strata::host {
 namespace {
 
-// Words of each enumeration, in the order of its values.
+// Words of each enumeration, in the order of its enumerators.
 constexpr std::array<std::string_view, 2> kFormats = {"text", "tokens"};
 constexpr std::array<std::string_view, 2> kTokenizers = {"bytes", "chars"};
-constexpr std::array<std::string_view, 2> kOptimizers = {"adamw", "sgd"};
 constexpr std::array<std::string_view, 3> kSchedules = {"constant", "warmup", "warmup_cosine"};
 constexpr std::array<std::string_view, 2> kWarmupTypes = {"linear", "log"};
 
@@ -55,7 +54,7 @@ BatchSection batch_section(const Options& options) {
 }
 
 OptimizerSection optimizer_section(const Options& options, const Options& schedule) {
-  return {.kind = from_word<OptimizerKind>(kOptimizers, options.word("kind")),
+  return {.kind = options.word("kind"),
           .lr = options.number("lr"),
           .beta1 = options.numbers("betas").at(0),
           .beta2 = options.numbers("betas").at(1),
@@ -93,7 +92,7 @@ Options to_options(const BatchSection& section) {
 }
 
 Options to_options(const OptimizerSection& section) {
-  return Options({{"kind", word_of(kOptimizers, section.kind)},
+  return Options({{"kind", section.kind},
                   {"lr", section.lr},
                   {"betas", std::vector<double>{section.beta1, section.beta2}},
                   {"epsilon", section.epsilon},

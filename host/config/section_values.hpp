@@ -4,8 +4,8 @@
 
 namespace strata::host {
 
-/// Between checked options by name and typed sections, in both directions; the only code that spells the names of the
-/// host's own keys besides their declaration.
+/// Converts checked options to typed sections and back. Apart from the declarations, only this code spells the names of
+/// the host's keys.
 RunSection run_section(const Options& options);
 DataSection data_section(const Options& options);
 BatchSection batch_section(const Options& options);

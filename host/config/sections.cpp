@@ -8,7 +8,7 @@ namespace {
 SectionDeclaration run_section() {
   return {
       .path = "run",
-      .documentation = "The run: how long it trains and what it leaves behind.",
+      .documentation = "The run: its length, its seed and its output.",
       .schema = {
           {.name = "name",
            .type = OptionType::word,
@@ -17,17 +17,18 @@ SectionDeclaration run_section() {
           {.name = "steps",
            .type = OptionType::integer,
            .default_value = 1000,
-           .documentation = "Optimizer steps to train for, counted from the start of the run, also when it resumes.",
+           .documentation = "Optimizer steps of the run. A resumed run counts the steps before its checkpoint.",
            .minimum = 1},
           {.name = "seed",
            .type = OptionType::integer,
            .default_value = 1337,
-           .documentation = "Fixes initialisation, dropout and the order of the data, under every layout.",
+           .documentation = "Seed of initialisation, dropout and the order of the data, the same for every layout.",
            .minimum = 0},
           {.name = "output",
            .type = OptionType::word,
            .default_value = "",
-           .documentation = "Folder for logs and checkpoints, made if missing; empty stands for runs/ and the name."},
+           .documentation =
+               "Folder for checkpoints and offload files, created if missing. Empty means runs/ and the run's name."},
           {.name = "checkpoint_every",
            .type = OptionType::integer,
            .default_value = 0,
@@ -36,23 +37,23 @@ SectionDeclaration run_section() {
           {.name = "keep_checkpoints",
            .type = OptionType::integer,
            .default_value = 3,
-           .documentation = "Newest checkpoints of the run that stay; 0 keeps all.",
+           .documentation = "How many of the newest checkpoints to keep; 0 keeps all.",
            .minimum = 0,
            .maximum = 1000000},
           {.name = "eval_every",
            .type = OptionType::integer,
            .default_value = 0,
-           .documentation = "Steps between evaluations on the validation split; 0 evaluates never.",
+           .documentation = "Steps between evaluations on the validation split; 0 never evaluates.",
            .minimum = 0},
           {.name = "eval_batches",
            .type = OptionType::integer,
            .default_value = 0,
-           .documentation = "Global batches of one evaluation; 0 takes the whole validation split.",
+           .documentation = "Global batches of one evaluation; 0 uses the whole validation split.",
            .minimum = 0},
           {.name = "log_every",
            .type = OptionType::integer,
            .default_value = 10,
-           .documentation = "Steps between progress lines where the output is no terminal.",
+           .documentation = "Steps between progress lines if the output is not a terminal.",
            .minimum = 1},
       }};
 }
@@ -68,7 +69,7 @@ SectionDeclaration model_section() {
 
 SectionDeclaration data_section() {
   return {.path = "data",
-          .documentation = "What the model is trained on.",
+          .documentation = "The data that the model is trained on.",
           .schema = {
               {.name = "path",
                .type = OptionType::word,
@@ -76,87 +77,88 @@ SectionDeclaration data_section() {
               {.name = "format",
                .type = OptionType::word,
                .default_value = "text",
-               .documentation = "A text, or uint16 tokens: raw as nanoGPT writes them, or with the 1024-byte header of "
-                                "llm.c.",
+               .documentation = "text: a text file. tokens: uint16 tokens, raw as nanoGPT writes them or with the "
+                                "1024-byte header of llm.c.",
                .choices = {"text", "tokens"}},
               {.name = "tokenizer",
                .type = OptionType::word,
                .default_value = "bytes",
-               .documentation = "How a text becomes tokens: each byte, or each character of those that occur in it.",
+               .documentation = "What a token of a text is: a byte, or one of the characters that occur in the text.",
                .choices = {"bytes", "chars"}},
               {.name = "validation",
                .type = OptionType::number,
                .default_value = 0.1,
-               .documentation = "Share of the data, at its end, that is kept for evaluation.",
+               .documentation = "Share of the data, taken from its end, that is kept for evaluation.",
                .minimum = 0,
                .maximum = 0.9},
           }};
 }
 
 SectionDeclaration batch_section() {
-  return {
-      .path = "batch",
-      .documentation = "Sizes of batches; a replica takes global / (micro · replicas) micro-batches a step.",
-      .schema = {
-          {.name = "global",
-           .type = OptionType::integer,
-           .documentation = "Sequences of a step, over all ranks; a multiple of micro times the number of replicas.",
-           .minimum = 1},
-          {.name = "micro",
-           .type = OptionType::integer,
-           .default_value = 1,
-           .documentation = "Sequences of one micro-batch on one replica.",
-           .minimum = 1},
-      }};
+  return {.path = "batch",
+          .documentation = "Batch sizes. A step has global / (micro · replicas) micro-batches on each replica.",
+          .schema = {
+              {.name = "global",
+               .type = OptionType::integer,
+               .documentation = "Sequences of a step over all ranks: a multiple of micro times the number of replicas.",
+               .minimum = 1},
+              {.name = "micro",
+               .type = OptionType::integer,
+               .default_value = 1,
+               .documentation = "Sequences of one micro-batch on one replica.",
+               .minimum = 1},
+          }};
 }
 
 SectionDeclaration optimizer_section() {
-  return {.path = "optimizer",
-          .documentation = "How gradients change the parameters.",
-          .schema = {
-              {.name = "kind",
-               .type = OptionType::word,
-               .default_value = "adamw",
-               .documentation = "AdamW, or stochastic gradient descent.",
-               .choices = {"adamw", "sgd"}},
-              {.name = "lr",
-               .type = OptionType::number,
-               .default_value = 1e-3,
-               .documentation = "Learning rate; with a schedule, its highest value.",
-               .minimum = 0},
-              {.name = "betas",
-               .type = OptionType::numbers,
-               .default_value = std::vector<double>{0.9, 0.95},
-               .documentation = "Decay rates of AdamW's two moments.",
-               .minimum = 0,
-               .maximum = 0.999999},
-              {.name = "epsilon",
-               .type = OptionType::number,
-               .default_value = 1e-8,
-               .documentation = "Added to the root of AdamW's second moment.",
-               .minimum = 1e-30},
-              {.name = "momentum",
-               .type = OptionType::number,
-               .default_value = 0.0,
-               .documentation = "Momentum of sgd; 0 keeps no state.",
-               .minimum = 0,
-               .maximum = 0.999999},
-              {.name = "weight_decay",
-               .type = OptionType::number,
-               .default_value = 0.1,
-               .documentation = "Decoupled decay of matrices; vectors such as biases and norm weights never decay.",
-               .minimum = 0},
-              {.name = "clip",
-               .type = OptionType::number,
-               .default_value = 1.0,
-               .documentation = "Largest global norm of the gradients, above which they are scaled down; 0 is off.",
-               .minimum = 0},
-          }};
+  return {
+      .path = "optimizer",
+      .documentation = "The optimizer, which updates the parameters.",
+      .schema = {
+          {.name = "kind",
+           .type = OptionType::word,
+           .default_value = "adamw",
+           .documentation = "AdamW, or stochastic gradient descent.",
+           .choices = {"adamw", "sgd"}},
+          {.name = "lr",
+           .type = OptionType::number,
+           .default_value = 1e-3,
+           .documentation = "Learning rate; with a schedule, its highest value.",
+           .minimum = 0},
+          {.name = "betas",
+           .type = OptionType::numbers,
+           .default_value = std::vector<double>{0.9, 0.95},
+           .documentation = "Decay rates of AdamW's two moments.",
+           .minimum = 0,
+           .maximum = 0.999999},
+          {.name = "epsilon",
+           .type = OptionType::number,
+           .default_value = 1e-8,
+           .documentation = "Added to the root of AdamW's second moment.",
+           .minimum = 1e-30},
+          {.name = "momentum",
+           .type = OptionType::number,
+           .default_value = 0.0,
+           .documentation = "Momentum of sgd; 0 keeps no state.",
+           .minimum = 0,
+           .maximum = 0.999999},
+          {.name = "weight_decay",
+           .type = OptionType::number,
+           .default_value = 0.1,
+           .documentation =
+               "Decoupled weight decay of matrices. Vectors, such as biases and norm weights, never decay.",
+           .minimum = 0},
+          {.name = "clip",
+           .type = OptionType::number,
+           .default_value = 1.0,
+           .documentation = "Gradients are scaled down to this global norm if theirs is larger; 0 turns clipping off.",
+           .minimum = 0},
+      }};
 }
 
 SectionDeclaration schedule_section() {
   return {.path = "optimizer.schedule",
-          .documentation = "The learning rate over the steps.",
+          .documentation = "The schedule of the learning rate.",
           .schema = {
               {.name = "kind",
                .type = OptionType::word,
@@ -173,19 +175,19 @@ SectionDeclaration schedule_section() {
               {.name = "warmup_type",
                .type = OptionType::word,
                .default_value = "linear",
-               .documentation = "How the rate of warmup rises: with the step, or with its logarithm.",
+               .documentation = "How the learning rate of warmup rises: with the step, or with the step's logarithm.",
                .choices = {"linear", "log"}},
               {.name = "min_lr",
                .type = OptionType::number,
                .default_value = 0.0,
-               .documentation = "Where warmup begins and the cosine ends; at most lr.",
+               .documentation = "Learning rate at which warmup begins and the cosine ends; at most lr.",
                .minimum = 0},
           }};
 }
 
 SectionDeclaration device_section() {
   return {.path = "device",
-          .documentation = "What computes.",
+          .documentation = "The device that computes.",
           .schema = {{.name = "plugin",
                       .type = OptionType::word,
                       .default_value = "cpu",
@@ -195,7 +197,7 @@ SectionDeclaration device_section() {
 
 SectionDeclaration communicator_section() {
   return {.path = "communicator",
-          .documentation = "What carries data between ranks.",
+          .documentation = "The communicator that carries data between ranks.",
           .schema = {{.name = "plugin",
                       .type = OptionType::word,
                       .default_value = "local",
@@ -205,18 +207,29 @@ SectionDeclaration communicator_section() {
 
 SectionDeclaration strategy_section() {
   return {.path = "strategy",
-          .documentation = "A parallelism, outermost mesh axis first; without any the run has one rank.",
+          .documentation =
+              "A strategy, such as a parallelism: one table each, outermost mesh axis first. Without any, the run has "
+              "one rank.",
           .schema = {{.name = "plugin", .type = OptionType::word, .documentation = "Name of the strategy plugin."}},
           .has_plugin = true,
           .repeated = true};
+}
+
+SectionDeclaration library_section() {
+  return {
+      .path = "library",
+      .documentation = "A plugin that adds ops and kernels, such as a faster kernel for a known op: one table each.",
+      .schema = {{.name = "plugin", .type = OptionType::word, .documentation = "Name of the library plugin."}},
+      .has_plugin = true,
+      .repeated = true};
 }
 
 }  // namespace
 
 const std::vector<SectionDeclaration>& section_declarations() {
   static const std::vector<SectionDeclaration> declarations = {
-      run_section(),      model_section(),  data_section(),         batch_section(),   optimizer_section(),
-      schedule_section(), device_section(), communicator_section(), strategy_section()};
+      run_section(),      model_section(),  data_section(),         batch_section(),    optimizer_section(),
+      schedule_section(), device_section(), communicator_section(), strategy_section(), library_section()};
   return declarations;
 }
 

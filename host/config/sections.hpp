@@ -7,27 +7,27 @@
 
 namespace strata::host {
 
-/// What the host itself knows of one section of the configuration. Everything that is said about a key, in help, in the
-/// reference page and in messages, comes from its declaration here.
+/// The declaration of one section: the keys that the host itself knows. Help, reference page and messages are generated
+/// from it.
 struct SectionDeclaration {
-  /// "run", "optimizer.schedule", "strategy".
+  /// Path of the section: "run", "optimizer.schedule", "strategy".
   std::string path;
   /// One sentence.
   std::string documentation;
   OptionSchema schema;
-  /// The section names a plugin, whose own options follow.
+  /// True if the section selects a plugin, whose own options follow.
   bool has_plugin = false;
-  /// May occur any number of times, as [[path]].
+  /// True if the section may occur several times, as [[path]].
   bool repeated = false;
 };
 
-/// All sections, in the order in which the reference shows them; a table inside a section follows it.
+/// All sections in the order of the reference. A table within a section follows that section.
 const std::vector<SectionDeclaration>& section_declarations();
 
-/// The declaration of `path`. \throws std::out_of_range for a path that is not declared: a defect.
+/// The declaration of `path`. \throws std::out_of_range if `path` is not declared, which is a defect.
 const SectionDeclaration& section_declaration(const std::string& path);
 
-/// Keys of the sections that may stand at the top of the document, or under `path`.
+/// Keys of the sections that are allowed at the top of the document, or within `path`.
 std::vector<std::string> known_keys(const std::string& path);
 
 }  // namespace strata::host

@@ -44,6 +44,7 @@ std::string to_toml(const RunConfiguration& configuration) {
   text += plugin_text("[device]", configuration.device);
   text += plugin_text("[communicator]", configuration.communicator);
   for (const PluginSection& strategy : configuration.strategies) text += plugin_text("[[strategy]]", strategy);
+  for (const PluginSection& library : configuration.libraries) text += plugin_text("[[library]]", library);
   text.pop_back();
   return text;
 }

@@ -46,7 +46,7 @@ bool lies_within(const ReadOnlyFile& file, std::uint64_t offset, std::uint64_t c
   return offset <= file.size() && count <= file.size() - offset;
 }
 
-/// What the system's loader maps; beyond the end of the file it would end the process with a bus error.
+/// Checks the segments that the dynamic loader maps. A segment beyond the end of the file would cause a bus error.
 void check_segments(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
   const std::uint64_t bytes = std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
   if (header.e_phnum == 0 || header.e_phentsize != sizeof(Elf64_Phdr) || !lies_within(file, header.e_phoff, bytes)) {
@@ -66,7 +66,7 @@ void check_segments(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
   if (!dynamic) throw PluginFileError("it is a damaged ELF file: it has no dynamic segment");
 }
 
-/// The section headers, whose place and number the file header claims.
+/// Reads the section headers that the file header refers to.
 std::vector<Elf64_Shdr> read_section_table(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
   if (header.e_shoff == 0 || header.e_shnum == 0)
     throw PluginFileError("it is a damaged ELF file: it has no section table");
@@ -91,7 +91,7 @@ void check_extent(const ReadOnlyFile& file, const Elf64_Shdr& section, const std
   }
 }
 
-/// Whether the name at `offset` of the string table is `name`; reads no more than it needs.
+/// True if the name at `offset` of the string table is `name`. Reads only as many bytes as `name` has.
 bool has_name(const ReadOnlyFile& file, const Elf64_Shdr& names, std::uint32_t offset, const std::string& name) {
   const std::uint64_t count = name.size() + 1;
   if (offset > names.sh_size || count > names.sh_size - offset) return false;

@@ -9,16 +9,16 @@
 
 namespace strata::host {
 
-/// The file cannot be taken as a plugin. The message says why ("it is …") without naming the file.
+/// A file is not an acceptable plugin. The message says why ("it is …") without naming the file.
 class PluginFileError : public Error {
  public:
   using Error::Error;
 };
 
-/// A file opened for reading at any offset, closed at the end.
+/// A file that is open for reading.
 class ReadOnlyFile {
  public:
-  /// \throws PluginFileError if it cannot be opened or is no regular file.
+  /// \throws PluginFileError if it cannot be opened or is not a regular file.
   explicit ReadOnlyFile(const std::filesystem::path& path);
   ~ReadOnlyFile();
   ReadOnlyFile(const ReadOnlyFile&) = delete;
@@ -26,7 +26,7 @@ class ReadOnlyFile {
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Exactly `count` bytes. \throws PluginFileError if the file has not got them.
+  /// Reads exactly `count` bytes. \throws PluginFileError if the file is too short.
   void read(std::uint64_t offset, void* destination, std::uint64_t count) const;
 
  private:
@@ -34,9 +34,9 @@ class ReadOnlyFile {
   std::uint64_t size_ = 0;
 };
 
-/// The bytes of the first section called `name` of a 64-bit little-endian ELF shared library for this machine's
-/// processor; at most `limit` of them. Trusts nothing that the file says, and checks that all its segments lie within
-/// it, since the system's loader does not. \throws PluginFileError.
+/// Reads the first section called `name`, at most `limit` bytes, of a 64-bit little-endian ELF shared library for this
+/// machine's processor. Trusts no number in the file. Checks that all segments lie within the file, because the dynamic
+/// loader does not. \throws PluginFileError for damaged or unsuitable files.
 std::vector<std::uint8_t> read_elf_section(const ReadOnlyFile& file, const std::string& name, std::uint64_t limit);
 
 }  // namespace strata::host

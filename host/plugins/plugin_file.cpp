@@ -13,11 +13,11 @@
 namespace strata::host {
 namespace {
 
-/// The text of a field. \throws PluginFileError unless it is printable and ends within the field.
+/// The text of a field. \throws PluginFileError unless it is printable and zero-terminated within the field.
 template <std::size_t N>
 std::string field_text(const char (&field)[N], const char* what) {
   const char* end = std::find(field, field + N, '\0');
-  // Bytes above 0x7F are left to UTF-8; control characters could rewrite the terminal.
+  // Control characters could manipulate the terminal. Bytes above 0x7F may be UTF-8.
   const bool printable = std::none_of(static_cast<const char*>(field), end, [](char letter) {
     const auto code = static_cast<unsigned char>(letter);
     return code < 0x20 || code == 0x7F;
@@ -59,27 +59,25 @@ PluginDescription describe(const PluginRecord& record) {
                                 .licence = field_text(record.licence, "licence"),
                                 .flavour = field_text(record.flavour, "flavour"),
                                 .description = field_text(record.description, "description"),
-                                .abi_major = record.abi_major,
-                                .abi_minor = record.abi_minor};
+                                .abi = record.abi};
   if (!is_name(description.name)) {
     throw PluginFileError("its plugin record is damaged: found the name '" + description.name +
                           "'; accepted: lower-case letters, digits, '_' and '-'");
   }
   const auto kind = static_cast<std::uint32_t>(record.kind);
   if (kind < static_cast<std::uint32_t>(PluginKind::strategy) ||
-      kind > static_cast<std::uint32_t>(PluginKind::device)) {
+      kind > static_cast<std::uint32_t>(PluginKind::library)) {
     throw PluginFileError("its plugin record is damaged: found the kind " + std::to_string(kind) +
-                          "; accepted: 1 to 4");
+                          "; accepted: 1 to 5");
   }
   return description;
 }
 
-/// What keeps a plugin with a sound record from crossing into this host.
+/// Why the host cannot load a plugin with a valid record. Empty if it can.
 std::string incompatibility(const PluginDescription& description) {
-  const auto version = [](int major, int minor) { return std::to_string(major) + "." + std::to_string(minor); };
-  if (description.abi_major != kAbiMajor || description.abi_minor > kAbiMinor) {
-    return "it is built for ABI " + version(description.abi_major, description.abi_minor) +
-           "; accepted: " + version(kAbiMajor, 0) + (kAbiMinor > 0 ? " to " + version(kAbiMajor, kAbiMinor) : "");
+  if (description.abi != kAbiNumber) {
+    return "it is built for ABI " + std::to_string(description.abi) + "; accepted: " + std::to_string(kAbiNumber) +
+           ", the ABI of this host. Build it again with this host's SDK";
   }
   if (description.flavour != build_flavour()) {
     return "it is of the build flavour '" + description.flavour + "'; accepted: '" + std::string(build_flavour()) + "'";
@@ -108,7 +106,7 @@ PluginFile inspect_plugin_file(const std::filesystem::path& path) {
   PluginFile file;
   file.path = path;
   try {
-    // A link is followed once, here; what is judged is what is loaded.
+    // Resolve links once, so that the inspected file is the file that is loaded.
     std::error_code error;
     file.path = std::filesystem::canonical(path, error);
     if (error) {

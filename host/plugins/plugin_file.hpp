@@ -9,7 +9,7 @@
 
 namespace strata::host {
 
-/// A plugin's record, as text.
+/// The contents of a plugin's record.
 struct PluginDescription {
   PluginKind kind = PluginKind::strategy;
   std::string name;
@@ -17,24 +17,24 @@ struct PluginDescription {
   std::string licence;
   std::string flavour;
   std::string description;
-  std::uint16_t abi_major = 0;
-  std::uint16_t abi_minor = 0;
+  std::uint16_t abi = 0;
 };
 
-/// A file in a plugin folder, judged without running any of its code.
+/// A file in a plugin folder, inspected without running its code.
 struct PluginFile {
   std::filesystem::path path;
-  /// Empty if the file has no readable record.
+  /// Empty if the file has no valid record.
   std::optional<PluginDescription> description;
-  /// Why it is not loaded; empty if it may be.
+  /// Why the file may not be loaded. Empty if it may.
   std::string refusal;
 };
 
-/// Reads the record and checks that this host may load the file: permissions, magic, size, ABI, flavour. Never throws
-/// for what the file holds.
+/// Reads the record and checks that the host may load the file: permissions, magic, size, ABI, flavour. Never throws
+/// because of the file's contents.
 PluginFile inspect_plugin_file(const std::filesystem::path& path);
 
-/// Why a file or folder cannot be trusted: others may write it, or another user than root owns it; empty if it can.
+/// Why a file or folder cannot be trusted: other users may write it, or its owner is neither this user nor root. Empty
+/// if it can.
 std::string distrust(const std::filesystem::path& path);
 
 }  // namespace strata::host

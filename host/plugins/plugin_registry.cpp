@@ -17,11 +17,12 @@ namespace {
 namespace dll = boost::dll;
 using std::filesystem::path;
 
-/// What a plugin brings along may not survive being unloaded: a thread pool (OpenMP) runs on in code that is gone.
+/// Plugins are never unloaded, because a thread pool that a plugin has started (OpenMP) would continue in unmapped
+/// code.
 constexpr auto kLoadMode =
     static_cast<dll::load_mode::type>(dll::load_mode::rtld_now | dll::load_mode::rtld_local | RTLD_NODELETE);
 
-/// The system's reason out of what Boost wraps around it, without the path, which the message names anyway.
+/// Extracts the system's reason from Boost's message, without the path, which the caller's message contains.
 std::string load_failure(const std::string& what, const path& file) {
   static constexpr std::string_view kBefore = "dlerror system message: ";
   std::string reason = what;
@@ -36,11 +37,7 @@ std::string load_failure(const std::string& what, const path& file) {
 
 std::string kind_name(PluginKind kind) { return std::string(to_string(kind)); }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "none" : text;
-}
+std::string list(const std::vector<std::string>& words) { return words.empty() ? "none" : join(words, ", "); }
 
 }  // namespace
 
@@ -121,8 +118,8 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
   }
   try {
     loaded->factory = loaded->library.get<PluginFactory*()>(kPluginEntry)();
-  } catch (const std::exception& error) {
-    throw ConfigurationError(where + "the plugin failed to start: " + error.what());
+  } catch (...) {
+    throw ConfigurationError(where + "the plugin failed to start: " + current_exception_text());
   }
   if (loaded->factory == nullptr) throw ConfigurationError(where + kPluginEntry + " returned nothing");
   return *(loaded_[{kind, name}] = std::move(loaded))->factory;
@@ -144,12 +141,12 @@ ConfigurationError PluginRegistry::not_found(PluginKind kind, const std::string&
   std::string message = kind_name(kind) + " plugin '" + name + "' not found";
   if (const std::string near = nearest(name, available); !near.empty()) message += "; did you mean '" + near + "'?";
   if (!other_kind.empty()) message += "; '" + name + "' is a " + other_kind;
-  message += "; accepted: " + joined(available);
+  message += "; accepted: " + list(available);
   std::vector<std::string> searched;
   for (const path& place : places_) {
     searched.push_back(place.string() + (std::filesystem::is_directory(place) ? "" : " (no such folder)"));
   }
-  return ConfigurationError(message + "; searched: " + joined(searched));
+  return ConfigurationError(message + "; searched: " + list(searched));
 }
 
 ConfigurationError PluginRegistry::wrong_factory(PluginKind kind, const std::string& name) const {

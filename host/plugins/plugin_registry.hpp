@@ -16,12 +16,12 @@
 
 namespace strata::host {
 
-/// Folders to search, in this order: those of `environment` (a list with colons, STRATA_PLUGIN_PATH), then beside the
-/// program's own folder as in the build tree and in an installation.
+/// Folders to search for plugins, in this order: the folders in `environment`, the value of STRATA_PLUGIN_PATH (a list
+/// separated by colons); then the folders relative to the program in the build tree and in an installation.
 std::vector<std::filesystem::path> plugin_search_places(const std::filesystem::path& program_folder,
                                                         const std::string& environment);
 
-/// The same for this process.
+/// The folders for this process.
 std::vector<std::filesystem::path> plugin_search_places();
 
 template <class Factory>
@@ -42,9 +42,13 @@ template <>
 struct PluginKindOf<DeviceFactory> {
   static constexpr PluginKind value = PluginKind::device;
 };
+template <>
+struct PluginKindOf<LibraryFactory> {
+  static constexpr PluginKind value = PluginKind::library;
+};
 
-/// Finds plugins and loads them by name. Their code stays loaded as long as the process lives; what came out of a
-/// factory must not outlive the registry. Used by one thread at a time.
+/// Finds plugins and loads them by name. The code of a plugin stays loaded until the process ends. The registry
+/// outlives all objects that factories have created. Not thread-safe.
 class PluginRegistry {
  public:
   explicit PluginRegistry(std::vector<std::filesystem::path> places);
@@ -53,15 +57,16 @@ class PluginRegistry {
   PluginRegistry& operator=(const PluginRegistry&) = delete;
 
   [[nodiscard]] const std::vector<std::filesystem::path>& places() const { return places_; }
-  /// Everything found, in the order of the search and by name within a folder; refused files too. Of several sound
-  /// files of one kind and name the first counts, the others are refused.
+  /// All files found, including refused ones, in the order of the search and by name within a folder. If several
+  /// acceptable files have the same kind and name, all but the first are refused.
   [[nodiscard]] const std::vector<PluginFile>& files() const { return files_; }
 
-  /// Loads the plugin if it is not loaded yet. \throws ConfigurationError if there is none of that name (with the
-  /// places searched and the nearest name), or it is refused or cannot be loaded (with its path).
+  /// Loads a plugin, unless it is loaded. The registry owns the factory. \throws ConfigurationError if no plugin has
+  /// that name (with the searched folders and the nearest name), or if it is refused or cannot be loaded (with its
+  /// path).
   const PluginFactory& load(PluginKind kind, const std::string& name);
 
-  /// The same, typed.
+  /// Loads a plugin of the kind of `Factory`.
   template <class Factory>
   const Factory& load(const std::string& name) {
     const PluginKind kind = PluginKindOf<Factory>::value;

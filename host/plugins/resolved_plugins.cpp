@@ -1,47 +1,109 @@
 #include "plugins/resolved_plugins.hpp"
 
+#include <set>
+
+#include "strata/registration.hpp"
+
 namespace strata::host {
+namespace {
+
+/// The origin of a section's plugin, with a label such as "strategy 1 'ddp'" or "model 'gpt2'".
+PluginOrigin origin_of(const PluginSection& section, PluginKind kind, int table) {
+  const std::string number = table < 0 ? "" : std::to_string(table + 1) + " ";
+  return {kind, table, std::string(to_string(kind)) + " " + number + "'" + section.plugin + "'"};
+}
+
+/// Checks that all options have different names.
+void require_names(const PluginOrigin& origin, const OptionSchema& schema) {
+  std::set<std::string> names;
+  for (const OptionSpecification& option : schema.options()) {
+    if (option.name.empty()) throw PluginError(origin, "", "", "declares an option without a name");
+    if (!names.insert(option.name).second) {
+      throw PluginError(origin, "", "", "declares option '" + option.name + "' twice");
+    }
+  }
+}
 
 template <class Factory>
-ResolvedPlugin<Factory> resolve_plugin(const RunConfiguration& configuration, const PluginSection& section,
-                                       PluginRegistry& registry) {
+ResolvedPlugin<Factory> resolve(const RunConfiguration& configuration, PluginSection& section, int table,
+                                PluginRegistry& registry) {
   ResolvedPlugin<Factory> resolved;
-  resolved.name = section.plugin;
+  resolved.origin = origin_of(section, PluginKindOf<Factory>::value, table);
   try {
     resolved.factory = &registry.load<Factory>(section.plugin);
   } catch (const ConfigurationError& error) {
     throw configuration.error(section.path + ".plugin", error.what());
   }
-  resolved.options = resolve_options(configuration, section, resolved.factory->options());
+  const OptionSchema schema = with_places(configuration, [&] {
+    const OptionSchema declared = call_plugin(resolved.origin, "options", [&] { return resolved.factory->options(); });
+    require_names(resolved.origin, declared);
+    return declared;
+  });
+  resolved.options = resolve_options(configuration, section, schema);
+  section.options = resolved.options.values();
   return resolved;
 }
 
-template ResolvedPlugin<ModelFactory> resolve_plugin(const RunConfiguration&, const PluginSection&, PluginRegistry&);
-template ResolvedPlugin<DeviceFactory> resolve_plugin(const RunConfiguration&, const PluginSection&, PluginRegistry&);
-template ResolvedPlugin<CommunicatorFactory> resolve_plugin(const RunConfiguration&, const PluginSection&,
-                                                            PluginRegistry&);
-template ResolvedPlugin<StrategyFactory> resolve_plugin(const RunConfiguration&, const PluginSection&, PluginRegistry&);
+template <class Factory>
+std::vector<ResolvedPlugin<Factory>> resolve(const RunConfiguration& configuration,
+                                             std::vector<PluginSection>& sections, PluginRegistry& registry) {
+  std::vector<ResolvedPlugin<Factory>> resolved;
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    resolved.push_back(resolve<Factory>(configuration, sections[i], static_cast<int>(i), registry));
+  }
+  return resolved;
+}
+
+}  // namespace
 
 ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry& registry) {
-  const auto resolve = [&]<class Factory>(PluginSection& section, ResolvedPlugin<Factory>& plugin) {
-    plugin = resolve_plugin<Factory>(configuration, section, registry);
-    section.options = plugin.options.values();
-  };
   ResolvedPlugins plugins;
-  resolve(configuration.model, plugins.model);
-  resolve(configuration.device, plugins.device);
-  resolve(configuration.communicator, plugins.communicator);
-  for (PluginSection& section : configuration.strategies) resolve(section, plugins.strategies.emplace_back());
+  plugins.model = resolve<ModelFactory>(configuration, configuration.model, -1, registry);
+  plugins.device = resolve<DeviceFactory>(configuration, configuration.device, -1, registry);
+  plugins.communicator = resolve<CommunicatorFactory>(configuration, configuration.communicator, -1, registry);
+  plugins.strategies = resolve<StrategyFactory>(configuration, configuration.strategies, registry);
+  plugins.libraries = resolve<LibraryFactory>(configuration, configuration.libraries, registry);
   return plugins;
 }
 
-ConfigurationError at_section(const RunConfiguration& configuration, const PluginSection& section,
-                              const std::string& message) {
-  const std::size_t colon = message.find(": ");
-  if (colon != std::string::npos && section.options.contains(message.substr(0, colon))) {
-    return configuration.error(section.path + "." + message.substr(0, colon), message.substr(colon + 2));
+void provide_vocabulary(const ResolvedPlugins& plugins, OpRegistry& ops, KernelRegistry& kernels) {
+  register_core(ops, kernels);
+  std::set<const PluginFactory*> done;
+  const auto provide = [&](const auto& plugin) {
+    if (!done.insert(plugin.factory).second) return;
+    Registration registration(ops, kernels, plugin.origin.label);
+    call_plugin(plugin.origin, "provide", [&] { plugin.factory->provide(registration, plugin.options); });
+  };
+  for (const auto& library : plugins.libraries) provide(library);
+  provide(plugins.model);
+  for (const auto& strategy : plugins.strategies) provide(strategy);
+  provide(plugins.communicator);
+  provide(plugins.device);
+}
+
+const PluginSection& section_of(const RunConfiguration& configuration, const PluginOrigin& origin) {
+  const auto table = static_cast<std::size_t>(origin.table);
+  switch (origin.kind) {
+    case PluginKind::strategy:
+      return configuration.strategies.at(table);
+    case PluginKind::library:
+      return configuration.libraries.at(table);
+    case PluginKind::communicator:
+      return configuration.communicator;
+    case PluginKind::device:
+      return configuration.device;
+    case PluginKind::model:
+      return configuration.model;
   }
-  return configuration.error(section.path, message);
+  return configuration.model;
+}
+
+ConfigurationError located(const RunConfiguration& configuration, const PluginError& error) {
+  const PluginSection& section = section_of(configuration, error.origin());
+  if (section.options.contains(error.option())) {
+    return configuration.error(section.path + "." + error.option(), error.message());
+  }
+  return configuration.error(section.path, error.what());
 }
 
 }  // namespace strata::host

@@ -6,48 +6,57 @@
 #include <vector>
 
 #include "config/run_configuration.hpp"
+#include "plugins/plugin_call.hpp"
 #include "plugins/plugin_registry.hpp"
 
 namespace strata::host {
 
-/// A loaded plugin with the checked options of its section.
+/// A loaded plugin, with the checked options of its section.
 template <class Factory>
 struct ResolvedPlugin {
   const Factory* factory = nullptr;
-  std::string name;
+  PluginOrigin origin;
   Options options;
+
+  /// Calls a hook of the factory that creates an object. \throws PluginError, also if the hook returns null.
+  template <class Call>
+  auto create(const char* hook, const Call& call) const {
+    return create_by_plugin(origin, hook, [&] { return call(*factory); });
+  }
 };
 
-/// The plugins that a configuration names. Lives no longer than the registry.
+/// The plugins of a configuration. The registry outlives them.
 struct ResolvedPlugins {
   ResolvedPlugin<ModelFactory> model;
   ResolvedPlugin<DeviceFactory> device;
   ResolvedPlugin<CommunicatorFactory> communicator;
   std::vector<ResolvedPlugin<StrategyFactory>> strategies;
+  std::vector<ResolvedPlugin<LibraryFactory>> libraries;
 };
 
-/// Loads one section's plugin and checks its options. Messages carry the place in the configuration.
-template <class Factory>
-ResolvedPlugin<Factory> resolve_plugin(const RunConfiguration& configuration, const PluginSection& section,
-                                       PluginRegistry& registry);
-
-/// Loads all plugins and checks their options. Puts every option, defaults too, into the configuration's sections, so
-/// that its text in a checkpoint means the same when a default changes.
+/// Loads all plugins of a configuration and checks their options. Writes all options, including defaults, into the
+/// configuration, so that a checkpoint's configuration keeps its meaning if a default changes. \throws
+/// ConfigurationError with file and line.
 ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry& registry);
 
-/// The plugin's message with the place of what it is about: the key, if it begins with "KEY: " and KEY is an option of
-/// the section, otherwise the section.
-ConfigurationError at_section(const RunConfiguration& configuration, const PluginSection& section,
-                              const std::string& message);
+/// Registers ops and kernels: Strata's own, then those of library plugins, then those of other plugins. Among kernels
+/// of equal rank, devices take the first. A plugin that several sections select is asked once. \throws PluginError if a
+/// plugin fails.
+void provide_vocabulary(const ResolvedPlugins& plugins, OpRegistry& ops, KernelRegistry& kernels);
 
-/// Calls into a plugin: `with_place(configuration, configuration.model, [&] { return factory.create(options); })`.
-/// A ConfigurationError that comes out carries a place.
+/// The section of the configuration that selects a plugin.
+[[nodiscard]] const PluginSection& section_of(const RunConfiguration& configuration, const PluginOrigin& origin);
+
+/// The error with file and line of the option that it concerns, or else of the plugin's section.
+[[nodiscard]] ConfigurationError located(const RunConfiguration& configuration, const PluginError& error);
+
+/// Runs `call`. A PluginError gets its file and line.
 template <class Call>
-auto with_place(const RunConfiguration& configuration, const PluginSection& section, Call&& call) {
+auto with_places(const RunConfiguration& configuration, Call&& call) -> decltype(call()) {
   try {
     return std::forward<Call>(call)();
-  } catch (const ConfigurationError& error) {
-    throw at_section(configuration, section, error.what());
+  } catch (const PluginError& error) {
+    throw located(configuration, error);
   }
 }
 

@@ -3,27 +3,22 @@
 #include <map>
 #include <utility>
 
+#include "compiler/program/buffer_ranges.hpp"
+
 namespace strata::host {
 
 std::vector<CommunicationSummary> summarize_communication(const Program& program) {
   std::map<std::pair<std::string, std::string>, CommunicationSummary> by_kind;
-  for (const TaskInstance& instance : program.schedule) {
-    for (const Instruction& instruction : program.tasks.at(static_cast<std::size_t>(instance.task)).instructions) {
-      std::string kind;
-      if (instruction.kind == InstructionKind::collective) {
-        kind = to_string(instruction.collective);
-      } else if (instruction.kind == InstructionKind::send) {
-        kind = to_string(instruction.kind);
-      } else {
-        continue;
-      }
-      CommunicationSummary& summary = by_kind[{kind, join(instruction.axes, "+")}];
-      summary.kind = kind;
-      summary.axes = join(instruction.axes, "+");
-      ++summary.calls;
-      summary.bytes += bytes_sent(program, instruction);
-    }
-  }
+  for_each_instruction(program, [&](const TaskInstance&, std::size_t, const Instruction& instruction) {
+    if (!instruction.is<Collective>() && !instruction.is<Send>()) return;
+    const std::string kind = work_name(instruction);
+    const std::string axes = join(communication_axes(instruction), "+");
+    CommunicationSummary& summary = by_kind[{kind, axes}];
+    summary.kind = kind;
+    summary.axes = axes;
+    ++summary.calls;
+    summary.bytes += bytes_sent(program, instruction);
+  });
   std::vector<CommunicationSummary> all;
   for (auto& [key, summary] : by_kind) all.push_back(std::move(summary));
   return all;

@@ -10,25 +10,25 @@
 
 namespace strata::host {
 
-/// All communication of one kind over the same axes in one step of a rank.
+/// All communication of one kind over the same axes in one step of one rank.
 struct CommunicationSummary {
-  /// "all_reduce", "send", …
+  /// Kind of the communication: "all_reduce", "send", …
   std::string kind;
-  /// "dp", "dp+cp".
+  /// Axes: "dp", "dp+cp".
   std::string axes;
   std::int64_t calls = 0;
-  /// Bytes that the rank sends, by the usual ring counts (see strata::bytes_sent).
+  /// Bytes that the rank sends, counted as by ring algorithms (strata::bytes_sent).
   double bytes = 0;
 };
 
-/// What a rank communicates in one step, counted over the schedule; sorted by kind and axes.
+/// The communication of a rank in one step, over the whole schedule, sorted by kind and axes.
 [[nodiscard]] std::vector<CommunicationSummary> summarize_communication(const Program& program);
 
-/// Trained numbers of the whole model.
+/// Number of trained elements of the whole model.
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 
-/// Floating-point operations of one step divided by its tokens, from the ops' own costs: forward and, in a training
-/// graph, backward.
+/// Floating-point operations of one step per token, from the costs of the ops: forward, and in a training graph also
+/// backward.
 [[nodiscard]] double flops_per_token(const Graph& graph, const OpRegistry& registry);
 
 }  // namespace strata::host

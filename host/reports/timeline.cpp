@@ -29,7 +29,7 @@ class Simulation {
   }
 
  private:
-  /// When the results that `task` waits for are there; empty while they are not.
+  /// The time at which all dependencies of `task` are done. Empty if one has not run yet.
   [[nodiscard]] std::optional<double> ready(const ScheduledTask& task) const {
     double latest = 0;
     const auto needed = dependencies_.find({task.phase, task.chunk});
@@ -77,8 +77,8 @@ class Simulation {
   Timeline timeline_;
 };
 
-/// The most forward passes that are done at once while their micro-batch has more to do on the chunk: work of phase
-/// `last`, or of any phase.
+/// Largest number of finished forward passes whose micro-batch has more work on the chunk: of phase `last`, or of any
+/// phase if that is empty.
 int most_open(const std::vector<TimelineEvent>& events, std::optional<Phase> last) {
   std::map<std::pair<int, int>, std::size_t> closing;
   for (std::size_t i = 0; i < events.size(); ++i) {

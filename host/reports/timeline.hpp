@@ -9,16 +9,16 @@
 namespace strata::host {
 
 /// \file
-/// When every stage of a pipeline does what, if work takes a known time and messages none: the drawing, the idle time
-/// and the micro-batches in flight of a schedule.
+/// Simulates a pipeline schedule for known task durations and instant messages. The result shows when each stage runs
+/// each task, its idle time and its micro-batches in flight.
 
-/// A piece of a stage's work and the time it takes, in the caller's unit.
+/// A task of a stage and its duration, in the caller's unit.
 struct TimedTask {
   ScheduledTask task;
   double duration = 0;
 };
 
-/// A phase of a chunk, whatever the micro-batch.
+/// A phase of a chunk, for any micro-batch.
 struct ChunkPhase {
   Phase phase = Phase::forward;
   int chunk = 0;
@@ -26,14 +26,15 @@ struct ChunkPhase {
   auto operator<=>(const ChunkPhase&) const = default;
 };
 
-/// For what each phase of a chunk waits, of the same micro-batch.
+/// For each phase of a chunk, the phases of chunks that it depends on in the same micro-batch.
 using WorkDependencies = std::map<ChunkPhase, std::vector<ChunkPhase>>;
 
-/// Chunks that form a chain: forward waits for the chunk before, backward for the chunk behind and its own forward,
-/// weight gradients for their own backward.
+/// The dependencies of chunks that form a chain. Forward depends on the forward of the previous chunk. Backward depends
+/// on the backward of the next chunk and on the forward of its own. Weight gradients depend on the backward of their
+/// own chunk.
 [[nodiscard]] WorkDependencies chain_dependencies(int chunks);
 
-/// One piece of work, placed in time.
+/// One task with its simulated time.
 struct TimelineEvent {
   ScheduledTask task;
   double begin = 0;
@@ -41,12 +42,14 @@ struct TimelineEvent {
 };
 
 struct StageTimeline {
-  /// In order.
+  /// Tasks in the order of time.
   std::vector<TimelineEvent> events;
   double busy = 0;
-  /// The most micro-batches, each counted once per chunk, whose forward pass is done and whose backward pass is not.
+  /// Largest number of micro-batches in flight: forward pass done, backward pass not done. Counts each chunk
+  /// separately.
   int in_flight = 0;
-  /// The same until weight gradients are done too: their operands are kept as long.
+  /// Largest number of micro-batches with stashed operands: forward pass done, backward pass or weight gradients not
+  /// done.
   int kept = 0;
 };
 
@@ -54,12 +57,12 @@ struct Timeline {
   std::vector<StageTimeline> stages;
   double makespan = 0;
 
-  /// Time in which all stages together idle, over the time in which they work.
+  /// Total idle time of all stages divided by their total busy time.
   [[nodiscard]] double bubble_fraction() const;
 };
 
-/// Plays the stages' work, each stage in its own order and as early as what it waits for is done.
-/// \throws VerificationError if a stage waits for ever, or work is listed twice.
+/// Runs each stage's tasks in order, each as early as its dependencies permit. \throws VerificationError if a stage
+/// waits forever, or if a task is listed twice.
 [[nodiscard]] Timeline simulate_timeline(const std::vector<std::vector<TimedTask>>& stages,
                                          const WorkDependencies& dependencies);
 

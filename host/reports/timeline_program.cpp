@@ -12,7 +12,7 @@
 namespace strata::host {
 namespace {
 
-/// Empty for tasks that run once a step.
+/// The phase and chunk of a task. Empty for tasks that run once per step.
 std::optional<ChunkPhase> chunk_phase(const Task& task) {
   switch (task.kind) {
     case Task::Kind::forward:
@@ -28,18 +28,23 @@ std::optional<ChunkPhase> chunk_phase(const Task& task) {
   return std::nullopt;
 }
 
-/// Calls `visit` with every message of `kind` between stages.
-template <class Visit>
-void for_each_message(const std::vector<const Program*>& programs, const Axis& axis, InstructionKind kind,
-                      const Visit& visit) {
+/// The peer of a Send or Receive.
+const Peer& peer_of(const Send& send) { return send.to; }
+const Peer& peer_of(const Receive& receive) { return receive.from; }
+
+/// Calls `visit` for every message between stages that is a `Message`, which is Send or Receive.
+template <class Message, class Visit>
+void for_each_message(const std::vector<const Program*>& programs, const Axis& axis, const Visit& visit) {
   for (const Program* program : programs) {
     for (const Task& task : program->tasks) {
       const std::optional<ChunkPhase> at = chunk_phase(task);
       if (!at) continue;
       for (const Instruction& instruction : task.instructions) {
-        // A ring around the axis is an op's own affair.
-        const bool between_stages = instruction.axes == std::vector<Axis>{axis} && !instruction.relative_peer;
-        if (instruction.kind == kind && between_stages) visit(*at, instruction);
+        const auto* message = instruction.as<Message>();
+        // Messages of a ring belong to one op and do not connect stages.
+        const bool between_stages =
+            message != nullptr && peer_of(*message).axis == axis && !peer_of(*message).is_relative;
+        if (between_stages) visit(*at, instruction);
       }
     }
   }
@@ -47,11 +52,12 @@ void for_each_message(const std::vector<const Program*>& programs, const Axis& a
 
 WorkDependencies message_dependencies(const std::vector<const Program*>& programs, const Axis& axis) {
   std::map<std::uint64_t, ChunkPhase> senders;
-  for_each_message(programs, axis, InstructionKind::send,
-                   [&](const ChunkPhase& at, const Instruction& message) { senders.try_emplace(message.id, at); });
+  for_each_message<Send>(programs, axis, [&](const ChunkPhase& at, const Instruction& message) {
+    senders.try_emplace(communication_id(message), at);
+  });
   WorkDependencies dependencies;
-  for_each_message(programs, axis, InstructionKind::receive, [&](const ChunkPhase& at, const Instruction& message) {
-    const auto sender = senders.find(message.id);
+  for_each_message<Receive>(programs, axis, [&](const ChunkPhase& at, const Instruction& message) {
+    const auto sender = senders.find(communication_id(message));
     if (sender == senders.end()) {
       throw VerificationError("no stage sends '" + message.name + "', which the " + std::string(to_string(at.phase)) +
                               " task of chunk " + std::to_string(at.chunk) + " receives");
@@ -73,7 +79,7 @@ std::vector<TimedTask> timed_tasks(const Program& program, const TaskDuration& d
   return tasks;
 }
 
-/// FLOPs of the graph's nodes by chunk and phase.
+/// FLOPs of the graph's nodes, summed by chunk and phase.
 std::map<ChunkPhase, double> flops_by_phase(const Graph& graph, const OpRegistry& registry, const Stages& stages) {
   std::map<ChunkPhase, double> flops;
   for (const Node& node : graph.nodes()) {

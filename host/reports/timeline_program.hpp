@@ -12,21 +12,23 @@
 
 namespace strata::host {
 
-/// How long a task takes; the unit is the caller's.
+/// The duration of a task, in the caller's unit.
 using TaskDuration = std::function<double(const Program&, const Task&)>;
 
-/// Every chunk alike: forward 1, backward 2, or 1 and 1 where weight gradients are apart.
+/// Equal durations for all chunks: forward 1 and backward 2, or 1 and 1 if weight gradients are separate tasks.
 [[nodiscard]] TaskDuration equal_durations(const Stages& stages);
 
-/// By FLOPs of the chunk's nodes of each phase, in units of a forward pass of an average chunk.
+/// Durations proportional to the FLOPs of the chunk's nodes in each phase. The unit is the forward pass of an average
+/// chunk.
 [[nodiscard]] TaskDuration flop_durations(const Graph& graph, const OpRegistry& registry, const Stages& stages);
 
-/// The program of each coordinate along `axis` at the origin of all other axes; without an axis the first rank's.
+/// The program of each coordinate along `axis`, with all other coordinates 0. If `axis` is empty, the program of rank
+/// 0.
 [[nodiscard]] std::vector<const Program*> stage_programs(const Compiled& compiled, const Axis& axis);
 
-/// Plays a step of the programs of a pipeline's stages, which exchange messages along `axis`. A task waits, before it
-/// begins, for the tasks that send what it receives; collectives, prologue and epilogue take no time.
-/// \throws VerificationError as simulate_timeline() does, or where a message has no sender.
+/// Simulates a step of pipeline stages whose programs exchange messages along `axis`. Before a task begins, it waits
+/// for all tasks that send messages to it. Collectives, prologue and epilogue take no time. \throws VerificationError
+/// like simulate_timeline(), or if a message has no sender.
 [[nodiscard]] Timeline simulate_programs(const std::vector<const Program*>& programs, const Axis& axis,
                                          const TaskDuration& duration);
 

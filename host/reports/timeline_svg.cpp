@@ -16,7 +16,7 @@ constexpr double kHeaderHeight = 92;
 constexpr double kRowHeight = 28;
 constexpr double kRowPitch = 32;
 constexpr double kUnitWidth = 26;
-/// Beyond this the unit shrinks instead.
+/// Largest width. Longer timelines get a smaller unit.
 constexpr double kLargestChart = 8000;
 constexpr double kSmallestChart = 620;
 constexpr double kDigitWidth = 8;
@@ -27,8 +27,8 @@ struct Colour {
   int blue;
 };
 
-/// What a phase looks like. Boxes carry dark numbers on light to middling colours in any surroundings; those of a
-/// stage's later chunks are stronger.
+/// Colours of a phase. Boxes have dark numbers on light to medium colours, which are readable on any background. Later
+/// chunks of a stage have stronger colours.
 struct PhaseStyle {
   Phase phase;
   const char* name;
@@ -60,7 +60,7 @@ const PhaseStyle& style_of(Phase phase) {
   return *std::find_if(kStyles.begin(), kStyles.end(), [&](const PhaseStyle& style) { return style.phase == phase; });
 }
 
-/// \param strength 0 for the first colour, 1 for the last.
+/// `strength`: 0 gives the first colour, 1 the last.
 std::string colour_text(const PhaseStyle& style, double strength) {
   const auto mixed = [&](int from, int to) { return std::lround(from + strength * (to - from)); };
   std::ostringstream text;
@@ -177,7 +177,7 @@ class Drawing {
     out_ << "</g>\n";
   }
 
-  /// In order.
+  /// The chunks of a stage, ascending.
   [[nodiscard]] std::vector<int> chunks_of(std::size_t stage) const {
     std::set<int> chunks;
     for (const TimelineEvent& event : timeline_.stages[stage].events) chunks.insert(event.task.chunk);

@@ -6,8 +6,8 @@
 
 namespace strata::host {
 
-/// The timeline as a standalone SVG picture for light and dark surroundings: a row for each stage, a box for each piece
-/// of work with its micro-batch's number, a legend, and the bubble fraction under `title`.
+/// The timeline as a standalone SVG picture for light and dark backgrounds. Each stage is a row, and each task is a box
+/// with the number of its micro-batch. Below `title` are a legend and the bubble fraction.
 [[nodiscard]] std::string timeline_svg(const Timeline& timeline, const std::string& title);
 
 }  // namespace strata::host

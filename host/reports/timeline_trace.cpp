@@ -7,10 +7,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The format counts in microseconds.
+/// The format's unit is a microsecond.
 constexpr double kMicrosecondsOfUnit = 1000;
 
-/// "F 3": Perfetto gives one colour to names that differ in their number only.
+/// Name of a task, such as "F 3". Perfetto gives names that differ only in a number the same colour.
 std::string event_name(const ScheduledTask& task) {
   return std::string(to_string(task.phase)) + " " + std::to_string(task.micro_batch);
 }

@@ -6,8 +6,8 @@
 
 namespace strata::host {
 
-/// The timeline in the Trace Event Format of Chrome, which Perfetto opens: a process for each stage; one unit of time
-/// is a millisecond.
+/// The timeline in Chrome's Trace Event Format, which Perfetto opens. Each stage is a process. One unit of time is a
+/// millisecond.
 [[nodiscard]] std::string timeline_trace(const Timeline& timeline);
 
 }  // namespace strata::host

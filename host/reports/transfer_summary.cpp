@@ -10,7 +10,7 @@ namespace strata::host {
 std::vector<TransferSummary> summarize_transfers(const Program& program) {
   std::map<std::pair<MemoryPlace, MemoryPlace>, TransferSummary> by_places;
   for_each_instruction(program, [&](const TaskInstance&, std::size_t, const Instruction& instruction) {
-    if (instruction.kind != InstructionKind::transfer) return;
+    if (!instruction.is<Transfer>()) return;
     const Buffer& from = program.buffer(instruction.inputs.at(0));
     const Buffer& to = program.buffer(instruction.outputs.at(0));
     TransferSummary& summary = by_places[{from.place, to.place}];

@@ -7,7 +7,7 @@
 
 namespace strata::host {
 
-/// All transfers of a rank in one step between the device and another place, in one direction.
+/// All transfers of one rank in one step between two places, in one direction.
 struct TransferSummary {
   MemoryPlace from = MemoryPlace::device;
   MemoryPlace to = MemoryPlace::device;
@@ -15,7 +15,7 @@ struct TransferSummary {
   std::int64_t bytes = 0;
 };
 
-/// What a rank transfers in one step, counted over the schedule; sorted by places.
+/// The transfers of a rank in one step, over the whole schedule, sorted by places.
 [[nodiscard]] std::vector<TransferSummary> summarize_transfers(const Program& program);
 
 }  // namespace strata::host

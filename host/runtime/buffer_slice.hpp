@@ -14,7 +14,7 @@ struct BufferSlice {
   std::int64_t elements = 0;
 };
 
-/// Copies a slice of a rank's buffer to or from the host.
+/// Copies a slice of a rank's buffer to host memory (ReadSlice) or from it (WriteSlice).
 using ReadSlice = std::function<void(const BufferSlice&, void*)>;
 using WriteSlice = std::function<void(const BufferSlice&, const void*)>;
 

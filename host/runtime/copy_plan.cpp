@@ -3,7 +3,7 @@
 namespace strata::host {
 namespace {
 
-/// Rows that follow each other without a gap on both sides are one.
+/// Merges rows that are contiguous on both sides into one.
 RowCopy merged(RowCopy copy) {
   if (copy.width != copy.destination_pitch || copy.width != copy.source_pitch) return copy;
   const std::int64_t bytes = copy.width * copy.rows;
@@ -17,10 +17,10 @@ RowCopy reversed(const RowCopy& copy) {
 
 }  // namespace
 
-std::vector<RowCopy> plan_copy(const CopyDescription& description, DType dtype, int count, int index) {
+std::vector<RowCopy> plan_copy(const Copy& description, DType dtype, int count, int index) {
   const std::int64_t unit = description.inner * static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t piece_size = description.size / count;
-  const bool slices = description.kind == CopyDescription::Kind::slice;
+  const bool slices = description.kind == Copy::Kind::slice;
   std::vector<RowCopy> copies;
   for (int piece = slices ? index : 0; piece < (slices ? index + 1 : count); ++piece) {
     const std::int64_t piece_begin = slices ? 0 : piece * description.outer * piece_size * unit;
@@ -31,7 +31,7 @@ std::vector<RowCopy> plan_copy(const CopyDescription& description, DType dtype, 
                    description.size * unit,
                    run.length * unit,
                    description.outer};
-      if (description.kind == CopyDescription::Kind::unpack) copy = reversed(copy);
+      if (description.kind == Copy::Kind::unpack) copy = reversed(copy);
       copies.push_back(merged(copy));
     }
   }

@@ -8,7 +8,7 @@
 
 namespace strata::host {
 
-/// Rows of bytes from one place to another, as Device::copy_rows takes them. Offsets are from the buffers' begin.
+/// Arguments of one Device::copy_rows call, in bytes. Offsets count from the beginning of the buffers.
 struct RowCopy {
   std::int64_t destination_offset = 0;
   std::int64_t destination_pitch = 0;
@@ -20,10 +20,10 @@ struct RowCopy {
   bool operator==(const RowCopy&) const = default;
 };
 
-/// The copies of a slice, pack or unpack on the rank at `index` of the `count` ranks along the axis.
-[[nodiscard]] std::vector<RowCopy> plan_copy(const CopyDescription& description, DType dtype, int count, int index);
+/// The row copies of a slice, pack or unpack, for the rank at `index` of `count` ranks along the axis.
+[[nodiscard]] std::vector<RowCopy> plan_copy(const Copy& description, DType dtype, int count, int index);
 
-/// Enqueues them on the compute stream.
+/// Enqueues `copies` on the compute stream.
 void launch_copy(Device& device, const std::vector<RowCopy>& copies, std::byte* destination, const std::byte* source);
 
 }  // namespace strata::host

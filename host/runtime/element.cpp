@@ -37,10 +37,10 @@ std::uint16_t to_f16(double value) {
   const std::uint16_t sign = std::signbit(value) ? 0x8000U : 0;
   const double size = std::fabs(value);
   if (std::isnan(value)) return 0x7E00U;
-  if (size >= 65520) return sign | 0x7C00U;  // what rounds to more than the largest number
+  if (size >= 65520) return sign | 0x7C00U;  // rounds to a value above the largest finite number
   int exponent = -14;
   if (size >= std::ldexp(1, -14)) exponent = std::ilogb(size);
-  // In units of the last place; a carry out of the fraction moves into the exponent by itself.
+  // `units` counts units in the last place. A carry out of the fraction increments the exponent field by itself.
   const auto units = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(size, 10 - exponent)));
   return static_cast<std::uint16_t>(sign | (units + (static_cast<std::uint32_t>(exponent + 14) << 10U)));
 }

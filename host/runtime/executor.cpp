@@ -11,6 +11,13 @@
 #include "strata/error.hpp"
 
 namespace strata::host {
+
+Arena::Arena(Device& device, std::int64_t bytes) : bytes_(bytes), memory_(device.allocate(bytes)) {
+  if (memory_ != nullptr || bytes == 0) return;
+  throw RuntimeError("the device (" + device.description() + ") gives no memory (a null pointer) for " +
+                     std::to_string(bytes) + " bytes");
+}
+
 struct Executor::State {
   State(const Program& given, const MemoryPlan& memory, int of, std::uint64_t seed, Device& on, Communicator& through,
         std::shared_ptr<Arena> in, std::shared_ptr<OffloadMemory> beside, bool communicates_in_graphs)
@@ -36,7 +43,8 @@ struct Executor::State {
                             std::to_string(needed));
   }
 
-  /// Where a buffer that outlives its task lies: of a transient one, in the last micro-batch that has it.
+  /// Address of a buffer that is read after its task ends. For a per-micro-batch buffer, the address of its last
+  /// instance.
   [[nodiscard]] std::byte* memory(BufferId buffer) const;
   [[nodiscard]] double scalar(BufferId buffer) const;
   void read(const BufferSlice& slice, void* host) const;
@@ -107,9 +115,9 @@ Reports Executor::run(const StepContext& step, InputSource& inputs) {
   state_->launcher.requests().reset_seconds();
   try {
     state_->runner.run(step, inputs);
-  } catch (const std::exception& error) {
-    // Peers may read this rank's memory until their waits have ended.
-    state_->communicator.abort(error.what());
+  } catch (...) {
+    // Peers may read this rank's memory until their waits end, so it must stay until then.
+    state_->communicator.abort(current_exception_text());
     state_->launcher.requests().drain();
     throw;
   }

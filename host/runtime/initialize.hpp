@@ -9,13 +9,17 @@
 
 namespace strata::host {
 
-/// What a rank's part of a parameter starts with, as `dtype`. Element e of the whole tensor is drawn from (seed, the
-/// parameter's name, e): it does not depend on the layout or the number of ranks. In a 16-bit type it is the f32 value,
-/// rounded, whether or not the rank holds that one too.
+/// Initial values of a rank's part of a parameter, as `dtype`. Element e of the whole tensor depends only on the seed,
+/// the parameter's name and e, and not on layout or number of ranks. In a 16-bit type it is the rounded f32 value,
+/// whether or not the rank also holds an f32 copy. \throws RuntimeError that names the parameter if its initializer
+/// throws or returns a value that is not finite.
 [[nodiscard]] std::vector<std::byte> initial_values(const StoredParameter& parameter, const Shard& shard, DType dtype,
                                                     std::uint64_t seed);
 
-/// Sets every parameter of the rank, and its master copy, to its start, and all other states of the optimizer to zero.
+/// Sets every parameter of the rank and its master copy to the initial values, and all other optimizer states to zero.
 void initialize(Executor& executor, std::uint64_t seed);
+
+/// Computes the rank's constants (ParameterRole::constant), which checkpoints do not contain.
+void initialize_constants(Executor& executor, std::uint64_t seed);
 
 }  // namespace strata::host

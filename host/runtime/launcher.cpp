@@ -6,9 +6,9 @@
 namespace strata::host {
 namespace {
 
-/// One number for a communication's logical id and its micro-batch.
+/// Combines a communication's logical id and its micro-batch to one number, by which ranks match calls.
 std::uint64_t meeting_id(const Instruction& instruction, int micro_batch) {
-  return instruction.id + 0x9E3779B97F4A7C15U * static_cast<std::uint64_t>(micro_batch + 1);
+  return communication_id(instruction) + 0x9E3779B97F4A7C15U * static_cast<std::uint64_t>(micro_batch + 1);
 }
 
 }  // namespace
@@ -32,24 +32,21 @@ void Launcher::wait(const PreparedInstruction& prepared, int micro_batch) {
 }
 
 void Launcher::launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context) {
-  const Instruction& instruction = *prepared.instruction;
-  switch (instruction.kind) {
-    case InstructionKind::load:
-      return copy_input(prepared, micro_batch);
-    case InstructionKind::compute:
-      return compute(prepared, micro_batch, context);
-    case InstructionKind::copy: {
-      const std::byte* source = memory(instruction.inputs.at(0), micro_batch);
-      return launch_copy(device_, prepared.copies, memory(instruction.outputs.at(0), micro_batch), source);
-    }
-    case InstructionKind::collective:
-      return collective(prepared, micro_batch);
-    case InstructionKind::send:
-    case InstructionKind::receive:
-      return message(prepared, micro_batch);
-    case InstructionKind::transfer:
-      return transfer(instruction, micro_batch);
-  }
+  struct Launch {
+    Launcher& launcher;
+    const PreparedInstruction& prepared;
+    int micro_batch;
+    const StepContext& context;
+
+    void operator()(const LoadInput&) const { launcher.copy_input(prepared, micro_batch); }
+    void operator()(const Compute&) const { launcher.compute(prepared, micro_batch, context); }
+    void operator()(const Copy&) const { launcher.copy(prepared, micro_batch); }
+    void operator()(const Collective& work) const { launcher.collective(prepared, work, micro_batch); }
+    void operator()(const Send&) const { launcher.message(prepared, micro_batch); }
+    void operator()(const Receive&) const { launcher.message(prepared, micro_batch); }
+    void operator()(const Transfer&) const { launcher.transfer(*prepared.instruction, micro_batch); }
+  };
+  std::visit(Launch{*this, prepared, micro_batch, context}, prepared.instruction->work);
 }
 
 void Launcher::load(const PreparedInstruction& prepared, int micro_batch, const StepContext& context,
@@ -83,33 +80,38 @@ void Launcher::compute(const PreparedInstruction& prepared, int micro_batch, con
   std::transform(instruction.outputs.begin(), instruction.outputs.end(), results_.begin(), find);
   KernelArguments arguments{std::span(operands_.data(), instruction.inputs.size()),
                             std::span(results_.data(), instruction.outputs.size()), nullptr, context};
-  if (instruction.workspace >= 0) arguments.workspace = find(instruction.workspace);
+  if (instruction.workspace() >= 0) arguments.workspace = find(instruction.workspace());
   prepared.kernel->launch(arguments);
 }
 
-void Launcher::collective(const PreparedInstruction& prepared, int micro_batch) {
+void Launcher::copy(const PreparedInstruction& prepared, int micro_batch) {
+  const std::byte* source = memory(prepared.instruction->inputs.at(0), micro_batch);
+  launch_copy(device_, prepared.copies, memory(prepared.instruction->outputs.at(0), micro_batch), source);
+}
+
+void Launcher::collective(const PreparedInstruction& prepared, const Collective& work, int micro_batch) {
   const Instruction& instruction = *prepared.instruction;
   const Buffer& input = program_.buffer(instruction.inputs.at(0));
   CollectiveCall call;
-  call.kind = instruction.collective;
-  call.reduction = instruction.reduction;
+  call.kind = work.kind;
+  call.reduction = work.reduction;
   call.dtype = input.dtype;
   call.group = prepared.group;
-  call.root = instruction.peer;
+  call.root = work.root;
   call.input = memory(input.id, micro_batch);
   call.output = memory(instruction.outputs.at(0), micro_batch);
   call.elements = input.elements();
   call.id = meeting_id(instruction, micro_batch);
   call.name = &instruction.name;
   std::vector<ByteRange> used = ranges(instruction, micro_batch);
-  // Among collectives the communicator keeps the order; messages and transfers are not part of it.
+  // The communicator keeps collectives in order. Messages and transfers are outside of that order, so wait for them.
   for (const ByteRange& range : used) requests_.wait_for_messages(range);
   requests_.add(communicator_.start(call), true, std::move(used));
 }
 
 void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
   const Instruction& instruction = *prepared.instruction;
-  const bool sends = instruction.kind == InstructionKind::send;
+  const bool sends = instruction.is<Send>();
   const Buffer& buffer = program_.buffer(sends ? instruction.inputs.at(0) : instruction.outputs.at(0));
   MessageCall call;
   call.peer = prepared.peer;

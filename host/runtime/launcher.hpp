@@ -9,36 +9,37 @@
 #include "runtime/executor.hpp"
 #include "runtime/offload_memory.hpp"
 #include "runtime/prepared_program.hpp"
-#include "runtime/requests_under_way.hpp"
+#include "runtime/requests_in_flight.hpp"
 #include "runtime/transfer_engine.hpp"
 
 namespace strata::host {
 
-/// Launches prepared instructions: waits for what they need, finds their memory, hands them to device, communicator or
-/// transfer engine.
+/// Launches prepared instructions on device, communicator or transfer engine. It finds their memory and waits for the
+/// asynchronous work that they need.
 class Launcher {
  public:
-  /// `offload`: null for a program that has nothing outside of the device.
+  /// `offload`: null if the program has no memory outside of the device.
   Launcher(const Program& program, const MemoryPlan& plan, const PreparedProgram& prepared, Device& device,
            Communicator& communicator, Arena& arena, OffloadMemory* offload);
 
-  /// First waits for what the instruction needs, for a load then brings the data to where it is copied from, then
-  /// launches. `micro_batch`: -1 in prologue and epilogue.
+  /// The three steps of an instruction, in this order: wait() for asynchronous work, load() input data into staging
+  /// memory, launch(). `micro_batch`: -1 in prologue and epilogue.
   void wait(const PreparedInstruction& prepared, int micro_batch);
   void load(const PreparedInstruction& prepared, int micro_batch, const StepContext& context, InputSource& inputs);
   void launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context);
 
-  [[nodiscard]] RequestsUnderWay& requests() { return requests_; }
+  [[nodiscard]] RequestsInFlight& requests() { return requests_; }
 
  private:
   void copy_input(const PreparedInstruction& prepared, int micro_batch);
   void compute(const PreparedInstruction& prepared, int micro_batch, const StepContext& context);
-  void collective(const PreparedInstruction& prepared, int micro_batch);
+  void copy(const PreparedInstruction& prepared, int micro_batch);
+  void collective(const PreparedInstruction& prepared, const Collective& work, int micro_batch);
   void message(const PreparedInstruction& prepared, int micro_batch);
   void transfer(const Instruction& instruction, int micro_batch);
   [[nodiscard]] std::byte* memory(BufferId buffer, int micro_batch);
-  /// Where a load's data is copied from. Every load of a step has its own: the copies may still run when the next one
-  /// is prepared.
+  /// Staging memory of a load. Every load of a step has its own, because its copy to the device may still run when the
+  /// next load is prepared.
   [[nodiscard]] std::int32_t* staging(const PreparedInstruction& prepared, int micro_batch) const;
   [[nodiscard]] std::vector<ByteRange> ranges(const Instruction& instruction, int micro_batch) const;
 
@@ -50,8 +51,8 @@ class Launcher {
   OffloadMemory* offload_;
   std::unique_ptr<TransferEngine> transfers_;
   BufferRanges ranges_;
-  RequestsUnderWay requests_;
-  // Reused from launch to launch.
+  RequestsInFlight requests_;
+  // Reused by all launches, which so allocate nothing.
   std::vector<const void*> operands_;
   std::vector<void*> results_;
   std::vector<IndexMap> dims_;

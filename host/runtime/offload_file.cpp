@@ -18,11 +18,11 @@ namespace {
 
 constexpr int kOwnerOnly = 0600;
 
-/// Opens a file without a name, or -1 with errno.
+/// Opens a file without a name. \return its descriptor, or -1 with errno.
 int open_nameless(const std::filesystem::path& directory) {
   const int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly);
   if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return descriptor;
-  // A file system that knows no such files: the name goes as soon as the file is open.
+  // Some file systems do not support nameless files. Then create a file with a name and unlink it at once.
   std::string path = directory / "offload-XXXXXX";
   const int named = ::mkostemp(path.data(), O_CLOEXEC);
   if (named >= 0) ::unlink(path.c_str());
@@ -34,9 +34,9 @@ int open_nameless(const std::filesystem::path& directory) {
 OffloadFile::OffloadFile(std::filesystem::path directory, std::int64_t bytes) : directory_(std::move(directory)) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
-  if (error) fail("cannot be made", error.value());
+  if (error) fail("cannot be created", error.value());
   descriptor_ = open_nameless(directory_);
-  if (descriptor_ < 0) fail("no file can be made there", errno);
+  if (descriptor_ < 0) fail("no file can be created there", errno);
   try {
     reserve(bytes);
   } catch (...) {
@@ -47,8 +47,8 @@ OffloadFile::OffloadFile(std::filesystem::path directory, std::int64_t bytes) : 
 
 OffloadFile::~OffloadFile() { ::close(descriptor_); }
 
-/// What is known to be too much is refused before the file system begins to fill up (or the system ends the process,
-/// as it does beyond the limit of a file's size).
+/// Reserves the disk space. Checks known limits first, because otherwise the file system would fill up before the
+/// failure, and because exceeding RLIMIT_FSIZE kills the process.
 void OffloadFile::reserve(std::int64_t bytes) const {
   const std::string needed = "has no room for " + std::to_string(bytes) + " bytes";
   rlimit limit{};

@@ -5,12 +5,12 @@
 
 namespace strata::host {
 
-/// A rank's file for what lies outside of memory. It has no name: nothing of it is left when the process ends, however
-/// it ends. Its size is fixed and reserved on the disk when it is made. Every failure is a RuntimeError with the
-/// directory and the system's reason.
+/// A rank's file for offloaded buffers. It has no name, so it vanishes when the process ends in any way. Its size is
+/// fixed, and its disk space is reserved at creation. Failures are RuntimeErrors with the directory and the system's
+/// reason.
 class OffloadFile {
  public:
-  /// Makes the directory where it is not there. \throws RuntimeError where it cannot be written or lacks room.
+  /// Creates the directory if necessary. \throws RuntimeError if the directory is not writable or lacks space.
   OffloadFile(std::filesystem::path directory, std::int64_t bytes);
   ~OffloadFile();
   OffloadFile(const OffloadFile&) = delete;

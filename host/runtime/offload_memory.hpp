@@ -12,21 +12,21 @@
 
 namespace strata::host {
 
-/// A rank's memory outside of its device, zeroed: exactly the planned bytes. The programs of a rank share it as they
-/// share its arena.
+/// A rank's zeroed memory outside of its device. Its size is exactly the planned one. The programs of a rank share it,
+/// as they share the arena.
 class OffloadMemory {
  public:
-  /// `directory`: where the file lies, if one is needed. \throws RuntimeError where there is not enough room.
+  /// `directory`: folder of the file, if one is needed. \throws RuntimeError if there is not enough space.
   OffloadMemory(const OffloadBytes& bytes, const std::filesystem::path& directory);
 
   [[nodiscard]] const OffloadBytes& bytes() const { return bytes_; }
-  /// Highest bytes that have been used so far.
+  /// Largest offsets, in bytes, that have been used so far.
   [[nodiscard]] const OffloadBytes& peak() const { return peak_; }
   void touch(MemoryPlace place, std::int64_t end);
 
-  /// Host memory of MemoryPlace::host.
+  /// The memory of MemoryPlace::host.
   [[nodiscard]] std::byte* host() const { return host_.get(); }
-  /// Copies from or to any place but the device.
+  /// Copies from (read) or to (write) host memory or the file.
   void read(MemoryPlace place, std::int64_t offset, void* data, std::int64_t bytes) const;
   void write(MemoryPlace place, std::int64_t offset, const void* data, std::int64_t bytes) const;
 
@@ -37,7 +37,7 @@ class OffloadMemory {
   std::optional<OffloadFile> file_;
 };
 
-/// What a rank needs outside of its device; null where that is nothing.
+/// The memory of a rank outside of its device. Null if `bytes` are zero.
 [[nodiscard]] std::shared_ptr<OffloadMemory> make_offload_memory(const OffloadBytes& bytes,
                                                                  const std::filesystem::path& directory);
 

@@ -26,17 +26,19 @@ class Preparation {
     for (const Task& task : program_.tasks) {
       std::vector<PreparedInstruction>& instructions = prepared_.tasks.emplace_back();
       instructions.reserve(task.instructions.size());
-      for (const Instruction& instruction : task.instructions) instructions.push_back(prepare(instruction));
+      for (const Instruction& instruction : task.instructions) instructions.push_back(prepared(instruction));
     }
+    communicator_.make_ready(plan_);
     return std::move(prepared_);
   }
 
  private:
-  /// In the order of the axes' names, so that ranks with different programs make the groups they share in one order.
+  /// Creates groups in the order of their axes' names, because ranks with different programs must create common groups
+  /// in one order.
   void make_groups() {
     for (const Task& task : program_.tasks) {
       for (const Instruction& instruction : task.instructions) {
-        if (instruction.kind == InstructionKind::collective) {
+        if (instruction.is<Collective>()) {
           groups_.try_emplace(counterparts_of(program_, instruction), -1);
         }
       }
@@ -44,71 +46,68 @@ class Preparation {
     for (auto& [with, group] : groups_) group = communicator_.create_group(ranks_of(with, program_.mesh, rank_));
   }
 
-  PreparedInstruction prepare(const Instruction& instruction) {
+  PreparedInstruction prepared(const Instruction& instruction) {
     PreparedInstruction prepared;
     prepared.instruction = &instruction;
-    switch (instruction.kind) {
-      case InstructionKind::load:
-        prepare_load(prepared);
-        break;
-      case InstructionKind::compute:
-        prepare_compute(prepared);
-        break;
-      case InstructionKind::copy:
-        prepare_copy(prepared);
-        break;
-      case InstructionKind::collective:
-        prepared.group = groups_.at(counterparts_of(program_, instruction));
-        prepared.group_size = program_.group_size(instruction);
-        prepared.traffic = &prepared_.traffic[traffic_key(instruction)];
-        break;
-      case InstructionKind::send:
-        prepared.traffic = &prepared_.traffic[traffic_key(instruction)];
-        prepared.peer = peer(instruction);
-        break;
-      case InstructionKind::receive:
-        prepared.peer = peer(instruction);
-        break;
-      case InstructionKind::transfer:
-        break;
-    }
+    std::visit([&](const auto& work) { prepare(prepared, work); }, instruction.work);
     return prepared;
   }
 
-  void prepare_load(PreparedInstruction& prepared) {
+  void prepare(PreparedInstruction& prepared, const LoadInput& load) {
     const Instruction& instruction = *prepared.instruction;
     const Buffer& buffer = program_.buffer(instruction.outputs.at(0));
     if (buffer.dtype != DType::i32) {
       throw VerificationError("input '" + instruction.name + "' is " + std::string(to_string(buffer.dtype)) +
                               "; inputs are i32");
     }
-    for (const Dim& dim : instruction.result_dims.at(0)) {
-      const auto sharded = std::find_if(instruction.iteration.begin(), instruction.iteration.end(),
-                                        [&dim](const ShardedDim& each) { return each.dim == dim; });
-      if (sharded == instruction.iteration.end()) {
-        throw VerificationError("input '" + instruction.name + "' does not say how its dim '" + dim + "' is sharded");
-      }
-      prepared.dims.push_back(index_map(*sharded, program_.mesh, coordinates_));
-      prepared.per_micro_batch.push_back(sharded->per_micro_batch);
+    if (load.dims.size() != buffer.shape.size()) {
+      throw VerificationError("input '" + instruction.name + "' does not say how all its dims are sharded");
+    }
+    for (const ShardedDim& dim : load.dims) {
+      prepared.dims.push_back(index_map(dim, program_.mesh, coordinates_));
+      prepared.per_micro_batch.push_back(dim.per_micro_batch);
     }
     if (device_.is_host_memory()) return;
     prepared.staging_begin = prepared_.staging_elements;
     prepared_.staging_elements += buffer.elements() * program_.micro_batches;
   }
 
-  void prepare_compute(PreparedInstruction& prepared) {
+  void prepare(PreparedInstruction& prepared, const Compute& /*compute*/) {
     const Instruction& instruction = *prepared.instruction;
-    prepared.kernel = device_.prepare(describe_instruction(program_, instruction, coordinates_, seed_));
+    const OpInstance instance = describe_instruction(program_, instruction, coordinates_, seed_);
+    prepared.kernel = device_.prepare(instance);
+    if (prepared.kernel == nullptr) {
+      throw RuntimeError("the device prepares no kernel (a null pointer) for op '" + instance.op + "' ('" +
+                         instance.name + "')");
+    }
     prepared_.most_operands = std::max(prepared_.most_operands, instruction.inputs.size());
     prepared_.most_results = std::max(prepared_.most_results, instruction.outputs.size());
   }
 
-  void prepare_copy(PreparedInstruction& prepared) {
-    const Instruction& instruction = *prepared.instruction;
-    const Axis& axis = instruction.copy.axis.axis;
-    prepared.copies = plan_copy(instruction.copy, program_.buffer(instruction.inputs.at(0)).dtype,
-                                program_.mesh.size(axis), coordinates_.at(axis));
+  void prepare(PreparedInstruction& prepared, const Copy& copy) {
+    prepared.copies = plan_copy(copy, program_.buffer(prepared.instruction->inputs.at(0)).dtype,
+                                program_.mesh.size(copy.axis.axis), coordinates_.at(copy.axis.axis));
   }
+
+  void prepare(PreparedInstruction& prepared, const Collective& collective) {
+    prepared.group = groups_.at(counterparts_of(program_, *prepared.instruction));
+    plan_.collectives.insert({prepared.group, collective.kind});
+    prepared.group_size = program_.group_size(collective);
+    prepared.traffic = &prepared_.traffic[traffic_key(*prepared.instruction)];
+  }
+
+  void prepare(PreparedInstruction& prepared, const Send& /*send*/) {
+    prepared.traffic = &prepared_.traffic[traffic_key(*prepared.instruction)];
+    prepared.peer = peer(*prepared.instruction);
+    plan_.sends_to.insert(prepared.peer);
+  }
+
+  void prepare(PreparedInstruction& prepared, const Receive& /*receive*/) {
+    prepared.peer = peer(*prepared.instruction);
+    plan_.receives_from.insert(prepared.peer);
+  }
+
+  static void prepare(PreparedInstruction& /*prepared*/, const Transfer& /*transfer*/) {}
 
   [[nodiscard]] int peer(const Instruction& instruction) const {
     return ranks_of(counterparts_of(program_, instruction), program_.mesh, rank_).front();
@@ -121,6 +120,7 @@ class Preparation {
   Coordinates coordinates_;
   Communicator& communicator_;
   std::map<Counterparts, int> groups_;
+  CommunicationPlan plan_;
   PreparedProgram prepared_;
 };
 

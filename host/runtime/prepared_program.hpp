@@ -12,42 +12,42 @@
 
 namespace strata::host {
 
-/// An instruction with everything resolved for one rank that does not change from launch to launch.
+/// An instruction with everything resolved for one rank that is the same in all launches.
 struct PreparedInstruction {
   const Instruction* instruction = nullptr;
-  /// compute
+  /// For a Compute.
   std::unique_ptr<Kernel> kernel;
-  /// load: what this rank holds of every dim, and the dims that advance with the micro-batch.
+  /// For a LoadInput: this rank's indices of every dim, and whether the dim advances with the micro-batch.
   std::vector<IndexMap> dims;
   std::vector<bool> per_micro_batch;
-  /// load on a device of its own memory: where in the staging memory micro-batch 0 lies.
+  /// For a LoadInput on a device with its own memory: offset of micro-batch 0 in the staging memory, in elements.
   std::int64_t staging_begin = 0;
-  /// copy
+  /// For a Copy.
   std::vector<RowCopy> copies;
-  /// collective
+  /// For a Collective.
   int group = -1;
   int group_size = 1;
-  /// send, receive: a rank of the world
+  /// For a Send or Receive: rank of the peer in the world.
   int peer = -1;
-  /// Where collectives and sends are counted.
+  /// For collectives and sends: the counter of their traffic.
   Traffic* traffic = nullptr;
 };
 
-/// A program as one rank runs it.
+/// A program, prepared for one rank.
 struct PreparedProgram {
-  /// By task, by instruction.
+  /// Instructions by task and position.
   std::vector<std::vector<PreparedInstruction>> tasks;
-  /// By kind and axes; every key that the program can count is there.
+  /// Traffic by kind and axes, with an entry for every key of the program.
   std::map<std::string, Traffic> traffic;
-  /// Elements (i32) of staging memory for all loads of a step.
+  /// Elements (i32) of staging memory that all loads of a step need.
   std::int64_t staging_elements = 0;
-  /// The most operands, and results, that one kernel has.
+  /// Largest number of operands and of results of a kernel.
   std::size_t most_operands = 0;
   std::size_t most_results = 0;
 };
 
-/// Prepares kernels and makes groups; all ranks of the program's mesh must do so together.
-/// \throws ConfigurationError for an op that the device does not support.
+/// Prepares kernels, creates groups and makes the communicator ready. All ranks of the mesh call it together.
+/// \throws ConfigurationError if the device does not support an op.
 [[nodiscard]] PreparedProgram prepare(const Program& program, int rank, std::uint64_t seed, Device& device,
                                       Communicator& communicator);
 

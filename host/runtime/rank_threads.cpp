@@ -6,16 +6,16 @@
 #include <thread>
 #include <vector>
 
+#include "strata/error.hpp"
+
 namespace strata::host {
 namespace {
 
 std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
   } catch (...) {
-    return "unknown error";
+    return current_exception_text();
   }
 }
 
@@ -40,7 +40,7 @@ class RankThreads {
       for (const int rank : world_.local_ranks()) {
         threads.emplace_back([this, rank] { run_rank(rank); });
       }
-    } catch (...) {  // no more threads: those that run wait for ranks that never come
+    } catch (...) {  // thread creation failed: stop running ranks, which wait for missing ones
       fail(std::current_exception());
     }
     for (std::thread& thread : threads) thread.join();
@@ -52,9 +52,10 @@ class RankThreads {
   void run_rank(int rank) {
     try {
       const std::shared_ptr<Device> device = make_device_(rank);
-      const std::unique_ptr<Communicator> communicator = world_.connect(rank, *device);
+      const std::unique_ptr<Communicator> communicator = connect(rank, *device);
       enter(*communicator);
-      // Caught while the communicator lives: a rank that only leaves would look like the cause to its peers.
+      // Catch while the communicator exists: to its peers, a rank that disappears without an abort looks like the
+      // cause.
       try {
         body_(*device, *communicator);
       } catch (...) {
@@ -64,6 +65,20 @@ class RankThreads {
     } catch (...) {
       fail(std::current_exception());
     }
+  }
+
+  std::unique_ptr<Communicator> connect(int rank, Device& device) {
+    std::unique_ptr<Communicator> communicator;
+    try {
+      communicator = world_.connect(rank, device);
+    } catch (const Error&) {
+      throw;
+    } catch (...) {
+      throw RuntimeError("the communicator cannot connect rank " + std::to_string(rank) + ": hook 'connect' threw " +
+                         current_exception_text());
+    }
+    if (communicator != nullptr) return communicator;
+    throw RuntimeError("the communicator connects rank " + std::to_string(rank) + " to nothing (a null pointer)");
   }
 
   void enter(Communicator& communicator) {

@@ -8,14 +8,14 @@
 
 namespace strata::host {
 
-/// The device of a rank; called on the rank's thread.
+/// Makes the device of a rank, on the rank's thread.
 using MakeDevice = std::function<std::shared_ptr<Device>(int rank)>;
-/// What a rank does.
+/// The work of one rank.
 using RankBody = std::function<void(Device& device, Communicator& communicator)>;
 
-/// Runs `body` for every rank that this process has, each on a thread of its own with its own device and communicator,
-/// and returns when all have ended. If one fails, the others are stopped. \throws the first error that is not merely
-/// the echo of another rank's.
+/// Runs `body` for every rank of this process, each on its own thread with its own device and communicator. Returns
+/// when all have ended. If one fails, it stops the others. \throws the first error that is not an AbortedError caused
+/// by another rank.
 void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body);
 
 }  // namespace strata::host

@@ -12,45 +12,43 @@
 
 namespace strata::host {
 
-/// How a tensor lies in the buffers of the ranks: each has its block, or the part of it that is in the rank's piece of
-/// a flat bucket.
+/// How ranks store a tensor. Each rank has a block of the tensor. If the tensor is in a sharded bucket, the rank has
+/// only the part of its block that is in its piece of the bucket.
 struct TensorStorage {
   std::vector<ShardedDim> dims;
-  /// Set where a buffer is a piece of a flat bucket.
+  /// Set if the buffer is a piece of a flat bucket.
   std::optional<FlatSharding> bucket;
 
   bool operator==(const TensorStorage&) const = default;
 };
 
-/// How `buffer`, the value or a state of `parameter`, is stored.
+/// The storage of `buffer`, which is the value or a state of `parameter`.
 [[nodiscard]] TensorStorage storage_of(const StoredParameter& parameter, BufferId buffer);
 
-/// The mesh axes along which ranks hold different parts.
+/// The axes along which ranks hold different parts.
 [[nodiscard]] AxisSet shard_axes(const TensorStorage& storage);
 
-/// The part of a logical tensor that one rank holds, and where it lies in the rank's buffer: dense, in row-major order.
-/// May be empty in a flat bucket.
+/// The part of a logical tensor that one rank holds, and its position in the rank's buffer. The part is contiguous and
+/// row-major. It may be empty if the tensor is in a bucket.
 class Shard {
  public:
-  /// \throws VerificationError where the tensor does not fit its bucket.
+  /// \throws VerificationError if the tensor exceeds its bucket.
   Shard(const TensorStorage& storage, const Mesh& mesh, int rank);
-  /// A rank's block.
+  /// The shard of a tensor that is not in a bucket.
   Shard(const std::vector<ShardedDim>& dims, const Mesh& mesh, int rank) : Shard(TensorStorage{dims, {}}, mesh, rank) {}
 
   [[nodiscard]] const TensorPart& part() const { return part_; }
-  /// Which global indices the rank's block has, by dim.
+  /// The global indices of the rank's block, by dim.
   [[nodiscard]] const std::vector<IndexMap>& dims() const { return part_.dims; }
   [[nodiscard]] std::int64_t local_elements() const { return part_.elements(); }
   [[nodiscard]] std::int64_t global_elements() const { return global_elements_; }
-  /// Where the part's first element lies in the buffer.
-  [[nodiscard]] std::int64_t buffer_begin() const { return buffer_begin_; }
-  /// Of the whole buffer: the block's, or those of a piece of the bucket.
+  /// Elements of the whole buffer: of the block, or of the piece of the bucket.
   [[nodiscard]] std::int64_t buffer_elements() const { return buffer_elements_; }
-  /// The part in `buffer`.
+  /// The slice of `buffer` that contains the part.
   [[nodiscard]] BufferSlice slice(BufferId buffer) const { return {buffer, buffer_begin_, local_elements()}; }
 
-  /// Calls `visit(local, global, length)` for every run of elements that follow each other both in the part and in the
-  /// whole tensor, in the order of the part. `local` counts from the part's first element.
+  /// Calls `visit(local, global, length)` for every run that is contiguous in the part and in the whole tensor, in the
+  /// order of the part. `local` counts from the part's first element.
   template <class Visit>
   void for_each_run(const Visit& visit) const {
     std::int64_t at = 0;
@@ -61,16 +59,16 @@ class Shard {
     });
   }
 
-  /// Puts the rank's elements where they belong in the whole tensor.
+  /// Copies the rank's elements to their positions in the whole tensor.
   void gather(const void* local, void* whole, std::size_t element_size) const;
-  /// Takes the rank's elements out of the whole tensor.
+  /// Copies the rank's elements from the whole tensor.
   void scatter(const void* whole, void* local, std::size_t element_size) const;
 
  private:
-  /// Narrows the block to what the rank's piece of the bucket has of it.
+  /// Reduces the block to the part in the rank's piece of the bucket.
   void cut(const FlatSharding& bucket, const Mesh& mesh, const Coordinates& coordinates);
 
-  /// The runs of the whole block.
+  /// Visits the runs of the whole block.
   template <class Visit>
   void visit_runs(std::size_t dim, std::int64_t global, std::int64_t& local, const Visit& visit) const {
     if (dim == run_dims_) {
@@ -91,9 +89,9 @@ class Shard {
   }
 
   TensorPart part_;
-  /// Elements of the whole tensor from one index of a dim to the next.
+  /// Distance in elements, in the whole tensor, between neighbouring indices of each dim.
   std::vector<std::int64_t> strides_;
-  /// Dims behind these are whole: together they are one run.
+  /// Number of leading dims to loop over. The dims after them are whole and form one run.
   std::size_t run_dims_ = 0;
   std::int64_t run_length_ = 1;
   std::int64_t global_elements_ = 1;
@@ -101,12 +99,11 @@ class Shard {
   std::int64_t buffer_elements_ = 0;
 };
 
-/// What `buffer`, the value or a state of `parameter`, holds on `rank`. \throws VerificationError naming the parameter
-/// where the buffer has another size than its storage says.
+/// The part of a tensor that `buffer`, the value or a state of `parameter`, holds on `rank`. \throws VerificationError
+/// that names the parameter if the buffer's size does not match its storage.
 [[nodiscard]] Shard shard_of(const Program& program, const StoredParameter& parameter, BufferId buffer, int rank);
 
-/// Writes zeros over the buffers in which pieces of flat buckets lie, for the padding between and behind the
-/// parameters.
+/// Zeroes the buffers with pieces of flat buckets, for the sake of the padding between and after the parameters.
 void clear_flat_buffers(const Program& program, const WriteSlice& write);
 
 }  // namespace strata::host

@@ -2,25 +2,25 @@
 
 #include <algorithm>
 
-#include "compiler/check/communication_under_way.hpp"
+#include "compiler/check/communication_in_flight.hpp"
 #include "runtime/traffic.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Launching a graph costs as much as launching a few kernels.
+/// Launching a graph costs about as much as launching a few kernels, so shorter segments are not captured.
 constexpr std::size_t kShortestGraph = 3;
 
-/// Does `work`; an error of it says at which `place()` it happened.
+/// Runs `work`. Adds the result of `place()` to the message of an error.
 template <class Work, class Place>
 void name_place(const Work& work, const Place& place) {
   try {
     work();
   } catch (const AbortedError& error) {
     throw AbortedError(place() + ": " + error.what());
-  } catch (const std::exception& error) {
-    throw RuntimeError(place() + ": " + error.what());
+  } catch (...) {
+    throw RuntimeError(place() + ": " + current_exception_text());
   }
 }
 
@@ -33,7 +33,7 @@ StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& 
       device_(device),
       communicator_(communicator),
       launcher_(launcher),
-      // Where the host writes into the device's memory, it has to do so between two launches.
+      // On host memory, load() writes input data between two launches, which a graph would combine.
       refusal_(device.is_host_memory() ? "the device works in host memory" : device.uncapturable()) {
   if (refusal_) {
     communication_outside_ = refusal_;
@@ -46,7 +46,9 @@ StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& 
   }
   for (const TaskInstance& at : program.schedule) {
     const auto& instructions = prepared.tasks.at(static_cast<std::size_t>(at.task));
-    for (std::size_t i = 0; i < instructions.size(); ++i) schedule_.push_back({at, i, &instructions[i]});
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      if (at.runs(*instructions[i].instruction)) schedule_.push_back({at, i, &instructions[i]});
+    }
   }
   cut();
 }
@@ -55,7 +57,7 @@ void StepRunner::cut() {
   for (std::size_t i = 0; i < schedule_.size(); ++i) {
     const Instruction& instruction = *schedule_[i].prepared->instruction;
     const bool capturable = is_capturable(instruction);
-    // A wait for what no graph holds ends what was captured before.
+    // An instruction that waits for work outside of graphs starts a new segment.
     const bool waits = capturable && !communicates_in_graphs() && !instruction.waits.empty();
     const bool continues = !segments_.empty() && segments_.back().is_capturable == capturable && !waits;
     if (!continues) segments_.push_back({.begin = i, .is_capturable = capturable});
@@ -63,7 +65,7 @@ void StepRunner::cut() {
   }
   bool any = false;
   for (Segment& segment : segments_) {
-    // Of communication all ranks capture their ends, or none.
+    // Segments with communication are captured at any length, because all ranks must capture their parts, or none.
     const bool is_long = communicates_in_graphs() || segment.end - segment.begin >= kShortestGraph;
     segment.is_capturable = segment.is_capturable && is_long;
     any = any || segment.is_capturable;
@@ -74,23 +76,12 @@ void StepRunner::cut() {
 }
 
 bool StepRunner::is_capturable(const Instruction& instruction) const {
-  switch (instruction.kind) {
-    case InstructionKind::load:
-    case InstructionKind::compute:
-    case InstructionKind::copy:
-      return true;
-    case InstructionKind::collective:
-    case InstructionKind::send:
-    case InstructionKind::receive:
-      return communicates_in_graphs();
-    case InstructionKind::transfer:
-      if (communicates_in_graphs()) {
-        throw VerificationError("graphs cannot hold the communication of program '" + program_.name +
-                                "', which has the transfer '" + instruction.name + "'");
-      }
-      return false;
+  if (is_communication(instruction)) return communicates_in_graphs();
+  if (instruction.is<Transfer>() && communicates_in_graphs()) {
+    throw VerificationError("graphs cannot hold the communication of program '" + program_.name +
+                            "', which has the transfer '" + instruction.name + "'");
   }
-  return false;
+  return !instruction.is<Transfer>();
 }
 
 std::span<const StepRunner::Scheduled> StepRunner::instructions(const Segment& segment) const {
@@ -124,7 +115,8 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   step_ = step;
   inputs_ = &inputs;
   for (Segment& segment : segments_) {
-    // The first step does what a kernel does when it is launched for the first time, and may not in a capture.
+    // Some kernels allocate or load code at their first launch, which capturing forbids. So the first step is not
+    // captured.
     if (segment.is_capturable && !refusal_ && steps_ > 0) {
       launch_graph(segment);
     } else {
@@ -135,7 +127,7 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   const auto end = [this] {
     return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step) + ", its end";
   };
-  // What nothing of the step waits for may have failed too.
+  // Communication that no instruction waits for may have failed too.
   name_place([&] { launcher_.requests().wait_for_all(); }, end);
   device_.synchronize(StreamKind::compute);
   name_place([&] { communicator_.check(); }, end);
@@ -149,7 +141,7 @@ StepContext StepRunner::context(const Scheduled& scheduled) const {
 }
 
 void StepRunner::load(const Scheduled& scheduled) {
-  if (scheduled.prepared->instruction->kind != InstructionKind::load) return;
+  if (!scheduled.prepared->instruction->is<LoadInput>()) return;
   launcher_.load(*scheduled.prepared, scheduled.at.micro_batch, context(scheduled), *inputs_);
 }
 
@@ -195,11 +187,11 @@ bool StepRunner::capture(Segment& segment) {
   } catch (const std::exception& error) {
     if (communicates_in_graphs()) {
       const std::string step = "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step);
-      // What ended the communication may have ended the capture.
+      // A failed communication may be the reason why the capture failed, so report that error first.
       name_place([&] { communicator_.check(); }, [&] { return step; });
-      throw RuntimeError(step + ": it could not be made a graph with its communication: " + error.what());
+      throw RuntimeError(step + ": the step and its communication could not be captured: " + error.what());
     }
-    // What can be launched can be launched without a graph. Those that there are stay: one may just be running.
+    // Single launches still work. Existing graphs are kept, because one may be running.
     refusal_ = error.what();
     return false;
   }

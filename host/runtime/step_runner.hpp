@@ -13,19 +13,19 @@
 
 namespace strata::host {
 
-/// Runs the steps of one rank. On a device that captures work, the first step is launched instruction by instruction;
-/// in the second, what lies between communications, transfers and waits for them is captured, and from then on
-/// launched as a graph. Where the communicator can be captured as well, that is the whole step.
+/// Runs the steps of one rank. On a device with graphs, the first step launches single instructions. The second step
+/// captures each run of instructions between communications, transfers and waits for them. Later steps launch these
+/// graphs. If the communicator can be captured too, one graph contains the whole step.
 class StepRunner {
  public:
-  /// All references outlive the runner. `communicates_in_graphs`: whether graphs may hold communication.
+  /// All references outlive the runner. `communicates_in_graphs`: allows graphs to contain communication.
   StepRunner(const Program& program, int rank, const PreparedProgram& prepared, Device& device,
              Communicator& communicator, Launcher& launcher, bool communicates_in_graphs);
 
-  /// Returns when the step is over. \throws RuntimeError with rank, step and instruction.
+  /// Runs a step and returns when it has ended. \throws RuntimeError with rank, step and instruction.
   void run(const StepContext& step, InputSource& inputs);
 
-  /// Empty until it is known.
+  /// Empty until the second step has run.
   [[nodiscard]] std::optional<GraphUse> graph_use() const;
 
  private:
@@ -34,13 +34,13 @@ class StepRunner {
     std::size_t index = 0;
     const PreparedInstruction* prepared = nullptr;
   };
-  /// Neighbours in the schedule.
+  /// Consecutive instructions of the schedule.
   struct Segment {
     std::size_t begin = 0;
     std::size_t end = 0;
-    /// Of what a graph can hold, and long enough for one.
+    /// True if a graph can contain all instructions and they are enough to be worth a graph.
     bool is_capturable = false;
-    /// What the graph holds of communication; outlives it.
+    /// The communication in the graph. Outlives the graph.
     std::unique_ptr<CapturedCommunication> communication = nullptr;
     std::unique_ptr<StepGraph> graph = nullptr;
   };
@@ -51,15 +51,15 @@ class StepRunner {
   [[nodiscard]] std::span<const Scheduled> instructions(const Segment& segment) const;
   [[nodiscard]] std::string place(const Scheduled& scheduled) const;
 
-  /// Of the step that runs.
+  /// The context of an instruction in the current step.
   [[nodiscard]] StepContext context(const Scheduled& scheduled) const;
 
   void load(const Scheduled& scheduled);
   void launch(const Scheduled& scheduled);
   void launch_each(const Segment& segment);
   void launch_graph(Segment& segment);
-  /// False where it failed: then there will be no graphs. \throws RuntimeError where it failed and the graph would hold
-  /// communication, of which other ranks have captured their ends.
+  /// Captures a segment. \return false if that failed; then there will be no further graphs. \throws RuntimeError if it
+  /// failed and the graph would contain communication, because other ranks have captured their parts.
   bool capture(Segment& segment);
   void launch_in_capture(const Segment& segment);
 
@@ -72,10 +72,10 @@ class StepRunner {
   std::vector<Segment> segments_;
   /// Why there are no graphs.
   std::optional<std::string> refusal_;
-  /// Why graphs hold no communication.
+  /// Why graphs contain no communication.
   std::optional<std::string> communication_outside_;
   int steps_ = 0;
-  // Of the step that runs.
+  // State of the current step.
   StepContext step_;
   InputSource* inputs_ = nullptr;
 };

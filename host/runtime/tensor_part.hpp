@@ -8,23 +8,23 @@
 
 namespace strata::host {
 
-/// A part of a logical tensor: of the block that `dims` cut out of it, the elements [begin, end) in row-major order. A
-/// block by itself, or what a piece of a flat bucket has of it.
+/// A part of a logical tensor. `dims` select a block of the tensor, and the part consists of the elements [begin, end)
+/// of the block in row-major order. It is the whole block, or the part of it in one piece of a flat bucket.
 struct TensorPart {
-  /// Which global indices of each dim the block has, in its own order.
+  /// The global indices of each dim in the block, in the block's order.
   std::vector<IndexMap> dims;
   std::int64_t begin = 0;
   std::int64_t end = 0;
 
-  /// The whole block.
+  /// The part that is the whole block.
   static TensorPart block(std::vector<IndexMap> dims);
 
   [[nodiscard]] std::int64_t elements() const { return end - begin; }
   [[nodiscard]] std::int64_t block_elements() const;
   [[nodiscard]] bool is_block() const { return begin == 0 && end == block_elements(); }
-  /// Of an array that holds the part: the block's shape, or one dimension where the part is not all of it.
+  /// Shape of an array with the part: the block's shape, or one-dimensional if the part is not the whole block.
   [[nodiscard]] Shape shape() const;
-  /// Of the whole tensor.
+  /// Shape of the whole tensor.
   [[nodiscard]] Shape tensor_shape() const;
 
   bool operator==(const TensorPart&) const = default;

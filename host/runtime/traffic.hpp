@@ -7,11 +7,11 @@
 
 namespace strata::host {
 
-/// What traffic is counted by: "all_reduce dp", "send pp".
+/// The key under which an instruction's traffic is counted, such as "all_reduce dp" or "send pp".
 [[nodiscard]] std::string traffic_key(const Instruction& instruction);
 
-/// Counts what a launch of the instruction hands to the communicator: collectives by the usual ring count of bytes,
-/// what is sent; nothing for other instructions.
+/// Counts the bytes that a launch of the instruction sends. Collectives count as ring algorithms do (bytes_sent).
+/// Instructions without communication count nothing.
 void count_traffic(const Program& program, const PreparedInstruction& prepared);
 
 }  // namespace strata::host

@@ -9,18 +9,18 @@
 namespace strata::host {
 namespace {
 
-constexpr std::size_t kMostUnderWay = 256;
+constexpr std::size_t kMostInFlight = 256;
 constexpr std::int64_t kStagingBytes = std::int64_t{4} << 20U;
 
 }  // namespace
 
 struct TransferEngine::Job {
   TransferCall call;
-  /// The point of the compute stream after which the device's memory may be touched.
+  /// The event of the compute stream after which the transfer may access device memory.
   std::shared_ptr<Event> ready;
   // Guarded by the engine's mutex.
   bool done = false;
-  /// Kept as text, not as an exception: the exception is made in the thread that throws it.
+  /// The error as text, because the thread that waits creates the exception.
   std::string fault;
 };
 
@@ -60,7 +60,7 @@ std::unique_ptr<Request> TransferEngine::start(const TransferCall& call) {
   job->ready = device_.record(StreamKind::compute);
   auto request = std::make_unique<Pending>(*this, job);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.size() < kMostUnderWay; });
+  changed_.wait(lock, [this] { return queue_.size() < kMostInFlight; });
   queue_.push_back(std::move(job));
   changed_.notify_all();
   return request;

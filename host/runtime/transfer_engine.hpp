@@ -16,30 +16,30 @@
 
 namespace strata::host {
 
-/// One copy between a rank's device memory and its memory elsewhere.
+/// One copy between a rank's device memory and its host memory or file.
 struct TransferCall {
   bool to_device = false;
   std::byte* device = nullptr;
   MemoryPlace place = MemoryPlace::host;
   std::int64_t offset = 0;
   std::int64_t bytes = 0;
-  /// For messages; outlives the transfer.
+  /// Name for error messages. Outlives the transfer.
   const std::string* name = nullptr;
 };
 
-/// Carries out a rank's transfers beside its other work: a thread of its own, in the order in which they are started.
-/// A transfer begins after what was enqueued on the device's compute stream before it was started. It fails without
-/// harm to others: its wait throws a RuntimeError with its name and the reason.
+/// Executes a rank's transfers on its own thread, in the order in which they were started. A transfer begins after the
+/// work that was enqueued on the compute stream before it was started. If a transfer fails, its wait throws a
+/// RuntimeError with its name and the reason, and other transfers continue.
 class TransferEngine {
  public:
   /// Both references outlive the engine.
   TransferEngine(Device& device, OffloadMemory& memory);
-  /// Returns when all that was started has ended.
+  /// Returns when all started transfers have ended.
   ~TransferEngine();
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;
 
-  /// Waits only where very many are under way. The request must not outlive the engine.
+  /// Starts a transfer. Blocks only if very many are in flight. The request must not outlive the engine.
   [[nodiscard]] std::unique_ptr<Request> start(const TransferCall& call);
 
  private:
@@ -47,7 +47,7 @@ class TransferEngine {
   struct Job;
 
   void run();
-  /// \return what went wrong; empty if nothing did.
+  /// Executes one transfer. \return the error, or an empty text on success.
   [[nodiscard]] std::string carry_out(const Job& job);
   void copy_in_host_memory(const TransferCall& call) const;
   void copy_over_stream(const TransferCall& call);
@@ -55,7 +55,7 @@ class TransferEngine {
 
   Device& device_;
   OffloadMemory& memory_;
-  /// Between a file and a device that only the host's memory can reach.
+  /// Memory for copies between a file and a device whose memory only the device can access.
   std::vector<std::byte> staging_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -21,7 +21,7 @@ class Gpt2Factory final : public ModelFactory {
       const auto found = request.multiples.find(dim);
       return found == request.multiples.end() ? std::int64_t{1} : found->second;
     };
-    // Two of everything, so that a mistake in an index cannot hide.
+    // Sizes of at least 2, because with size 1 a wrong index goes unnoticed.
     const auto at_least_two = [](std::int64_t size) { return size < 2 ? 2 : size; };
     const Settings full = settings_from(options);
     const std::int64_t heads = at_least_two(multiple("heads"));

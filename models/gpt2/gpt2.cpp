@@ -14,14 +14,14 @@ constexpr double kInitialDeviation = 0.02;
 const Dims kStream{"batch", "seq", "embed"};
 const Dims kHeads{"batch", "seq", "heads", "head_dim"};
 
-/// One block's share of the graph; the names of parameters follow the published checkpoints, with q, k and v apart.
+/// Builds one block. Parameter names follow the published checkpoints, except that q, k and v are separate.
 class BlockBuilder {
  public:
   BlockBuilder(GraphBuilder& builder, const Settings& settings, std::int64_t layer)
       : b_(builder),
         settings_(settings),
         prefix_("h." + std::to_string(layer) + "."),
-        // Residual projections start smaller, so that the stream's variance does not grow with depth.
+        // Residual projections start smaller, so that the variance of the residual stream does not grow with depth.
         residual_deviation_(kInitialDeviation / std::sqrt(2.0 * static_cast<double>(settings.layers))) {}
 
   Value build(Value x) {
@@ -53,7 +53,7 @@ class BlockBuilder {
                     bias_gradient_is_zero);
     };
     const Value q = project("q", false);
-    const Value k = project("k", true);  // adds the same number to all of a row's scores, which softmax ignores
+    const Value k = project("k", true);  // gradient is zero: the bias shifts all scores of a row alike
     const Value v = project("v", false);
     const Value o = b_.attention(q, k, v, true, settings_.attention_dropout, prefix_ + "attn");
     return affine(o, {"heads", "head_dim", "embed"}, {"embed"}, kStream, residual_deviation_, "attn.c_proj");

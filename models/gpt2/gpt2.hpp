@@ -7,20 +7,20 @@
 
 namespace gpt2 {
 
-/// The sizes and rates that make one GPT-2.
+/// Sizes and dropout rates of one GPT-2.
 struct Settings {
   std::int64_t layers = 12;
   std::int64_t heads = 12;
   std::int64_t embed = 768;
   std::int64_t context = 1024;
-  /// 0: as many as the data has.
+  /// Rows of the vocabulary; 0: as many as the data has.
   std::int64_t vocab = 0;
   double dropout = 0.1;
   double attention_dropout = 0.1;
 };
 
-/// GPT-2 as published (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): pre-norm blocks,
-/// learned positions, GELU in the tanh form, biases everywhere, input and output embeddings tied.
+/// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): pre-norm blocks, learned
+/// positions, GELU in the tanh form, biases everywhere, tied input and output embeddings.
 class Gpt2 final : public strata::Model {
  public:
   explicit Gpt2(const Settings& settings) : settings_(settings) {}

@@ -17,47 +17,49 @@ struct NamedSize {
   std::int64_t embed;
 };
 
-/// As published; context 1024, vocabulary 50257.
+/// The published sizes. All have context 1024 and vocabulary 50257.
 constexpr std::array<NamedSize, 4> kSizes{{{"gpt2-124m", 12, 12, 768},
                                            {"gpt2-355m", 24, 16, 1024},
                                            {"gpt2-774m", 36, 20, 1280},
                                            {"gpt2-1558m", 48, 25, 1600}}};
 
 OptionSpecification size_field(const std::string& name, const std::string& documentation, double maximum) {
-  return {name, OptionType::integer, OptionValue(std::int64_t{0}), documentation, 0, maximum, {}};
+  return {.name = name,
+          .type = OptionType::integer,
+          .default_value = OptionValue(std::int64_t{0}),
+          .documentation = documentation,
+          .minimum = 0,
+          .maximum = maximum};
 }
 
 }  // namespace
 
 const OptionSchema& option_schema() {
   static const OptionSchema schema{
-      {"size",
-       OptionType::word,
-       OptionValue(std::string("custom")),
-       "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
-       "override it.",
-       std::nullopt,
-       std::nullopt,
-       {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}},
+      {.name = "size",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("custom")),
+       .documentation =
+           "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
+           "override it.",
+       .choices = {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}},
       size_field("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_field("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
       size_field("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
       size_field("context", "Tokens of a sequence; 0: 1024.", 16777216),
       size_field("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
-      {"dropout",
-       OptionType::number,
-       OptionValue(0.1),
-       "Probability with which embeddings and residual branches are dropped.",
-       0,
-       0.99,
-       {}},
-      {"attention_dropout",
-       OptionType::number,
-       OptionValue(-1.0),
-       "Probability with which attention weights are dropped; -1: the same as dropout.",
-       -1,
-       0.99,
-       {}}};
+      {.name = "dropout",
+       .type = OptionType::number,
+       .default_value = OptionValue(0.1),
+       .documentation = "Probability with which embeddings and residual branches are dropped.",
+       .minimum = 0,
+       .maximum = 0.99},
+      {.name = "attention_dropout",
+       .type = OptionType::number,
+       .default_value = OptionValue(-1.0),
+       .documentation = "Probability with which attention weights are dropped; -1: the same as dropout.",
+       .minimum = -1,
+       .maximum = 0.99}};
   return schema;
 }
 
@@ -82,8 +84,8 @@ Settings settings_from(const Options& options) {
   settings.attention_dropout = options.number("attention_dropout");
   if (settings.attention_dropout < 0) settings.attention_dropout = settings.dropout;
   if (settings.embed % settings.heads != 0) {
-    throw ConfigurationError("heads: " + std::to_string(settings.heads) + " heads do not divide embed = " +
-                             std::to_string(settings.embed) + "; choose a divisor of embed");
+    throw OptionError("heads", std::to_string(settings.heads) + " heads do not divide embed = " +
+                                   std::to_string(settings.embed) + "; choose a divisor of embed");
   }
   return settings;
 }

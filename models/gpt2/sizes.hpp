@@ -11,8 +11,8 @@ namespace gpt2 {
 /// The options of the plugin.
 [[nodiscard]] const strata::OptionSchema& option_schema();
 
-/// Resolves a size's name and the fields that override it. \throws strata::ConfigurationError for heads that do not
-/// divide embed.
+/// Settings of the size that the options name, with the options that override it. \throws strata::ConfigurationError if
+/// the number of heads does not divide embed.
 [[nodiscard]] Settings settings_from(const strata::Options& options);
 
 }  // namespace gpt2

@@ -1,4 +1,4 @@
-# OneDNN::OneDNN. The distribution's own CMake package asks for OpenCL headers that it doesn't depend on.
+# Defines OneDNN::OneDNN. The distribution's own CMake package requires OpenCL headers on which it does not depend.
 
 find_path(OneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(OneDNN_LIBRARY dnnl)

@@ -1,9 +1,9 @@
 # Warnings, sanitizers and OpenMP for everything that this tree builds.
 
-# nvcc takes other options: the cuda device sets its own.
+# nvcc has other options, which the cuda device sets.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 warns of overlapping copies inside std::string's operator+ that cannot be (its bug 105651).
+  # GCC 12 wrongly warns of overlapping copies inside std::string's operator+ (GCC bug 105651).
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(STRATA_WARNINGS_AS_ERRORS)
@@ -16,14 +16,15 @@ if(STRATA_SANITIZE)
     list(APPEND strata_sanitize_flags -shared-libasan)
   endif()
   if(STRATA_SANITIZE MATCHES "address,undefined")
-    # What is checked of every pointer that is followed takes a third of the build's time. The address sanitizer finds
-    # null pointers and objects that are too small; alignment and dynamic types are not checked.
+    # The checks of every dereferenced pointer take a third of the build's time, so they are off. The address sanitizer
+    # finds null pointers and objects that are too small. Alignment and dynamic types are not checked.
     list(APPEND strata_sanitize_flags -fno-sanitize=null,alignment,object-size,vptr)
   endif()
   add_compile_options(${strata_sanitize_flags})
   add_link_options(${strata_sanitize_flags})
 else()
-  # A plugin with an undefined symbol fails here, not when it is loaded. Sanitizers leave theirs undefined.
+  # A plugin with an undefined symbol fails to link instead of failing to load. Sanitizers leave their symbols
+  # undefined.
   add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,MODULE_LIBRARY>:LINKER:--no-undefined>
                    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:LINKER:--no-undefined>)
 endif()

@@ -1,17 +1,17 @@
 # strata_find_cuda(<reason>): looks for nvcc and the toolkit as STRATA_CUDA says, and chooses the architectures that
 # nvcc knows. <reason> is empty where CUDA can be enabled, else says why not; STRATA_CUDA=ON makes that an error.
 #
-# A macro: what is found has to be seen by enable_language.
+# This is a macro, because enable_language must see the variables that it sets.
 
-# As CMake itself reads it.
+# The environment variable that CMake itself reads.
 set(cuda_architectures "80;90a;100")
 if(DEFINED ENV{CUDAARCHS})
   set(cuda_architectures $ENV{CUDAARCHS})
 endif()
 set(STRATA_CUDA_ARCHITECTURES "${cuda_architectures}" CACHE STRING "GPU architectures wanted; those that nvcc doesn't know are left out")
 
-# Those of STRATA_CUDA_ARCHITECTURES that `nvcc` compiles for, in CMake's words: machine code for each, and for the
-# first one PTX too, from which drivers make code for GPUs to come.
+# Stores the architectures of STRATA_CUDA_ARCHITECTURES that `nvcc` supports, in CMake's notation: machine code for
+# each, and PTX for the first, from which drivers compile code for future GPUs.
 function(strata_known_architectures nvcc result)
   execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE known OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(chosen "")

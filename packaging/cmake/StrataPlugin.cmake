@@ -1,8 +1,9 @@
-# strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model>
+# strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model|library>
 #                   SOURCES <file>... [LIBRARIES <target>...] [TEST_ONLY])
 #
 # Builds <kind>_<name>.so against Strata::sdk and installs it where the host looks for plugins, unless it is TEST_ONLY.
-# The target is strata_<kind>_<name>. The same function serves this tree and plugins built outside of it.
+# The target is strata_<kind>_<name>. The same function serves this tree and plugins built outside of it. Before it is
+# installed, STRATA_PLUGIN_PATH=<build tree>/lib/strata/plugins lets `strata` find it.
 
 function(strata_add_plugin)
   cmake_parse_arguments(PARSE_ARGV 0 plugin "TEST_ONLY" "NAME;KIND" "SOURCES;LIBRARIES")
@@ -12,12 +13,16 @@ function(strata_add_plugin)
   if(plugin_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): unknown arguments ${plugin_UNPARSED_ARGUMENTS}")
   endif()
-  set(kinds device communicator strategy model)
+  set(kinds device communicator strategy model library)
   if(NOT plugin_KIND IN_LIST kinds)
     message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): KIND '${plugin_KIND}' is not one of ${kinds}")
   endif()
 
   include(GNUInstallDirs)
+  set(directory ${CMAKE_INSTALL_LIBDIR}/strata/plugins)
+  if(Strata_PLUGIN_DIRECTORY)
+    set(directory ${Strata_PLUGIN_DIRECTORY})  # of the installed Strata
+  endif()
   set(target strata_${plugin_KIND}_${plugin_NAME})
   add_library(${target} MODULE ${plugin_SOURCES})
   target_link_libraries(${target} PRIVATE Strata::sdk ${plugin_LIBRARIES})
@@ -33,5 +38,5 @@ function(strata_add_plugin)
     return()
   endif()
   set_property(GLOBAL APPEND PROPERTY STRATA_PLUGIN_TARGETS ${target})
-  install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/strata/plugins COMPONENT plugins)
+  install(TARGETS ${target} LIBRARY DESTINATION ${directory} COMPONENT plugins)
 endfunction()

@@ -1,15 +1,26 @@
 # strata_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] [DEPENDS <target>...]
-#                 [DEFINITIONS <definition>...] [THREADS <filter>] [COST <seconds>] [TIMEOUT <seconds>])
+#                 [DEFINITIONS <definition>...] [THREADS <filter>] [COST <seconds>] [SHARDS <count>] [TIMEOUT <seconds>])
 #
-# A GoogleTest program, registered with ctest as one test. It finds what it loads and starts, which DEPENDS names,
-# through STRATA_BUILD_DIRECTORY, a definition that names the build tree. THREADS: these of its tests are about threads
-# that work together, as GoogleTest's filter; the thread sanitizer runs them and no others. COST: about how long it
-# takes; the longest begin first.
+# A GoogleTest program, registered with ctest as one test, or as SHARDS tests that each run a part of it, so that a long
+# one keeps all cores busy. It finds what it loads and starts, which DEPENDS names, through STRATA_BUILD_DIRECTORY, a
+# definition that names the build tree. THREADS: these of its tests are about threads that work together, as GoogleTest's
+# filter; the thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes; the
+# longest begin first.
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
 
+# Seconds that a test may take, and what the sanitizers are told; for tests that are registered by hand as well.
+set(STRATA_TEST_TIMEOUT 600)
+if(STRATA_SANITIZE)
+  set(STRATA_TEST_TIMEOUT 1800)
+endif()
+set(STRATA_TEST_ENVIRONMENT
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  ASAN_OPTIONS=intercept_tls_get_addr=0
+  UBSAN_OPTIONS=print_stacktrace=1)
+
 function(strata_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT;COST;THREADS" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT;COST;SHARDS;THREADS" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
   if(NOT test_NAME OR NOT test_SOURCES)
     message(FATAL_ERROR "strata_add_test: NAME and SOURCES are required")
   endif()
@@ -20,10 +31,7 @@ function(strata_add_test)
     return()
   endif()
   if(NOT test_TIMEOUT)
-    set(test_TIMEOUT 600)
-    if(STRATA_SANITIZE)
-      set(test_TIMEOUT 1800)
-    endif()
+    set(test_TIMEOUT ${STRATA_TEST_TIMEOUT})
   endif()
 
   find_package(GTest REQUIRED)
@@ -36,8 +44,8 @@ function(strata_add_test)
   if(test_DEPENDS)
     add_dependencies(${target} ${test_DEPENDS})
   endif()
-  # What a test calls is optimised; the test itself takes half as long to compile without. Undefined
-  # behaviour is looked for in what tests call.
+  # The code under test is optimised and checked for undefined behaviour. The test itself compiles twice as fast without
+  # either.
   target_compile_options(${target} PRIVATE -O0)
   if(STRATA_SANITIZE MATCHES "undefined")
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
@@ -48,12 +56,23 @@ function(strata_add_test)
   if(STRATA_SANITIZE MATCHES "thread")
     set(arguments --gtest_filter=${test_THREADS})
   endif()
-  add_test(NAME ${test_NAME} COMMAND ${target} ${arguments} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   if(NOT test_COST)
     set(test_COST 0)
   endif()
-  set_tests_properties(${test_NAME} PROPERTIES TIMEOUT ${test_TIMEOUT} COST ${test_COST}
-    # A filter that fits no test is a mistake.
-    FAIL_REGULAR_EXPRESSION "Running 0 tests"
-    ENVIRONMENT "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1;ASAN_OPTIONS=intercept_tls_get_addr=0;UBSAN_OPTIONS=print_stacktrace=1")
+  if(NOT test_SHARDS)
+    set(test_SHARDS 1)
+  endif()
+  math(EXPR last_shard "${test_SHARDS} - 1")
+  foreach(shard RANGE ${last_shard})
+    set(name ${test_NAME})
+    if(test_SHARDS GREATER 1)
+      math(EXPR number "${shard} + 1")
+      string(APPEND name _${number}_of_${test_SHARDS})
+    endif()
+    add_test(NAME ${name} COMMAND ${target} ${arguments} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} COST ${test_COST}
+      # A filter that matches no test is a mistake.
+      FAIL_REGULAR_EXPRESSION "Running 0 tests"
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${shard};${STRATA_TEST_ENVIRONMENT}")
+  endforeach()
 endfunction()

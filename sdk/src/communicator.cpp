@@ -5,7 +5,7 @@
 
 namespace strata {
 
-// Key functions: one vtable and one type identity for every plugin and the host.
+// Key functions: libstrata holds the only vtable and type information, which host and plugins share.
 AbortedError::~AbortedError() = default;
 Request::~Request() = default;
 CapturedCommunication::~CapturedCommunication() = default;
@@ -20,6 +20,8 @@ std::optional<std::string> Communicator::uncapturable() const { return "the comm
 std::unique_ptr<CapturedCommunication> Communicator::capture(const std::function<void()>& /*communicate*/) {
   throw RuntimeError("communication cannot be captured: " + uncapturable().value_or("no reason is given"));
 }
+
+void Communicator::make_ready(const CommunicationPlan& /*plan*/) {}
 
 int World::ranks_on_host() const { return static_cast<int>(local_ranks().size()); }
 

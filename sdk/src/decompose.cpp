@@ -49,12 +49,14 @@ void decompose(Graph& graph, const OpRegistry& registry) {
       placed.push_back(node);
       continue;
     }
-    Context context(graph, registry, placed, node);
-    if (registry.get(node.op).decompose(context)) {
-      replacements.insert(replacements.end(), context.replacements.begin(), context.replacements.end());
-    } else {
+    const Decomposition rule = registry.get(node.op).decomposition();
+    if (!rule) {
       placed.push_back(node);
+      continue;
     }
+    Context context(graph, registry, placed, node);
+    rule(context);
+    replacements.insert(replacements.end(), context.replacements.begin(), context.replacements.end());
   }
   graph.replace_nodes(std::move(placed));
   for (const auto& [from, to] : replacements) graph.replace_uses(from, to);

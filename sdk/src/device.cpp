@@ -13,11 +13,15 @@ constexpr std::align_val_t kHostAlignment{64};
 
 }  // namespace
 
-Kernel::~Kernel() = default;
 Event::~Event() = default;
 StepGraph::~StepGraph() = default;
 Device::~Device() = default;
 DeviceFactory::~DeviceFactory() = default;
+
+std::optional<KernelChoice> Device::kernel_choice(const OpInstance& instance) const {
+  if (unsupported(instance)) return std::nullopt;
+  return KernelChoice{"the device", false};
+}
 
 NativeStream Device::native_stream(StreamKind /*stream*/) { return {}; }
 

@@ -1,18 +1,22 @@
+#include <algorithm>
 #include <map>
+#include <set>
 
+#include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 #include "strata/op.hpp"
 
 namespace strata {
 namespace {
 
-/// Reverse-mode differentiation: walks the forward nodes backwards and lets each op's rule emit its gradient nodes.
+/// Reverse-mode differentiation. Visits the forward nodes in reverse order; each op's rule emits its gradient nodes.
 class Differentiator {
  public:
   Differentiator(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
 
   void run() {
     const std::vector<Node> forward = graph_.nodes();
+    trained_ = trained_nodes(graph_);
     for (auto node = forward.rbegin(); node != forward.rend(); ++node) {
       if (node->is_leaf()) continue;
       if (is_loss(*node) || has_cotangent(*node)) visit(*node);
@@ -22,7 +26,7 @@ class Differentiator {
  private:
   class Context;
 
-  /// A term of a value's gradient and the block that produced it.
+  /// A term of a value's gradient, and the block whose node emitted it.
   struct Term {
     int block;
     Value value;
@@ -47,17 +51,17 @@ class Differentiator {
   Value emit_sum(const std::vector<Value>& values, int block, const std::string& name) {
     if (values.size() == 1) return values.front();
     Node node;
-    node.op = "sum";
+    node.op = ops::kSum;
     node.name = name;
     node.operands = values;
     node.block = block;
     node.phase = Phase::backward;
-    node.results = registry_.get("sum").infer(graph_, node);
+    node.results = registry_.get(ops::kSum).infer(graph_, node);
     return {graph_.append(std::move(node)), 0};
   }
 
-  /// Terms of one block are summed there, then the blocks' sums where the value was produced: a value that skips blocks
-  /// sends one gradient per block back, not one per use.
+  /// Sums the terms of a value's gradient: first per block, then over blocks in the producer's block. So if blocks are
+  /// on different stages, each sends back one gradient and not one per use.
   std::optional<Value> total(Value value, int block, const std::string& name) {
     const auto found = terms_.find(value);
     if (found == terms_.end()) return std::nullopt;
@@ -73,6 +77,7 @@ class Differentiator {
   Graph& graph_;
   const OpRegistry& registry_;
   std::map<Value, std::vector<Term>> terms_;
+  std::set<int> trained_;
 };
 
 class Differentiator::Context final : public GradientContext {
@@ -89,7 +94,7 @@ class Differentiator::Context final : public GradientContext {
 
   [[nodiscard]] bool needs_gradient(int index) const override {
     const Value value = operand(index);
-    return owner_.graph_.node(value.node).op != "input" && is_floating_point(owner_.graph_.type(value).dtype);
+    return owner_.trained_.contains(value.node) && is_floating_point(owner_.graph_.type(value).dtype);
   }
 
   std::vector<Value> emit(int index, const std::string& op, std::vector<Value> operands,
@@ -100,9 +105,10 @@ class Differentiator::Context final : public GradientContext {
 
   void contribute(int index, Value gradient) override {
     if (!needs_gradient(index)) return;
+    require_dims_of_operand(index, gradient);
     if (begins_scaled_) {
       const Phase phase = is_parameter(index) ? Phase::weight : Phase::backward;
-      gradient = append("scale_gradient", {gradient}, {}, phase).front();
+      gradient = append(ops::kScaleGradient, {gradient}, {}, phase).front();
     }
     if (is_parameter(index)) {
       owner_.graph_.sinks.push_back(
@@ -118,7 +124,7 @@ class Differentiator::Context final : public GradientContext {
   std::vector<Value> append(const std::string& op, std::vector<Value> operands, Attributes attributes, Phase phase) {
     Node node;
     node.op = op;
-    // The forward name: gradient nodes draw the forward node's random numbers.
+    // The forward node's name, so that gradient nodes draw the same random numbers.
     node.name = node_.name;
     node.operands = std::move(operands);
     node.attributes = std::move(attributes);
@@ -134,16 +140,33 @@ class Differentiator::Context final : public GradientContext {
 
   Differentiator& owner_;
   Node node_;
-  /// The node is a loss whose gradient starts out multiplied by the loss scale.
+  /// True if the node is a loss whose gradient starts as the loss scale instead of 1.
   bool begins_scaled_;
 };
 
 void Differentiator::visit(const Node& node) {
+  const GradientRule rule = registry_.get(node.op).gradient();
+  if (!rule) {
+    throw VerificationError("op '" + node.op + "' has no gradient, which node '" + node.name + "' needs");
+  }
   Context context(*this, node);
-  registry_.get(node.op).gradient(context);
+  rule(context);
 }
 
 }  // namespace
+
+std::set<int> trained_nodes(const Graph& graph) {
+  std::set<int> trained;
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.role == ParameterRole::trained) trained.insert(parameter.value.node);
+  }
+  for (const Node& node : graph.nodes()) {
+    const bool depends = std::any_of(node.operands.begin(), node.operands.end(),
+                                     [&](const Value& operand) { return trained.contains(operand.node); });
+    if (depends) trained.insert(node.id);
+  }
+  return trained;
+}
 
 void differentiate(Graph& graph, const OpRegistry& registry) {
   Differentiator(graph, registry).run();

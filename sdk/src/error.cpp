@@ -1,11 +1,47 @@
 #include "strata/error.hpp"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
 namespace strata {
 
-// Out of line so that the type information, which catch compares, is unique in libstrata.
+// Key functions: libstrata holds the only type information, which `catch` compares.
 Error::~Error() = default;
 ConfigurationError::~ConfigurationError() = default;
+OptionError::~OptionError() = default;
 VerificationError::~VerificationError() = default;
 RuntimeError::~RuntimeError() = default;
+
+OptionError::OptionError(std::string option, const std::string& message)
+    : ConfigurationError(message), option_(std::move(option)) {}
+
+namespace {
+
+/// The C++ name of the type of the exception being handled.
+std::string current_exception_type() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "an unknown type";
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type->name(), nullptr, nullptr, &status),
+                                                    std::free);
+  return name ? name.get() : type->name();
+}
+
+}  // namespace
+
+std::string current_exception_text() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return current_exception_type() + ": " + error.what();
+  } catch (...) {
+    return "an exception of type " + current_exception_type();
+  }
+}
 
 }  // namespace strata

@@ -20,6 +20,20 @@ std::string_view to_string(Phase phase) {
   throw VerificationError("unknown phase");
 }
 
+Initializer::~Initializer() = default;
+
+std::string_view to_string(ParameterRole role) {
+  switch (role) {
+    case ParameterRole::trained:
+      return "trained";
+    case ParameterRole::frozen:
+      return "frozen";
+    case ParameterRole::constant:
+      return "constant";
+  }
+  throw VerificationError("unknown role of a parameter");
+}
+
 const Node& Graph::node(int id) const {
   const int at = id >= 0 && id < static_cast<int>(position_.size()) ? position_[static_cast<std::size_t>(id)] : -1;
   if (at < 0) throw VerificationError("the graph has no node %" + std::to_string(id));

@@ -1,8 +1,20 @@
 #include "strata/error.hpp"
 #include "strata/graph.hpp"
 #include "strata/op.hpp"
+#include "strata/options.hpp"
 
 namespace strata {
+namespace {
+
+ConfigurationError unknown_op(const OpRegistry& registry, const std::string& op, const std::string& node) {
+  const std::string near = nearest(op, registry.names());
+  return ConfigurationError("node '" + node + "': no plugin of this run brings the op '" + op + "'" +
+                            (near.empty() ? "" : "; did you mean '" + near + "'?") +
+                            "; accepted: Strata's own ops and those of plugins that the configuration names, of a " +
+                            "library in a [[library]] table (strata plugins ops tells which plugin has an op)");
+}
+
+}  // namespace
 
 GraphBuilder::GraphBuilder(Graph& graph, const OpRegistry& registry, GraphMode mode, DType float_type)
     : graph_(graph), registry_(registry), mode_(mode), float_type_(float_type) {}
@@ -31,18 +43,49 @@ void GraphBuilder::begin_block(int block) {
 
 Value GraphBuilder::parameter(const std::string& name, const Dims& dims, Initialization initialization, bool decay,
                               bool gradient_is_zero) {
-  if (const Parameter* known = graph_.find_parameter(name)) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.initialization = std::move(initialization);
+  parameter.decay = decay;
+  parameter.gradient_is_zero = gradient_is_zero;
+  return add_parameter(std::move(parameter), dims);
+}
+
+Value GraphBuilder::frozen_parameter(const std::string& name, const Dims& dims, Initialization initialization) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.initialization = std::move(initialization);
+  parameter.decay = false;
+  parameter.role = ParameterRole::frozen;
+  return add_parameter(std::move(parameter), dims);
+}
+
+Value GraphBuilder::constant(const std::string& name, const Dims& dims, Initialization initialization) {
+  Parameter parameter;
+  parameter.name = name;
+  parameter.initialization = std::move(initialization);
+  parameter.decay = false;
+  parameter.role = ParameterRole::constant;
+  return add_parameter(std::move(parameter), dims);
+}
+
+Value GraphBuilder::add_parameter(Parameter parameter, const Dims& dims) {
+  if (const Parameter* known = graph_.find_parameter(parameter.name)) {
     if (graph_.type(known->value).dims != dims)
-      throw VerificationError("parameter '" + name + "' is asked for with other dims");
+      throw VerificationError("parameter '" + parameter.name + "' is asked for with other dims");
+    if (known->role != parameter.role) {
+      throw VerificationError("parameter '" + parameter.name + "' is " + std::string(to_string(known->role)) +
+                              ", and is asked for as " + std::string(to_string(parameter.role)));
+    }
     return known->value;
   }
   Node node;
   node.op = "parameter";
-  node.name = name;
+  node.name = parameter.name;
   node.results = {{dims, float_type_}};
-  const Value value{graph_.append(std::move(node)), 0};
-  graph_.parameters.push_back({name, value, initialization, decay, gradient_is_zero});
-  return value;
+  parameter.value = {graph_.append(std::move(node)), 0};
+  graph_.parameters.push_back(std::move(parameter));
+  return graph_.parameters.back().value;
 }
 
 Value GraphBuilder::input(const std::string& name, const Dims& dims, DType dtype) {
@@ -58,6 +101,7 @@ Value GraphBuilder::input(const std::string& name, const Dims& dims, DType dtype
 
 std::vector<Value> GraphBuilder::op(const std::string& op, std::vector<Value> operands, const std::string& name,
                                     Attributes attributes) {
+  if (!registry_.has(op)) throw unknown_op(registry_, op, name);
   Node node;
   node.op = op;
   node.name = name;

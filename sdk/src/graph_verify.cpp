@@ -1,4 +1,6 @@
+#include <cmath>
 #include <set>
+#include <string>
 
 #include "strata/error.hpp"
 #include "strata/graph.hpp"
@@ -7,7 +9,10 @@
 namespace strata {
 namespace {
 
-/// Walks a graph once in order; one function per invariant.
+/// Limit of a tensor's elements, so that byte counts, even of all its copies in a step, fit into 64 bits.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 56;
+
+/// Walks a graph once in order, with one function per invariant.
 class Verifier {
  public:
   Verifier(const Graph& graph, const OpRegistry& registry, const std::string& after)
@@ -17,7 +22,12 @@ class Verifier {
     for (const Node& node : graph_.nodes()) {
       operands_are_defined(node);
       dims_have_sizes(node);
-      if (!node.is_leaf()) types_are_inferred(node);
+      if (node.is_leaf()) {
+        parameter_is_listed(node);
+      } else {
+        types_are_inferred(node);
+        iteration_fits(node);
+      }
       placement_fits(node);
       defined_.insert(node.id);
     }
@@ -50,6 +60,56 @@ class Verifier {
         if (size == graph_.sizes.end() || size->second < 1) fail(node, "dimension '" + dim + "' has no size");
         if (!seen.insert(dim).second) fail(node, "dimension '" + dim + "' stands twice in " + to_string(type));
       }
+      elements_can_be_counted(node, type);
+    }
+  }
+
+  void elements_can_be_counted(const Node& node, const TensorType& type) const {
+    std::int64_t left = kMostElements;
+    for (const Dim& dim : type.dims) left /= graph_.sizes.at(dim);
+    if (left == 0) {
+      fail(node, to_string(type) + " has more than 2^56 elements; its dimensions are too large");
+    }
+  }
+
+  void parameter_is_listed(const Node& node) const {
+    if (node.op == "parameter" && graph_.find_parameter(node.name) == nullptr) {
+      fail(node, "is read, and is no longer among the parameters of the graph");
+    }
+  }
+
+  void iteration_fits(const Node& node) const {
+    const IterationSpace space = registry_.get(node.op).iteration(graph_, node);
+    std::vector<TensorType> operands;
+    for (const Value& operand : node.operands) operands.push_back(graph_.type(operand));
+    DimSizes sizes;
+    iteration_names_dims(node, "operand", space.operands, operands, sizes);
+    iteration_names_dims(node, "result", space.results, node.results, sizes);
+  }
+
+  /// Checks that every dimension of every tensor has an iteration dimension, and that each iteration dimension has one
+  /// size.
+  void iteration_names_dims(const Node& node, const std::string& what, const std::vector<Dims>& names,
+                            const std::vector<TensorType>& types, DimSizes& sizes) const {
+    if (names.size() != types.size()) {
+      fail(node, "iteration() names the dimensions of " + std::to_string(names.size()) + " " + what +
+                     "s; the node has " + std::to_string(types.size()));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string label = what + " " + std::to_string(i);
+      if (names[i].size() != types[i].dims.size()) {
+        fail(node, "iteration() names " + std::to_string(names[i].size()) + " dimensions of " + label + ", which is " +
+                       to_string(types[i]));
+      }
+      for (std::size_t at = 0; at < names[i].size(); ++at) {
+        const std::int64_t size = graph_.sizes.at(types[i].dims[at]);
+        const auto [known, added] = sizes.try_emplace(names[i][at], size);
+        if (!added && known->second != size) {
+          fail(node, "iteration() calls dimension '" + types[i].dims[at] + "' of " + label + ", of size " +
+                         std::to_string(size) + ", '" + names[i][at] + "', which is of size " +
+                         std::to_string(known->second) + " elsewhere");
+        }
+      }
     }
   }
 
@@ -76,7 +136,9 @@ class Verifier {
   void forward_names_are_unique() const {
     std::set<std::string> names;
     for (const Node& node : graph_.nodes()) {
-      if (node.phase == Phase::forward && !names.insert(node.name).second) fail(node, "the name is taken");
+      if (node.phase == Phase::forward && !names.insert(node.name).second) {
+        fail(node, "another has this name; inputs, parameters and nodes of a model share their names");
+      }
     }
   }
 
@@ -107,6 +169,30 @@ class Verifier {
       const Node& node = graph_.node(parameter.value.node);
       if (node.op != "parameter" || node.name != parameter.name)
         fail(node, "is not parameter '" + parameter.name + "'");
+      name_is_its_own(parameter);
+      has_a_start(parameter);
+    }
+  }
+
+  /// A checkpoint keeps parameters and the optimizer's states by name.
+  void name_is_its_own(const Parameter& parameter) const {
+    if (parameter.name.empty()) fail("a parameter has no name");
+    if (parameter.name.starts_with("optimizer/")) {
+      fail("parameter '" + parameter.name +
+           "' has a name that begins with 'optimizer/'; in checkpoints these are the optimizer's states");
+    }
+  }
+
+  void has_a_start(const Parameter& parameter) const {
+    const Initialization& start = parameter.initialization;
+    if (start.kind == Initialization::Kind::custom) {
+      if (start.initializer == nullptr) {
+        fail("the initializer of parameter '" + parameter.name + "' is missing (a null pointer)");
+      }
+    } else if (!std::isfinite(start.value)) {
+      const bool constant = start.kind == Initialization::Kind::constant;
+      fail("parameter '" + parameter.name + "' starts " + (constant ? "at " : "with a standard deviation of ") +
+           std::to_string(start.value) + "; accepted: a finite number");
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "strata/error.hpp"
 #include "strata/half.hpp"
@@ -9,7 +10,7 @@
 namespace strata {
 namespace {
 
-/// Small enough to stay in the nearest cache with all sources.
+/// Elements per block. All sources of a block fit into the innermost cache.
 constexpr std::int64_t kReduceBlock = 512;
 
 template <class Element, class Sum>
@@ -32,6 +33,20 @@ void reduce_elements(Reduction reduction, Element* destination, std::span<const 
   }
 }
 
+class FunctionKernel final : public Kernel {
+ public:
+  explicit FunctionKernel(LaunchFunction launch) : launch_(std::move(launch)) {}
+  void launch(const KernelArguments& arguments) override { launch_(arguments); }
+
+ private:
+  LaunchFunction launch_;
+};
+
+const KernelRegistry& required(const KernelRegistry* kernels, const std::string& device) {
+  if (kernels == nullptr) throw VerificationError(device + " is made without the kernels of the run");
+  return *kernels;
+}
+
 template <class Element>
 void reduce_plain(Reduction reduction, void* destination, std::span<const void* const> sources, std::int64_t elements) {
   const auto same = [](Element value) { return value; };
@@ -39,6 +54,26 @@ void reduce_plain(Reduction reduction, void* destination, std::span<const void* 
 }
 
 }  // namespace
+
+HostMemoryDevice::HostMemoryDevice(const std::string& name, const KernelRegistry* kernels,
+                                   std::unique_ptr<const KernelEnvironment> environment, KernelPolicy policy)
+    : environment_(std::move(environment)), kernels_(name, required(kernels, name), *environment_, policy) {}
+
+std::optional<std::string> HostMemoryDevice::unsupported(const OpInstance& instance) const {
+  return kernels_.unsupported(instance);
+}
+
+std::int64_t HostMemoryDevice::workspace_bytes(const OpInstance& instance) const {
+  return kernels_.prepare(instance).workspace_bytes;
+}
+
+std::unique_ptr<Kernel> HostMemoryDevice::prepare(const OpInstance& instance) {
+  return std::make_unique<FunctionKernel>(kernels_.prepare(instance).launch);
+}
+
+std::optional<KernelChoice> HostMemoryDevice::kernel_choice(const OpInstance& instance) const {
+  return kernels_.choice(instance);
+}
 
 void HostMemoryDevice::copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) {
   copy(stream, device, host, bytes);
@@ -61,7 +96,7 @@ void HostMemoryDevice::copy_rows(StreamKind stream, void* destination, std::int6
   }
 }
 
-/// On the calling thread alone: the communication stream must not take the compute stream's cores.
+/// Uses the calling thread alone, because the communication stream must not take cores from the compute stream.
 void HostMemoryDevice::reduce(StreamKind /*stream*/, Reduction reduction, DType dtype, void* destination,
                               std::span<const void* const> sources, std::int64_t elements) {
   if (sources.empty()) throw VerificationError("a reduction needs at least one source");

@@ -42,7 +42,7 @@ IndexMap IndexMap::piece(int count, int index, Distribution distribution) const 
   IndexMap result{global_size, {}};
   std::int64_t filled = 0;
   for (const IndexSegment& run : split_dimension(local_size(), count, index, distribution)) {
-    // A run of the piece may cross several runs of this map.
+    // A run of the piece may span several segments of this map.
     for (const IndexSegment& segment : segments) {
       const std::int64_t begin = std::max(run.global_begin, segment.local_begin);
       const std::int64_t end = std::min(run.global_begin + run.length, segment.local_begin + segment.length);

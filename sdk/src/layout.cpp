@@ -29,8 +29,8 @@ Distribution LayoutRules::distribution(const Dim& dim, const Axis& axis) const {
 }
 
 IterationLayout LayoutRules::assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole) const {
-  IterationLayout general;   // by rules for every op: nest in mesh order
-  IterationLayout filtered;  // by rules for some ops: innermost
+  IterationLayout general;   // axes of rules without a filter, which nest in mesh order
+  IterationLayout filtered;  // axes of filtered rules, which are innermost
   for (const Dim& dim : dims) {
     general[dim];
     filtered[dim];

@@ -5,11 +5,20 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata {
 
+namespace {
+
+/// Limit of ranks, because several tables have an entry for every rank.
+constexpr int kMostRanks = 1 << 20;
+
+}  // namespace
+
 Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
   std::set<Axis> seen;
+  int left = kMostRanks;
   for (const MeshAxis& axis : axes_) {
     if (!seen.insert(axis.name).second) {
       throw ConfigurationError("mesh axis '" + axis.name + "' is added twice; give each strategy an axis of its own");
@@ -18,6 +27,13 @@ Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
       throw ConfigurationError("mesh axis '" + axis.name + "' has size " + std::to_string(axis.size) +
                                "; at least 1 is needed");
     }
+    left /= axis.size;
+  }
+  if (left == 0) {
+    std::vector<std::string> sizes;
+    for (const MeshAxis& axis : axes_) sizes.push_back(axis.name + "=" + std::to_string(axis.size));
+    throw ConfigurationError("the mesh " + join(sizes, " ") + " has too many ranks; at most " +
+                             std::to_string(kMostRanks) + " are accepted");
   }
 }
 

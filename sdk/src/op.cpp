@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "guarded_op.hpp"
 #include "strata/error.hpp"
 #include "strata/options.hpp"
 
@@ -20,6 +21,15 @@ Dims IterationSpace::dims() const {
 }
 
 GradientContext::~GradientContext() = default;
+
+void GradientContext::require_dims_of_operand(int index, Value gradient) const {
+  const TensorType& found = graph().type(gradient);
+  const TensorType& wanted = graph().type(operand(index));
+  if (found.dims == wanted.dims) return;
+  throw VerificationError("the gradient rule of op '" + node().op + "' gives operand " + std::to_string(index) +
+                          ", which is " + to_string(wanted) + ", a gradient " + to_string(found));
+}
+
 DecomposeContext::~DecomposeContext() = default;
 OpDefinition::~OpDefinition() = default;
 
@@ -30,11 +40,15 @@ IterationSpace OpDefinition::iteration(const Graph& graph, const Node& node) con
   return space;
 }
 
-void OpDefinition::gradient(GradientContext& /*context*/) const {
-  throw VerificationError("op '" + name() + "' has no gradient");
+GradientRule OpDefinition::gradient() const { return {}; }
+Decomposition OpDefinition::decomposition() const { return {}; }
+int OpDefinition::version() const { return 1; }
+bool OpDefinition::reads_results() const { return false; }
+bool OpDefinition::is_product() const { return false; }
+std::optional<FlatSignature> OpDefinition::flat_signature(const Attributes& /*attributes*/) const {
+  return std::nullopt;
 }
-
-bool OpDefinition::decompose(DecomposeContext& /*context*/) const { return false; }
+std::vector<FusionPattern> OpDefinition::fusions() const { return {}; }
 
 Cost OpDefinition::cost(const Graph& graph, const Node& node) const {
   Cost cost;
@@ -59,25 +73,35 @@ OpRegistry::~OpRegistry() = default;
 OpRegistry::OpRegistry(OpRegistry&&) noexcept = default;
 OpRegistry& OpRegistry::operator=(OpRegistry&&) noexcept = default;
 
-void OpRegistry::add(std::unique_ptr<OpDefinition> definition) {
+void OpRegistry::add(std::unique_ptr<OpDefinition> definition, const std::string& origin) {
+  if (definition == nullptr) throw ConfigurationError(origin + " registers an op without a definition");
   const std::string name = definition->name();
-  if (!definitions_.try_emplace(name, std::move(definition)).second) {
-    throw ConfigurationError("op '" + name + "' is registered twice");
+  if (const auto known = entries_.find(name); known != entries_.end()) {
+    const int version = known->second.definition->version();
+    if (version == definition->version()) return;
+    throw ConfigurationError("op '" + name + "' is registered by " + known->second.origin + " in version " +
+                             std::to_string(version) + " and by " + origin + " in version " +
+                             std::to_string(definition->version()) + "; accepted: one version");
   }
+  entries_.emplace(name, Entry{guarded(std::move(definition), origin), origin});
 }
 
-const OpDefinition& OpRegistry::get(const std::string& name) const {
-  const auto found = definitions_.find(name);
-  if (found != definitions_.end()) return *found->second;
+const OpRegistry::Entry& OpRegistry::entry(const std::string& name) const {
+  const auto found = entries_.find(name);
+  if (found != entries_.end()) return found->second;
   const std::string near = nearest(name, names());
   throw VerificationError("there is no op '" + name + "'" + (near.empty() ? "" : "; nearest is '" + near + "'"));
 }
 
-bool OpRegistry::has(const std::string& name) const { return definitions_.contains(name); }
+const OpDefinition& OpRegistry::get(const std::string& name) const { return *entry(name).definition; }
+
+const std::string& OpRegistry::origin(const std::string& name) const { return entry(name).origin; }
+
+bool OpRegistry::has(const std::string& name) const { return entries_.contains(name); }
 
 std::vector<std::string> OpRegistry::names() const {
   std::vector<std::string> all;
-  for (const auto& [name, definition] : definitions_) all.push_back(name);
+  for (const auto& [name, entry] : entries_) all.push_back(name);
   return all;
 }
 

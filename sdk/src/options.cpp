@@ -10,14 +10,14 @@
 namespace strata {
 namespace {
 
-/// The shortest text that reads back as the same number.
+/// The shortest text that parses back to the same number.
 std::string shortest(double value) {
   char text[32];
   const auto result = std::to_chars(text, text + sizeof(text), value);
   return {text, result.ptr};
 }
 
-/// As TOML writes a floating-point number: never like an integer.
+/// A floating-point number as TOML, which never looks like an integer.
 std::string toml_number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -53,7 +53,7 @@ std::string toml_list(const std::vector<T>& values, const Writer& write) {
   return text + "]";
 }
 
-/// "the integer 3": what was found, for a message.
+/// A value in words for messages, such as "the integer 3".
 std::string describe(const OptionValue& value) {
   static constexpr const char* kNames[] = {"the boolean ", "the integer ", "the number ",
                                            "the string ",  "the list ",    "the list "};
@@ -61,10 +61,13 @@ std::string describe(const OptionValue& value) {
 }
 
 std::string range_text(const OptionSpecification& option) {
-  if (option.minimum && option.maximum)
-    return " from " + shortest(*option.minimum) + " to " + shortest(*option.maximum);
-  if (option.minimum) return " of at least " + shortest(*option.minimum);
-  if (option.maximum) return " of at most " + shortest(*option.maximum);
+  // An integer is written without an exponent: 1000000 instead of 1e+06.
+  const auto write = [&](double bound) {
+    return option.type == OptionType::integer ? std::to_string(static_cast<std::int64_t>(bound)) : shortest(bound);
+  };
+  if (option.minimum && option.maximum) return " from " + write(*option.minimum) + " to " + write(*option.maximum);
+  if (option.minimum) return " of at least " + write(*option.minimum);
+  if (option.maximum) return " of at most " + write(*option.maximum);
   return "";
 }
 
@@ -78,7 +81,7 @@ bool is_choice(const OptionSpecification& option, const std::string& word) {
          std::find(option.choices.begin(), option.choices.end(), word) != option.choices.end();
 }
 
-/// Turns `value` into the option's type where nothing is lost; \return whether it is of that type now.
+/// Converts `value` to the option's type if that is lossless. \return true if it has that type now.
 bool convert(OptionType type, OptionValue& value) {
   switch (type) {
     case OptionType::boolean:
@@ -135,7 +138,7 @@ const T& get(const std::map<std::string, OptionValue>& values, const std::string
                            std::string(to_string(type)));
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) between two words, without regard to case.
+/// Number of edits between two words: insert, delete, replace, swap of neighbours. Ignores case.
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   const auto lower = [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter; };
   std::vector<std::vector<std::size_t>> distance(a.size() + 1, std::vector<std::size_t>(b.size() + 1));

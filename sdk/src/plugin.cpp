@@ -3,6 +3,9 @@
 namespace strata {
 
 PluginFactory::~PluginFactory() = default;
+LibraryFactory::~LibraryFactory() = default;
+
+void PluginFactory::provide(Registration& /*registration*/, const Options& /*options*/) const {}
 
 std::string_view to_string(PluginKind kind) {
   switch (kind) {
@@ -14,6 +17,8 @@ std::string_view to_string(PluginKind kind) {
       return "communicator";
     case PluginKind::device:
       return "device";
+    case PluginKind::library:
+      return "library";
   }
   return "unknown";
 }

@@ -1,6 +1,7 @@
 #include "strata/program.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "strata/error.hpp"
 
@@ -19,8 +20,42 @@ IndexMap index_map(const ShardedDim& dim, const Mesh& mesh, const Coordinates& c
 
 int around(int coordinate, int at, int size) { return ((coordinate + at) % size + size) % size; }
 
-int Program::group_size(const Instruction& instruction) const {
-  return instruction.members.empty() ? mesh.size(instruction.axes) : static_cast<int>(instruction.members.size());
+std::string_view kind_name(const Instruction& instruction) {
+  static constexpr std::string_view kNames[] = {"load", "compute", "copy", "collective", "send", "receive", "transfer"};
+  static_assert(std::size(kNames) == std::variant_size_v<decltype(instruction.work)>);
+  return kNames[instruction.work.index()];
+}
+
+std::string work_name(const Instruction& instruction) {
+  if (const auto* compute = instruction.as<Compute>()) return compute->op;
+  if (const auto* collective = instruction.as<Collective>()) return std::string(to_string(collective->kind));
+  return std::string(kind_name(instruction));
+}
+
+std::vector<Axis> communication_axes(const Instruction& instruction) {
+  if (const auto* collective = instruction.as<Collective>()) return collective->axes;
+  if (const auto* send = instruction.as<Send>()) return {send->to.axis};
+  if (const auto* receive = instruction.as<Receive>()) return {receive->from.axis};
+  return {};
+}
+
+bool is_communication(const Instruction& instruction) {
+  return instruction.is<Collective>() || instruction.is<Send>() || instruction.is<Receive>();
+}
+
+bool is_asynchronous(const Instruction& instruction) {
+  return is_communication(instruction) || instruction.is<Transfer>();
+}
+
+std::uint64_t communication_id(const Instruction& instruction) {
+  if (const auto* collective = instruction.as<Collective>()) return collective->id;
+  if (const auto* send = instruction.as<Send>()) return send->id;
+  if (const auto* receive = instruction.as<Receive>()) return receive->id;
+  throw VerificationError("instruction '" + instruction.name + "' is no communication");
+}
+
+int Program::group_size(const Collective& collective) const {
+  return collective.members.empty() ? mesh.size(collective.axes) : static_cast<int>(collective.members.size());
 }
 
 BufferId Program::root(BufferId id) const {
@@ -48,12 +83,13 @@ double total_bytes(const Program& program, const std::vector<BufferId>& ids) {
 
 double bytes_sent(const Program& program, const Instruction& instruction) {
   const double input = total_bytes(program, instruction.inputs);
-  if (instruction.kind == InstructionKind::send) return input;
-  if (instruction.kind != InstructionKind::collective) return 0;
-  const double ranks = program.group_size(instruction);
+  if (instruction.is<Send>()) return input;
+  const auto* collective = instruction.as<Collective>();
+  if (collective == nullptr) return 0;
+  const double ranks = program.group_size(*collective);
   const double full = std::max(input, total_bytes(program, instruction.outputs));
   const double once = (ranks - 1) / ranks * full;
-  return instruction.collective == CollectiveKind::all_reduce ? 2 * once : once;
+  return collective->kind == CollectiveKind::all_reduce ? 2 * once : once;
 }
 
 }  // namespace strata

@@ -24,26 +24,6 @@ std::string_view to_string(BufferKind kind) {
   throw VerificationError("unknown kind of buffer");
 }
 
-std::string_view to_string(InstructionKind kind) {
-  switch (kind) {
-    case InstructionKind::load:
-      return "load";
-    case InstructionKind::compute:
-      return "compute";
-    case InstructionKind::copy:
-      return "copy";
-    case InstructionKind::collective:
-      return "collective";
-    case InstructionKind::send:
-      return "send";
-    case InstructionKind::receive:
-      return "receive";
-    case InstructionKind::transfer:
-      return "transfer";
-  }
-  throw VerificationError("unknown kind of instruction");
-}
-
 std::string_view to_string(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::all_reduce:
@@ -89,14 +69,19 @@ std::string print(const std::vector<BufferId>& ids) {
 
 std::string signed_number(int number) { return (number < 0 ? "" : "+") + std::to_string(number); }
 
-/// "pp", or "pp{0,3}" where only some coordinates take part.
-std::string print_group(const Instruction& instruction) {
+/// The group of a collective: "pp", or "pp{0,3}" if only some coordinates take part.
+std::string print_group(const Collective& collective) {
   std::vector<std::string> members;
-  for (const int member : instruction.members) members.push_back(std::to_string(member));
-  return join(instruction.axes, "+") + (members.empty() ? "" : "{" + join(members, ",") + "}");
+  for (const int member : collective.members) members.push_back(std::to_string(member));
+  return join(collective.axes, "+") + (members.empty() ? "" : "{" + join(members, ",") + "}");
 }
 
-/// "seq/cp:zigzag+tp" and its global size.
+/// A peer: "pp=2", or "cp=+1" for a distance.
+std::string print(const Peer& peer) {
+  return peer.axis + "=" + (peer.is_relative ? signed_number(peer.coordinate) : std::to_string(peer.coordinate));
+}
+
+/// A dimension with its axes, such as "seq/cp:zigzag+tp", and its global size.
 std::string print(const ShardedDim& dim) {
   std::vector<std::string> axes;
   for (const AxisShard& shard : dim.axes) {
@@ -113,7 +98,7 @@ std::string print(const std::vector<ShardedDim>& dims) {
   return "[" + join(words) + "]";
 }
 
-/// "f32[batch=4 embed=8]", "f32[1024]" for a flat buffer.
+/// Type and shape of a buffer: "f32[batch=4 embed=8]", or "f32[1024]" for a flat buffer.
 std::string print_type(const Buffer& buffer) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < buffer.shape.size(); ++i) {
@@ -123,40 +108,35 @@ std::string print_type(const Buffer& buffer) {
   return std::string(to_string(buffer.dtype)) + "[" + join(words) + "]";
 }
 
-std::string print_copy(const CopyDescription& copy) {
-  const char* kind = copy.kind == CopyDescription::Kind::slice  ? "slice"
-                     : copy.kind == CopyDescription::Kind::pack ? "pack"
-                                                                : "unpack";
-  return std::string(kind) + "[" + std::to_string(copy.outer) + " " + std::to_string(copy.size) + "/" + copy.axis.axis +
-         (copy.axis.distribution == Distribution::zigzag ? ":zigzag" : "") + " " + std::to_string(copy.inner) + "]";
-}
+/// Prints the work of an instruction. `inputs` is a list such as "(%1, %2)".
+struct WorkPrinter {
+  const std::string& inputs;
 
-std::string print_action(const Instruction& instruction) {
-  const std::string inputs = "(" + print(instruction.inputs) + ")";
-  switch (instruction.kind) {
-    case InstructionKind::compute:
-      return instruction.op + inputs + to_string(instruction.attributes) +
-             (instruction.iteration.empty() ? "" : " " + print(instruction.iteration));
-    case InstructionKind::copy:
-      return print_copy(instruction.copy) + inputs;
-    case InstructionKind::collective: {
-      std::string text(to_string(instruction.collective));
-      if (instruction.collective == CollectiveKind::broadcast) text += " from " + std::to_string(instruction.peer);
-      if (instruction.reduction != Reduction::sum) text += " " + std::string(to_string(instruction.reduction));
-      return text + inputs + " over " + print_group(instruction) + " id " + std::to_string(instruction.id);
-    }
-    case InstructionKind::send:
-    case InstructionKind::receive:
-      return std::string(to_string(instruction.kind)) + inputs +
-             (instruction.kind == InstructionKind::send ? " to " : " from ") + join(instruction.axes, "+") + "=" +
-             (instruction.relative_peer ? signed_number(instruction.peer) : std::to_string(instruction.peer)) + " id " +
-             std::to_string(instruction.id);
-    case InstructionKind::load:
-    case InstructionKind::transfer:
-      return std::string(to_string(instruction.kind)) + inputs;
+  std::string operator()(const LoadInput& load) const { return "load" + inputs + " " + print(load.dims); }
+  std::string operator()(const Compute& compute) const {
+    return compute.op + inputs + to_string(compute.attributes) +
+           (compute.iteration.empty() ? "" : " " + print(compute.iteration));
   }
-  throw VerificationError("unknown kind of instruction");
-}
+  std::string operator()(const Copy& copy) const {
+    const char* kind = copy.kind == Copy::Kind::slice ? "slice" : copy.kind == Copy::Kind::pack ? "pack" : "unpack";
+    return std::string(kind) + "[" + std::to_string(copy.outer) + " " + std::to_string(copy.size) + "/" +
+           copy.axis.axis + (copy.axis.distribution == Distribution::zigzag ? ":zigzag" : "") + " " +
+           std::to_string(copy.inner) + "]" + inputs;
+  }
+  std::string operator()(const Collective& collective) const {
+    std::string text(to_string(collective.kind));
+    if (collective.kind == CollectiveKind::broadcast) text += " from " + std::to_string(collective.root);
+    if (collective.reduction != Reduction::sum) text += " " + std::string(to_string(collective.reduction));
+    return text + inputs + " over " + print_group(collective) + " id " + std::to_string(collective.id);
+  }
+  std::string operator()(const Send& send) const {
+    return "send" + inputs + " to " + print(send.to) + " id " + std::to_string(send.id);
+  }
+  std::string operator()(const Receive& receive) const {
+    return "receive" + inputs + " from " + print(receive.from) + " id " + std::to_string(receive.id);
+  }
+  std::string operator()(const Transfer& /*transfer*/) const { return "transfer" + inputs; }
+};
 
 void print_buffer(std::ostream& out, const Buffer& buffer) {
   out << print(buffer.id) << ' ' << to_string(buffer.kind) << ' ' << print_type(buffer) << ' ' << buffer.name;
@@ -168,7 +148,10 @@ void print_buffer(std::ostream& out, const Buffer& buffer) {
 }
 
 void print_parameter(std::ostream& out, const StoredParameter& parameter) {
-  out << "parameter " << parameter.name << ' ' << print(parameter.dims) << " value " << print(parameter.value);
+  const char* role = parameter.role == ParameterRole::trained  ? ""
+                     : parameter.role == ParameterRole::frozen ? "frozen "
+                                                               : "constant ";
+  out << role << "parameter " << parameter.name << ' ' << print(parameter.dims) << " value " << print(parameter.value);
   if (parameter.gradient >= 0) out << " gradient " << print(parameter.gradient);
   for (const auto& [name, id] : parameter.states) out << ' ' << name << ' ' << print(id);
   if (const auto& sharding = parameter.sharding) {
@@ -181,11 +164,12 @@ void print_parameter(std::ostream& out, const StoredParameter& parameter) {
 }  // namespace
 
 std::string to_string(const Program& program, const Instruction& instruction) {
+  const auto* compute = instruction.as<Compute>();
   std::string text;
   if (!instruction.outputs.empty()) {
-    text += print(instruction.outputs) + (instruction.accumulate ? " += " : " = ");
+    text += print(instruction.outputs) + (compute != nullptr && compute->accumulate ? " += " : " = ");
   }
-  text += print_action(instruction);
+  text += std::visit(WorkPrinter{"(" + print(instruction.inputs) + ")"}, instruction.work);
   if (!instruction.outputs.empty()) {
     text += " ->";
     for (const BufferId id : instruction.outputs) {
@@ -193,8 +177,9 @@ std::string to_string(const Program& program, const Instruction& instruction) {
       text += " " + (known ? print_type(program.buffer(id)) : "?");
     }
   }
-  if (instruction.workspace >= 0) text += ", workspace " + print(instruction.workspace);
+  if (compute != nullptr && compute->workspace >= 0) text += ", workspace " + print(compute->workspace);
   if (!instruction.waits.empty()) text += ", waits " + print(instruction.waits);
+  if (instruction.occurrence == Occurrence::last) text += ", in the last run";
   return text + "  # " + instruction.name;
 }
 

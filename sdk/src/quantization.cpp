@@ -52,4 +52,13 @@ QuantizedRuns QuantizedRuns::from(const OpInstance& instance) {
                           std::to_string(runs_of(scales)) + " of " + std::to_string(last(scales)) + " scales");
 }
 
+std::optional<std::string> QuantizedRuns::mismatch(const OpInstance& instance) {
+  try {
+    static_cast<void>(from(instance));
+    return std::nullopt;
+  } catch (const VerificationError& error) {
+    return error.what();
+  }
+}
+
 }  // namespace strata

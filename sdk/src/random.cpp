@@ -27,8 +27,8 @@ double normal(std::uint64_t key, std::uint64_t index) {
 std::uint64_t below(std::uint64_t key, std::uint64_t index, std::uint64_t bound) {
   const auto words = philox4x32(key, index);
   const std::uint64_t word = (std::uint64_t{words[0]} << 32U) | words[1];
-  // Multiply and keep the high half (Lemire, 2019); the bias is below bound / 2^64. Halves by hand: no 128-bit type in
-  // ISO C++.
+  // Multiply and keep the upper half (Lemire, 2019). The bias is below bound / 2^64. The product is computed in halves,
+  // because ISO C++ has no 128-bit type.
   const std::uint64_t high = (word >> 32U) * bound;
   const std::uint64_t low = (word & 0xFFFFFFFFU) * bound;
   if (bound >> 32U == 0) return (high + (low >> 32U)) >> 32U;

@@ -21,18 +21,11 @@ std::optional<ParameterStorage> Strategy::storage(const ParameterDescription& /*
   return std::nullopt;
 }
 std::optional<Placement> Strategy::place(const std::vector<BlockCost>& /*blocks*/) const { return std::nullopt; }
-bool Strategy::splits_weight_gradients() const { return false; }
 std::vector<ScheduledTask> Strategy::schedule(int /*stage*/, int /*micro_batches*/) const {
   throw VerificationError("a strategy that places blocks has no schedule");
 }
-bool Strategy::claims_node(const Node& /*node*/, const IterationLayout& /*iteration*/) const { return false; }
-void Strategy::lower(LoweringContext& context) const {
-  throw VerificationError("a strategy claims node '" + context.node().name + "' and does not lower it");
-}
-bool Strategy::claims_collective(const PlannedCollective& /*collective*/) const { return false; }
-void Strategy::convert(ConversionContext& context) const {
-  throw VerificationError("a strategy claims collective '" + context.label() + "' and does not build it");
-}
+Lowering Strategy::lower(const Node& /*node*/, const IterationLayout& /*iteration*/) const { return {}; }
+Conversion Strategy::convert(const PlannedCollective& /*collective*/) const { return {}; }
 
 LoweringContext::~LoweringContext() = default;
 ConversionContext::~ConversionContext() = default;
@@ -52,6 +45,5 @@ std::string_view to_string(Sharding sharding) {
 }
 
 StrategyFactory::~StrategyFactory() = default;
-void StrategyFactory::register_ops(OpRegistry& /*registry*/) const {}
 
 }  // namespace strata

@@ -1,9 +1,9 @@
-// How fast the cpu device's kernels are on the shapes of a GPT-2 training step (6 layers, 6 heads, embed 384, context
-// 256, micro-batch 8, byte vocabulary), and what a step made of them takes.
+// Measures the cpu device's kernels on the shapes of a GPT-2 training step (6 layers, 6 heads, embed 384, context 256,
+// micro-batch 8, byte vocabulary), and the time of a step made of them.
 // Usage: cpu_kernels [threads] [repetitions] [portable|avx2|avx512|amx] [f32|bf16|f16]
-// One thread is timed by its processor time, which other programs disturb less than the clock on the wall.
-// Each line: best time of one call, calls in a step, rate, and that as a share of the best that this machine does:
-// of oneDNN's matrix products of the type for arithmetic, of a plain copy for memory.
+// One thread is timed by its processor time, which other programs disturb less than wall-clock time.
+// Each line shows the best time of one call, the calls in a step, the rate, and the share of this machine's best rate:
+// that of oneDNN's matrix products of the type for arithmetic, and that of a plain copy for memory.
 
 #include <algorithm>
 #include <chrono>
@@ -16,8 +16,16 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_library.hpp"
+#include "kernels/activation.hpp"
+#include "kernels/attention.hpp"
+#include "kernels/conversion.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/layer_norm.hpp"
 #include "kernels/matrix_product.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/reduce.hpp"
 
 namespace {
 
@@ -40,10 +48,10 @@ class Bench {
     return result;
   }
 
-  void measure_machine(const KernelLibrary& kernels, Element element) {
+  void measure_machine(InstructionSet set, Element element) {
     std::vector<float> x(1 << 24, 1.0F), y(1 << 24);
     const std::int64_t size = static_cast<std::int64_t>(x.size());
-    const double copy = best([&] { kernels.elementwise.f32.scale(size, 1.0F, x.data(), y.data(), threads_); });
+    const double copy = best([&] { elementwise_kernels(set).f32.scale(size, 1.0F, x.data(), y.data(), threads_); });
     bytes_per_second_ = 2.0 * sizeof(float) * static_cast<double>(size) / copy;
     for (const std::int64_t n : {512, 1024, 2048}) {
       MatrixProductShape shape;
@@ -102,7 +110,7 @@ constexpr Element kElement<Float16> = Element::f16;
 template <class T>
 constexpr std::int64_t kBytes = static_cast<std::int64_t>(sizeof(T));
 
-/// As many elements as the model has parameters, on a cache line as a run's buffers are.
+/// A buffer with one element per parameter of the model, aligned to a cache line like a run's buffers.
 template <class T>
 class AlignedBuffer {
  public:
@@ -119,14 +127,14 @@ class AlignedBuffer {
 /// Buffers that are large enough for every kernel's operands, filled with small numbers.
 template <class T>
 struct Buffers {
-  explicit Buffers(const KernelLibrary& kernels) {
+  explicit Buffers(InstructionSet set) {
     for (auto* buffer : {&wide, &wide2, &wide3, &wide4}) {
       for (std::int64_t i = 0; i < kParameters; ++i) {
         (*buffer)[i] = static_cast<float>((static_cast<std::uint64_t>(i) * 2654435761U >> 8) % 1000) * 0.002F - 1.0F;
       }
     }
     for (auto* buffer : {&a, &b, &c, &d, &e, &f, &g}) {
-      kernels.conversion.convert(kParameters, Element::f32, wide.data(), kElement<T>, buffer->data(), 1);
+      conversion_kernels(set).convert(kParameters, Element::f32, wide.data(), kElement<T>, buffer->data(), 1);
     }
     for (std::int64_t i = 0; i < kTokens; ++i) ids.push_back(static_cast<std::int32_t>(i * 7919 % kVocabulary));
     workspace.resize(1 << 24);
@@ -140,7 +148,7 @@ struct Buffers {
   }
 };
 
-/// What is common to the products of one linear layer.
+/// The parts that the products of one linear layer share.
 struct Product {
   std::int64_t rows, columns, depth;
   bool transpose_a = false;
@@ -245,20 +253,25 @@ BroadcastShape bias_shape(std::int64_t columns) {
   return shape;
 }
 
+const ByElement<ActivationKernels>& gelu(InstructionSet set) {
+  const ActivationTable& table = activation_kernels(set);
+  return std::find_if(table.rows, table.rows + table.count,
+                      [](const NamedActivation& each) { return std::strcmp(each.kind, "gelu_tanh") == 0; })
+      ->kernels;
+}
+
 template <class T>
-void pointwise(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
+void pointwise(Bench& bench, Buffers<T>& at, InstructionSet set) {
   constexpr std::int64_t kWide = kTokens * kFfn * kBytes<T>, kSize = kTokens * kEmbed * kBytes<T>;
   const int threads = bench.threads();
-  const auto kind = ActivationKind::gelu_tanh;
-  const ActivationKernels<T>& activation = library.activation.of<T>();
-  const DropoutKernels<T>& dropout = library.dropout.of<T>();
-  const ElementwiseKernels<T>& elementwise = library.elementwise.of<T>();
-  const ReduceKernels<T>& reduce = library.reduce.of<T>();
+  const ActivationKernels<T>& activation = gelu(set).of<T>();
+  const DropoutKernels<T>& dropout = dropout_kernels(set).of<T>();
+  const ElementwiseKernels<T>& elementwise = elementwise_kernels(set).of<T>();
+  const ReduceKernels<T>& reduce = reduce_kernels(set).of<T>();
   bench.memory("gelu", kLayers, 2 * kWide,
-               [&] { activation.forward(kind, kTokens * kFfn, at.a.data(), at.d.data(), threads); });
-  bench.memory("gelu gradient", kLayers, 3 * kWide, [&] {
-    activation.gradient(kind, kTokens * kFfn, at.b.data(), at.a.data(), at.d.data(), false, threads);
-  });
+               [&] { activation.forward(kTokens * kFfn, at.a.data(), at.d.data(), threads); });
+  bench.memory("gelu gradient", kLayers, 3 * kWide,
+               [&] { activation.gradient(kTokens * kFfn, at.b.data(), at.a.data(), at.d.data(), false, threads); });
   const IndexedDim dims[] = {{kBatch, kBatch, {}}, {kContext, kContext, {}}, {kEmbed, kEmbed, {}}};
   const DropoutSettings none, some{0.1, 12345};
   const auto residual = [&](const DropoutSettings& settings) {
@@ -281,11 +294,11 @@ void pointwise(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
 }
 
 template <class T>
-void ends(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
+void ends(Bench& bench, Buffers<T>& at, InstructionSet set) {
   constexpr std::int64_t kSize = kTokens * kEmbed * kBytes<T>, kLogits = kTokens * kVocabulary * kBytes<T>;
   const int threads = bench.threads();
-  const EmbeddingKernels<T>& embedding = library.embedding.of<T>();
-  const CrossEntropyKernels<T>& cross_entropy = library.cross_entropy.of<T>();
+  const EmbeddingKernels<T>& embedding = embedding_kernels(set).of<T>();
+  const CrossEntropyKernels<T>& cross_entropy = cross_entropy_kernels(set).of<T>();
   const IndexMap whole;
   float* row = at.wide3.data();
   bench.memory("embedding", 1, 2 * kSize, [&] {
@@ -304,13 +317,13 @@ void ends(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
 
 /// The gradient is f32; the values are of type T, with a master copy where that is shorter.
 template <class T>
-void update(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
+void update(Bench& bench, Buffers<T>& at, InstructionSet set) {
   const int threads = bench.threads();
   const DecaySegment segments[] = {{0, kParameters, 0.1F}};
   const AdamWStep step{1e-3F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.05F, 1.0F};
   for (std::int64_t i = 0; i < kParameters; ++i) at.wide4[i] *= at.wide4[i];
   bench.memory("sum_of_squares", 1, 4 * kParameters, [&] {
-    at.wide2[0] = static_cast<float>(library.reduce.f32.sum_of_squares(kParameters, at.wide.data(), threads));
+    at.wide2[0] = static_cast<float>(reduce_kernels(set).f32.sum_of_squares(kParameters, at.wide.data(), threads));
   });
   UpdatedBucket bucket;
   bucket.segments = segments;
@@ -321,7 +334,12 @@ void update(Bench& bench, Buffers<T>& at, const KernelLibrary& library) {
   bucket.rounded = sizeof(T) < sizeof(float) ? at.a.data() : nullptr;
   const std::int64_t bytes = 28 + (bucket.rounded == nullptr ? 0 : kBytes<T>);
   bench.memory("adamw", 1, bytes * kParameters,
-               [&] { library.optimizer.adamw(step, bucket, at.wide3.data(), at.wide4.data(), threads); });
+               [&] { optimizer_kernels(set).adamw(step, bucket, at.wide3.data(), at.wide4.data(), threads); });
+  const auto sgd = [&](const SgdStep& of, float* momentum) {
+    optimizer_kernels(set).sgd(of, bucket, momentum, threads);
+  };
+  bench.memory("sgd with momentum", 0, (bytes - 8) * kParameters, [&] { sgd({1e-3F, 0.9F, 1.0F}, at.wide3.data()); });
+  bench.memory("sgd without momentum", 0, (bytes - 16) * kParameters, [&] { sgd({1e-3F, 0.0F, 1.0F}, nullptr); });
 }
 
 InstructionSet chosen(const char* wanted) {
@@ -332,18 +350,18 @@ InstructionSet chosen(const char* wanted) {
 }
 
 template <class T>
-void run(Bench& bench, const KernelLibrary& kernels) {
-  Buffers<T> buffers(kernels);
-  bench.measure_machine(kernels, kElement<T>);
+void run(Bench& bench, InstructionSet set) {
+  Buffers<T> buffers(set);
+  bench.measure_machine(set, kElement<T>);
   linear(bench, buffers, "q, k, v, projection", 4 * kLayers, kEmbed, kEmbed, true);
   linear(bench, buffers, "up", kLayers, kEmbed, kFfn, true);
   linear(bench, buffers, "down", kLayers, kFfn, kEmbed, true);
   head(bench, buffers);
-  attention(bench, buffers, kernels.attention.of<T>());
-  layer_norm(bench, buffers, kernels.layer_norm.of<T>());
-  pointwise(bench, buffers, kernels);
-  ends(bench, buffers, kernels);
-  update(bench, buffers, kernels);
+  attention(bench, buffers, attention_kernels(set).of<T>());
+  layer_norm(bench, buffers, layer_norm_kernels(set).of<T>());
+  pointwise(bench, buffers, set);
+  ends(bench, buffers, set);
+  update(bench, buffers, set);
   bench.total();
 }
 
@@ -352,16 +370,16 @@ void run(Bench& bench, const KernelLibrary& kernels) {
 int main(int count, char** arguments) {
   const int threads = count > 1 ? std::max(1, std::atoi(arguments[1])) : 2;
   const int repetitions = count > 2 ? std::max(1, std::atoi(arguments[2])) : 20;
-  const KernelLibrary& kernels = kernel_library(chosen(count > 3 ? arguments[3] : nullptr));
+  const InstructionSet set = chosen(count > 3 ? arguments[3] : nullptr);
   const std::string element = count > 4 ? arguments[4] : "f32";
-  std::printf("instruction set %s, %s\n", name(kernels.instruction_set), element.c_str());
+  std::printf("instruction set %s, %s\n", name(set), element.c_str());
   Bench bench(threads, repetitions);
   if (element == "bf16") {
-    run<BFloat16>(bench, kernels);
+    run<BFloat16>(bench, set);
   } else if (element == "f16") {
-    run<Float16>(bench, kernels);
+    run<Float16>(bench, set);
   } else {
-    run<float>(bench, kernels);
+    run<float>(bench, set);
   }
   return 0;
 }

@@ -1,5 +1,6 @@
-// The matrix-multiply rate of this machine by oneDNN's own best: what a training speed is held against.
-// Usage: OMP_NUM_THREADS=2 matmul_rate [seconds per shape] [f32|bf16]. Prints one JSON line a shape and last the best.
+// Measures the matrix-multiply rate of oneDNN on this machine, the upper bound of training speed.
+// Usage: OMP_NUM_THREADS=2 matmul_rate [seconds per shape] [f32|bf16]. Prints one JSON line per shape and the best
+// last.
 
 #include <chrono>
 #include <cstdint>
@@ -29,7 +30,7 @@ void fill(dnnl::memory& memory) {
   for (std::size_t i = 0; i < size / sizeof *bits; ++i) bits[i] = static_cast<std::uint16_t>(0x3F00U + i % 128);
 }
 
-/// Floating-point operations a second of one shape, over at least `seconds`; oneDNN chooses every layout.
+/// Floating-point operations per second of one shape, measured for at least `seconds`. oneDNN chooses every layout.
 double measure(const Shape& shape, double seconds, dnnl::memory::data_type type) {
   using dnnl::memory;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);

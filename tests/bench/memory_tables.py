@@ -123,11 +123,15 @@ def ring(planner):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default="build/release/bin/strata")
-    parser.add_argument("table", nargs="*", default=["zero", "activations", "ring"],
-                        choices=["zero", "activations", "ring"])
+    tables = ["zero", "activations", "ring"]
+    # Not `choices`: before Python 3.12 argparse refuses an empty list of them.
+    parser.add_argument("table", nargs="*", metavar="|".join(tables))
     arguments = parser.parse_args()
-    planner = Planner(arguments.strata)
     for name in arguments.table:
+        if name not in tables:
+            parser.error(f"found '{name}'; accepted: {', '.join(tables)}")
+    planner = Planner(arguments.strata)
+    for name in arguments.table or tables:
         print(f"\n{name}\n")
         globals()[name](planner)
 

@@ -8,7 +8,7 @@
 
 namespace strata::testing {
 
-/// A device in host memory whose kernels are enqueued on streams, and captured, as those of a GPU are.
+/// A device in host memory whose kernels are enqueued on streams and can be captured, as on a GPU.
 class DeviceOnStreams final : public GraphDevice {
  public:
   explicit DeviceOnStreams(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
@@ -18,6 +18,9 @@ class DeviceOnStreams final : public GraphDevice {
   }
   [[nodiscard]] std::int64_t workspace_bytes(const OpInstance& instance) const override {
     return inner_->workspace_bytes(instance);
+  }
+  [[nodiscard]] std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const override {
+    return inner_->kernel_choice(instance);
   }
   [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& instance) override {
     return std::make_unique<EnqueuedKernel>(*this, inner_->prepare(instance));
@@ -52,7 +55,7 @@ class DeviceOnStreams final : public GraphDevice {
   };
 
   std::unique_ptr<Device> inner_;
-  /// What kernels of graphs find.
+  /// The step that kernels of graphs read.
   StepContext step_;
 };
 

@@ -13,7 +13,7 @@
 
 namespace strata::testing {
 
-/// A device with streams whose compute stream can be captured. What it captures and launches is counted.
+/// A device with streams whose compute stream can be captured. Counts captures and launches.
 class GraphDevice : public StreamDevice {
  public:
   [[nodiscard]] std::optional<std::string> uncapturable() const override { return std::nullopt; }
@@ -36,7 +36,7 @@ class GraphDevice : public StreamDevice {
   std::vector<std::uint64_t> launches;
 
  protected:
-  /// Comes before each launch of a graph.
+  /// Called before each launch of a graph.
   virtual void prepare_launch(const StepContext& /*step*/) {}
 
  private:

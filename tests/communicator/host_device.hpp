@@ -16,7 +16,7 @@ namespace strata::testing {
 
 inline float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); }
 
-/// Round to nearest, ties to even; no NaN in tests.
+/// Rounds to nearest, ties to even. Tests have no NaN.
 inline std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);

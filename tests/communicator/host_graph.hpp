@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,8 +14,9 @@
 
 namespace strata::testing {
 
-/// Work that streams captured, as a CUDA graph: it begins with the work of one stream, others come to it by waiting for
-/// it there, and must be waited for in the end. Each launch does it all, on streams of the graph's own.
+/// Work that streams captured, like a CUDA graph. A capture starts on one stream. Other streams join it by waiting for
+/// captured work, and the first stream must wait for them in the end. Each launch runs all work on the graph's own
+/// streams.
 class HostGraph final : public HostCapture, public std::enable_shared_from_this<HostGraph> {
  public:
   /// Begins the capture.
@@ -54,15 +54,6 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
     const std::lock_guard lock(mutex_);
     is_spoilt_ = true;
   }
-  void record_in_graph(HostStream& stream, HostPoint& point) override {
-    {
-      const std::lock_guard lock(mutex_);
-      asked_points_.push_back(point.shared_from_this());
-    }
-    add(stream, [this, reached = &point] {
-      if (running_ == launches_) reached->reach();
-    });
-  }
 
   /// Ends the capture.
   void cancel() {
@@ -79,10 +70,7 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
   }
 
   void launch() {
-    ++launches_;
-    for (const auto& point : asked_points_) point->reset();
     origin_->push([graph = shared_from_this()] {
-      ++graph->running_;
       for (const auto& point : graph->points_) point->reset();
       for (const auto& [stream, work] : graph->work_) stream->push(work);
       for (const auto& [stream, captured] : graph->streams_) {
@@ -101,7 +89,7 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
   struct Captured {
     std::unique_ptr<HostStream> own;
     int length = 0;
-    /// The origin waits for all of it.
+    /// True if the origin waits for all work of this stream.
     bool is_joined = false;
   };
   struct End {
@@ -114,10 +102,6 @@ class HostGraph final : public HostCapture, public std::enable_shared_from_this<
   HostStream* origin_;
   std::map<HostStream*, Captured> streams_;
   std::vector<std::shared_ptr<HostPoint>> points_;
-  std::vector<std::shared_ptr<HostPoint>> asked_points_;
-  /// How often it was launched, and which of those runs.
-  std::atomic<int> launches_ = 0;
-  std::atomic<int> running_ = 0;
   std::map<const HostPoint*, End> ends_;
   std::vector<std::pair<HostStream*, std::function<void()>>> work_;
 };

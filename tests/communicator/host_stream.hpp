@@ -20,7 +20,7 @@ class HostStream;
 class HostPoint final : public Event, public std::enable_shared_from_this<HostPoint> {
  public:
   void reach() {
-    // Notified under the lock: a waiting thread may destroy the point as soon as it can return.
+    // Notify under the lock, because a waiting thread may destroy the point as soon as it returns.
     const std::lock_guard lock(mutex_);
     reached_ = true;
     changed_.notify_all();
@@ -38,7 +38,7 @@ class HostPoint final : public Event, public std::enable_shared_from_this<HostPo
     reached_ = false;
   }
 
-  /// It orders the work of a capture, and cannot be asked whether it is reached.
+  /// True if the point only orders the work of a capture. Then nobody may ask whether it is reached.
   bool of_capture = false;
   std::weak_ptr<HostCapture> capture;
 
@@ -48,20 +48,19 @@ class HostPoint final : public Event, public std::enable_shared_from_this<HostPo
   bool reached_ = false;
 };
 
-/// What takes a stream's work instead of the stream.
+/// Receives a stream's work during a capture.
 class HostCapture {
  public:
   virtual ~HostCapture() = default;
   virtual void join(HostStream& stream) = 0;
   virtual void add(HostStream& stream, std::function<void()> work) = 0;
   virtual void record(HostStream& stream, HostPoint& point) = 0;
-  virtual void record_in_graph(HostStream& stream, HostPoint& point) = 0;
   virtual void wait(HostStream& stream, HostPoint& point) = 0;
-  /// Whatever comes from now on fails.
+  /// Makes all later work of the capture fail.
   virtual void spoil() = 0;
 };
 
-/// Work that a thread of its own does in order, as a GPU's stream does.
+/// A stream whose own thread executes work in order, like a GPU's stream.
 class HostStream {
  public:
   HostStream() : thread_([this] { run(); }) {}
@@ -76,7 +75,7 @@ class HostStream {
     if (const auto graph = capture()) return graph->add(*this, std::move(work));
     put(std::move(work));
   }
-  /// \return a point after the work that is here now.
+  /// \return a point after the current work.
   [[nodiscard]] std::shared_ptr<HostPoint> record() {
     auto point = std::make_shared<HostPoint>();
     if (const auto graph = capture()) {
@@ -86,14 +85,6 @@ class HostStream {
     } else {
       put([point] { point->reach(); });
     }
-    return point;
-  }
-  /// \return a point of the graph that is captured, which can be asked whether the last launch has reached it.
-  [[nodiscard]] std::shared_ptr<HostPoint> record_in_graph() {
-    const auto graph = capture();
-    if (!graph) throw RuntimeError("a point of a graph outside of a capture");
-    auto point = std::make_shared<HostPoint>();
-    graph->record_in_graph(*this, *point);
     return point;
   }
   /// A stream that waits for captured work is captured as well.

@@ -14,8 +14,8 @@
 
 namespace strata::testing {
 
-/// Runs `body` as every rank of a world, each on a thread of its own. \return what each rank threw, empty for nothing;
-/// errors that only follow from another rank's begin with "aborted: ".
+/// Runs `body` as every rank of a world, each on its own thread. \return the message that each rank threw, empty if it
+/// threw nothing. Errors that only follow from another rank's error begin with "aborted: ".
 inline std::vector<std::string> run_ranks(World& world, DeviceKind kind,
                                           const std::function<void(Communicator&, HostDevice&)>& body) {
   const int count = world.rank_count();
@@ -41,7 +41,7 @@ inline std::vector<std::string> run_ranks(World& world, DeviceKind kind,
   return errors;
 }
 
-/// The same in a new world of `count` ranks.
+/// Runs `body` in a new world of `count` ranks.
 inline std::vector<std::string> run_ranks(int count, double timeout, DeviceKind kind,
                                           const std::function<void(Communicator&, HostDevice&)>& body) {
   return run_ranks(*make_world(kind, count, timeout), kind, body);

@@ -10,7 +10,7 @@
 
 namespace strata::testing {
 
-/// A device whose streams run beside the host, as a GPU's do: calls only enqueue. Every piece of work is delayed a
+/// A device whose streams run concurrently with the host, as on a GPU: calls only enqueue. All work is delayed a
 /// little, so that missing synchronisation shows.
 class StreamDevice : public HostDevice {
  public:
@@ -41,7 +41,7 @@ class StreamDevice : public HostDevice {
   }
   void synchronize(StreamKind kind) override { stream(kind).synchronize(); }
   [[nodiscard]] NativeStream native_stream(StreamKind kind) override { return {"host threads", &stream(kind), 0}; }
-  /// Any work on a stream.
+  /// Enqueues any work on a stream.
   virtual void enqueue(StreamKind kind, std::function<void()> work) {
     stream(kind).push([work = std::move(work)] {
       std::this_thread::sleep_for(std::chrono::microseconds(50));

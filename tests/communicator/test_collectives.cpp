@@ -13,7 +13,7 @@ namespace {
 using testing::DeviceKind;
 using Bytes = std::vector<std::byte>;
 
-/// One collective on some ranks; every rank's values are known to all, so that the result is too.
+/// One collective on some ranks. Every rank knows all values, and so the result.
 struct Case {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Reduction reduction = Reduction::sum;
@@ -96,7 +96,7 @@ std::vector<Bytes> run(const Case& test, DeviceKind device_kind) {
         call.output = output.data();
         call.id = 7;
         call.name = &name;
-        // The values come from the compute stream, late on a device with streams.
+        // The compute stream provides the values, late on a device with streams.
         device.copy(StreamKind::compute, test.in_place ? output.data() : input.data(), data.data(),
                     static_cast<std::int64_t>(data.size()));
         communicator.start(call)->wait();
@@ -135,7 +135,7 @@ TEST_P(Collectives, GiveEveryRankItsPartOfTheNaiveResult) {
                  std::string(to_string(test.reduction)) + (test.in_place ? " in place" : ""));
     const std::vector<Bytes> outputs = run(test, device);
     for (int rank = 0; rank < ranks; ++rank) {
-      // Bitwise: the order of a reduction is that of the ranks.
+      // The results are bitwise equal, because reductions add in the order of ranks.
       ASSERT_TRUE(outputs[static_cast<std::size_t>(rank)] == expected(test, rank, ranks - 1)) << "rank " << rank;
     }
   }

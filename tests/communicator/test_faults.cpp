@@ -17,7 +17,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A rank's end with memory for small collectives.
+/// A rank's communicator with memory for small collectives.
 struct End {
   explicit End(Communicator& communicator) : communicator(communicator), rank(communicator.rank()) {
     group = communicator.create_group(testing::all_ranks(communicator.rank_count()));
@@ -96,7 +96,7 @@ TEST(Misuse, IsRefusedAtTheCall) {
     const auto errors = run(2, 60, [&change = change](End& end) {
       CollectiveCall call = end.call("x", 1);
       change(call);
-      // Rank 1 gathers in its own place.
+      // Rank 1 gathers in place.
       if (call.kind == CollectiveKind::all_gather && end.rank == 1) call.input = static_cast<float*>(call.output) + 8;
       end.run(call);
     });
@@ -123,7 +123,7 @@ TEST(Misuse, ARankConnectsOnce) {
 }
 
 TEST(Timeout, NamesWhoDidNotCome) {
-  // Nobody leaves before all have given up.
+  // No rank leaves before all have given up.
   std::latch given_up(4);
   const auto errors = run(4, 0.1, [&](End& end) {
     double data = 0;

@@ -37,7 +37,7 @@ std::vector<Step> random_program(std::uint32_t seed, int length) {
 
 std::int64_t value_of(int rank, std::size_t step) { return rank * 1000 + static_cast<std::int64_t>(step); }
 
-/// Runs one rank's part with several communications under way, awaited in random order and with random pauses.
+/// Runs one rank's part with several communications in flight. Awaits them in random order and with random pauses.
 class Player {
  public:
   Player(Communicator& communicator, Device& device, const std::vector<Step>& program, std::uint32_t seed)
@@ -45,11 +45,11 @@ class Player {
 
   /// Peers may read the data until the requests have ended.
   ~Player() {
-    for (UnderWay& entry : under_way_) {
+    for (InFlight& entry : in_flight_) {
       try {
         entry.request->wait();
       } catch (const Error&) {
-        // What ended the play says more.
+        // The error that ended the play is more specific.
       }
     }
     device_.synchronize(StreamKind::compute);
@@ -61,13 +61,13 @@ class Player {
     for (std::size_t i = 0; i < program_.size(); ++i) {
       start(i);
       if (random_() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 200));
-      while (under_way_.size() > random_() % 6) finish(random_() % under_way_.size());
+      while (in_flight_.size() > random_() % 6) finish(random_() % in_flight_.size());
     }
-    while (!under_way_.empty()) finish(under_way_.size() - 1);
+    while (!in_flight_.empty()) finish(in_flight_.size() - 1);
   }
 
  private:
-  struct UnderWay {
+  struct InFlight {
     std::unique_ptr<Request> request;
     std::unique_ptr<std::vector<double>> data;
     double expected = 0;
@@ -76,7 +76,7 @@ class Player {
   void start(std::size_t index) {
     const Step& step = program_[index];
     if (std::find(step.ranks.begin(), step.ranks.end(), rank_) == step.ranks.end()) return;
-    UnderWay entry;
+    InFlight entry;
     entry.data = std::make_unique<std::vector<double>>(static_cast<std::size_t>(step.elements),
                                                        static_cast<double>(value_of(rank_, index)));
     if (step.collective) {
@@ -93,12 +93,12 @@ class Player {
           .peer = step.ranks[sends ? 1 : 0], .data = entry.data->data(), .bytes = step.elements * 8, .id = index};
       entry.request = sends ? communicator_.send(call) : communicator_.receive(call);
     }
-    under_way_.push_back(std::move(entry));
+    in_flight_.push_back(std::move(entry));
   }
 
   void finish(std::size_t position) {
-    UnderWay entry = std::move(under_way_[position]);
-    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(position));
+    InFlight entry = std::move(in_flight_[position]);
+    in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(position));
     entry.request->wait();
     device_.synchronize(StreamKind::compute);
     communicator_.check();
@@ -112,7 +112,7 @@ class Player {
   const std::vector<Step>& program_;
   std::mt19937 random_;
   int rank_;
-  std::vector<UnderWay> under_way_;
+  std::vector<InFlight> in_flight_;
 };
 
 class Interleaving : public ::testing::TestWithParam<std::tuple<int, DeviceKind>> {};

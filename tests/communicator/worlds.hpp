@@ -9,10 +9,11 @@
 
 namespace strata::testing {
 
-/// What a test runs on: the local communicator on a device without streams or with, nccl on one with.
+/// The communicator and device of a test: the local communicator on a device without streams or with streams, or nccl
+/// on a device with streams.
 enum class DeviceKind : std::uint8_t { host, streams, nccl };
 
-/// "host", "streams", "nccl".
+/// The name of a kind: "host", "streams" or "nccl".
 std::string to_string(DeviceKind kind);
 
 /// A world of ranks that are threads.

@@ -3,6 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "compiler/program/program_builder.hpp"
+
 namespace strata::host::test {
 
 BufferId ProgramSketch::flat(const std::string& name, BufferKind kind, std::int64_t elements, bool persistent) {
@@ -40,75 +42,56 @@ int ProgramSketch::task(Task::Kind kind) {
   return static_cast<int>(program_.tasks.size()) - 1;
 }
 
+std::vector<ShardedDim> ProgramSketch::whole_dims(BufferId buffer) const {
+  const Buffer& described = program_.buffer(buffer);
+  std::vector<ShardedDim> dims;
+  for (std::size_t i = 0; i < described.dims.size(); ++i)
+    dims.push_back({described.dims[i], described.shape[i], {}, false});
+  return dims;
+}
+
 Instruction ProgramSketch::load(const std::string& name, BufferId output) const {
-  Instruction instruction = op("", name, {}, output);
-  instruction.kind = InstructionKind::load;
-  return instruction;
+  return {.name = name, .work = LoadInput{whole_dims(output)}, .outputs = {output}};
 }
 
 Instruction ProgramSketch::op(const std::string& op, const std::string& name, std::vector<BufferId> inputs,
                               BufferId output) const {
-  Instruction instruction = program_op(op, inputs, {output});
-  instruction.name = name;
+  Compute compute{.op = op};
   std::set<Dim> known;
   const auto dims_of = [&](BufferId id) {
-    const Buffer& buffer = program_.buffer(id);
-    for (std::size_t i = 0; i < buffer.dims.size(); ++i) {
-      if (known.insert(buffer.dims[i]).second)
-        instruction.iteration.push_back({buffer.dims[i], buffer.shape[i], {}, false});
+    for (const ShardedDim& dim : whole_dims(id)) {
+      if (known.insert(dim.dim).second) compute.iteration.push_back(dim);
     }
-    return buffer.dims;
+    return program_.buffer(id).dims;
   };
-  for (const BufferId id : inputs) instruction.operand_dims.push_back(dims_of(id));
-  instruction.result_dims.push_back(dims_of(output));
-  return instruction;
+  for (const BufferId id : inputs) compute.operand_dims.push_back(dims_of(id));
+  compute.result_dims.push_back(dims_of(output));
+  return {.name = name, .work = std::move(compute), .inputs = std::move(inputs), .outputs = {output}};
 }
 
-Instruction ProgramSketch::program_op(const std::string& op, std::vector<BufferId> inputs,
-                                      std::vector<BufferId> outputs) const {
-  Instruction instruction;
-  instruction.op = op;
-  instruction.name = op;
-  instruction.inputs = std::move(inputs);
-  instruction.outputs = std::move(outputs);
-  return instruction;
+Instruction ProgramSketch::flat_op(const std::string& op, std::vector<BufferId> inputs,
+                                   std::vector<BufferId> outputs) const {
+  return host::flat_op(op, op, std::move(inputs), std::move(outputs));
 }
 
 Instruction ProgramSketch::collective(CollectiveKind kind, std::uint64_t id, const Axis& axis, BufferId input,
                                       BufferId output) const {
-  Instruction instruction;
-  instruction.kind = InstructionKind::collective;
-  instruction.name = "c" + std::to_string(id);
-  instruction.collective = kind;
-  instruction.id = id;
-  instruction.axes = {axis};
-  instruction.inputs = {input};
-  instruction.outputs = {output};
-  return instruction;
+  return {.name = "c" + std::to_string(id),
+          .work = Collective{.kind = kind, .axes = {axis}, .id = id},
+          .inputs = {input},
+          .outputs = {output}};
 }
 
 Instruction ProgramSketch::send(std::uint64_t id, const Axis& axis, int peer, BufferId input) const {
-  Instruction instruction = collective(CollectiveKind::all_reduce, id, axis, input, -1);
-  instruction.kind = InstructionKind::send;
-  instruction.name = "m" + std::to_string(id);
-  instruction.peer = peer;
-  instruction.outputs.clear();
-  return instruction;
+  return {.name = "m" + std::to_string(id), .work = Send{{axis, peer}, id}, .inputs = {input}};
 }
 
 Instruction ProgramSketch::receive(std::uint64_t id, const Axis& axis, int peer, BufferId output) const {
-  Instruction instruction = send(id, axis, peer, -1);
-  instruction.kind = InstructionKind::receive;
-  instruction.inputs.clear();
-  instruction.outputs = {output};
-  return instruction;
+  return {.name = "m" + std::to_string(id), .work = Receive{{axis, peer}, id}, .outputs = {output}};
 }
 
 Instruction ProgramSketch::transfer(BufferId from, BufferId to) const {
-  Instruction instruction = program_op("", {from}, {to});
-  instruction.kind = InstructionKind::transfer;
-  instruction.name = program_.buffer(from).name;
-  return instruction;
+  return host::transfer(from, to, program_.buffer(from).name);
 }
 
 TaskSketch::TaskSketch(int ranks) : sketch(program) {

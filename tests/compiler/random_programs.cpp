@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "strata/registration.hpp"
+
 namespace strata::host::test {
 namespace {
 
@@ -23,7 +25,7 @@ class Unary final : public Mix {
   [[nodiscard]] std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
-/// What all stages must agree on.
+/// Properties in which all stages must agree.
 struct Shared {
   std::uint32_t seed = 0;
   RandomRanksOptions options;
@@ -69,6 +71,7 @@ class StageMaker {
       staged_moments_.push_back(sketch_.flat(std::string(name) + " staged", BufferKind::optimizer, elements));
     }
     tied_ = sketch_.flat("tied", BufferKind::gradient, kTiedElements, true);
+    early_ = sketch_.flat("early", BufferKind::gradient, shared_.boundary, true);
     StoredParameter parameter;
     parameter.name = "weight";
     parameter.dims = {{"n" + std::to_string(elements), elements, {}, false}};
@@ -79,38 +82,42 @@ class StageMaker {
     program_.parameters.push_back(std::move(parameter));
   }
 
-  /// Appends with the waits that what is under way makes necessary.
+  /// Appends an instruction with the waits that communication and transfers in flight require. Ops have the form in
+  /// which the device was offered them.
   void push(Instruction instruction) {
-    const bool is_collective = instruction.kind == InstructionKind::collective;
+    const bool is_collective = instruction.is<Collective>();
     const auto wait_for = [&](BufferId id, bool write) {
-      const auto found = under_way_.find(program_.root(id));
-      if (found == under_way_.end()) return;
+      const auto found = in_flight_.find(program_.root(id));
+      if (found == in_flight_.end()) return;
       const auto [written, by_collective] = found->second;
       if ((!write && !written) || (is_collective && by_collective)) return;
       instruction.waits.push_back(id);
-      under_way_.erase(found);
+      in_flight_.erase(found);
     };
     for (const BufferId id : instruction.inputs) wait_for(id, false);
     for (const BufferId id : instruction.outputs) wait_for(id, true);
-    if (instruction.kind != InstructionKind::compute && instruction.kind != InstructionKind::load) {
-      for (const BufferId id : instruction.inputs) note_under_way(id, false, is_collective);
-      for (const BufferId id : instruction.outputs) note_under_way(id, true, is_collective);
+    if (auto* compute = instruction.as<Compute>()) {
+      compute->workspace_bytes = compute->workspace == -1 ? 0 : program_.buffer(compute->workspace).bytes();
+    }
+    if (is_asynchronous(instruction)) {
+      for (const BufferId id : instruction.inputs) note_in_flight(id, false, is_collective);
+      for (const BufferId id : instruction.outputs) note_in_flight(id, true, is_collective);
     }
     program_.tasks[static_cast<std::size_t>(task_)].instructions.push_back(std::move(instruction));
   }
 
-  void note_under_way(BufferId id, bool written, bool is_collective) {
-    auto& [any_written, all_collective] = under_way_.try_emplace(program_.root(id), false, true).first->second;
+  void note_in_flight(BufferId id, bool written, bool is_collective) {
+    auto& [any_written, all_collective] = in_flight_.try_emplace(program_.root(id), false, true).first->second;
     any_written = any_written || written;
     all_collective = all_collective && is_collective;
   }
 
   void make_prologue() {
     task_ = sketch_.task(Task::Kind::prologue);
-    for (const BufferId buffer : {gradients_, tied_}) push(sketch_.program_op("fill_zero", {}, {buffer}));
+    for (const BufferId buffer : {gradients_, tied_, early_}) push(sketch_.flat_op("fill_zero", {}, {buffer}));
     const BufferId seed = sketch_.flat("seed", BufferKind::activation, 4, true);
     Instruction broadcast = sketch_.collective(CollectiveKind::broadcast, own_id(), "tp", seed, seed);
-    broadcast.peer = shared_.options.tensor - 1;
+    broadcast.as<Collective>()->root = shared_.options.tensor - 1;
     push(std::move(broadcast));
   }
 
@@ -124,7 +131,7 @@ class StageMaker {
       const BufferId x = any_live();
       live_.push_back(sketch_.buffer(next_name(), size(x)));
       Instruction unary = sketch_.op("unary", next_name(), {x}, live_.back());
-      if (choice == 0) unary.workspace = sketch_.flat("scratch", BufferKind::workspace, 300);
+      if (choice == 0) unary.as<Compute>()->workspace = sketch_.flat("scratch", BufferKind::workspace, 300);
       push(std::move(unary));
     } else if (choice < 5) {
       const BufferId x = any_live();
@@ -156,11 +163,12 @@ class StageMaker {
     if (elements > 16 * shared_.boundary || elements < 64) return;
     const bool in_place = kind == CollectiveKind::all_reduce && pick(random_, 2) == 0;
     const BufferId y = in_place ? x : sketch_.buffer(next_name(), elements);
-    Instruction collective = sketch_.collective(kind, own_id(), "tp", x, y);
+    Instruction instruction = sketch_.collective(kind, own_id(), "tp", x, y);
+    Collective& collective = *instruction.as<Collective>();
     if (kind == CollectiveKind::broadcast)
-      collective.peer = static_cast<int>(pick(random_, static_cast<std::size_t>(ranks)));
+      collective.root = static_cast<int>(pick(random_, static_cast<std::size_t>(ranks)));
     if (pick(random_, 3) == 0) collective.reduction = Reduction::max;
-    push(std::move(collective));
+    push(std::move(instruction));
     if (!in_place) live_.push_back(y);
   }
 
@@ -194,9 +202,13 @@ class StageMaker {
     for (int i = 0; i < shared_.options.steps; ++i) random_step();
     const BufferId dw = sketch_.buffer("dw", size(weight_));
     push(sketch_.op("mix", "dw", {weight_, any_live(), any_live()}, dw));
-    Instruction accumulate = sketch_.program_op("accumulate", {dw}, {weight_gradient_});
-    accumulate.accumulate = true;
+    Instruction accumulate = sketch_.flat_op("accumulate", {dw}, {weight_gradient_});
+    accumulate.as<Compute>()->accumulate = true;
     push(std::move(accumulate));
+    push(sketch_.flat_op("accumulate", {dy_}, {early_}));
+    Instruction complete = sketch_.collective(CollectiveKind::all_reduce, kCompletionId, "dp", early_, early_);
+    complete.occurrence = Occurrence::last;
+    push(std::move(complete));
     if (stage_ == 0) return;
     const BufferId dx = sketch_.buffer("dx", shared_.boundary);
     push(sketch_.op("mix", "dx", {main_, any_live(), dy_}, dx));
@@ -209,14 +221,17 @@ class StageMaker {
     push(sketch_.collective(CollectiveKind::all_reduce, 1, "dp", gradients_, gradients_));
     push(sketch_.collective(CollectiveKind::all_reduce, 2, "pp", tied_, tied_));
     const BufferId norm = scalar("norm");
-    push(sketch_.program_op("sum_of_squares", {gradients_}, {norm}));
+    push(sketch_.flat_op("sum_of_squares", {gradients_}, {norm}));
     const BufferId count = scalar("count");
-    push(sketch_.program_op("fill_zero", {}, {count}));
+    push(sketch_.flat_op("fill_zero", {}, {count}));
     push(sketch_.collective(CollectiveKind::all_reduce, 3, "tp", norm, norm));
     push(sketch_.collective(CollectiveKind::all_reduce, 4, "pp", norm, norm));
     push(sketch_.collective(CollectiveKind::all_reduce, 5, "pp", count, count));
-    push(sketch_.program_op("accumulate", {norm}, {count}));
-    push(sketch_.program_op("adamw_update", {gradients_, count}, {values_, staged_moments_[0], staged_moments_[1]}));
+    const BufferId early_norm = scalar("norm of early");
+    push(sketch_.flat_op("sum_of_squares", {early_}, {early_norm}));
+    push(sketch_.flat_op("accumulate", {early_norm}, {norm}));
+    push(sketch_.flat_op("accumulate", {norm}, {count}));
+    push(sketch_.flat_op("adamw_update", {gradients_, count}, {values_, staged_moments_[0], staged_moments_[1]}));
     for (std::size_t i = 0; i < moments_.size(); ++i) push(sketch_.transfer(staged_moments_[i], moments_[i]));
     program_.reports["norm"] = norm;
   }
@@ -227,16 +242,19 @@ class StageMaker {
     return id;
   }
 
-  /// Tasks are numbered in the order in which they were made: prologue, forward, backward, epilogue.
+  /// Tasks are numbered in order of creation: prologue, forward, backward, epilogue.
   void make_schedule() {
     const int warm_up = shared_.one_forward_one_backward
                             ? std::min(shared_.options.micro_batches, shared_.options.stages - stage_)
                             : shared_.options.micro_batches;
+    const auto run = [this](int task, int micro_batch) {
+      program_.schedule.push_back({task, micro_batch, micro_batch + 1 == shared_.options.micro_batches});
+    };
     program_.schedule.push_back({0, -1});
-    for (int i = 0; i < warm_up; ++i) program_.schedule.push_back({1, i});
+    for (int i = 0; i < warm_up; ++i) run(1, i);
     for (int i = 0; i < shared_.options.micro_batches; ++i) {
-      program_.schedule.push_back({2, i});
-      if (warm_up + i < shared_.options.micro_batches) program_.schedule.push_back({1, warm_up + i});
+      run(2, i);
+      if (warm_up + i < shared_.options.micro_batches) run(1, warm_up + i);
     }
     program_.schedule.push_back({3, -1});
   }
@@ -248,21 +266,24 @@ class StageMaker {
   ProgramSketch sketch_;
   int task_ = 0;
   std::uint64_t next_id_ = 0;
-  BufferId values_ = -1, gradients_ = -1, tied_ = -1, weight_ = -1, weight_gradient_ = -1, main_ = -1, dy_ = -1;
-  /// Outside of the device, and where they are on it for the update.
+  BufferId values_ = -1, gradients_ = -1, tied_ = -1, early_ = -1, weight_ = -1, weight_gradient_ = -1, main_ = -1,
+           dy_ = -1;
+  /// Moments outside of the device, and their copies on the device during the update.
   std::vector<BufferId> moments_;
   std::vector<BufferId> staged_moments_;
   std::vector<BufferId> live_;
-  /// By root: whether communication under way writes it, and whether all of that is collectives.
-  std::map<BufferId, std::pair<bool, bool>> under_way_;
+  /// For each root buffer: whether communication in flight writes it, and whether all of that is collectives.
+  std::map<BufferId, std::pair<bool, bool>> in_flight_;
 };
 
 }  // namespace
 
 OpRegistry test_ops() {
   OpRegistry registry;
-  registry.add(std::make_unique<Mix>());
-  registry.add(std::make_unique<Unary>());
+  KernelRegistry kernels;
+  register_core(registry, kernels);
+  registry.add(std::make_unique<Mix>(), "the test");
+  registry.add(std::make_unique<Unary>(), "the test");
   return registry;
 }
 

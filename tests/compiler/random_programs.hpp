@@ -10,21 +10,24 @@
 #include "strata/program.hpp"
 
 /// \file
-/// Programs of all ranks of a random pipeline × data × tensor mesh, made to match: what the checks must accept, and
-/// what mutants are made from.
+/// Matching programs of all ranks of a random pipeline × data × tensor mesh. The checks must accept them, and mutants
+/// are made from them.
 
 namespace strata::host::test {
 
-/// `unary`: x -> y, may work in place. `mix`: x… -> y of the first operand's type.
+/// Strata's own ops and two more. `unary`: x -> y, may work in place. `mix`: x… -> y of the first operand's type.
 [[nodiscard]] OpRegistry test_ops();
 
-/// One program a stage.
+/// The collective that completes a gradient in the last run of the backward task.
+inline constexpr std::uint64_t kCompletionId = 6;
+
+/// One program per stage.
 struct RandomRanks {
   Mesh mesh;
   std::vector<Program> stages;
 
   [[nodiscard]] int stage_of(int rank) const { return mesh.coordinates(rank).at("pp"); }
-  /// All ranks' programs; `replaced` stands in for that of `rank`.
+  /// The programs of all ranks. `replaced` replaces the program of `rank`.
   [[nodiscard]] RankPrograms ranks(int rank = -1, const Program* replaced = nullptr) const;
 };
 
@@ -33,13 +36,13 @@ struct RandomRanksOptions {
   int data = 2;
   int tensor = 2;
   int micro_batches = 3;
-  /// About how many steps the forward and the backward pass of a stage have.
+  /// Approximate number of instructions in the forward and in the backward pass of a stage.
   int steps = 10;
 };
 
 [[nodiscard]] RandomRanks make_random_ranks(std::uint32_t seed, const RandomRanksOptions& options = {});
 
-/// The next of the generator's numbers in [0, count): the same on every platform.
+/// The generator's next number in [0, count), equal on every platform.
 [[nodiscard]] std::size_t pick(std::mt19937& random, std::size_t count);
 
 }  // namespace strata::host::test

@@ -29,7 +29,7 @@ void expect_valid(const std::vector<MemoryBlock>& blocks, const MemoryPacking& p
   EXPECT_EQ(packing.bytes, highest);
 }
 
-/// Forward makes blocks of which half stay for the backward pass, which frees them in the other order.
+/// The forward pass allocates blocks, half of which stay for the backward pass. It frees them in reverse order.
 std::vector<MemoryBlock> training_steps(int micro_batches, int layers, std::mt19937& random) {
   std::vector<MemoryBlock> blocks;
   std::vector<std::int64_t> sizes;

@@ -8,6 +8,7 @@
 #include "compiler/memory/memory_packing.hpp"
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/program/buffer_ranges.hpp"
+#include "lifetime_sketch.hpp"
 #include "random_programs.hpp"
 #include "strata/error.hpp"
 
@@ -18,7 +19,7 @@ using ::testing::HasSubstr;
 
 std::string refusal(const Program& program, const MemoryPlan& plan) {
   try {
-    verify_memory(program, plan);
+    verify_memory(program, test_ops(), plan);
   } catch (const VerificationError& error) {
     return error.what();
   }
@@ -33,85 +34,6 @@ void move(const Program& program, MemoryPlan& plan, BufferId root, int micro_bat
     std::int64_t& at = plan.offsets[static_cast<std::size_t>(buffer.id)][static_cast<std::size_t>(micro_batch + 1)];
     if (at >= 0) at += by;
   }
-}
-
-/// Buffers of one task, and how long they live.
-struct LifetimeSketch : TaskSketch {
-  BufferId loaded(const std::string& name, std::int64_t elements = 64) { return TaskSketch::loaded(name, elements); }
-  BufferId unary(const std::string& name, BufferId x, const std::vector<BufferId>& waits = {}) {
-    const BufferId y = sketch.buffer(name, program.buffer(x).elements());
-    push(sketch.op("unary", name, {x}, y));
-    program.tasks[0].instructions.back().waits = waits;
-    return y;
-  }
-  void all_reduce(BufferId id) { push(sketch.collective(CollectiveKind::all_reduce, next_id++, "dp", id, id)); }
-
-  /// First and last instruction during which `buffer` keeps its memory.
-  [[nodiscard]] std::pair<int, int> lifetime(BufferId buffer) const {
-    const BufferRanges ranges(program);
-    for (const Lifetime& each : buffer_lifetimes(program, ranges)) {
-      if (ranges.root_of_instance(each.instance) == buffer) return {each.begin, each.end};
-    }
-    return {-1, -1};
-  }
-
-  std::uint64_t next_id = 1;
-};
-
-TEST(Lifetimes, FromTheFirstUseToTheLast) {
-  LifetimeSketch test;
-  const BufferId x = test.loaded("x");    // 0
-  const BufferId y = test.unary("y", x);  // 1
-  const BufferId z = test.unary("z", y);  // 2
-  test.program.reports["z"] = z;
-  test.unary("w", x);  // 3
-  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 3));
-  EXPECT_EQ(test.lifetime(y), std::make_pair(1, 2));
-  EXPECT_EQ(test.lifetime(z), std::make_pair(2, 3));
-  const BufferId view = test.sketch.view("view", y, 0, 64);
-  test.unary("v", view);  // 4
-  EXPECT_EQ(test.lifetime(y), std::make_pair(1, 4));
-}
-
-TEST(Lifetimes, CommunicationKeepsItsBuffersUntilItIsWaitedFor) {
-  LifetimeSketch test;
-  const BufferId x = test.loaded("x");     // 0
-  const BufferId y = test.loaded("y");     // 1
-  test.all_reduce(x);                      // 2
-  test.all_reduce(y);                      // 3
-  test.unary("beside", test.loaded("z"));  // 4, 5
-  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 5));
-  test.unary("after", test.loaded("w"), {y});  // 6, 7: y was started after x, so both have ended
-  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 6));
-  EXPECT_EQ(test.lifetime(y), std::make_pair(1, 6));
-}
-
-TEST(Lifetimes, MessagesEndByTheirOwnWaitOnly) {
-  LifetimeSketch test;
-  const BufferId x = test.loaded("x");                // 0
-  test.push(test.sketch.send(50, "dp", 1, x));        // 1
-  const BufferId y = test.loaded("y");                // 2
-  test.all_reduce(y);                                 // 3
-  test.unary("z", y, {y});                            // 4
-  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 4));  // never waited for: to the end
-  test.unary("w", y, {x});                            // 5
-  test.unary("v", y);                                 // 6
-  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 4));
-}
-
-TEST(Lifetimes, TransfersEndByTheirOwnWaitOnly) {
-  LifetimeSketch test;
-  const BufferId home = test.sketch.flat("home", BufferKind::optimizer, 64, true);
-  test.program.buffers.back().place = MemoryPlace::host;
-  const BufferId x = test.loaded("x");                // 0
-  test.push(test.sketch.transfer(x, home));           // 1
-  const BufferId y = test.loaded("y");                // 2
-  test.all_reduce(y);                                 // 3
-  test.unary("z", y, {y});                            // 4
-  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 4));  // never waited for: to the end
-  test.unary("w", y, {x});                            // 5
-  test.unary("v", y);                                 // 6
-  EXPECT_EQ(test.lifetime(x), std::make_pair(0, 4));
 }
 
 TEST(MemoryPlan, IsVerifiedAndCloseToTheLeastPossible) {
@@ -193,7 +115,15 @@ TEST(MemoryPlan, TheArenaEndsWhereTheHighestBufferEnds) {
   EXPECT_EQ(plan_memory(test.program).arena_bytes, 400);
 }
 
-/// Another program of the same rank finds the parameters where the first has put them.
+StoredParameter without_gradient(const std::string& name, std::vector<ShardedDim> dims, BufferId value) {
+  StoredParameter parameter;
+  parameter.name = name;
+  parameter.dims = std::move(dims);
+  parameter.value = value;
+  return parameter;
+}
+
+/// Another program of the same rank uses the parameters where the first program placed them.
 TEST(SharedMemory, ParametersStayWhereTheyAre) {
   const Program training = make_random_ranks(2).stages[0];
   const MemoryPlan first = plan_memory(training);
@@ -203,7 +133,7 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
   const BufferId weight = evaluation.sketch.buffer("weight", elements, BufferKind::parameter);
   const BufferId total = evaluation.sketch.flat("total", BufferKind::activation, 2, true);
   evaluation.program.buffers[static_cast<std::size_t>(weight)].persistent = true;
-  evaluation.program.parameters.push_back({"weight", training.parameters[0].dims, {}, true, false, weight, -1, {}, {}});
+  evaluation.program.parameters.push_back(without_gradient("weight", training.parameters[0].dims, weight));
   const BufferId y = evaluation.unary("y", weight);
   const MemoryPlan plan = plan_memory(evaluation.program, shared);
   EXPECT_EQ(refusal(evaluation.program, plan), "");
@@ -215,19 +145,19 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
   StoredParameter& stored = evaluation.program.parameters.back();
   stored.sharding = FlatSharding{{"dp"}, 2 * elements, 0, true};
   EXPECT_THROW(static_cast<void>(plan_memory(evaluation.program, shared)), VerificationError);
-  stored.sharding->values = false;  // of the states, which only training has
+  stored.sharding->values = false;  // sharding of the states, which only training has
   EXPECT_NO_THROW(static_cast<void>(plan_memory(evaluation.program, shared)));
 
   evaluation.program.buffers[static_cast<std::size_t>(weight)].shape = {1 << 20};
   EXPECT_THROW(static_cast<void>(plan_memory(evaluation.program, shared)), VerificationError);
 }
 
-/// Values outside of the device are shared there.
+/// Values outside of the device are shared in their place.
 TEST(SharedMemory, ParametersStayInTheirPlace) {
   const auto values_in_host = [](ProgramSketch& sketch, Program& program) {
     const BufferId weight = sketch.flat("weight", BufferKind::parameter, 100, true);
     program.buffers.back().place = MemoryPlace::host;
-    program.parameters.push_back({"weight", {}, {}, true, false, weight, -1, {}, {}});
+    program.parameters.push_back(without_gradient("weight", {}, weight));
     return weight;
   };
   LifetimeSketch training;
@@ -295,7 +225,7 @@ TEST(VerifyMemory, RefusesMemoryThatCommunicationStillUses) {
   EXPECT_THAT(refusal(test.program, plan),
               HasSubstr("%1 'y' overlaps %0 'x' at task 'epilogue', instruction 2 load 'y' while it is used by task "
                         "'epilogue', instruction 1 all_reduce 'c1'"));
-  // Once it was waited for, nobody reads x any more.
+  // After the wait, no instruction reads x any more.
   test.program.tasks[0].instructions[2].waits = {x};
   EXPECT_EQ(refusal(test.program, plan), "");
 }
@@ -339,7 +269,7 @@ TEST(VerifyMemory, RefusesPlacesThatCannotBe) {
   }
 }
 
-/// When every instance is written and read.
+/// The times at which each instance is written and read.
 struct Accesses {
   std::vector<int> writes;
   std::vector<int> reads;

@@ -11,9 +11,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal(const Program& program) {
+std::string refusal(const Program& program, bool has_device = false) {
   try {
-    verify(program, test_ops(), "the test");
+    verify(program, test_ops(), "the test", has_device);
   } catch (const VerificationError& error) {
     return error.what();
   }
@@ -28,7 +28,7 @@ TEST(Verify, AcceptsRandomPrograms) {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     const RandomRanks random = make_random_ranks(seed);
     for (const Program& program : random.stages)
-      EXPECT_EQ(refusal(program), "") << "seed " << seed << '\n' << to_string(program);
+      EXPECT_EQ(refusal(program, true), "") << "seed " << seed << '\n' << to_string(program);
     EXPECT_EQ(find_communication_fault(random.ranks(), {}), std::nullopt) << "seed " << seed;
     EXPECT_EQ(find_communication_fault(random.ranks(), {.channel_capacity = 2}), std::nullopt) << "seed " << seed;
   }
@@ -119,11 +119,12 @@ TEST(Verify, ShardsHaveTheSizeThatTheirDimensionsGive) {
   TaskSketch test;
   const BufferId x = test.loaded("x");
   Instruction unary = test.sketch.op("unary", "u", {x}, test.sketch.buffer("y", 8));
-  unary.iteration[0].global_size = 16;
-  unary.iteration[0].axes = {{"dp", Distribution::block}};
+  ShardedDim& dim = unary.as<Compute>()->iteration[0];
+  dim.global_size = 16;
+  dim.axes = {{"dp", Distribution::block}};
   test.push(unary);
   EXPECT_EQ(refusal(test.program), "");
-  test.program.tasks[0].instructions.back().iteration[0].global_size = 8;
+  test.program.tasks[0].instructions.back().as<Compute>()->iteration[0].global_size = 8;
   EXPECT_THAT(refusal(test.program), HasSubstr("input %0 'x' has shape (8), its dimensions [n8] have (4) on a rank"));
 }
 
@@ -151,19 +152,37 @@ TEST(Verify, SizesOfCollectivesFitTheirGroup) {
 TEST(Verify, CopiesDealTheirDimension) {
   TaskSketch test(2);
   const BufferId x = test.loaded("x", 24);
-  Instruction copy;
-  copy.kind = InstructionKind::copy;
-  copy.name = "slice";
-  copy.inputs = {x};
-  copy.outputs = {test.sketch.buffer("y", 12)};
-  copy.copy = {CopyDescription::Kind::slice, 2, 4, 3, {"dp", Distribution::block}};
-  test.push(copy);
+  const Copy copy{Copy::Kind::slice, 2, 4, 3, {"dp", Distribution::block}};
+  test.push({.name = "slice", .work = copy, .inputs = {x}, .outputs = {test.sketch.buffer("y", 12)}});
   EXPECT_EQ(refusal(test.program), "");
-  test.program.tasks[0].instructions.back().copy.kind = CopyDescription::Kind::pack;
+  test.program.tasks[0].instructions.back().as<Copy>()->kind = Copy::Kind::pack;
   EXPECT_THAT(refusal(test.program), HasSubstr("copies 24 elements to 24; %0 'x' has 24 and %1 'y' has 12"));
 }
 
-/// Two ranks that run the given communication, in order.
+/// 16-bit values are rounded from an f32 master copy, which follows the values among the update's operands.
+TEST(Verify, ShortValuesAreUpdatedByWayOfAMasterInF32) {
+  TaskSketch test(1);
+  const auto persistent = [&](const std::string& name, DType dtype, std::int64_t elements) {
+    const BufferId id = test.sketch.flat(name, BufferKind::optimizer, elements, true);
+    test.program.buffers.back().dtype = dtype;
+    return id;
+  };
+  const BufferId values = persistent("values", DType::bf16, 8);
+  const BufferId master = persistent("master", DType::f32, 8);
+  const BufferId scale = persistent("scale", DType::f64, 1);
+  const BufferId gradient = persistent("gradient", DType::f32, 8);
+  test.push(test.sketch.flat_op("sgd_update", {gradient, scale}, {values, master}));
+  EXPECT_EQ(refusal(test.program), "");
+  Instruction& update = test.program.tasks[0].instructions.back();
+  update.outputs = {values};
+  EXPECT_THAT(refusal(test.program), HasSubstr("has 2 inputs and 1 outputs, not 2 and 2"));
+  update.outputs = {values, persistent("narrow", DType::bf16, 8)};
+  EXPECT_THAT(refusal(test.program), HasSubstr("the master copy %4 'narrow' of values in bf16 is not in f32"));
+  update.outputs = {master, values};
+  EXPECT_THAT(refusal(test.program), HasSubstr("has 2 inputs and 2 outputs, not 2 and 1"));
+}
+
+/// The fault of two ranks that run the given communications in order.
 std::string fault_of_two(const std::function<void(TaskSketch&)>& first, const std::function<void(TaskSketch&)>& second,
                          int capacity = 0) {
   TaskSketch a;
@@ -203,7 +222,7 @@ TEST(CommunicationFault, SendsWaitForRoomInTheChannel) {
         fault_of_two(first, second, count - 1),
         HasSubstr("deadlock: rank 0 is at send 'm" + std::to_string(count - 1) + "' (id " + std::to_string(count - 1) +
                   ", f32, 8 elements, over dp) and waits for rank 1 to receive one of " + std::to_string(count - 1) +
-                  " messages under way"));
+                  " messages in flight"));
   }
 }
 
@@ -222,7 +241,7 @@ TEST(CommunicationFault, NoRankSendsToItself) {
               HasSubstr("rank 0 exchanges messages with itself"));
 }
 
-/// Collectives run one after the other on each rank: two groups in another order on two of their ranks cannot end.
+/// Collectives run one after the other on each rank. If two ranks order two groups differently, the program deadlocks.
 TEST(CommunicationFault, GroupsInDifferentOrderDeadlock) {
   const Mesh mesh({{"dp", 2}, {"tp", 2}});
   const auto rank = [&](bool data_first) {
@@ -239,7 +258,8 @@ TEST(CommunicationFault, GroupsInDifferentOrderDeadlock) {
   const Program data_first = rank(true);
   const Program tensor_first = rank(false);
   EXPECT_EQ(fault(mesh, {&data_first, &data_first, &data_first, &data_first}), "");
-  // 0 meets 2 over dp, then 1 over tp; 1 is with 0 over tp first; 2 and 3 likewise the other way round.
+  // Rank 0 reduces with 2 over dp, then with 1 over tp. Rank 1 reduces with 0 over tp first. Ranks 2 and 3 are
+  // mirrored.
   EXPECT_THAT(
       fault(mesh, {&data_first, &tensor_first, &tensor_first, &data_first}),
       HasSubstr(
@@ -275,9 +295,7 @@ TEST(CommunicationFault, ScalesToAThousandRanks) {
   for (const Program* program : random.ranks().programs) {
     for (const TaskInstance& at : program->schedule) {
       const auto& task = program->tasks[static_cast<std::size_t>(at.task)].instructions;
-      instructions += static_cast<std::size_t>(std::count_if(task.begin(), task.end(), [](const Instruction& each) {
-        return each.kind != InstructionKind::compute && each.kind != InstructionKind::load;
-      }));
+      instructions += static_cast<std::size_t>(std::count_if(task.begin(), task.end(), is_asynchronous));
     }
   }
   EXPECT_GT(instructions, 1'000'000U);
@@ -293,6 +311,8 @@ TEST(ProgramText, ShowsEverything) {
   EXPECT_THAT(text, HasSubstr("all_reduce(%1) over dp id 1 -> f32["));
   EXPECT_THAT(text, HasSubstr("receive() from pp=0 id 1000"));
   EXPECT_THAT(text, HasSubstr("report norm <- %"));
+  EXPECT_THAT(text, HasSubstr("over dp id 6 -> f32["));
+  EXPECT_THAT(text, HasSubstr(", in the last run  # c6"));
 }
 
 TEST(BytesSent, CountsARing) {

@@ -4,7 +4,7 @@
 
 namespace strata::host {
 
-/// A whole configuration; every section, two strategies.
+/// A complete configuration with every section and two strategies.
 inline const std::string kExample = R"([run]
 name = "example"
 steps = 300
@@ -57,9 +57,13 @@ schedule = "1f1b"
 plugin = "tensor"
 size = 4
 sequence_parallel = true
+
+[[library]]
+plugin = "my_kernels"
+threads = 2
 )";
 
-/// The shortest one.
+/// The shortest configuration.
 inline const std::string kShortest = R"([model]
 plugin = "gpt2"
 [data]

@@ -62,10 +62,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "warmup, warmup_type, min_lr"},
         BadInput{"[batch]", "[bach]",
                  "c.toml:23:2: bach: unknown section; did you mean 'batch'?; accepted: run, model, data, batch, "
-                 "optimizer, device, communicator, strategy"},
+                 "optimizer, device, communicator, strategy, library"},
         BadInput{"[run]", "colour = 3\n[run]",
                  "c.toml:1:1: colour: unknown section; accepted: run, model, data, batch, optimizer, device, "
-                 "communicator, strategy"},
+                 "communicator, strategy, library"},
         // wrong types
         BadInput{"steps = 300", "steps = \"many\"",
                  "c.toml:3:9: run.steps: found the string \"many\"; accepted: an integer of at least 1"},
@@ -98,14 +98,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"kind = \"sgd\"", "kind = \"adam\"",
                  "c.toml:28:8: optimizer.kind: found the string \"adam\"; accepted: one of \"adamw\", \"sgd\"; did you "
                  "mean \"adamw\"?"},
-        // what must be there
+        // missing keys
         BadInput{"path = \"input.txt\"\n", "", "c.toml:17:1: data.path: missing; accepted: a string"},
         BadInput{"[batch]\nglobal = 64\nmicro = 8\n", "",
                  "c.toml: batch.global: missing; accepted: an integer of at least 1"},
         BadInput{"plugin = \"tensor\"\n", "", "c.toml:49:1: strategy.1.plugin: missing; accepted: a string"},
+        BadInput{"plugin = \"my_kernels\"\n", "", "c.toml:54:1: library.0.plugin: missing; accepted: a string"},
         BadInput{"plugin = \"tensor\"", "plugin = \"\"",
                  "c.toml:50:10: strategy.1.plugin: found \"\"; accepted: the name of a plugin"},
-        // keys together
+        // keys that contradict each other
         BadInput{"global = 64", "global = 65",
                  "c.toml:24:10: batch.global: found 65; accepted: a multiple of batch.micro, which is 8"},
         BadInput{"min_lr = 1e-4", "min_lr = 2",
@@ -124,9 +125,11 @@ TEST(BadConfigurationFile, IsNamed) {
   EXPECT_EQ(message("/"), "/: cannot be read: it is a folder");
 }
 
-TEST(BadConfigurationFile, SingleStrategyTableIsExplained) {
+TEST(BadConfigurationFile, SingleTableOfAListIsExplained) {
   EXPECT_EQ(refusal(kShortest + "[strategy]\nplugin = \"ddp\"\n"),
             "c.toml:7:1: strategy: found a table; accepted: tables headed [[strategy]]");
+  EXPECT_EQ(refusal(kShortest + "[library]\nplugin = \"my_kernels\"\n"),
+            "c.toml:7:1: library: found a table; accepted: tables headed [[library]]");
 }
 
 TEST(BadPluginOption, IsRefusedWithItsPlace) {

@@ -26,7 +26,7 @@ TEST(Configuration, ReadsEveryKey) {
   EXPECT_EQ(c.data, (DataSection{"input.txt", DataFormat::tokens, TokenizerKind::chars, 0.25}));
   EXPECT_EQ(c.batch, (BatchSection{64, 8}));
   EXPECT_EQ(c.optimizer,
-            (OptimizerSection{OptimizerKind::sgd, 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
+            (OptimizerSection{"sgd", 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
                               ScheduleSection{ScheduleKind::warmup_cosine, 20, WarmupType::logarithmic, 1e-4}}));
   EXPECT_EQ(c.device.plugin, "reference");
   EXPECT_EQ(c.communicator.options, (std::map<std::string, OptionValue>{{"timeout", 2.5}}));
@@ -34,6 +34,10 @@ TEST(Configuration, ReadsEveryKey) {
   EXPECT_EQ(c.strategies[0].plugin, "pipeline");
   EXPECT_EQ(c.strategies[0].path, "strategy.0");
   EXPECT_EQ(c.strategies[1].options, (std::map<std::string, OptionValue>{{"size", 4}, {"sequence_parallel", true}}));
+  ASSERT_EQ(c.libraries.size(), 1U);
+  EXPECT_EQ(c.libraries[0].plugin, "my_kernels");
+  EXPECT_EQ(c.libraries[0].path, "library.0");
+  EXPECT_EQ(c.libraries[0].options, (std::map<std::string, OptionValue>{{"threads", 2}}));
 }
 
 TEST(Configuration, FillsInDefaults) {
@@ -41,12 +45,14 @@ TEST(Configuration, FillsInDefaults) {
   EXPECT_EQ(c.run.name, "run");
   EXPECT_EQ(c.run.output, "runs/run");
   EXPECT_EQ(c.batch, (BatchSection{4, 1}));
+  EXPECT_EQ(c.optimizer.kind, "adamw");
   EXPECT_EQ(c.optimizer.beta1, 0.9);
   EXPECT_EQ(c.optimizer.beta2, 0.95);
   EXPECT_EQ(c.optimizer.schedule.kind, ScheduleKind::constant);
   EXPECT_EQ(c.device.plugin, "cpu");
   EXPECT_EQ(c.communicator.plugin, "local");
   EXPECT_TRUE(c.strategies.empty());
+  EXPECT_TRUE(c.libraries.empty());
 }
 
 TEST(Configuration, RemembersPlacesForLaterPhases) {
@@ -55,7 +61,7 @@ TEST(Configuration, RemembersPlacesForLaterPhases) {
   EXPECT_EQ(c.place("optimizer.schedule.warmup").text(), "example.toml:35:47");
   EXPECT_EQ(c.place("strategy.1.size").text(), "example.toml:51:8");
   EXPECT_EQ(c.place("run.steps").text(), "--set run.steps=5");
-  // What is not written stands where its section does, or nowhere in particular.
+  // A key that is not written has the place of its section, or no place.
   EXPECT_EQ(c.place("strategy.1.axis").text(), "example.toml:49:1");
   EXPECT_EQ(c.place("nothing.at.all").text(), "example.toml");
   EXPECT_STREQ(c.error("run.seed", "found 1; accepted: 2").what(), "example.toml:4:8: run.seed: found 1; accepted: 2");
@@ -70,6 +76,9 @@ TEST(Configuration, TextParsesBackToTheSame) {
   }
   RunConfiguration c = parse_configuration(kExample, "example.toml");
   c.strategies[1].options["size"] = 8;
+  EXPECT_NE(parse_configuration(kExample, "example.toml"), c);
+  c = parse_configuration(kExample, "example.toml");
+  c.libraries[0].options["threads"] = 3;
   EXPECT_NE(parse_configuration(kExample, "example.toml"), c);
 }
 

@@ -38,7 +38,7 @@ TEST(Override, BareWordsAreStrings) {
   EXPECT_EQ(with({"run.name=2024-01-01"}).run.name, "2024-01-01");
   EXPECT_EQ(with({"run.name=#1"}).run.name, "#1");
   EXPECT_EQ(with({"run.name=a\nseed = 3"}).run.name, "a\nseed = 3");
-  EXPECT_EQ(with({"optimizer.kind=adamw"}).optimizer.kind, OptimizerKind::adamw);
+  EXPECT_EQ(with({"optimizer.kind=adamw"}).optimizer.kind, "adamw");
 }
 
 TEST(Override, BuildsTheStack) {
@@ -50,6 +50,30 @@ TEST(Override, BuildsTheStack) {
   EXPECT_EQ(c.strategies[1].plugin, "zero");
   EXPECT_TRUE(with({"strategy=[]"}).strategies.empty());
   EXPECT_EQ(with({"strategy=[]", "strategy.0.plugin=ddp"}).strategies.size(), 1U);
+  EXPECT_EQ(parse_configuration(kShortest, "c.toml", {"library.0.plugin=my_kernels"}).libraries.size(), 1U);
+  EXPECT_EQ(with({"library.1.plugin=others"}).libraries.size(), 2U);
+  EXPECT_TRUE(with({"library=[]"}).libraries.empty());
+}
+
+/// The file's options belong to the plugin that the file names.
+TEST(Override, AnotherPluginDropsTheOptionsOfTheOneBefore) {
+  using Values = std::map<std::string, OptionValue>;
+  EXPECT_EQ(with({"communicator.plugin=mpi"}).communicator.options, Values{});
+  EXPECT_EQ(with({"communicator.plugin=mpi"}).communicator.plugin, "mpi");
+  EXPECT_EQ(with({"communicator.plugin=other"}).communicator.options, (Values{{"timeout", 2.5}})) << "the same one";
+  EXPECT_EQ(with({"strategy.1.plugin=context"}).strategies[1].options, Values{});
+  EXPECT_EQ(with({"strategy.1.plugin=context"}).strategies[0].options.size(), 2U) << "another table";
+  EXPECT_EQ(with({"library.0.plugin=others"}).libraries[0].options, Values{});
+  // Options in other arguments belong to the new plugin, in any order of arguments.
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"strategy.1.plugin=context", "strategy.1.size=2"},
+        {"strategy.1.size=2", "strategy.1.plugin=context"}}) {
+    EXPECT_EQ(with(arguments).strategies[1].options, (Values{{"size", 2}}));
+  }
+  // A section that names no plugin has the default one.
+  const std::string text = kShortest + "[device]\nthreads = 3\n";
+  EXPECT_EQ(parse_configuration(text, "c.toml", {"device.plugin=reference"}).device.options, Values{});
+  EXPECT_EQ(parse_configuration(text, "c.toml", {"device.plugin=cpu"}).device.options, (Values{{"threads", 3}}));
 }
 
 TEST(Override, IsNamedWhereItIsWrong) {
@@ -60,6 +84,10 @@ TEST(Override, IsNamedWhereItIsWrong) {
   EXPECT_EQ(refusal_of("run.seed=x"),
             "--set run.seed=x: run.seed: found the string \"x\"; accepted: an integer of at least 0");
   EXPECT_EQ(refusal_of("run.sed=1").substr(0, 60), "--set run.sed=1: run.sed: unknown key; did you mean 'seed'?;");
+  EXPECT_EQ(refusal_of("plugin=gpt2").substr(0, 50), "--set plugin=gpt2: plugin: unknown section; accept");
+  EXPECT_EQ(refusal_of("data.plugin=gpt2").substr(0, 56), "--set data.plugin=gpt2: data.plugin: unknown key; accept");
+  EXPECT_EQ(refusal_of("model.plugin.x=1"),
+            "--set model.plugin.x=1: model.plugin: is the string \"gpt2\", it has no key 'x'");
   EXPECT_EQ(refusal_of("strategy.3.size=1"),
             "--set strategy.3.size=1: strategy: found the index '3'; accepted: 0 to 2, where the last appends a table");
   EXPECT_EQ(refusal_of("strategy.one.size=1").substr(0, 61),

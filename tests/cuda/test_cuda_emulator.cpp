@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -19,7 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Both orders of threads: a kernel that lacks a barrier passes in one of them.
+/// Runs with both orders of threads. A kernel that lacks a barrier passes in one of them at most.
 class EmulatedKernel : public ::testing::TestWithParam<emulator::ThreadOrder> {
  protected:
   [[nodiscard]] Stream stream() { return &stream_; }
@@ -198,7 +201,7 @@ TEST_P(EmulatedKernel, RefusesDivergence) {
                 launch(name_too_few_lanes, {{1}, {32}}, stream(), to.data());
               }),
               HasSubstr("the mask of a shuffle lacks lanes"));
-  // An error leaves nothing behind.
+  // An error does not affect later launches.
   launch(number_threads, {{1}, {64}}, stream(), to.data());
 }
 
@@ -252,6 +255,37 @@ TEST(EmulatedElements, AreRoundedAsTheHostRoundsThem) {
     EXPECT_EQ(half[i].bits, to_f16(from[i]));
     EXPECT_EQ(widen(half[i]), from_f16(half[i].bits));
   }
+}
+
+TEST(RoughArithmetic, ErrsByAsMuchAsIsAllowed) {
+  using emulator::Roughness;
+  for (const Roughness roughness : {Roughness::exact, Roughness::mixed, Roughness::high, Roughness::low}) {
+    const emulator::RoughArithmetic arithmetic(roughness);
+    double exponential = 0;
+    double quotient = 0;
+    for (int i = -2000; i <= 2000; ++i) {
+      const float x = static_cast<float>(i) * 0.0123F + 0.001F;
+      const double power = std::exp2(double{x});
+      exponential = std::max(exponential, std::abs(emulator::approximate_exp2(x) - power) / power);
+      const double exact = 3.0 / x;
+      const double unit = std::ldexp(1.0, std::ilogb(exact) - 23);
+      quotient = std::max(quotient, std::abs(emulator::approximate_quotient(3.0F, x) - exact) / unit);
+    }
+    const bool is_exact = roughness == Roughness::exact;
+    EXPECT_LE(exponential, is_exact ? 0x1p-24 : 0x1p-22);
+    EXPECT_LE(quotient, is_exact ? 0.5 : 2.0);
+    if (is_exact) continue;
+    EXPECT_GE(exponential, 0.9 * 0x1p-22);
+    EXPECT_GE(quotient, 1.8);
+  }
+  EXPECT_EQ(emulator::approximate_quotient(1.0F, 3.0F), 1.0F / 3.0F) << "exact again";
+}
+
+TEST(RoughArithmetic, OfMatrixUnitsCutsOffWhatLiesBehindTheLargestTerm) {
+  const std::array<double, 3> terms{1.0, 0x1p-24 * 1.5, 0x1p-25 * 1.9};
+  EXPECT_EQ(emulator::matrix_unit_sum(terms), 1.0F + 0x1p-23F);
+  const emulator::RoughArithmetic arithmetic(emulator::Roughness::mixed);
+  EXPECT_EQ(emulator::matrix_unit_sum(terms), 1.0F);
 }
 
 TEST(EmulatedElements, DrawTheWordsOfTheDefinition) {

@@ -1,4 +1,4 @@
-// Graphs of the cuda device: what can be captured, and what is left where it cannot.
+// Graphs of the cuda device: which work can be captured, and the state after a failed capture.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The matrix units of the emulator, against loops and against the layout that the documentation of PTX gives.
+// The matrix units of the emulator, compared with loops and with the layout in the PTX documentation.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,8 @@
 namespace strata::cuda {
 namespace {
 
-/// D = A · B + C of 16 by 8 by 16, A row-major, B column-major, as registers hold them by the documentation of PTX.
+/// D = A · B + C of 16 by 8 by 16, with A row-major and B column-major, in the register layout of the PTX
+/// documentation.
 template <class T>
 __global__ void multiply_tile(const T* a, const T* b, const float* c, float* d) {
   const unsigned group = threadIdx.x / 4;
@@ -29,7 +30,7 @@ __global__ void multiply_tile(const T* a, const T* b, const float* c, float* d) 
   d[(group + 8) * 8 + pair + 1] = sum[3];
 }
 
-/// The same through ldmatrix, from shared memory, with B row-major there.
+/// The same product with operands loaded by ldmatrix from shared memory, where B is row-major.
 template <class T>
 __global__ void multiply_loaded_tile(const T* a, const T* b, const float* c, float* d) {
   __shared__ __align__(16) T shared_a[16 * 16];

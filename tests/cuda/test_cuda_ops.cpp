@@ -1,6 +1,7 @@
-// Every op of the cuda device against the reference device, for every row of the table. STRATA_CUDA_PLUGIN says which
-// plugin: the one for GPUs, or the one that emulates them.
+// Every op of the cuda device against the reference device, for every row of the table. STRATA_CUDA_PLUGIN selects the
+// plugin: the one for GPUs or the emulator.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ops/comparison.hpp"
@@ -11,12 +12,29 @@
 namespace strata::testing {
 namespace {
 
-/// In f64 no row is less accurate than a stack has to be.
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// In f64 every row must be as accurate as a stack.
 constexpr double kToleranceInF64 = 1e-9;
 
 std::vector<std::vector<double>> run_on_gpu(const OpCase& op_case, const OpInstance& instance, const CaseValues& values,
                                             std::int64_t index) {
   return run_case(op_case, instance, values, *make_device(STRATA_CUDA_PLUGIN, {{"index", index}}));
+}
+
+/// `real`: the type that the row runs in.
+void expect_within_tolerance(const OpCase& op_case, const OpInstance& instance, DType real,
+                             const std::vector<std::vector<double>>& found, const Expected& expected) {
+  ASSERT_EQ(found.size(), expected.results.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    SCOPED_TRACE("result " + std::to_string(i));
+    // Some rows have an f32 result even then.
+    const bool in_f64 = real == DType::f64 && instance.results[i].dtype == DType::f64;
+    const double tolerance = in_f64 ? kToleranceInF64 : op_case.tolerance;
+    expect_close(found[i], expected.results[i], tolerance + rounding(instance, i));
+  }
 }
 
 void expect_equals_reference(const OpCase& op_case, DType real) {
@@ -25,16 +43,9 @@ void expect_equals_reference(const OpCase& op_case, DType real) {
   ASSERT_EQ(make_device(STRATA_CUDA_PLUGIN)->unsupported(instance), std::nullopt);
   const Expected expected(op_case, instance, *reference);
   const auto found = run_on_gpu(op_case, instance, expected.values, 0);
-  ASSERT_EQ(found.size(), expected.results.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    SCOPED_TRACE("result " + std::to_string(i));
-    // Some rows ask for a result in f32 also there.
-    const bool in_f64 = real == DType::f64 && instance.results[i].dtype == DType::f64;
-    const double tolerance = in_f64 ? kToleranceInF64 : op_case.tolerance;
-    expect_close(found[i], expected.results[i], tolerance + rounding(instance, i));
-  }
+  expect_within_tolerance(op_case, instance, real, found, expected);
   if (kSanitized) return;
-  // Once more: on a GPU with other timing, in the emulator with threads in the opposite order.
+  // Run it again: on a GPU with different timing, in the emulator with threads in the opposite order.
   const std::int64_t other = std::string(STRATA_CUDA_PLUGIN) == "cuda_emulated" ? 1 : 0;
   EXPECT_EQ(run_on_gpu(op_case, instance, expected.values, other), found) << "results depend on timing";
 }
@@ -64,10 +75,42 @@ TEST_P(OpOnCuda, GivesTheSameBitsInAGraph) {
   const auto reference = make_device("reference");
   const OpInstance instance = make_instance(GetParam(), core_registry(), DType::bf16);
   const CaseValues values = make_values(GetParam(), instance, *reference);
-  // On devices of their own: the graph finds no step's values left by another launch.
+  // Use separate devices, so that the graph cannot read the step's values of another launch.
   const auto expected = run_on_gpu(GetParam(), instance, values, 0);
   EXPECT_EQ(run_on_gpu(in_graph, instance, values, 0), expected);
 }
+
+#ifdef STRATA_CUDA_EMULATED
+/// Emulated GPUs whose errors are as large as NVIDIA's documentation allows: of mixed signs, and of one sign.
+constexpr std::int64_t kMixedErrors = 2;
+constexpr std::int64_t kHighExponentials = 3;
+constexpr std::int64_t kLowExponentials = 4;
+
+/// True if the op's kernels use a GPU's approximate exponentials and quotients.
+bool is_approximated(const std::string& op) {
+  for (const std::string part : {"activation", "attention", "exponential", "cross_entropy"}) {
+    if (op.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// Every row's tolerance must hold with these errors, so it also holds on a real GPU, whose approximations are no
+/// worse.
+TEST_P(OpOnCuda, StaysWithinItsToleranceWithTheLargestErrorsThatAreAllowed) {
+  if (kSanitized) GTEST_SKIP() << "reads and writes as the other tests do";
+  const auto reference = make_device("reference");
+  for (const DType real : {DType::f32, DType::f16}) {
+    const OpInstance instance = make_instance(GetParam(), core_registry(), real);
+    const Expected expected(GetParam(), instance, *reference);
+    for (const std::int64_t gpu : {kMixedErrors, kHighExponentials, kLowExponentials}) {
+      if (gpu != kMixedErrors && !is_approximated(GetParam().op)) continue;
+      SCOPED_TRACE(std::string(to_string(real)) + " on GPU " + std::to_string(gpu));
+      const auto found = run_on_gpu(GetParam(), instance, expected.values, gpu);
+      expect_within_tolerance(GetParam(), instance, real, found, expected);
+    }
+  }
+}
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Table, OpOnCuda, ::testing::ValuesIn(device_cases()),
                          [](const ::testing::TestParamInfo<OpCase>& test) { return test.param.name; });
@@ -102,6 +145,24 @@ TEST(CudaDevice, RefusesToFuseWhatItDoesNotGainBy) {
     EXPECT_NE(device->unsupported(adding), std::nullopt);
   }
 }
+
+#ifdef STRATA_CUDA_EMULATED
+/// Runs on the emulator only, because it is not documented which products cuBLASLt refuses.
+TEST(CudaDevice, NamesTheOpWhoseProductTheLibraryRefuses) {
+  const OpCase op_case{.name = "logits",
+                       .op = "linear",
+                       .sizes = {{"seq", 2}, {"embed", 4}, {"vocab", std::int64_t{1} << 32}},
+                       .operands = {{{"seq", "embed"}}, {{"embed", "vocab"}}},
+                       .attributes = {{"result", std::string("seq vocab")}}};
+  const OpInstance instance = make_instance(op_case, core_registry(), DType::bf16);
+  const auto device = make_device(STRATA_CUDA_PLUGIN);
+  const auto refused = ThrowsMessage<ConfigurationError>(
+      AllOf(HasSubstr("'linear' (logits)"), HasSubstr("1 product of [2, 4] and [4, 4294967296] in bf16"),
+            HasSubstr("emulated refusal")));
+  EXPECT_THAT([&] { static_cast<void>(device->workspace_bytes(instance)); }, refused);
+  EXPECT_THAT([&] { static_cast<void>(device->prepare(instance)); }, refused);
+}
+#endif
 
 TEST(CudaDevice, RefusesToReduceMoreSourcesThanALaunchTakes) {
   const auto device = make_device(STRATA_CUDA_PLUGIN);

@@ -1,4 +1,4 @@
-// Whole runs on the cuda device, by the trainer: launched as graphs they have the bits that they have without.
+// Whole runs of the trainer on the cuda device. Runs with graphs and without graphs give equal bits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class Recorder : public TrainingObserver {
 
 class CudaTraining : public ::testing::Test {
  protected:
-  /// Five steps of a small model with dropout, four micro-batches a step and clipping.
+  /// Five steps of a small model with dropout, four micro-batches per step and clipping.
   Result run(const std::string& strategies, bool graph) {
     const RunSetup setup = prepare(
         parse_configuration(test::small_configuration(folder_), "small.toml",
@@ -44,7 +44,7 @@ class CudaTraining : public ::testing::Test {
                              "batch.global=4", "batch.micro=1", "strategy=[" + strategies + "]",
                              "device={plugin=\"cuda_emulated\", graph=" + std::string(graph ? "true}" : "false}")}),
         registry_);
-    const Corpus corpus = open_data(setup.configuration, setup.model->context());
+    const Corpus corpus = open_data(setup.configuration, setup.context);
     Result result;
     Recorder recorder(result);
     const CheckpointSettings checkpoints{folder_.path() / ("checkpoints" + std::to_string(runs_++)), 0, 0};
@@ -89,7 +89,7 @@ TEST_F(CudaTraining, OneRankIsOneGraphWithTheSameBits) {
   EXPECT_EQ(eager.uses[0].graphs, 0U);
 }
 
-/// 2^26 over 32 tokens overflows fp16 whatever the gradient; halved often enough it does not.
+/// A scale of 2^26 over 32 tokens overflows fp16 for any gradient. After enough halvings it does not.
 constexpr const char* kOverflowing = "{plugin=\"precision\", compute=\"fp16\", initial_scale=67108864.0}";
 
 TEST_F(CudaTraining, StepsThatAreSkippedAreSkippedInGraphsToo) {

@@ -1,4 +1,4 @@
-// The cuda device where there is no GPU: its plugin loads, and says in one message what is missing.
+// The cuda device without a GPU: its plugin loads and reports in one message what is missing.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

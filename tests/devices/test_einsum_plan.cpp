@@ -1,4 +1,5 @@
-// Plans of einsums, carried out by plain loops, against the einsum itself: for examples and for random dims.
+// Plans of einsums, executed by plain loops and compared with the definition of the einsum, for examples and for random
+// dims.
 
 #include <gtest/gtest.h>
 
@@ -7,10 +8,12 @@
 #include <random>
 
 #include "shared/einsum.hpp"
-#include "shared/operand_sizes.hpp"
+#include "strata/kernel_tools.hpp"
 
 namespace strata::devices {
 namespace {
+
+using kernels::elements;
 
 using Numbers = std::vector<double>;
 
@@ -53,7 +56,7 @@ std::size_t place(const OperandDescription& operand, const DimSizes& at) {
   return static_cast<std::size_t>(index);
 }
 
-/// Every product of an element of x and one of w, added where it belongs.
+/// The einsum by definition: adds every product of an element of x and one of w to its element of the result.
 Numbers by_definition(const Einsum& einsum, const Numbers& x, const Numbers& w) {
   DimSizes sizes;
   for (const auto* each : {&einsum.x, &einsum.w}) {
@@ -129,7 +132,7 @@ int copies(const EinsumPlan& plan) {
 
 const DimSizes kSizes = {{"batch", 2}, {"seq", 3}, {"embed", 4}, {"ffn", 5}, {"heads", 3}, {"expert", 2}, {"one", 1}};
 
-/// How many of operands and result each kind of device copies.
+/// The number of operands and results that each kind of device copies.
 struct Example {
   Einsum einsum;
   int contiguous;
@@ -170,7 +173,7 @@ Einsum random_einsum(std::mt19937& random) {
   DimSizes sizes;
   for (const std::string name : {"a", "b", "c", "d", "e", "f"}) {
     sizes[name] = 1 + static_cast<std::int64_t>(random() % 3);
-    const auto without = random() % 5;  // the tensor that lacks the dim; above 2 all have it, or none
+    const auto without = random() % 5;  // the tensor that lacks the dim; 3: all have it, 4: none
     if (without == 4) continue;
     for (std::size_t i = 0; i < dims.size(); ++i) {
       if (i != without) dims.at(i).push_back(name);

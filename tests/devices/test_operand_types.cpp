@@ -1,26 +1,77 @@
-// Letters of kernels against the types of instances.
+// The type letters of kernels against the types of instances, and the results of a kernel whose result types are
+// converted.
 
 #include <gtest/gtest.h>
 
-#include "shared/operand_types.hpp"
+#include <memory>
 
-namespace strata::devices {
+#include "strata/compiler_ops.hpp"
+#include "strata/kernel.hpp"
+
+namespace strata {
 namespace {
-
-const DeviceTypes kTypes = {.reals = {DType::f32, DType::bf16, DType::f64}, .indices = {DType::i32}};
 
 OpInstance instance(const std::vector<DType>& operands, const std::vector<DType>& results, bool accumulate = false) {
   OpInstance op;
+  op.op = "test";
+  op.name = "x";
   op.accumulate = accumulate;
   for (const DType dtype : operands) op.operands.push_back({dtype, {"n"}, {4}});
   for (const DType dtype : results) op.results.push_back({dtype, {"n"}, {4}});
   return op;
 }
 
+PreparedKernel prepare_nothing(const OpInstance& /*op*/, const KernelEnvironment& /*environment*/) {
+  return {[](const KernelArguments&) {}};
+}
+
+/// A device whose only kernels are one for the op "test" and those that convert results.
+class OneKernel {
+ public:
+  explicit OneKernel(KernelSignature signature, const std::vector<DType>& reals) {
+    signature.reals = reals;
+    signature.indices = {DType::i32};
+    for (const char* op : {ops::kCast, ops::kAccumulate}) {
+      KernelSignature finish{"r", "r"};
+      finish.reals = reals;
+      registry_.add({.op = op, .signature = finish, .prepare = prepare_nothing}, "test");
+    }
+    const auto prepare = [seen = seen_](const OpInstance& op, const KernelEnvironment& environment) {
+      *seen = op;
+      return prepare_nothing(op, environment);
+    };
+    registry_.add({.op = "test", .signature = signature, .prepare = prepare}, "test");
+  }
+
+  /// The reason without the device's and the op's name.
+  [[nodiscard]] std::string reason(const OpInstance& op) const {
+    constexpr std::string_view kLabel = "the device's 'test' (x): ";
+    const std::string reason = selector_.unsupported(op).value_or(std::string(kLabel));
+    EXPECT_TRUE(reason.starts_with(kLabel)) << reason;
+    return reason.substr(kLabel.size());
+  }
+
+  /// The instance that the kernel was prepared for.
+  [[nodiscard]] OpInstance natural(const OpInstance& op) const {
+    workspace_bytes_ = selector_.prepare(op).workspace_bytes;
+    return *seen_;
+  }
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
+
+ private:
+  KernelRegistry registry_;
+  KernelEnvironment environment_{"host", 1};
+  KernelSelector selector_{"the device", registry_, environment_};
+  std::shared_ptr<OpInstance> seen_ = std::make_shared<OpInstance>();
+  mutable std::int64_t workspace_bytes_ = 0;
+};
+
+const std::vector<DType> kReals = {DType::f32, DType::bf16, DType::f64};
+
 struct Row {
   KernelSignature kernel;
   OpInstance op;
-  /// Empty: the instance fits.
+  /// Why the instance is refused. Empty if it is accepted.
   std::string reason;
 };
 
@@ -47,44 +98,44 @@ TEST(OperandTypes, FitTheirLettersOrAreNamed) {
       {{"i", "i"}, instance({DType::i32}, {DType::i32}, true), "cannot add to result 0 in i32"},
   };
   for (const Row& row : rows) {
-    SCOPED_TRACE(std::string(row.kernel.operands) + " -> " + std::string(row.kernel.results));
-    EXPECT_EQ(type_mismatch(row.kernel, row.op, kTypes).value_or(""), row.reason);
+    SCOPED_TRACE(row.kernel.operands + " -> " + row.kernel.results);
+    EXPECT_EQ(OneKernel(row.kernel, kReals).reason(row.op), row.reason);
   }
 }
 
 TEST(OperandTypes, AreRefusedWhereDimsAndSizesDiffer) {
   OpInstance op = instance({DType::f32}, {DType::f32});
   op.results[0].shape.push_back(2);
-  EXPECT_EQ(type_mismatch({"t", "t"}, op, kTypes), "result 0 names other dims than it has");
+  EXPECT_EQ(OneKernel({"t", "t"}, kReals).reason(op), "result 0 names other dims than it has");
 }
 
 TEST(OperandTypes, OfADeviceWithoutF64KeepFullResultsInF32) {
-  const DeviceTypes types = {.reals = {DType::f32, DType::bf16}, .indices = {}};
-  EXPECT_EQ(type_mismatch({"ff", "f"}, instance({DType::f64, DType::f64}, {DType::f64}), types),
+  EXPECT_EQ(OneKernel({"ff", "f"}, {DType::f32, DType::bf16}).reason(instance({DType::f64, DType::f64}, {DType::f64})),
             "operand 0 cannot be f64");
 }
 
 TEST(NaturalInstance, IsTheWantedOneWhereTheKernelLeavesIt) {
-  const OpInstance op = instance({DType::bf16, DType::f32}, {DType::bf16, DType::f32}, true);
-  const NaturalInstance natural = natural_instance({"tf", "tf", true}, op, kTypes);
-  EXPECT_TRUE(natural.is_wanted);
-  EXPECT_TRUE(natural.op.accumulate);
+  const OneKernel kernel({"tf", "tf", true}, kReals);
+  const OpInstance natural = kernel.natural(instance({DType::bf16, DType::f32}, {DType::bf16, DType::f32}, true));
+  EXPECT_EQ(kernel.workspace_bytes(), 0) << "nothing is converted or added afterwards";
+  EXPECT_TRUE(natural.accumulate);
 }
 
 TEST(NaturalInstance, HasTheTypesOfTheLettersAndAddsNothing) {
-  const OpInstance op = instance({DType::bf16}, {DType::f32, DType::bf16}, true);
-  const NaturalInstance natural = natural_instance({"t", "tf", true}, op, kTypes);
-  EXPECT_FALSE(natural.is_wanted);
-  EXPECT_FALSE(natural.op.accumulate);
-  EXPECT_EQ(natural.op.results[0].dtype, DType::bf16);
-  EXPECT_EQ(natural.op.results[1].dtype, DType::f32);
+  const OneKernel kernel({"t", "tf", true}, kReals);
+  const OpInstance natural = kernel.natural(instance({DType::bf16}, {DType::f32, DType::bf16}, true));
+  EXPECT_EQ(kernel.workspace_bytes(), 2 * 64) << "a cache line for each result";
+  EXPECT_FALSE(natural.accumulate);
+  EXPECT_EQ(natural.results[0].dtype, DType::bf16);
+  EXPECT_EQ(natural.results[1].dtype, DType::f32);
 }
 
 TEST(NaturalInstance, AddsNothingWhereTheKernelCannot) {
-  const NaturalInstance natural = natural_instance({"t", "t"}, instance({DType::f32}, {DType::f32}, true), kTypes);
-  EXPECT_FALSE(natural.is_wanted);
-  EXPECT_FALSE(natural.op.accumulate);
+  const OneKernel kernel({"t", "t"}, kReals);
+  const OpInstance natural = kernel.natural(instance({DType::f32}, {DType::f32}, true));
+  EXPECT_EQ(kernel.workspace_bytes(), 64);
+  EXPECT_FALSE(natural.accumulate);
 }
 
 }  // namespace
-}  // namespace strata::devices
+}  // namespace strata

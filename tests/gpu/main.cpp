@@ -1,5 +1,5 @@
-// Runs the tests of the cuda device where there is a GPU; elsewhere says so and exits with the code that ctest counts
-// as skipped.
+// Runs the tests of the cuda device if there is a GPU. Otherwise prints why not and exits with the code that ctest
+// counts as skipped.
 
 #include <gtest/gtest.h>
 

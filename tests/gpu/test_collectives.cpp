@@ -1,5 +1,5 @@
-// A communicator on real devices: every collective, in graphs too where that can be, and messages around a ring. The
-// ranks are threads, one for each GPU, or what a launcher has made of this process: two processes may share a GPU.
+// A communicator on real devices: every collective, also in graphs if the communicator supports them, and messages
+// around a ring. The ranks are threads with one GPU each, or the processes of a launcher, two of which may share a GPU.
 
 #include <gtest/gtest.h>
 
@@ -21,10 +21,10 @@ namespace {
 constexpr int kSkipped = 77;
 constexpr std::int64_t kPiece = 5000;
 
-/// What rank `rank` has at `index`: small integers, whose sums are exact in any order and type.
+/// The value of rank `rank` at `index`: small integers, whose sums are exact in any order and type.
 double value_of(int rank, std::int64_t index) { return static_cast<double>(index % 11 + rank); }
 
-/// What a collective over all `ranks` ranks gives `rank` at `index`.
+/// The result at `index` on `rank` of a collective over all `ranks` ranks.
 double expected(CollectiveKind kind, int ranks, int rank, std::int64_t index) {
   const auto sum = [&](std::int64_t at) {
     double all = 0;
@@ -62,7 +62,7 @@ class DeviceArray {
     for (std::int64_t i = 0; i < elements(); ++i) host::store_element(dtype_, host_.data(), i, value_of(rank, i));
     device_.copy_from_host(StreamKind::compute, data(), host_.data(), bytes());
   }
-  /// Elements that differ from expected(i).
+  /// Number of elements that differ from expected(i).
   template <class Expected>
   std::int64_t wrong(const Expected& expected) {
     device_.copy_to_host(StreamKind::compute, host_.data(), data(), bytes());
@@ -116,7 +116,7 @@ void run_collective(Communicator& communicator, Device& device, const Collective
   }
 }
 
-/// To the next rank, from the one before.
+/// Sends to the next rank and receives from the previous one.
 void run_messages(Communicator& communicator, Device& device) {
   const int ranks = communicator.rank_count();
   const int before = (communicator.rank() + ranks - 1) % ranks;
@@ -152,14 +152,13 @@ void run_rank(Communicator& communicator, Device& device) {
   communicator.check();
 }
 
-/// As many as a launcher says, or as there are GPUs; a device that has no number is one of three.
+/// The number of ranks: that of a launcher, or the number of GPUs. Three for devices without a number.
 int wanted_ranks() {
   const char* size = std::getenv("WORLD_SIZE");
   if (size != nullptr && std::atoi(size) > 1) return std::atoi(size);
-  const DeviceFactory& factory = device_factory(STRATA_CUDA_PLUGIN);
   std::set<int> numbers;
   for (int rank = 0;; ++rank) {
-    const auto device = factory.create(Options(factory.options(), {}), {rank, 1, rank});
+    const auto device = make_device(STRATA_CUDA_PLUGIN, {}, {.rank = rank, .index_on_host = rank});
     const NativeStream stream = device->native_stream(StreamKind::compute);
     if (stream.runtime.empty()) return 3;
     if (!numbers.insert(stream.device).second) return rank;
@@ -169,14 +168,14 @@ int wanted_ranks() {
 TEST(RealCommunicator, GivesEveryRankItsPart) {
   BuiltPlugins plugins;
   const auto& communicators = plugins.load<CommunicatorFactory>(STRATA_COMMUNICATOR_PLUGIN);
-  const auto& devices = device_factory(STRATA_CUDA_PLUGIN);
   const auto world = communicators.create(Options(communicators.options(), {}), wanted_ranks());
   std::vector<std::thread> threads;
   for (const int rank : world->local_ranks()) {
     threads.emplace_back([&, rank] {
       try {
-        const auto device =
-            devices.create(Options(devices.options(), {}), {rank, world->ranks_on_host(), world->index_on_host(rank)});
+        const auto device = make_device(
+            STRATA_CUDA_PLUGIN, {},
+            {.rank = rank, .ranks_on_host = world->ranks_on_host(), .index_on_host = world->index_on_host(rank)});
         run_rank(*world->connect(rank, *device), *device);
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << ": " << error.what();

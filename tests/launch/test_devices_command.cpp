@@ -26,7 +26,7 @@ TEST(DevicesCommand, ListsWhatThePluginsFind) {
   const json document = json::parse(result.out);
   for (const json& device : document.at("devices")) {
     if (device.contains("error")) {
-      // Without a GPU the plugins for GPUs say so.
+      // Without a GPU, the plugins for GPUs report an error.
       EXPECT_NE(device.at("error"), "") << device;
       continue;
     }

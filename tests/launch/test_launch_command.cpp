@@ -31,7 +31,7 @@ class LaunchCommand : public ::testing::TestWithParam<std::string> {
   LaunchCommand() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
   ~LaunchCommand() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
-  /// Arguments of a run on two ranks, by `command`.
+  /// Arguments of a run on two ranks by `command`.
   [[nodiscard]] std::vector<std::string> arguments(const std::string& command, const std::string& output,
                                                    const std::vector<std::string>& more = {}) const {
     std::vector<std::string> all{
@@ -49,7 +49,7 @@ class LaunchCommand : public ::testing::TestWithParam<std::string> {
   }
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
 
-  /// What a run's log says but for times, and in place of the summary what it has by rank.
+  /// A run's log without times. The summary is replaced by its values per rank.
   [[nodiscard]] std::vector<std::string> log(const std::string& output) const {
     std::vector<std::string> lines;
     std::istringstream stream(test::read_file(path(output + ".log")));

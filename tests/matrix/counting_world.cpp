@@ -37,7 +37,7 @@ class CountingCommunicator final : public Communicator {
     const auto count = static_cast<double>(ranks.size());
     double bytes = static_cast<double>(call.elements) * static_cast<double>(size_of(call.dtype));
     if (call.kind == CollectiveKind::all_gather) bytes *= count;
-    // A ring passes on all pieces but one, twice where they are summed and then spread.
+    // A ring passes on all pieces but one. An all_reduce passes them twice: to sum them and to spread the sums.
     bytes *= (count - 1) / count;
     if (call.kind == CollectiveKind::all_reduce) bytes *= 2;
     add(std::string(to_string(call.kind)), ranks, bytes);
@@ -55,6 +55,7 @@ class CountingCommunicator final : public Communicator {
 
   void abort(const std::string& reason) noexcept override { communicator_->abort(reason); }
   void check() override { communicator_->check(); }
+  void make_ready(const CommunicationPlan& plan) override { communicator_->make_ready(plan); }
 
  private:
   void add(const std::string& kind, const std::vector<int>& ranks, double bytes) {

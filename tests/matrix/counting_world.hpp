@@ -11,10 +11,10 @@
 
 namespace strata::testing {
 
-/// What a rank communicates, by kind ("all_reduce", "send") and the axes along which its counterparts lie.
+/// The traffic of a rank by kind ("all_reduce", "send") and by the axes along which its peers are.
 using TrafficByAxes = std::map<std::pair<std::string, std::vector<Axis>>, Traffic>;
 
-/// Another world, whose communicators count what passes through them by the calls alone.
+/// A world that wraps another one. Its communicators count traffic from the calls alone.
 class CountingWorld final : public World {
  public:
   CountingWorld(std::unique_ptr<World> world, const Mesh& mesh);
@@ -24,7 +24,7 @@ class CountingWorld final : public World {
   [[nodiscard]] CommunicatorLimits limits() const override { return world_->limits(); }
   [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
 
-  /// By rank, once the ranks have ended.
+  /// The traffic of every rank. Valid when the ranks have ended.
   [[nodiscard]] const std::vector<TrafficByAxes>& traffic() const { return traffic_; }
 
  private:

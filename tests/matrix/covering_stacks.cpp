@@ -7,10 +7,10 @@
 namespace strata::testing {
 namespace {
 
-/// Stacks that are tried for a pair before it is given up.
+/// Number of stacks that are tried for a pair before it is given up.
 constexpr int kAttempts = 40;
-/// The first of them are filled up with other strategies and with what covers the most pairs; the later ones have only
-/// what the pair needs, with any options.
+/// The first of them are filled with other strategies and with the choices that cover the most pairs. The later ones
+/// have only what the pair needs, with any options.
 constexpr int kFullAttempts = 12;
 
 /// Builds one stack around a pair.
@@ -50,7 +50,7 @@ class StackDraft {
     if (!needs.empty()) add(grammar().strategy(needs));
   }
 
-  /// \return its position.
+  /// Adds a strategy. \return its position.
   std::size_t add(std::size_t row) {
     for (std::size_t i = 0; i < stack_.strategies.size(); ++i) {
       if (stack_.strategies[i].row == row) return i;
@@ -60,7 +60,7 @@ class StackDraft {
     return stack_.strategies.size() - 1;
   }
 
-  /// All that conflict with none that are there.
+  /// Adds all strategies that conflict with none of the stack.
   void add_strategies() {
     std::vector<std::size_t> rows(grammar().strategies.size());
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = i;
@@ -69,7 +69,7 @@ class StackDraft {
     for (const std::size_t row : rows) {
       const bool conflicts = std::any_of(stack_.strategies.begin(), stack_.strategies.end(),
                                          [&](const StrategyChoice& each) { return conflict(each.row, row); });
-      // Rows that random stacks rarely have take part in what they are needed for only.
+      // Rows that are rare in random stacks are added only if the pair needs them.
       if (!conflicts && choice_.below(100) < 4 * grammar().strategies[row].percent) add(row);
     }
   }
@@ -114,7 +114,7 @@ class StackDraft {
     }
   }
 
-  /// Sets `place` to the choice that covers the most open pairs with what is chosen already, or to any.
+  /// Sets `place` to the choice that covers the most open pairs together with the choices so far, or to any choice.
   template <class FeatureOf>
   void choose(const std::vector<OptionChoice>& choices, std::size_t& place, const FeatureOf& feature_of) {
     std::vector<std::pair<int, std::size_t>> possible;
@@ -162,7 +162,7 @@ class StackDraft {
   Stack stack_;
   std::vector<std::vector<bool>> strategies_chosen_;
   std::vector<bool> run_chosen_;
-  /// Features that the stack has so far.
+  /// Features of the stack so far.
   std::vector<std::size_t> chosen_;
 };
 

@@ -10,18 +10,18 @@
 
 namespace strata::testing {
 
-/// Few stacks that have every pair of features between them, found greedily: each is built around the first pair that
-/// is missing, and takes what covers the most other pairs. Since what can be is the host's decision, the next stack
-/// depends on the verdict over the one before it.
+/// A small set of stacks that covers every pair of features, found greedily. Each stack is built around the first
+/// missing pair and takes the choices that cover the most other pairs. Only the host knows whether a stack is possible,
+/// so the next stack depends on the verdict on the last one.
 class CoveringStacks {
  public:
-  /// The stack to try next; empty once every pair is covered or given up.
+  /// The stack to try next. Empty when every pair is covered or given up.
   [[nodiscard]] std::optional<Stack> next();
-  /// The verdict over the stack that next() gave.
+  /// Reports the verdict on the stack that next() returned.
   void accept();
   void refuse(const std::string& message);
 
-  /// Pairs that no stack had which was accepted, each with the last message; the grammar's conflicts are none of them.
+  /// Pairs that no accepted stack had, each with the last message. Excludes the grammar's conflicts.
   [[nodiscard]] const std::vector<std::string>& given_up() const { return given_up_; }
   [[nodiscard]] std::size_t covered_pairs() const { return pairs_.count_covered(); }
 

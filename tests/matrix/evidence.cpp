@@ -9,7 +9,7 @@
 namespace strata::testing {
 namespace {
 
-/// Collects one line a fault; a stream's state never outlives its line.
+/// Collects one line per fault. Each line has a new stream, so that no formatting state carries over.
 class Faults {
  public:
   template <class... Parts>
@@ -28,7 +28,7 @@ class Faults {
 void compare_training(const RunEvidence& evidence, Faults& faults) {
   const host::StackDifference& difference = evidence.difference;
   const auto require = [&](double found, double tolerance, const std::string& what) {
-    // Not "found > tolerance", which NaN would pass.
+    // Not "found > tolerance", which would be false for NaN.
     if (!(found <= tolerance)) faults.add(what, " differs from one rank's by ", found);
   };
   require(difference.loss, evidence.tolerance.loss, "the loss");
@@ -48,7 +48,7 @@ void compare_memory(const RunEvidence& evidence, Faults& faults) {
   }
 }
 
-/// What `strata explain` says that the ranks of a program communicate in `steps` steps.
+/// The traffic of a program's ranks in `steps` steps, as `strata explain` reports it.
 TrafficByAxes explained_traffic(const Program& program, int steps) {
   TrafficByAxes explained;
   for (const host::CommunicationSummary& each : host::summarize_communication(program)) {
@@ -67,7 +67,7 @@ TrafficByAxes explained_traffic(const Program& program, int steps) {
 }
 
 bool equal(const Traffic& a, const Traffic& b) {
-  // Of three ranks each sends thirds of bytes, whose sums round; that is far less than a byte.
+  // With three ranks, each sends thirds of bytes, whose sums round by much less than a byte.
   return a.calls == b.calls && std::abs(a.bytes_sent - b.bytes_sent) < 1e-3;
 }
 

@@ -5,7 +5,7 @@
 namespace strata::testing {
 namespace {
 
-/// True if `part` is the feature, or the strategy that it is of.
+/// True if `part` names the feature, or the strategy of the feature.
 bool is_of(const Feature& feature, const std::string& part) {
   return feature.name == part || feature.name.starts_with(part + ".");
 }
@@ -88,7 +88,7 @@ std::optional<std::size_t> FeaturePairs::strategy_feature(std::size_t row, std::
 }
 
 std::optional<FeaturePairs::Pair> FeaturePairs::first_open() const {
-  // Those of the strategies that come last first: the run's options then fill up by themselves.
+  // Pairs of the last strategies come first. The run's options are then covered along the way.
   for (std::size_t a = features_.size(); a-- > 0;) {
     for (std::size_t b = a; b-- > 0;) {
       if (is_open(a, b)) return Pair{b, a};

@@ -10,22 +10,22 @@
 
 namespace strata::testing {
 
-/// Something that a stack has or has not: an option with one of its values, or a strategy's place in the mesh relative
-/// to another's.
+/// A property of a stack: an option with one of its values, or a strategy's place in the mesh relative to another
+/// strategy.
 struct Feature {
   enum class Kind { run_option, strategy_option, outside, inside };
 
   Kind kind = Kind::run_option;
-  /// Of a strategy's feature.
+  /// The strategy row of a strategy's feature.
   std::size_t row = 0;
   std::size_t option = 0;
   std::size_t choice = 0;
-  /// "model.layers=2", "zero.stage=1", "zero.outside".
+  /// Such as "model.layers=2", "zero.stage=1" or "zero.outside".
   std::string name;
 };
 
-/// All pairs of features that a stack can have together, and which of them some stack has had: every value of every
-/// option with every value of every other, and every strategy outside every other.
+/// All pairs of features that a stack can have, and which of them some stack has had: every value of every option with
+/// every value of every other option, and every strategy outside every other strategy.
 class FeaturePairs {
  public:
   using Pair = std::pair<std::size_t, std::size_t>;
@@ -33,7 +33,7 @@ class FeaturePairs {
   FeaturePairs();
 
   [[nodiscard]] const std::vector<Feature>& features() const { return features_; }
-  /// The feature that a choice is; empty for rare choices.
+  /// The feature of a choice. Empty for rare choices.
   [[nodiscard]] std::optional<std::size_t> run_feature(std::size_t option, std::size_t choice) const;
   [[nodiscard]] std::optional<std::size_t> strategy_feature(std::size_t row, std::size_t option,
                                                             std::size_t choice) const;
@@ -45,7 +45,7 @@ class FeaturePairs {
   [[nodiscard]] std::optional<Pair> first_open() const;
   [[nodiscard]] std::size_t count_covered() const;
 
-  /// Closes every pair that the stack has.
+  /// Marks every pair of the stack as covered.
   void cover(const Stack& stack);
   void give_up(const Pair& pair);
   [[nodiscard]] std::string name(const Pair& pair) const;

@@ -22,7 +22,7 @@ OptionRow values(const std::string& name, const std::vector<std::string>& values
 
 OptionRow flag(const std::string& name) { return values(name, {"false", "true"}); }
 
-/// Any number of ranks; up to `most` stand for all numbers in pairs.
+/// The option `size` with any number of ranks. In pairs, sizes up to `most` represent all sizes.
 OptionRow size(int most = 3) {
   OptionRow row{"size", {}};
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
@@ -31,19 +31,14 @@ OptionRow size(int most = 3) {
   return row;
 }
 
-/// Buckets of a parameter or two, and one for all.
-OptionRow bucket_mb() { return values("bucket_mb", {"0.002", "25"}); }
-
 std::vector<OptionRow> run_options() {
   OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
   for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
-  return {std::move(layers),
-          values("model.dropout", {"0.0", "0.1"}),
-          values("model.attention_dropout", {"0.0", "0.2"}),
-          values("batch.micro", {"1", "2"}),
-          values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
-          words("optimizer.kind", {"adamw", "sgd"}),
-          values("optimizer.momentum", {"0.0", "0.9"}),
+  return {std::move(layers), values("model.dropout", {"0.0", "0.1"}), values("model.attention_dropout", {"0.0", "0.2"}),
+          values("batch.micro", {"1", "2"}), values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
+          // Small buckets with one or two parameters, and one bucket for all.
+          values("buckets.bucket_mb", {"0.002", "25"}), flag("buckets.overlap"),
+          words("optimizer.kind", {"adamw", "sgd"}), values("optimizer.momentum", {"0.0", "0.9"}),
           values("optimizer.clip", {"0.0", "0.5"})};
 }
 
@@ -61,11 +56,10 @@ StrategyRow zero() {
           .plugin = "zero",
           .fixed = "axis = \"zero\"\n",
           .splits_batch = true,
+          .has_buckets = true,
           .divides = {},
           .options = {size(4),  // two nodes of two
                       values("stage", {"1", "2", "3"}),
-                      bucket_mb(),
-                      flag("overlap"),
                       values("prefetch", {"0", "1", "2"}),
                       flag("reshard_after_forward"),
                       values("hierarchical_partition", {"1", "2"}),
@@ -74,7 +68,9 @@ StrategyRow zero() {
                       words("offload_optimizer", {"none", "host", "file"}),
                       words("offload_param", {"none", "host", "file"}),
                       flag("quantized_weights"),
-                      flag("quantized_gradients")},
+                      flag("quantized_gradients"),
+                      // "always" changes results in f64 too.
+                      words("quantization", {"on", "off"})},
           .percent = 45};
 }
 
@@ -100,7 +96,7 @@ StrategyRow context(const std::string& name, const std::string& axis, std::vecto
 
 OptionRow attention() { return words("attention", {"ring", "all_gather", "ulysses"}); }
 
-/// The last chunk has all blocks but one of each other chunk.
+/// A split in which the last chunk has all blocks, except one for each other chunk.
 std::string uneven_split(const Stack& stack, const StrategyChoice& strategy) {
   const int chunks_of_stage =
       strategy.option("schedule") == "\"zbv\"" ? 2 : std::stoi(strategy.option("virtual_stages"));
@@ -130,13 +126,15 @@ std::vector<StrategyRow> strategies() {
            .plugin = "ddp",
            .fixed = "axis = \"dp\"\n",
            .splits_batch = true,
+           .has_buckets = true,
            .divides = {},
-           .options = {size(), bucket_mb(), flag("overlap"), replicate("node")},
+           .options = {size(), replicate("node")},
            .percent = 35},
           {.name = "outer ddp",
            .plugin = "ddp",
            .fixed = "axis = \"outer\"\n",
            .splits_batch = true,
+           .has_buckets = true,
            .divides = {},
            .options = {size(2), replicate("rack")},
            .percent = 8},
@@ -144,8 +142,9 @@ std::vector<StrategyRow> strategies() {
            .plugin = "dataparallel",
            .fixed = "axis = \"writer\"\n",
            .splits_batch = true,
+           .has_buckets = true,
            .divides = {},
-           .options = {size(), bucket_mb()},
+           .options = {size()},
            .percent = 15},
           zero(),
           tensor("tensor", "tp",
@@ -162,7 +161,7 @@ std::vector<StrategyRow> strategies() {
            .options = {words("policy", {"full", "every", "selective", "none"}), values("every", {"1", "2"}),
                        flag("last_block")},
            .percent = 40},
-          // In f64 there is nothing to shorten; the loss is scaled all the same.
+          // In f64 no type is shortened, but the loss is still scaled.
           {.name = "precision",
            .plugin = "precision",
            .fixed = "",
@@ -186,7 +185,7 @@ std::vector<Conflict> conflicts() {
                                      {"zero.quantized_weights=true", "zero.stage=1"},
                                      {"zero.quantized_weights=true", "zero.stage=2"},
                                      {"pipeline.schedule=\"zbv\"", "pipeline.virtual_stages=3"},
-                                     // More chunks than the blocks of the models that are in pairs.
+                                     // More chunks than the models in pairs have blocks.
                                      {"pipeline.size=3", "pipeline.virtual_stages=3"},
                                      {"recompute.every=2", "recompute.policy=\"full\""},
                                      {"recompute.every=2", "recompute.policy=\"selective\""},

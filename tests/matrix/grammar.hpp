@@ -7,23 +7,23 @@
 namespace strata::testing {
 
 /// \file
-/// The grammar of generated stacks: one table of strategies, their options and the values that these may have. To have
-/// a plugin or an option proven in every combination, add its row to grammar.cpp.
+/// The grammar of generated stacks: one table of strategies, their options and the values of these. To prove a plugin
+/// or an option in every combination, add its row to grammar.cpp.
 
 struct Stack;
 struct StrategyChoice;
 
 /// One value of an option.
 struct OptionChoice {
-  /// As TOML writes it.
+  /// The value in TOML.
   std::string toml;
-  /// By how much it multiplies the ranks of its strategy.
+  /// Factor by which the value multiplies the ranks of its strategy.
   int ranks = 1;
-  /// Another strategy row without which the value means nothing; empty for none.
+  /// Another strategy row that the value requires. Empty for none.
   std::string needs = {};
-  /// Left out of the pairs that a covering set holds; random stacks have it.
+  /// If true, covering sets omit the value. Random stacks still have it.
   bool rare = false;
-  /// Writes the value where it depends on the rest of the stack.
+  /// Writes the value if it depends on the rest of the stack.
   std::string (*write)(const Stack& stack, const StrategyChoice& strategy) = nullptr;
 };
 
@@ -32,29 +32,32 @@ struct OptionRow {
   std::vector<OptionChoice> choices;
 };
 
-/// A field of the model that the ranks of a strategy must divide, together with those of others that have the same.
+/// A field of the model that the ranks of a strategy must divide. If several strategies have the same field, their
+/// product must divide it.
 struct Divisor {
   std::string field;
-  /// By the number of ranks times this.
+  /// The number of ranks times this factor must divide the field.
   int multiple = 1;
 };
 
-/// A strategy that a stack may have. A plugin may have several rows: a stack may then hold it several times.
+/// A strategy that a stack may have. A plugin with several rows may occur several times in a stack.
 struct StrategyRow {
-  /// "zero", "outer ddp".
+  /// Such as "zero" or "outer ddp".
   std::string name;
   std::string plugin;
-  /// Lines of TOML that every stack has: the axis, where it isn't the plugin's default.
+  /// Lines of TOML that every stack has, such as the axis if it is not the plugin's default.
   std::string fixed;
   /// True if its ranks share the batch.
   bool splits_batch = false;
+  /// True if the strategy has the options bucket_mb and overlap, in which all strategies of a stack must agree.
+  bool has_buckets = false;
   std::vector<Divisor> divides;
   std::vector<OptionRow> options;
-  /// Of 100 random stacks, about as many have it.
+  /// Approximate percentage of random stacks that have the strategy.
   int percent = 30;
 };
 
-/// Dimensions of a model that fit each other.
+/// Dimensions of a model that are consistent.
 struct ModelSizes {
   int heads = 2;
   int embed = 16;
@@ -64,16 +67,16 @@ struct ModelSizes {
   [[nodiscard]] int field(const std::string& name) const;
 };
 
-/// Two features ("zero.stage=1", or all of a row: "dataparallel") that no stack can have together, since the host must
-/// refuse it.
+/// Two features ("zero.stage=1", or all of a row: "dataparallel") that no stack can have together, because the host
+/// must refuse it.
 struct Conflict {
   std::string first;
   std::string second;
 };
 
 struct Grammar {
-  /// What every stack has, by section and key: "model.layers", "batch.micro". "batch.micro_batches" stands for
-  /// batch.global.
+  /// Options that every stack has, by section and key, such as "model.layers" or "batch.micro". "batch.micro_batches"
+  /// represents batch.global. Keys of "buckets" are options of every strategy with `has_buckets`.
   std::vector<OptionRow> run;
   std::vector<ModelSizes> sizes;
   std::vector<StrategyRow> strategies;
@@ -85,9 +88,9 @@ struct Grammar {
   [[nodiscard]] static std::size_t option(const std::vector<OptionRow>& rows, const std::string& name);
 };
 
-/// Most ranks that a generated stack has.
+/// Largest number of ranks of a generated stack.
 inline constexpr int kMostRanks = 16;
-/// Most sequences of a step, so that proving a stack takes less than a second or two.
+/// Largest number of sequences of a step, so that a stack is proven within about a second.
 inline constexpr int kMostSequences = 32;
 
 [[nodiscard]] const Grammar& grammar();

@@ -1,4 +1,4 @@
-/// Proves generated stacks: each trains as one rank does, or is refused for a known reason.
+/// Proves generated stacks: each trains like one rank, or is refused for a known reason. \return the exit code.
 
 #include <CLI/CLI.hpp>
 #include <atomic>

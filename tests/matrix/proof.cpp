@@ -16,16 +16,17 @@ namespace {
 
 constexpr int kSteps = 3;
 
-/// In types of two bytes. An adaptive optimizer turns what rounding leaves of a small gradient into a step of its own
-/// size, so single parameters say nothing.
+/// The tolerance for 16-bit types. An adaptive optimizer turns the rounding noise of a small gradient into a full-size
+/// step, so single parameters are not compared.
 constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinity()};
-/// With gradients of 4 bits: two hops, each off by a fourteenth of the largest number of a block at most.
+/// The tolerance for 4-bit gradients: two hops, each with an error of at most a fourteenth of the largest number of a
+/// block.
 constexpr Tolerance kQuantizedGradients{1e-2, 2.0 / 14, std::numeric_limits<double>::infinity()};
 
 host::Compiled compile(const host::RunSetup& setup, DType float_type) {
   host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
   request.float_type = float_type;
-  const std::unique_ptr<Device> device = setup.make_device(0, setup.mesh.rank_count());
+  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
   request.device = device.get();
   return setup.compile(request);
 }
@@ -34,7 +35,7 @@ host::StackResult train(const host::RunSetup& setup, const host::Compiled& compi
   const host::RunConfiguration& configuration = setup.configuration;
   const auto seed = static_cast<std::uint64_t>(configuration.run.seed);
   host::RandomInputs inputs(seed, setup.model->vocab().value());
-  const int ranks = setup.mesh.rank_count();
+  const int ranks = setup.stack.mesh.rank_count();
   return host::run_stack(
       compiled, world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); },
       {seed, configuration.optimizer.lr, kSteps}, inputs);
@@ -55,7 +56,7 @@ const Tolerance& tolerance_in_short_types(const host::RunConfiguration& configur
   return quantized ? kQuantizedGradients : kShortTypes;
 }
 
-/// Of all classes of ranks.
+/// A hash over the programs of all classes of ranks.
 std::size_t fingerprint(const host::Compiled& compiled) {
   std::string text;
   for (const Program& program : compiled.programs) text += to_string(program);
@@ -113,11 +114,11 @@ host::StackDifference Prover::compare_with_one_rank(const host::RunSetup& setup,
 const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, DType float_type) {
   host::RunConfiguration alone = stack.configuration;
   alone.strategies.clear();
-  for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
-    const bool has_axes = !stack.strategies[i].strategy->axes().empty();
+  for (std::size_t i = 0; i < stack.stack.strategies.size(); ++i) {
+    const bool has_axes = !stack.stack.axes[i].empty();
     if (float_type != DType::f64 && !has_axes) alone.strategies.push_back(stack.configuration.strategies[i]);
   }
-  // All at once: accumulation over micro-batches is a part of what is proven.
+  // One micro-batch, because accumulation over micro-batches is part of the proof.
   alone.batch.micro = alone.batch.global;
   const std::pair key(float_type, host::to_toml(alone));
   const auto known = single_ranks_.find(key);

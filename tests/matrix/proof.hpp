@@ -15,21 +15,21 @@
 namespace strata::testing {
 
 enum class Verdict {
-  holds,    ///< trains as one rank does, and as the compiler said it would
-  refused,  ///< for a reason that is known
+  holds,    ///< trains like one rank, with the memory and traffic that the compiler planned
+  refused,  ///< refused for a known reason
   fails     ///< anything else
 };
 
-/// What became of a stack.
+/// The result of proving a stack.
 struct Proof {
   Verdict verdict = Verdict::fails;
-  /// What is wrong, one line each; of a refused stack the message.
+  /// The faults, one per line. For a refused stack, the message.
   std::vector<std::string> findings = {};
   const Refusal* refusal = nullptr;
   int ranks = 0;
-  /// From one rank in f64, relative.
+  /// Largest relative difference from one rank in f64.
   double worst_difference = 0;
-  /// Equal for stacks of the same programs.
+  /// A hash that is equal for stacks with equal programs.
   std::size_t programs = 0;
 };
 
@@ -38,8 +38,8 @@ class Prover {
  public:
   explicit Prover(const std::string& plugin_folder) : plugins_({plugin_folder}) {}
 
-  /// Compiles a configuration in f64, checks its communication, trains three steps and compares them with one rank's.
-  /// A stack that chooses shorter types is trained in these too, and held to one rank as closely as they allow.
+  /// Compiles a configuration in f64, checks its communication, trains three steps and compares them with one rank. A
+  /// stack that chooses 16-bit types is also trained in these and compared with a tolerance for them.
   /// \param name of the configuration in messages.
   [[nodiscard]] Proof prove(const std::string& toml, const std::string& name);
 
@@ -55,7 +55,7 @@ class Prover {
   const SingleRank& single_rank(const host::RunSetup& stack, DType float_type);
 
   host::PluginRegistry plugins_;
-  /// By type and configuration.
+  /// Results of one rank by type and configuration.
   std::map<std::pair<DType, std::string>, SingleRank> single_ranks_;
 };
 

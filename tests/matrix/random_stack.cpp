@@ -9,9 +9,9 @@
 namespace strata::testing {
 namespace {
 
-/// One model in so many has sizes that axes need not divide, and one stack in so many may have conflicts.
+/// One model in kMisfits has sizes that axes need not divide, and one stack in kMisfits may have conflicts.
 constexpr int kMisfits = 12;
-/// Larger factors of the number of ranks go to axes that share the batch, where there are any.
+/// Larger prime factors of the number of ranks go to axes that share the batch, if there are any.
 constexpr int kLargestFactorAnywhere = 7;
 
 class StackDraw {
@@ -52,7 +52,8 @@ class StackDraw {
     }
   }
 
-  /// Every prime factor of the number of ranks goes to some axis; choices that multiply ranks take theirs first.
+  /// Distributes the prime factors of the number of ranks over the axes. Choices that multiply ranks take their factor
+  /// first.
   void deal_ranks(int ranks) {
     for (StrategyChoice& each : stack_.strategies) {
       if (ranks % each.ranks() != 0) {
@@ -74,7 +75,7 @@ class StackDraw {
       if (has_axis && (factor <= kLargestFactorAnywhere || each.strategy().splits_batch)) takers.push_back(&each);
     }
     if (takers.empty()) return;
-    // The choices of a size count from one rank.
+    // The choices of a size start at one rank.
     std::size_t& size = takers[any(takers.size())]->choices.front();
     size = (size + 1) * static_cast<std::size_t>(factor) - 1;
   }

@@ -15,7 +15,7 @@ bool contains_in_order(const std::string& text, const std::vector<std::string>& 
   return true;
 }
 
-/// "SOURCE:12:3: KEY: ".
+/// True if the message begins with a place such as "SOURCE:12:3: KEY: ".
 bool has_place(const std::string& source, const std::string& message) {
   return message.starts_with(source + ":") && message.size() > source.size() + 1 &&
          std::isdigit(static_cast<unsigned char>(message[source.size() + 1])) != 0;
@@ -26,14 +26,14 @@ bool has_place(const std::string& source, const std::string& message) {
 const std::vector<Refusal>& known_refusals() {
   static const std::vector<Refusal> kRefusals = {
       {"two owners of the storage",
-       {"strategy ", " and strategy ", " both decide on the storage of parameter"},
+       {"strategy ", " decides on the storage of parameter '", "', and so does strategy "},
        "A parameter and its optimizer states lie in one place: dealt to all ranks (zero), or kept by one "
        "(dataparallel), not both."},
       {"two lowerings of a node",
-       {"strategy ", " and strategy ", " both decide on how node ", " is lowered"},
+       {"strategy ", " decides on how node '", "' is lowered, and so does strategy "},
        "Each would have the keys travel around its own ring. A ring around both is one axis with more ranks."},
       {"an axis without work",
-       {"mesh axis '", " shards nothing"},
+       {"strategy ", " adds mesh axis '", ", which shards nothing"},
        "No dimension that the axis could shard is divisible by it: its ranks would do the same work."},
       {"more chunks than blocks",
        {"strategy.", ".size: found ", "accepted: at most ", " chunks in all, the number of blocks"},

@@ -5,20 +5,20 @@
 
 namespace strata::testing {
 
-/// Why a stack cannot be: the only reasons for which one may be refused.
+/// A reason for which the host may refuse a stack. There are no others.
 struct Refusal {
-  /// As the summary calls it.
+  /// Name in the summary.
   std::string name;
-  /// Pieces of the message, in their order.
+  /// Parts of the message in order.
   std::vector<std::string> message;
-  /// Why no program could do it.
+  /// Why no program could execute the stack.
   std::string why;
 };
 
 [[nodiscard]] const std::vector<Refusal>& known_refusals();
 
-/// The refusal that a message of the configuration `source` is; null if it is none of the known ones, or if it doesn't
-/// give its place in the configuration.
+/// The refusal that matches a message about the configuration `source`. Null if the message matches none, or does not
+/// contain its place in the configuration.
 [[nodiscard]] const Refusal* find_refusal(const std::string& source, const std::string& message);
 
 }  // namespace strata::testing

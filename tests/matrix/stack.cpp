@@ -6,7 +6,7 @@
 namespace strata::testing {
 namespace {
 
-/// Lines of a section of the configuration, from the run options that begin with its name.
+/// The lines of a section: the run options whose name begins with it.
 std::string section_lines(const Stack& stack, const std::string& section) {
   std::string lines;
   for (std::size_t i = 0; i < stack.run.size(); ++i) {
@@ -20,6 +20,7 @@ std::string section_lines(const Stack& stack, const std::string& section) {
 std::string table(const Stack& stack, const StrategyChoice& strategy) {
   const StrategyRow& row = strategy.strategy();
   std::string text = "\n[[strategy]]\nplugin = \"" + row.plugin + "\"\n" + row.fixed;
+  if (row.has_buckets) text += section_lines(stack, "buckets");
   for (std::size_t i = 0; i < row.options.size(); ++i) {
     const OptionChoice& choice = row.options[i].choices.at(strategy.choices.at(i));
     text +=

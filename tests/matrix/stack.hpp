@@ -13,7 +13,7 @@ struct StrategyChoice {
   std::vector<std::size_t> choices;
 
   [[nodiscard]] const StrategyRow& strategy() const { return grammar().strategies.at(row); }
-  /// The value of an option, as the grammar has it.
+  /// The value of an option as written in the grammar.
   [[nodiscard]] const std::string& option(const std::string& name) const;
   [[nodiscard]] int ranks() const;
 };
@@ -22,7 +22,7 @@ struct StrategyChoice {
 struct Stack {
   /// Outermost axis first.
   std::vector<StrategyChoice> strategies;
-  /// By Grammar::run.
+  /// The choice for each row of Grammar::run.
   std::vector<std::size_t> run;
   /// Position in Grammar::sizes.
   std::size_t sizes = 0;
@@ -39,10 +39,10 @@ struct Stack {
 /// A strategy with the first choice of every option.
 [[nodiscard]] StrategyChoice plain_strategy(std::size_t row);
 
-/// The configuration, which `strata verify --full` takes too.
+/// The stack's configuration. `strata verify --full` accepts it too.
 [[nodiscard]] std::string to_toml(const Stack& stack);
 
-/// The sizes of a model that the stack's axes divide.
+/// Positions of the model sizes that the stack's axes divide.
 [[nodiscard]] std::vector<std::size_t> fitting_sizes(const Stack& stack);
 
 }  // namespace strata::testing

@@ -10,7 +10,7 @@
 
 namespace strata::testing {
 
-/// Counts what became of many stacks.
+/// Counts the results of many stacks.
 class Summary {
  public:
   void add(const std::string& name, const std::string& toml, const Proof& proof);

@@ -51,23 +51,22 @@ TEST(RandomStack, HasEveryNumberOfRanksAndEveryChoice) {
 }
 
 TEST(Refusal, MustBeKnownAndHaveItsPlace) {
-  const std::string message = "mesh axis 'tp' of size 3 shards nothing: found heads = 4";
+  const std::string message =
+      "strategy 1 'tensor' adds mesh axis 'tp' of size 3, which shards nothing: found heads = 4";
   ASSERT_NE(find_refusal("s.toml", "s.toml:4:1: strategy.0: " + message), nullptr);
   EXPECT_EQ(find_refusal("s.toml", message), nullptr);
   EXPECT_EQ(find_refusal("s.toml", "s.toml: strategy.0: " + message), nullptr);
   EXPECT_EQ(find_refusal("s.toml", "s.toml:4:1: strategy.0: not possible"), nullptr);
 }
 
-/// A run that was as it should be, and one that was not in a single thing.
+/// A correct run, and runs with a single fault each.
 class Evidence : public ::testing::Test {
  protected:
   Evidence() {
     program_.mesh = Mesh({{"dp", 2}});
     program_.buffers = {{.id = 0, .name = "gradient", .dtype = DType::f64, .dims = {"flat"}, .shape = {4}}};
     Instruction sum;
-    sum.kind = InstructionKind::collective;
-    sum.collective = CollectiveKind::all_reduce;
-    sum.axes = {"dp"};
+    sum.work = Collective{.kind = CollectiveKind::all_reduce, .axes = {"dp"}};
     sum.inputs = {0};
     sum.outputs = {0};
     program_.tasks.resize(1);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -11,10 +12,16 @@
 
 namespace strata::testing {
 
-/// Streams that are host threads, events that are points of their work.
+/// A GPU runtime whose streams are host threads and whose events are points of their work.
 class FakeGpuRuntime final : public nccl::GpuRuntime {
  public:
+  static constexpr int kMultiprocessors = 60;
+
   void use_device(int) override {}
+  [[nodiscard]] int multiprocessors(int) override { return kMultiprocessors; }
+  [[nodiscard]] std::shared_ptr<void> allocate_pinned(std::int64_t bytes) override {
+    return std::shared_ptr<void>(std::calloc(static_cast<std::size_t>(bytes), 1), std::free);
+  }
   [[nodiscard]] void* create_stream() override {
     ++live_;
     return new HostStream;
@@ -32,9 +39,6 @@ class FakeGpuRuntime final : public nccl::GpuRuntime {
     delete &point(event);
   }
   void record(void* event, void* stream) override { point(event) = static_cast<HostStream*>(stream)->record(); }
-  void record_in_graph(void* event, void* stream) override {
-    point(event) = static_cast<HostStream*>(stream)->record_in_graph();
-  }
   void wait(void* stream, void* event) override { static_cast<HostStream*>(stream)->wait(point(event)); }
   [[nodiscard]] bool is_reached(void* event) override {
     if (point(event)->of_capture) {
@@ -43,6 +47,14 @@ class FakeGpuRuntime final : public nccl::GpuRuntime {
     }
     return point(event)->is_reached();
   }
+  void fill(void* stream, void* pinned, unsigned char value, std::int64_t bytes) override {
+    static_cast<HostStream*>(stream)->push([=] {
+      auto* const begin = static_cast<unsigned char*>(pinned);
+      for (std::int64_t i = 0; i < bytes; ++i) {
+        std::atomic_ref<unsigned char>(begin[i]).store(value, std::memory_order_release);
+      }
+    });
+  }
   void copy(void* stream, void* destination, const void* source, std::int64_t bytes) override {
     static_cast<HostStream*>(stream)->push([=] {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -50,7 +62,7 @@ class FakeGpuRuntime final : public nccl::GpuRuntime {
     });
   }
 
-  /// Streams and events that nobody has destroyed.
+  /// Number of streams and events that are not destroyed.
   [[nodiscard]] int live() const { return live_; }
 
  private:

@@ -14,7 +14,7 @@ namespace strata::testing {
 
 using Bytes = std::vector<std::byte>;
 
-/// What the ranks of a communicator have in common.
+/// State that the ranks of a communicator share.
 struct FakeNccl::Shared {
   struct Meeting {
     std::map<int, Collective> calls;
@@ -27,8 +27,9 @@ struct FakeNccl::Shared {
 
   int size = 0;
   std::set<int> joined;
-  /// Ranks that have begun their first communication.
+  /// Ranks that have started their first communication, and ranks that have started to end the communicator.
   std::set<int> started;
+  std::set<int> finalized;
   std::map<std::size_t, Meeting> meetings;
   std::map<std::pair<int, int>, std::deque<Parcel>> parcels;
   std::string error;
@@ -37,18 +38,22 @@ struct FakeNccl::Shared {
 struct FakeNccl::Rank {
   std::shared_ptr<Shared> shared;
   int index = 0;
-  /// How often is_ready() still says no.
+  int blocks = 0;
+  /// Kinds of communication that the communicator has executed.
+  std::set<std::string> kinds;
+  bool finalizes = false;
+  /// How often is_ready() still returns false.
   int busy = 0;
   bool over = false;
   bool aborted = false;
-  /// Those that have begun to run.
+  /// Number of collectives that have started to run.
   std::size_t collectives = 0;
   HostStream* stream = nullptr;
   std::function<void()> launch;
-  /// Shared by all that graphs hold of this communicator.
+  /// Its use count is the number of operations of this communicator in graphs, plus one.
   std::shared_ptr<int> graphs = std::make_shared<int>();
 
-  /// Ending a communicator takes until no graph holds anything of it.
+  /// Waits until no graph contains an operation of the communicator, as the real library does.
   void await_graphs() const {
     while (graphs.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -56,9 +61,9 @@ struct FakeNccl::Rank {
 
 namespace {
 
-/// How deep this thread is in groups.
+/// Nesting depth of groups on this thread.
 thread_local int group_depth = 0;
-/// What its group will begin.
+/// The work that the thread's group starts at its end.
 thread_local std::function<void()> grouped;
 
 Bytes copy_of(const void* data, std::int64_t bytes) {
@@ -66,7 +71,7 @@ Bytes copy_of(const void* data, std::int64_t bytes) {
   return {begin, begin + bytes};
 }
 
-/// What misuse of the real library would corrupt or hang.
+/// Throws if a condition fails whose violation would corrupt or hang the real library.
 void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(std::string("fake NCCL: ") + what);
 }
@@ -81,8 +86,9 @@ std::string FakeNccl::make_id() {
   return "id " + std::to_string(ids_++);
 }
 
-void* FakeNccl::begin_communicator(const std::string& id, int size, int index) {
+void* FakeNccl::begin_communicator(const std::string& id, int size, int index, int blocks) {
   const std::lock_guard lock(mutex_);
+  note_setup();
   std::shared_ptr<Shared>& shared = communicators_[id];
   if (!shared) shared = std::make_shared<Shared>();
   shared->size = size;
@@ -90,6 +96,7 @@ void* FakeNccl::begin_communicator(const std::string& id, int size, int index) {
   ranks_.push_back(std::make_unique<Rank>());
   ranks_.back()->shared = shared;
   ranks_.back()->index = index;
+  ranks_.back()->blocks = blocks;
   ranks_.back()->busy = 2;
   return ranks_.back().get();
 }
@@ -103,6 +110,7 @@ bool FakeNccl::is_ready(void* communicator) {
   if (!shared.error.empty()) throw RuntimeError(shared.error);
   if (static_cast<int>(shared.joined.size()) < shared.size) return false;
   if (rank.launch && static_cast<int>(shared.started.size()) < shared.size) return false;
+  if (rank.finalizes && static_cast<int>(shared.finalized.size()) < shared.size) return false;
   if (rank.busy > 0 && --rank.busy > 0) return false;
   if (rank.launch) rank.stream->push(std::exchange(rank.launch, nullptr));
   return true;
@@ -116,13 +124,25 @@ FakeNccl::Rank& FakeNccl::use(void* communicator) {
   return rank;
 }
 
-void FakeNccl::begin(Rank& rank, void* stream, std::function<void()> work) {
+void FakeNccl::note_setup() {
+  ++setups_;
+  if (gpus_[std::this_thread::get_id()].running > 0) ++setups_beside_kernels_;
+}
+
+void FakeNccl::begin(Rank& rank, void* stream, const std::string& kind, std::function<void()> work) {
+  if (rank.kinds.insert(kind).second) note_setup();
   rank.busy = 3;
   rank.shared->started.insert(rank.index);
   rank.stream = static_cast<HostStream*>(stream);
-  rank.launch = [work = std::move(work), held = rank.stream->capture() ? rank.graphs : nullptr] {
+  const bool captured = rank.stream->capture() != nullptr;
+  // Captured operations do not run now.
+  Gpu* const gpu = captured ? nullptr : &gpus_[std::this_thread::get_id()];
+  if (gpu != nullptr) ++gpu->running;
+  rank.launch = [this, gpu, work = std::move(work), held = captured ? rank.graphs : nullptr] {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     work();
+    const std::lock_guard lock(mutex_);
+    if (gpu != nullptr) --gpu->running;
   };
 }
 
@@ -131,14 +151,15 @@ void FakeNccl::start(void* communicator, void* stream, const Collective& collect
   Rank& rank = use(communicator);
   Collective own = collective;
   own.captured = static_cast<HostStream*>(stream)->capture() != nullptr;
-  begin(rank, stream, [this, &rank, own] { run(rank, own); });
+  gpus_[std::this_thread::get_id()].launches.emplace_back(rank.shared->size, own.kind);
+  begin(rank, stream, std::string(to_string(own.kind)), [this, &rank, own] { run(rank, own); });
 }
 
 void FakeNccl::start(void* communicator, void* stream, const Message& message) {
   const auto begin_all = [this, communicator, stream](const std::vector<Message>& messages) {
     const std::lock_guard lock(mutex_);
     Rank& rank = use(communicator);
-    begin(rank, stream, [this, &rank, messages] { run(rank, messages); });
+    begin(rank, stream, "messages", [this, &rank, messages] { run(rank, messages); });
   };
   if (group_depth == 0) return begin_all({message});
   thread_local std::vector<Message> messages;
@@ -200,7 +221,7 @@ void FakeNccl::run(Rank& rank, const Collective& own) {
     case CollectiveKind::broadcast:
       return put(meeting.inputs.at(own.root), 0, own.elements);
     case CollectiveKind::all_to_all:
-      return;  // NCCL has none
+      return;  // NCCL has no such collective
   }
 }
 
@@ -230,7 +251,7 @@ void FakeNccl::run(Rank& rank, const std::vector<Message>& messages) {
     *parcel.taken = true;
     changed_.notify_all();
   }
-  // The strictest that NCCL may do: a send ends with its receive.
+  // As strict as NCCL may be: a send ends only when its receive ends.
   changed_.wait(lock, [&] {
     return rank.aborted || std::all_of(sent.begin(), sent.end(), [](const auto& taken) { return *taken; });
   });
@@ -268,7 +289,10 @@ void FakeNccl::receive(void* communicator, void* stream, void* data, std::int64_
 
 void FakeNccl::finalize(void* communicator) {
   const std::lock_guard lock(mutex_);
-  use(communicator).busy = 2;
+  Rank& rank = use(communicator);
+  rank.busy = 2;
+  rank.finalizes = true;
+  rank.shared->finalized.insert(rank.index);
 }
 
 void FakeNccl::destroy(void* communicator) {
@@ -303,6 +327,30 @@ std::vector<int> FakeNccl::begun_sizes() {
   std::vector<int> sizes;
   for (const auto& rank : ranks_) sizes.push_back(rank->shared->size);
   return sizes;
+}
+
+std::vector<int> FakeNccl::begun_blocks() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> blocks;
+  for (const auto& rank : ranks_) blocks.push_back(rank->blocks);
+  return blocks;
+}
+
+int FakeNccl::setups() {
+  const std::lock_guard lock(mutex_);
+  return setups_;
+}
+
+int FakeNccl::setups_beside_kernels() {
+  const std::lock_guard lock(mutex_);
+  return setups_beside_kernels_;
+}
+
+std::vector<std::vector<std::pair<int, CollectiveKind>>> FakeNccl::launches() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::vector<std::pair<int, CollectiveKind>>> all;
+  for (const auto& [thread, gpu] : gpus_) all.push_back(gpu.launches);
+  return all;
 }
 
 }  // namespace strata::testing

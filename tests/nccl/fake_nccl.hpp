@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,9 +17,10 @@
 
 namespace strata::testing {
 
-/// NCCL in host memory, as strict as the real one is silent: communicators do not block, and are used again only when
-/// they are ready; nothing matches by more than its order; the first communication on a communicator is on its stream
-/// only once all ranks have come to it.
+/// An NCCL in host memory that reports misuse which the real one does not detect. Communicators are non-blocking and
+/// may be used again only when they are ready. Operations match by their order alone. The first communication on a
+/// communicator is enqueued only when all ranks have started it. A communicator ends when all of its ranks end it. Each
+/// calling thread represents one rank's GPU.
 class FakeNccl final : public nccl::NcclLibrary {
  public:
   FakeNccl();
@@ -26,7 +28,7 @@ class FakeNccl final : public nccl::NcclLibrary {
 
   [[nodiscard]] std::string version() const override { return "fake"; }
   [[nodiscard]] std::string make_id() override;
-  [[nodiscard]] void* begin_communicator(const std::string& id, int size, int index) override;
+  [[nodiscard]] void* begin_communicator(const std::string& id, int size, int index, int blocks) override;
   [[nodiscard]] bool is_ready(void* communicator) override;
   void all_reduce(void* communicator, void* stream, const void* input, void* output, std::int64_t elements, DType dtype,
                   Reduction reduction) override;
@@ -44,12 +46,21 @@ class FakeNccl final : public nccl::NcclLibrary {
   void destroy(void* communicator) override;
   void abort(void* communicator) noexcept override;
 
-  /// From now on every communicator reports this error when asked.
+  /// Makes every communicator report this error.
   void break_communicators(const std::string& error);
-  /// Communicators that were begun and neither destroyed nor aborted.
+  /// Number of communicators that were started and neither destroyed nor aborted.
   [[nodiscard]] int live();
-  /// Sizes of those that were begun, one entry a rank.
+  /// Sizes of the communicators that were started, one entry per rank, and the limits of blocks of their kernels.
   [[nodiscard]] std::vector<int> begun_sizes();
+  [[nodiscard]] std::vector<int> begun_blocks();
+  /// Number of set-ups: of communicators, and of the first communication of each kind on one.
+  [[nodiscard]] int setups();
+  /// Number of set-ups during which kernels ran on the same GPU. If those kernels wait for other ranks, CUDA may wait
+  /// for them forever.
+  [[nodiscard]] int setups_beside_kernels();
+  /// The collectives of each GPU in the order in which they were started, as pairs of the communicator's size and the
+  /// kind.
+  [[nodiscard]] std::vector<std::vector<std::pair<int, CollectiveKind>>> launches();
 
  private:
   struct Shared;
@@ -61,7 +72,7 @@ class FakeNccl final : public nccl::NcclLibrary {
     DType dtype = DType::f32;
     const void* input = nullptr;
     void* output = nullptr;
-    /// Of the input.
+    /// Number of elements of the input.
     std::int64_t elements = 0;
     int root = 0;
     bool captured = false;
@@ -73,8 +84,16 @@ class FakeNccl final : public nccl::NcclLibrary {
     int peer = 0;
   };
 
+  /// State of one rank's GPU.
+  struct Gpu {
+    int running = 0;
+    std::vector<std::pair<int, CollectiveKind>> launches;
+  };
+
   [[nodiscard]] Rank& use(void* communicator);
-  void begin(Rank& rank, void* stream, std::function<void()> work);
+  void note_setup();
+  /// Starts a communication. `kind`: communications of equal kind share one set-up.
+  void begin(Rank& rank, void* stream, const std::string& kind, std::function<void()> work);
   void start(void* communicator, void* stream, const Collective& collective);
   void start(void* communicator, void* stream, const Message& message);
   void run(Rank& rank, const Collective& collective);
@@ -86,6 +105,9 @@ class FakeNccl final : public nccl::NcclLibrary {
   std::string error_;
   std::map<std::string, std::shared_ptr<Shared>> communicators_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::map<std::thread::id, Gpu> gpus_;
+  int setups_ = 0;
+  int setups_beside_kernels_ = 0;
 };
 
 }  // namespace strata::testing

@@ -15,7 +15,7 @@
 
 namespace strata::nccl_test {
 
-/// The libraries that the ranks of a test share.
+/// The fake libraries that the ranks of a test share.
 struct Libraries {
   std::shared_ptr<strata::testing::FakeNccl> nccl = std::make_shared<strata::testing::FakeNccl>();
   std::shared_ptr<strata::testing::FakeGpuRuntime> gpu = std::make_shared<strata::testing::FakeGpuRuntime>();
@@ -25,7 +25,7 @@ struct Libraries {
   }
 };
 
-/// A rank's end with memory for small communications.
+/// A rank's communicator with memory for small communications.
 struct End {
   End(Communicator& communicator, Device& device)
       : communicator(communicator), device(device), rank(communicator.rank()) {
@@ -43,7 +43,7 @@ struct End {
     call.name = &name;
     return communicator.start(call);
   }
-  /// Does nothing until another rank's failure comes here.
+  /// Waits until another rank's failure arrives.
   void idle() const {
     while (true) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -71,10 +71,10 @@ inline std::vector<std::string> run(int ranks, double timeout, const std::functi
   return run(world, body);
 }
 
-/// Runs `body` with a world for each rank, as processes have. \return what each rank threw.
+/// Runs `body` with one world per rank, as if each were a process. \return the message that each rank threw.
 inline std::vector<std::string> run_processes(int count, double timeout,
-                                              const std::function<void(nccl::NcclWorld&, int rank)>& body) {
-  const Libraries libraries;
+                                              const std::function<void(nccl::NcclWorld&, int rank)>& body,
+                                              const Libraries& libraries = {}) {
   const std::uint16_t port = rendezvous::port_of(rendezvous::listen_on("localhost", 0));
   std::vector<std::string> errors(static_cast<std::size_t>(count));
   std::vector<std::thread> threads;

@@ -1,7 +1,10 @@
-// Communication that graphs hold: launched again and again it gives what it gives without graphs, and fails as loudly.
+// Communication in graphs: repeated launches give the same results as runs without graphs, and errors are reported in
+// the same way.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <atomic>
 
 #include "communicator/graph_device.hpp"
 #include "nccl_ranks.hpp"
@@ -21,14 +24,14 @@ using ::testing::Optional;
 constexpr int kRanks = 3;
 constexpr std::size_t kCount = 8;
 
-/// A rank that adds its `own` to those of the other ranks, and passes the sum on to the next rank.
+/// A rank that sums `own` over the ranks and sends the sum to the next rank.
 class Rank {
  public:
   explicit Rank(NcclWorld& world, int rank) : communicator_(world.connect(rank, device_)) {
     group_ = communicator_->create_group(testing::all_ranks(kRanks));
   }
 
-  /// Once without a graph: communicators are made, as before any capture.
+  /// Runs once without a graph, which creates communicators, as happens before any capture.
   void prepare() {
     play();
     finish();
@@ -37,7 +40,7 @@ class Rank {
     try {
       graph_ = device_.capture([this] { captured_ = communicator_->capture([this] { play(); }); });
     } catch (const std::exception&) {
-      // What ended the communication is the cause, and may have ended the capture first.
+      // Report the failure of the communication first, because it may have ended the capture.
       communicator_->check();
       throw;
     }
@@ -58,9 +61,12 @@ class Rank {
     call.id = 1;
     call.name = &sum_name_;
     const auto reduction = communicator_->start(call);
-    // Beside the communication.
+    // This copy overlaps with the communication.
     device_.copy(StreamKind::compute, copied.data(), own.data(), kBytes);
     reduction->wait();
+    device_.enqueue(StreamKind::compute, [this] {
+      while (is_stuck) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
     const auto sent = communicator_->send(
         {.peer = (rank + 1) % kRanks, .data = sum_.data(), .bytes = kBytes, .id = 2, .name = &message_name_});
     const auto received = communicator_->receive({.peer = (rank + kRanks - 1) % kRanks,
@@ -70,7 +76,7 @@ class Rank {
                                                   .name = &message_name_});
     received->wait();
     sent->wait();
-    // Of no other rank's concern.
+    // A group with this rank alone.
     call.group = communicator_->create_group({rank});
     call.input = result.data();
     call.output = result.data();
@@ -79,6 +85,8 @@ class Rank {
 
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
 
+  /// If true, the rank's own work between the sum and the message does not end.
+  std::atomic<bool> is_stuck = false;
   std::vector<double> own = std::vector<double>(kCount);
   std::vector<double> result = std::vector<double>(kCount);
   std::vector<double> copied = std::vector<double>(kCount);
@@ -107,7 +115,7 @@ TEST(Capture, IsLaunchedWithWhatIsInMemoryThen) {
       rank.finish();
       EXPECT_THAT(rank.result, Each(3 + 30 * launch)) << "launch " << launch;
       EXPECT_THAT(rank.copied, Each(number + 10 * launch));
-      // What is not in the graph goes on beside it.
+      // Communication outside of the graph continues to work.
       if (launch % 5 == 0) rank.prepare();
     }
   });
@@ -133,7 +141,7 @@ TEST(Capture, ALaunchThatARankDoesNotJoinIsNamedAfterTheTimeout) {
     rank.prepare();
     rank.capture();
     for (int launch = 0; launch < 3; ++launch) {
-      // Longer than the timeout in all: every launch has its own.
+      // The launches together take longer than the timeout, which applies to each launch.
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
       rank.launch();
       rank.finish();
@@ -147,12 +155,37 @@ TEST(Capture, ALaunchThatARankDoesNotJoinIsNamedAfterTheTimeout) {
   EXPECT_THAT(errors, Each(HasSubstr("waited 0.5 s")));
 }
 
+TEST(Capture, NamesTheCommunicationThatALaunchHasComeTo) {
+  std::atomic<int> failures = 0;
+  const auto errors = run_processes(kRanks, 0.5, [&](NcclWorld& world, int number) {
+    Rank rank(world, number);
+    rank.prepare();
+    rank.capture();
+    for (int launch = 0; launch < 3; ++launch) {
+      rank.launch();
+      rank.finish();
+    }
+    rank.is_stuck = number == 1;
+    rank.launch();
+    try {
+      while (number == 1 && failures < kRanks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      rank.is_stuck = false;
+      while (true) rank.finish();
+    } catch (...) {
+      ++failures;
+      throw;
+    }
+  });
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("'passed on' (id 2)"), HasSubstr("waited 0.5 s for rank"))));
+  EXPECT_THAT(errors, Each(::testing::Not(HasSubstr("'sum'"))));
+}
+
 TEST(Capture, LaunchesWithoutAPauseDoNotRunIntoTheTimeout) {
   const auto errors = run_processes(kRanks, 0.3, [](NcclWorld& world, int number) {
     Rank rank(world, number);
     rank.prepare();
     rank.capture();
-    // As many on all ranks.
+    // Every rank launches equally often.
     for (int launch = 0; launch < 2000; ++launch) rank.launch();
     rank.finish();
   });

@@ -32,8 +32,8 @@ TEST(Timeout, NamesThePeerOfAMessage) {
     if (end.rank == 1) end.idle();
     end.communicator.receive({.peer = 1, .data = end.data.data(), .bytes = 8, .id = 4, .name = &name})->wait();
   });
-  EXPECT_THAT(errors[0], StartsWith("rank 0: receive 'activations' (id 4) from rank 1: waited 0.3 s for rank 1, with "
-                                    "whom no connection has come about"));
+  EXPECT_THAT(errors[0], StartsWith("rank 0: receive 'activations' (id 4) from rank 1: waited 0.3 s for rank 1, to "
+                                    "whom no connection was established"));
 }
 
 TEST(Timeout, EndsWhatRunsOnTheGpuAndIsFoundByCheck) {
@@ -41,7 +41,7 @@ TEST(Timeout, EndsWhatRunsOnTheGpuAndIsFoundByCheck) {
   const auto errors = run(2, 1, [&](End& end) {
     end.reduce("first", 1);
     if (end.rank == 1) end.idle();
-    // On its stream at once, where it waits for rank 1 forever.
+    // This operation is on its stream at once and waits for rank 1 forever.
     end.start("second", 2)->wait();
     waited = "yes";
     end.device.synchronize(StreamKind::compute);

@@ -27,7 +27,7 @@ ProcessEnvironment environment(int rank, int count, std::uint16_t port) {
   return {rank, count, std::nullopt, "127.0.0.1", port, "a secret for tests"};
 }
 
-/// Runs `body` as every rank's process would, on threads. \return what each threw, with its kind.
+/// Runs `body` as every rank's process would, on threads. \return the error of each rank with its kind.
 std::vector<std::string> run(const std::vector<ProcessEnvironment>& processes, std::chrono::milliseconds patience,
                              const std::function<void(Store&, const ProcessEnvironment&)>& body) {
   std::vector<std::string> errors(processes.size());
@@ -59,7 +59,7 @@ std::vector<ProcessEnvironment> processes(int count) {
 
 void nothing(Store&, const ProcessEnvironment&) {}
 
-/// A connection that says nothing of itself.
+/// A connection that does not identify itself.
 Descriptor stranger(std::uint16_t port) { return connect_to("127.0.0.1", port, Clock::now() + 20s); }
 
 TEST(Rendezvous, GathersAndBroadcasts) {
@@ -206,7 +206,7 @@ TEST(Rendezvous, TheFirstRankLeavesWhenWhatItHasLeftIsTaken) {
 TEST(Rendezvous, NoticesAProcessThatEndsWithoutAWord) {
   const std::uint16_t port = free_port();
   std::thread dying([port] {
-    // Speaks as a rank does, and vanishes.
+    // Connects like a rank and disappears.
     const Descriptor socket = stranger(port);
     std::string received;
     std::optional<Frame> frame;
@@ -261,7 +261,7 @@ TEST(Rendezvous, AllGatherNamesWhoIsMissing) {
     if (own.rank == 0) {
       EXPECT_THROW((void)exchange.all_gather("sizes", ""), RuntimeError);
     }
-    // Stays until all have seen it.
+    // Stays until all ranks have seen the failure.
     while (!store.failure()) std::this_thread::sleep_for(1ms);
     EXPECT_THAT(store.failure()->reason, HasSubstr("rank 0: waited 0.3 s in sizes: rank 1, 2 did not come"));
   });

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "strata/registration.hpp"
+
 namespace strata::testing {
 namespace {
 
@@ -18,7 +20,8 @@ double norm(const std::vector<double>& values) {
 const OpRegistry& core_registry() {
   static const OpRegistry kRegistry = [] {
     OpRegistry registry;
-    register_core_ops(registry);
+    KernelRegistry kernels;
+    register_core(registry, kernels);
     return registry;
   }();
   return kRegistry;

@@ -5,22 +5,22 @@
 #include "ops/op_case.hpp"
 
 /// \file
-/// Devices beside the reference device, for the rows of the table.
+/// Comparison of devices with the reference device, for the rows of the table.
 
 namespace strata::testing {
 
 const OpRegistry& core_registry();
 
-/// The rows that devices have kernels for.
+/// The rows for which devices have kernels.
 std::vector<OpCase> device_cases();
 
 /// Expects the same infinities and no NaN, and ‖found - expected‖ <= tolerance · ‖expected‖.
 void expect_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance);
 
-/// What a result may differ by beyond the row's tolerance because its type is short.
+/// Difference that a result may have beyond the row's tolerance because its type is short.
 double rounding(const OpInstance& instance, std::size_t result);
 
-/// What the reference device computes in f64 from values that are exact in the types of `instance`.
+/// The results of the reference device in f64, from values that are exact in the types of `instance`.
 struct Expected {
   Expected(const OpCase& op_case, const OpInstance& instance, Device& reference);
 

@@ -7,20 +7,28 @@
 #include <vector>
 
 #include "strata/device.hpp"
+#include "strata/registration.hpp"
 
 namespace strata::testing {
 
-/// The factory of the device plugin `name` of this build tree; its library stays loaded.
+/// The factory of the device plugin `name` of this build tree. Its library stays loaded.
 const DeviceFactory& device_factory(const std::string& name);
 
-/// A device with its plugin's default options, overridden by `given`.
-std::unique_ptr<Device> make_device(const std::string& name, const std::map<std::string, OptionValue>& given = {});
+/// The kernels that the device plugin `name` registers, without the reference kernels.
+KernelRegistry own_kernels(const std::string& name);
 
-/// The cpu device with each set of instructions that this processor has, by the set's name.
+/// All kernels of a run with the device plugin `name`. They live as long as the process.
+const KernelRegistry& kernels_of_run(const std::string& name);
+
+/// A device with its plugin's default options, overridden by `given`. A request without kernels gets those of a run.
+std::unique_ptr<Device> make_device(const std::string& name, const std::map<std::string, OptionValue>& given = {},
+                                    DeviceRequest request = {});
+
+/// The cpu device with each instruction set of this processor, by the set's name.
 std::map<std::string, std::shared_ptr<Device>> cpu_devices(std::int64_t threads);
 
-/// Device plugins of this build tree that are for other hardware and work here: "cuda_emulated" where it is built,
-/// "cuda" where there is a GPU too.
+/// Device plugins of this build tree for other hardware that work on this machine: "cuda_emulated" if it is built, and
+/// "cuda" if there is a GPU.
 std::vector<std::string> accelerators();
 
 }  // namespace strata::testing

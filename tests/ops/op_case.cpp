@@ -6,18 +6,23 @@
 #include <limits>
 #include <ostream>
 
-#include "ops/graph_evaluator.hpp"
 #include "strata/error.hpp"
 #include "strata/half.hpp"
+#include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
+#include "train/verify/graph_evaluator.hpp"
 
 namespace strata::testing {
+
+using host::download;
+using host::upload;
+
 namespace {
 
 constexpr std::int64_t kGuardBytes = 256;
 constexpr unsigned char kGuard = 0xA5;
 
-/// Device memory with a guard behind it, from `offset` on of what is allocated.
+/// Device memory with a guard after it. It starts at `offset` of its allocation.
 class GuardedMemory {
  public:
   GuardedMemory(Device& device, std::int64_t bytes, std::int64_t offset = 0)
@@ -45,9 +50,12 @@ class GuardedMemory {
   std::shared_ptr<void> memory_;
 };
 
-std::int64_t elements(const OperandDescription& operand) { return element_count(operand.shape); }
-std::int64_t bytes(const OperandDescription& operand) {
-  return elements(operand) * static_cast<std::int64_t>(size_of(operand.dtype));
+using kernels::bytes;
+using kernels::elements;
+
+/// True for flat ops. They are in no graph, so the row states their results.
+bool is_flat(const OpCase& op_case, const OpRegistry& registry) {
+  return registry.get(op_case.op).flat_signature(op_case.attributes).has_value();
 }
 
 /// The case as a one-node graph of global sizes.
@@ -69,7 +77,7 @@ Node add_node(const OpCase& op_case, const OpRegistry& registry, DType real, Gra
     node.operands.push_back({graph.append(std::move(leaf)), 0});
   }
   for (const CaseOperand& result : op_case.results) node.results.push_back({result.dims, actual(result)});
-  if (registry.has(op_case.op)) node.results = registry.get(op_case.op).infer(graph, node);
+  if (!is_flat(op_case, registry)) node.results = registry.get(op_case.op).infer(graph, node);
   return node;
 }
 
@@ -89,7 +97,7 @@ double rounded_to(DType type, double value) {
   return type == DType::f16 ? from_f16(to_f16(single)) : single;
 }
 
-/// The output and log-sum-exp that attention gives for these operands.
+/// Computes the output and log-sum-exp of attention for these operands.
 void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, Device& reference,
                            std::vector<std::vector<double>>& operands) {
   OpInstance forward = gradient;
@@ -144,7 +152,7 @@ OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DTyp
   Graph graph;
   const Node node = add_node(op_case, registry, real, graph);
   IterationSpace space;
-  if (registry.has(op_case.op)) {
+  if (!is_flat(op_case, registry)) {
     space = registry.get(op_case.op).iteration(graph, node);
   } else {
     for (const CaseOperand& operand : op_case.operands) space.operands.push_back(operand.dims);
@@ -186,7 +194,7 @@ CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device
     const CaseOperand& operand = op_case.operands[i];
     const std::int64_t count = elements(instance.operands[i]);
     if (operand.fill == Fill::ids || operand.fill == Fill::targets) {
-      // embedding_gradient has no table among its operands: its result is the table's.
+      // embedding_gradient has no table operand. Its result has the table's dims.
       const Dim dim = operand.fill == Fill::targets        ? op_case.operands[0].dims.back()
                       : op_case.op == "embedding_gradient" ? instance.results[0].dims[0]
                                                            : op_case.operands[0].dims[0];
@@ -203,7 +211,10 @@ CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device
       const std::string name = op_case.name + "/result" + std::to_string(i);
       values.before.push_back(random_values(name, count, fill, instance.results[i].dtype));
     } else {
-      values.before.emplace_back(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
+      // Mark elements that a kernel does not write: with NaN, or with 85 for integers.
+      const bool is_integer = !is_floating_point(instance.results[i].dtype);
+      const double unwritten = is_integer ? 85 : std::numeric_limits<double>::quiet_NaN();
+      values.before.emplace_back(static_cast<std::size_t>(count), unwritten);
     }
   }
   return values;

@@ -9,11 +9,11 @@
 
 namespace strata::testing {
 
-/// What an operand is filled with. All numbers are exact in the type that the case runs in.
+/// The values of an operand. All numbers are exact in the type of the case.
 enum class Fill : std::uint8_t {
   normal,
   positive,  ///< in [0.5, 1.5)
-  large,     ///< in [3, 5): a log-sum-exp above what it is the log of
+  large,     ///< in [3, 5): a log-sum-exp larger than its terms
   masked,    ///< normal, or -infinity as the log-sum-exp of a query that sees no key
   ids,       ///< rows of the first operand's first dim, by global number; some are -1
   targets,   ///< indices of the last dim of the first operand, by global number; some are -1
@@ -24,9 +24,9 @@ enum class Fill : std::uint8_t {
 struct CaseOperand {
   Dims dims;
   Fill fill = Fill::normal;
-  /// f32 stands for the type that the case runs in.
+  /// f32 represents the type in which the case runs.
   DType dtype = DType::f32;
-  /// f32 also where the case runs in a shorter type: statistics, sums and the optimizer's states.
+  /// If true, f32 even if the case runs in a shorter type: statistics, sums and the optimizer's states.
   bool full = false;
 };
 
@@ -39,51 +39,52 @@ struct OpCase {
   std::vector<CaseOperand> operands;
   Attributes attributes = {};
 
-  /// Iteration dimensions that are sharded, with this rank's part; the others are whole.
+  /// Sharded iteration dimensions, with this rank's part. The others are whole.
   std::map<Dim, IndexMap, std::less<>> shards = {};
   bool accumulate = false;
-  /// The operand whose memory the first result takes over, or -1.
+  /// The operand whose memory the first result reuses, or -1.
   int in_place = -1;
   int micro_batch = 0;
-  /// Operands and results begin one element into their memory, as parameters do that follow others in a bucket.
+  /// If true, operands and results start one element into their memory, like parameters that follow others in a bucket.
   bool in_views = false;
-  /// The launch is captured at another step, and the graph is launched.
+  /// If true, the launch is captured in another step, and the graph is launched.
   bool in_graph = false;
 
-  /// Ops that the registry doesn't know (those of the program): the results, with what they hold before.
+  /// The results of flat ops, which are in no graph, with their previous values.
   std::vector<CaseOperand> results = {};
-  /// Whether the graph can differentiate the op, so that its gradient is tested.
+  /// True if the graph can differentiate the op, so that its gradient is tested.
   bool differentiable = false;
-  /// False for a short-hand that no device has a kernel for.
+  /// False for a shorthand for which no device has a kernel.
   bool on_devices = true;
-  /// A fused form that the compiler chooses where a device has it: a device need not.
+  /// True for a fused form, which the compiler chooses if the device has it. A device need not have it.
   bool optional = false;
 
-  /// ‖device - reference‖ <= tolerance · ‖reference‖, for each result in f32. The reference computes in f64 from the
-  /// same f32 operands. The default is about sixteen roundings (2^-24 each): what elementwise functions and short or
-  /// blocked sums of random numbers stay well below, and a single wrong element in a million exceeds.
+  /// ‖device - reference‖ <= tolerance · ‖reference‖ for each result in f32. The reference computes in f64 from the
+  /// same f32 operands. The default is about sixteen roundings (2^-24 each). Elementwise functions and short or blocked
+  /// sums of random numbers stay well below it. A single wrong element in a million exceeds it.
   double tolerance = 1e-6;
 };
 
-/// The case as a device sees it. `real`: the type that stands for f32.
+/// The case as a device gets it. `real`: the type that replaces f32.
 OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DType real);
 
-/// What a case starts from, the same for every device.
+/// The initial values of a case, equal for every device.
 struct CaseValues {
   std::vector<std::vector<double>> operands;
-  /// What the results hold before; NaN where the kernel must write every element.
+  /// Previous values of the results. NaN if the kernel must write every element.
   std::vector<std::vector<double>> before;
 };
 
-/// Values that the types of `instance` represent exactly. `reference` computes those that are results of other ops.
+/// Makes values that the types of `instance` represent exactly. `reference` computes those that are results of other
+/// ops.
 CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device& reference);
 
-/// Runs the case and returns its results. Memory around all results and the workspace is checked. \throws RuntimeError
-/// when the kernel wrote outside of them.
+/// Runs the case and returns its results. Checks memory around all results and the workspace. \throws RuntimeError if
+/// the kernel wrote outside of them.
 std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstance& instance, const CaseValues& values,
                                           Device& device);
 
-/// Numbers that depend on `name` only, exact in `type`.
+/// Numbers that depend only on `name` and are exact in `type`.
 std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, DType type = DType::f32);
 
 /// The whole table.
@@ -95,7 +96,7 @@ std::vector<OpCase> attention_cases();
 std::vector<OpCase> program_op_cases();
 std::vector<OpCase> quantization_cases();
 
-/// A rank's piece of a dimension.
+/// A rank's shard of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);
 
 void PrintTo(const OpCase& op_case, std::ostream* out);

@@ -1,4 +1,5 @@
 #include "ops/op_case_variants.hpp"
+#include "strata/activation.hpp"
 
 namespace strata::testing {
 namespace {
@@ -87,7 +88,8 @@ std::vector<OpCase> elementwise_cases() {
 
 std::vector<OpCase> activation_cases() {
   std::vector<OpCase> cases;
-  for (const std::string kind : {"gelu_tanh", "relu", "silu"}) {
+  for (const ActivationFunction& function : activation_functions()) {
+    const std::string kind(function.kind);
     OpCase forward{.name = "activation_" + kind,
                    .op = "activation",
                    .sizes = kSizes,
@@ -120,7 +122,7 @@ std::vector<OpCase> embedding_cases() {
                         .attributes = {{"result", std::string("vocab embed")}}};
   DimSizes even = kLargeSizes;
   even["vocab"] = 24;
-  // Each stands at many positions.
+  // Each word is at many positions.
   DimSizes few_words = kLargeSizes;
   few_words["vocab"] = 3;
   std::vector<OpCase> cases;

@@ -44,13 +44,13 @@ OpCase gradient_case(const Variant& variant) {
   op_case.operands.push_back(op_case.operands[0]);
   op_case.operands.push_back({.dims = row_dims, .full = true});
   op_case.operands.push_back(op_case.operands[0]);
-  // The operands o and lse are rounded to f32 and exp amplifies the rounding of lse (up to 4 · 2^-24): dP - D, a
-  // difference of numbers larger than itself, adds as much again.
+  // The operands o and lse are rounded to f32, and exp amplifies the rounding of lse (up to 4 · 2^-24). dP - D is a
+  // difference of larger numbers and adds as much again.
   op_case.tolerance = 4e-6;
   return op_case;
 }
 
-/// Merging is done in f32 also where attention is not.
+/// Merging is in f32 even if attention is not.
 OpCase merge_case(const Variant& variant) {
   OpCase op_case = gradient_case(variant);
   op_case.name = "attention_merge_" + variant.name;
@@ -69,7 +69,7 @@ std::vector<OpCase> attention_cases() {
   const DimSizes small = {{"batch", 2}, {"seq", 7}, {"heads", 3}, {"kv_heads", 2}, {"group", 2}, {"head_dim", 5}};
   const DimSizes even = {{"batch", 4}, {"seq", 24}, {"heads", 4}, {"kv_heads", 2}, {"group", 3}, {"head_dim", 16}};
   const DimSizes large = {{"batch", 1}, {"seq", 149}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
-  // Two and a half tiles of 128, heads that are no multiple of 16 bytes wide, and the widest that matrix units take.
+  // Two and a half tiles of 128, head widths that are no multiple of 16 bytes, and the widest head of matrix units.
   const DimSizes tiled = {{"batch", 1}, {"seq", 320}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 64}};
   const DimSizes narrow = {{"batch", 1}, {"seq", 75}, {"heads", 2}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 20}};
   const DimSizes wide = {{"batch", 1}, {"seq", 136}, {"heads", 1}, {"kv_heads", 1}, {"group", 2}, {"head_dim", 128}};
@@ -94,10 +94,10 @@ std::vector<OpCase> attention_cases() {
       {"sharded_heads_dropout", even, heads, heads, true, 0.2, {{"heads", shard(4, 2, 1)}}},
       {"sharded_kv_heads_dropout", even, grouped, kv_heads, true, 0.2, {{"kv_heads", shard(2, 2, 1)}}},
       {"sharded_batch_dropout", even, heads, heads, true, 0.2, {{"batch", shard(4, 2, 1)}}, 3},
-      // Rows that see no key, as pieces of a ring meet them: all rows, and some.
+      // Rows that see no key, as in a ring: all rows, and some.
       {"fully_masked", even, heads, heads, true, 0.2, {{"seq", shard(24, 2, 0)}, {"kv_seq", shard(24, 2, 1)}}},
       {"partly_masked", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}},
-      // Tiles that a mask hides, lets through, and cuts, where local neighbours are far apart.
+      // Tiles that a mask hides, passes and cuts, with local neighbours that are far apart in the sequence.
       {"tiled_zigzag_dropout", tiled, heads, heads, true, 0.1, {{"seq", tiled_zigzag(2, 0)}}},
       {"tiled_zigzag_piece_dropout",
        tiled,
@@ -119,8 +119,8 @@ std::vector<OpCase> attention_cases() {
     cases.push_back(forward_case(variant));
     cases.push_back(gradient_case(variant));
   }
-  // What a ring adds up over hops, in f32 also where the operands are shorter; units that multiply bf16 round the
-  // probabilities to it.
+  // The results that a ring sums over hops are f32 even if the operands are shorter. Matrix units for bf16 round the
+  // probabilities to bf16.
   const Variant piece{"piece", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}};
   for (OpCase op_case : {forward_case(piece), gradient_case(piece)}) {
     op_case.name += "_in_f32";

@@ -100,7 +100,7 @@ std::vector<OpCase> linear_bias_cases() {
                       {"ffn"})};
 }
 
-/// The case behind `prefix` as the fused form `op`.
+/// Converts a case to the fused form `op`, which replaces `prefix` in the case's name.
 OpCase with_gelu(OpCase op_case, const std::string& prefix, const std::string& op) {
   op_case.name.replace(0, prefix.size(), op);
   op_case.op = op;

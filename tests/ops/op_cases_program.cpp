@@ -33,15 +33,17 @@ OpCase adamw(const std::string& name, std::int64_t decay_elements) {
 }
 
 OpCase sgd(const std::string& name, double momentum, std::int64_t decay_elements) {
+  std::vector<CaseOperand> results = {state()};
+  if (momentum > 0) results.push_back(state());
   return {.name = "sgd_" + name,
           .op = "sgd_update",
           .sizes = kBucket,
           .operands = {{kFlat}, kScalar},
           .attributes = {{"momentum", momentum}, {"weight_decay", 0.1}, {"decay_elements", decay_elements}},
-          .results = {state(), state()}};
+          .results = results};
 }
 
-/// An update of short values through a master copy in f32.
+/// An update of 16-bit values through a master copy in f32.
 OpCase with_master(OpCase op_case, DType values, DType gradient) {
   op_case.name += "_master_of_" + std::string(to_string(values)) + "_gradient_" + std::string(to_string(gradient));
   op_case.operands[0].dtype = gradient;
@@ -96,6 +98,8 @@ std::vector<OpCase> program_op_cases() {
       sharded(adamw("decay_of_the_first", 6321), 2),
       sharded(adamw("decay_of_the_first", 6321), 3),
       sgd("plain", 0.0, 0),
+      sgd("plain_with_decay", 0.0, 4321),
+      sharded(sgd("plain_with_decay", 0.0, 6321), 2),
       sgd("momentum", 0.9, 4321),
       sharded(sgd("momentum", 0.9, 6321), 2),
       with_master(adamw("decay_of_the_first", 4321), DType::bf16, DType::f32),
@@ -104,6 +108,7 @@ std::vector<OpCase> program_op_cases() {
       with_master(sharded(adamw("decay_of_the_first", 6321), 2), DType::f16, DType::bf16),
       with_master(sgd("momentum", 0.9, 4321), DType::bf16, DType::f32),
       with_master(sgd("plain", 0.0, 4321), DType::f16, DType::f32),
+      with_master(sgd("plain", 0.0, 4321), DType::bf16, DType::bf16),
   };
 }
 

@@ -4,8 +4,8 @@
 namespace strata::testing {
 namespace {
 
-/// A quotient in f32 may round to the other side of a tie, most often where operands are short: the integer is then one
-/// off. test_quantization.cpp holds scales and numbers to tighter bounds.
+/// A quotient in f32 may round to the other side of a tie, most often for short operands. The integer then differs by
+/// one. test_quantization.cpp tests scales and numbers with tighter bounds.
 constexpr double kOneOffNowAndThen = 1e-2;
 
 struct Runs {
@@ -63,13 +63,13 @@ std::vector<OpCase> quantization_cases() {
       quantize(bytes, {1, 3, 1000}),
       quantize({8, 1}, {1, 2, 17}),
       quantize(halves, {1, 3, 1001}),
-      // Many, so that several threads take part.
+      // Enough numbers for several threads.
       quantize(halves, {1, 7, 20003}),
       dequantize(bytes, {1, 3, 1000}),
       dequantize({8, 7}, {3, 2, 50}),
       dequantize(halves, {4, 3, 1001}),
       dequantize({4, 600}, {2, 2, 1999}),
-      // Of whole vectors.
+      // Runs of whole vectors.
       dequantize(bytes, {3, 2, 1024}),
       dequantize(halves, {2, 3, 1040}),
       dequantize(bytes, {3, 5, 20003}),

@@ -1,4 +1,4 @@
-// Attention to pieces of the keys, merged, against attention to all of them: what ring attention relies on.
+// Attention to pieces of the keys, merged, against attention to all keys. Ring attention relies on this.
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "ops/comparison.hpp"
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
 #include "random_choice.hpp"
@@ -22,7 +23,7 @@ constexpr std::int64_t kWidth = 6;
 
 using Values = std::vector<double>;
 
-/// Keys of a piece, as a map: runs in ascending order.
+/// The keys of a piece as a map with runs in ascending order.
 IndexMap map_of(const std::vector<std::int64_t>& keys) {
   IndexMap map{kLength, {}};
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -33,7 +34,7 @@ IndexMap map_of(const std::vector<std::int64_t>& keys) {
   return map;
 }
 
-/// Deals the keys to some pieces at random; each has one at least.
+/// Distributes the keys over some pieces at random. Each piece has at least one key.
 std::vector<std::vector<std::int64_t>> deal_keys(RandomChoice& choices) {
   std::vector<std::vector<std::int64_t>> pieces(static_cast<std::size_t>(2 + choices.below(3)));
   for (std::int64_t key = 0; key < kLength; ++key) {
@@ -70,7 +71,6 @@ void put(const Values& part, const std::vector<std::int64_t>& keys, Values& whol
 class AttentionPieces : public ::testing::TestWithParam<int> {
  protected:
   AttentionPieces() : device_(make_device("reference")) {
-    register_core_ops(registry_);
     const auto seed = std::to_string(GetParam());
     const std::int64_t keys = kBatch * kLength * kKeyHeads * kWidth;
     query_ = random_values("query" + seed, keys * kGroup, Fill::normal, DType::f64);
@@ -102,7 +102,7 @@ class AttentionPieces : public ::testing::TestWithParam<int> {
     if (op == "attention_gradient") {
       for (const Dims& dims : {query, row, query}) op_case.operands.push_back({dims});
     }
-    const OpInstance instance = make_instance(op_case, registry_, DType::f64);
+    const OpInstance instance = make_instance(op_case, core_registry(), DType::f64);
     CaseValues values{std::move(operands), {}};
     for (const OperandDescription& result : instance.results) {
       values.before.emplace_back(static_cast<std::size_t>(element_count(result.shape)), std::nan(""));
@@ -116,7 +116,6 @@ class AttentionPieces : public ::testing::TestWithParam<int> {
   }
 
   std::unique_ptr<Device> device_;
-  OpRegistry registry_;
   Values query_, key_, value_, d_output_;
 };
 

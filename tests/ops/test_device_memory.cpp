@@ -1,4 +1,4 @@
-// What a device does besides ops: memory, copies, reductions.
+// The functions of a device other than ops: memory, copies, reductions.
 
 #include <gtest/gtest.h>
 
@@ -6,12 +6,15 @@
 #include <numeric>
 
 #include "ops/devices.hpp"
-#include "ops/graph_evaluator.hpp"
 #include "ops/op_case.hpp"
 #include "strata/half.hpp"
+#include "train/verify/graph_evaluator.hpp"
 
 namespace strata::testing {
 namespace {
+
+using host::download;
+using host::upload;
 
 constexpr StreamKind kStream = StreamKind::communication;
 
@@ -55,8 +58,7 @@ TEST_P(DeviceMemory, SaysWhatItIs) {
   EXPECT_EQ(device_->is_host_memory(), !GetParam().starts_with("cuda"));
   DeviceRequest shared;
   shared.ranks_on_host = 64;
-  const DeviceFactory& factory = device_factory(GetParam());
-  const auto one_of_many = factory.create(Options(factory.options(), {}), shared);
+  const auto one_of_many = make_device(GetParam(), {}, shared);
   EXPECT_LT(one_of_many->memory_bytes(), device_->memory_bytes() / 2);
 }
 
@@ -95,7 +97,7 @@ TEST_P(DeviceMemory, OrdersStreamsByEvents) {
   const auto first = device_->allocate(bytes);
   const auto second = device_->allocate(bytes);
   device_->copy_from_host(StreamKind::transfer, first.get(), numbers.data(), bytes);
-  // The host's memory is the caller's again.
+  // The caller may change its host memory now.
   std::fill(numbers.begin(), numbers.end(), 0);
   device_->wait(StreamKind::compute, device_->record(StreamKind::transfer));
   device_->copy(StreamKind::compute, second.get(), first.get(), bytes);
@@ -105,7 +107,7 @@ TEST_P(DeviceMemory, OrdersStreamsByEvents) {
 }
 
 TEST_P(DeviceMemory, ReducesInSourceOrder) {
-  // In f32, 2^24 + 1 - 2^24 is 0 in this order and 1 in another.
+  // In f32, 2^24 + 1 - 2^24 is 0 in this order and 1 in another order.
   const auto a = filled(DType::f32, {0x1p24, 1, 5});
   const auto b = filled(DType::f32, {1, 2, -7});
   const auto c = filled(DType::f32, {-0x1p24, 4, 6});
@@ -150,7 +152,7 @@ TEST_P(DeviceMemory, ReducesShortTypesInF32) {
   EXPECT_EQ(contents(result, DType::bf16, 1), std::vector<double>{1 + 0x1p-7});
 }
 
-/// Every f16 and bf16 number survives the way through f32, and halves round to even.
+/// Every f16 and bf16 number is unchanged by conversion to f32 and back. Halves round to even.
 TEST(ShortFloats, ConvertAndRound) {
   for (std::uint32_t bits = 0; bits < 0x10000U; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);

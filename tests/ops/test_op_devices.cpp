@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -15,10 +16,10 @@
 namespace strata::testing {
 namespace {
 
-/// A sanitized build looks for what threads do to each other.
+/// A sanitized build only looks for conflicts of threads.
 const std::vector<std::int64_t> kThreads = kSanitized ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{1, 3};
 
-/// The cpu device in all its forms, with an odd number of threads too.
+/// The cpu device with each instruction set and thread count, including an odd one.
 const std::map<std::string, std::shared_ptr<Device>>& every_cpu_device() {
   static const std::map<std::string, std::shared_ptr<Device>> kDevices = [] {
     std::map<std::string, std::shared_ptr<Device>> devices;
@@ -32,16 +33,17 @@ const std::map<std::string, std::shared_ptr<Device>>& every_cpu_device() {
   return kDevices;
 }
 
-/// The cpu device in all its forms, in one type of elements.
+/// Compares the cpu device in all its forms with the reference, in one element type.
 void expect_cpu_equals_reference(const OpCase& op_case, DType real) {
   const auto reference = make_device("reference");
   const OpInstance instance = make_instance(op_case, core_registry(), real);
   const Expected expected(op_case, instance, *reference);
   for (const auto& [name, device] : every_cpu_device()) {
     SCOPED_TRACE(name);
-    const auto reason = device->unsupported(instance);
-    if (reason && op_case.optional) continue;
-    ASSERT_EQ(reason, std::nullopt);
+    ASSERT_EQ(device->unsupported(instance), std::nullopt);
+    const auto choice = device->kernel_choice(instance);
+    ASSERT_TRUE(choice.has_value());
+    EXPECT_TRUE(op_case.optional || !choice->is_last_resort) << "the device has no kernel of its own";
     const auto found = run_case(op_case, instance, expected.values, *device);
     ASSERT_EQ(found.size(), expected.results.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -51,13 +53,20 @@ void expect_cpu_equals_reference(const OpCase& op_case, DType real) {
   }
 }
 
+const OpCase& case_named(const std::string& name) {
+  const auto& cases = all_op_cases();
+  const auto found = std::find_if(cases.begin(), cases.end(), [&](const OpCase& each) { return each.name == name; });
+  if (found == cases.end()) throw VerificationError("there is no row '" + name + "'");
+  return *found;
+}
+
 class OpOnDevices : public ::testing::TestWithParam<OpCase> {};
 
 TEST_P(OpOnDevices, CpuEqualsReference) { expect_cpu_equals_reference(GetParam(), DType::f32); }
 TEST_P(OpOnDevices, CpuInBf16EqualsReference) { expect_cpu_equals_reference(GetParam(), DType::bf16); }
 TEST_P(OpOnDevices, CpuInF16EqualsReference) { expect_cpu_equals_reference(GetParam(), DType::f16); }
 
-/// The reference device itself in f32 differs from f64 by the rounding of its results alone.
+/// The reference device in f32 differs from f64 only by the rounding of its results.
 TEST_P(OpOnDevices, ReferenceInF32EqualsF64) {
   const OpCase& op_case = GetParam();
   const auto reference = make_device("reference");
@@ -114,7 +123,7 @@ TEST(OpOnEveryDevice, IsRefusedByNameIfUnknown) {
   }
 }
 
-/// An overflow reaches the update as a scale that is no number: all ranks see the same one, and all skip the step.
+/// An overflow gives the update a scale that is not finite. All ranks have the same scale, and all skip the step.
 TEST(OpOnEveryDevice, UpdatesChangeNothingAtAScaleThatIsNotFinite) {
   const auto reference = make_device("reference");
   for (const OpCase& op_case : all_op_cases()) {
@@ -151,7 +160,7 @@ TEST(OpOnEveryDevice, GivesNoFiniteScaleForGradientsThatAreNot) {
   }
 }
 
-/// Values are the master copy rounded, not something computed beside it.
+/// Values are the rounded master copy, not a separate computation.
 TEST(OpOnEveryDevice, KeepsValuesEqualToTheRoundedMaster) {
   const auto reference = make_device("reference");
   for (const OpCase& op_case : all_op_cases()) {
@@ -173,12 +182,58 @@ TEST(OpOnEveryDevice, KeepsValuesEqualToTheRoundedMaster) {
   }
 }
 
-TEST(OpOnCpu, IsRefusedInF64WithTheOperand) {
+TEST(OpOnCpu, IsRefusedInF64WithTheOperandWithoutReferenceKernels) {
+  const KernelRegistry kernels = own_kernels("cpu");
   const OpCase& op_case = all_op_cases().front();
   const OpInstance instance = make_instance(op_case, core_registry(), DType::f64);
-  const auto reason = make_device("cpu")->unsupported(instance);
+  const auto reason = make_device("cpu", {}, {.kernels = &kernels})->unsupported(instance);
   ASSERT_TRUE(reason.has_value());
   EXPECT_NE(reason->find("operand 0 cannot be f64"), std::string::npos) << *reason;
+}
+
+/// The bits equal those of the reference device, because it is the same kernel.
+TEST(OpOnCpu, RunsTheReferenceKernelInF64) {
+  const auto reference = make_device("reference");
+  const auto cpu = make_device("cpu");
+  for (const std::string name : {"linear_forward", "attention_causal", "sgd_plain"}) {
+    SCOPED_TRACE(name);
+    const OpCase& op_case = case_named(name);
+    const OpInstance instance = make_instance(op_case, core_registry(), DType::f64);
+    const auto choice = cpu->kernel_choice(instance);
+    ASSERT_TRUE(choice.has_value());
+    EXPECT_TRUE(choice->is_last_resort);
+    EXPECT_EQ(choice->origin, kCoreOrigin);
+    const CaseValues values = make_values(op_case, instance, *reference);
+    EXPECT_EQ(run_case(op_case, instance, values, *cpu), run_case(op_case, instance, values, *reference));
+  }
+}
+
+TEST(OpOnCpu, RefusesAnActivationThatItHasNoKernelFor) {
+  const KernelRegistry kernels = own_kernels("cpu");
+  const auto device = make_device("cpu", {}, {.kernels = &kernels});
+  for (const OpCase& op_case : all_op_cases()) {
+    if (!op_case.op.starts_with("activation")) continue;
+    SCOPED_TRACE(op_case.name);
+    OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
+    EXPECT_EQ(device->unsupported(instance), std::nullopt);
+    instance.attributes.set("kind", std::string("no_such_function"));
+    const auto reason = device->unsupported(instance);
+    ASSERT_TRUE(reason.has_value());
+    EXPECT_NE(reason->find("no kernel for 'no_such_function'"), std::string::npos) << *reason;
+  }
+}
+
+/// Kernels of the cpu device assume its processor features, so no other device with host memory may run them.
+TEST(OpOnCpu, HasKernelsForNoOtherDevice) {
+  const KernelRegistry kernels = own_kernels("cpu");
+  const KernelEnvironment other("host", 1);
+  const KernelSelector selector("another device", kernels, other);
+  for (const OpCase& op_case : device_cases()) {
+    const auto reason = selector.unsupported(make_instance(op_case, core_registry(), DType::f32));
+    ASSERT_TRUE(reason.has_value()) << op_case.name;
+    if (op_case.optional) continue;
+    EXPECT_NE(reason->find("made for the cpu device"), std::string::npos) << *reason;
+  }
 }
 
 }  // namespace

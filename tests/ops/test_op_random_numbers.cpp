@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/comparison.hpp"
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
 #include "strata/random.hpp"
@@ -52,7 +53,7 @@ std::vector<DeviceUnderTest> devices_under_test() {
   return devices;
 }
 
-/// What dropout keeps of ones.
+/// Runs dropout on ones and returns which are kept.
 std::vector<bool> kept_of_dropout(Device& device, const OpInstance& instance, const StepContext& context) {
   const std::int64_t count = element_count(instance.results[0].shape);
   const std::vector<float> ones(static_cast<std::size_t>(count), 1.0F);
@@ -127,7 +128,7 @@ TEST(Dropout, ReachesElementsBeyond32Bits) {
   }
 }
 
-/// The smallest difference of probabilities decides: a probability rounded to f32 would not.
+/// The smallest difference of probabilities changes the mask. A probability rounded to f32 would not.
 TEST(Dropout, HasAnExactThreshold) {
   const std::uint64_t key = random::stream_key(42, "block.3.dropout", 0);
   for (std::int64_t i = 0; i < 16; ++i) {
@@ -143,7 +144,7 @@ TEST(Dropout, HasAnExactThreshold) {
   }
 }
 
-/// Attention over equal scores with the identity for values: the output is the dropped probabilities themselves.
+/// Attention over equal scores with the identity as values. The output is the dropped probabilities.
 std::vector<bool> kept_of_attention(Device& device, const OpInstance& instance, const StepContext& context) {
   const Shape& q = instance.operands[0].shape;
   const Shape& k = instance.operands[1].shape;
@@ -181,9 +182,7 @@ TEST(AttentionDropout, KeepsWhatTheDefinitionKeeps) {
                     {"seq", shard(48, 2, 0, Distribution::zigzag)},
                     {"kv_heads", shard(4, 2, 1)},
                     {"kv_seq", shard(48, 2, 1, Distribution::zigzag)}};
-  OpRegistry registry;
-  register_core_ops(registry);
-  const OpInstance instance = make_instance(op_case, registry, DType::f32);
+  const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
   const StepContext context{.step = 3, .micro_batch = 2, .learning_rate = 0.0};
   const std::uint64_t key = random::stream_key(instance.seed, "attention", 3);
   const auto& maps = instance.index_maps;
@@ -196,7 +195,7 @@ TEST(AttentionDropout, KeepsWhatTheDefinitionKeeps) {
           const std::int64_t head = maps.at("kv_heads").global_index(h / 2) * 2 + h % 2;
           const std::int64_t position = k < 24 ? maps.at("kv_seq").global_index(k) : 0;
           const std::int64_t index = ((sample * 8 + head) * 48 + maps.at("seq").global_index(q)) * 48 + position;
-          // Columns of the output behind the last key stay empty.
+          // Columns of the output past the last key stay empty.
           expected.push_back(k < 24 &&
                              random::word(key, static_cast<std::uint64_t>(index)) >= random::drop_threshold(0.3));
         }

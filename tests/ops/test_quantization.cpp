@@ -1,4 +1,5 @@
-// Quantisation by blocks: its bound on random numbers of every size, and what it does with those that are not finite.
+// Block-wise quantisation: its error bound for random numbers of every magnitude, and its results for numbers that are
+// not finite.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ struct Quantized {
   Values scales;
 };
 
-/// Runs of numbers and how they are quantised.
+/// Runs of numbers and their quantisation.
 struct Runs {
   BlockQuantization by;
   std::int64_t runs = 1;
@@ -68,7 +69,7 @@ Quantized quantize(Device& device, const Runs& runs, const Values& x) {
   return {results[0], results[1]};
 }
 
-/// In the type of the scales, so that nothing is rounded but the product.
+/// Dequantises in the type of the scales, so that only the product is rounded.
 Values dequantize(Device& device, const Runs& runs, const Quantized& quantized, std::int64_t sources = 1) {
   OperandDescription numbers = runs.numbers();
   numbers.dtype = runs.scale_type();
@@ -84,7 +85,8 @@ double rounded_to(DType type, double value) {
   return type == DType::f16 ? from_f16(to_f16(single)) : single;
 }
 
-/// Numbers of one size, of every size up to 10^±`decades`, near the smallest that there are, or zeros.
+/// Draws numbers of one magnitude, of every magnitude up to 10^±`decades`, near the smallest number of the type, or
+/// zeros.
 Values draw_numbers(RandomChoice& choices, const Runs& runs) {
   const std::int64_t decades = runs.dtype == DType::f16 ? 4 : 37;
   const std::int64_t kind = choices.below(4);
@@ -110,7 +112,7 @@ Runs draw_runs(RandomChoice& choices, const std::vector<DType>& types) {
   return runs;
 }
 
-/// visit(index of the block, its first number, the one behind its last)
+/// Calls visit(index of the block, begin, end) for each block.
 void each_block(const Runs& runs, const std::function<void(std::size_t, std::size_t, std::size_t)>& visit) {
   std::size_t block = 0;
   for (std::int64_t run = 0; run < runs.runs; ++run) {
@@ -151,7 +153,8 @@ class Quantization : public ::testing::Test {
   }
 };
 
-/// The largest magnitude of a block over the largest integer, the nearest number of the type, but never denormal.
+/// Expects each scale to be the block's largest magnitude divided by the largest integer, rounded to the type and never
+/// denormal.
 void expect_scales(const Runs& runs, const Values& x, const Values& scales) {
   const double smallest =
       runs.dtype == DType::f64 ? std::numeric_limits<double>::min() : double{std::numeric_limits<float>::min()};
@@ -175,7 +178,7 @@ TEST_F(Quantization, ErrsByHalfAScaleAtMost) {
       const Quantized quantized = quantize(device, runs, x);
       ASSERT_NO_FATAL_FAILURE(expect_scales(runs, x, quantized.scales));
       const Values back = dequantize(device, runs, quantized);
-      // The quotient and the product are rounded, each to 2^-24 of up to 127 scales.
+      // The quotient and the product are each rounded to 2^-24 of up to 127 scales.
       const double half = 0.5 + 127 * 0x1p-23;
       each_block(runs, [&](std::size_t block, std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {

@@ -1,5 +1,6 @@
 #include "random_model.hpp"
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,7 @@
 namespace strata::testing {
 namespace {
 
-/// What was chosen.
+/// The random choices.
 struct Shape {
   int layers;
   bool tied;
@@ -21,6 +22,9 @@ struct Shape {
   std::string activation;
   double dropout;
   double attention_dropout;
+  ParameterRole positions;
+  bool frozen_down;
+  bool adapted;
 };
 
 Shape choose(std::uint64_t seed) {
@@ -34,8 +38,20 @@ Shape choose(std::uint64_t seed) {
           choice.flip(),
           choice.of<std::string>({"gelu_tanh", "silu"}),
           choice.flip() ? 0.1 : 0.0,
-          choice.flip() ? 0.1 : 0.0};
+          choice.flip() ? 0.1 : 0.0,
+          choice.of<ParameterRole>({ParameterRole::trained, ParameterRole::frozen, ParameterRole::constant}),
+          choice.of<int>({0, 0, 1}) == 1,
+          choice.of<int>({0, 0, 1}) == 1};
 }
+
+/// A table from a formula: sin(position / 3^dimension).
+class Waves final : public Initializer {
+ public:
+  [[nodiscard]] double value(std::span<const std::int64_t> index, const strata::Shape& /*shape*/,
+                             std::uint64_t /*key*/) const override {
+    return 0.3 * std::sin(static_cast<double>(index[0]) / std::pow(3.0, static_cast<double>(index[1])));
+  }
+};
 
 class RandomModel final : public Model {
  public:
@@ -55,8 +71,8 @@ class RandomModel final : public Model {
                                                                              {"ffn", 16}}) {
       b.define_dim(dim, size);
     }
-    const Value table = matrix(b, "wte", {"vocab", "embed"});
-    const Value positions = matrix(b, "wpe", {"pos", "embed"});
+    const Value table = token_table(b);
+    const Value positions = position_table(b);
     const Value tokens = b.input("tokens", {"batch", "seq"});
     const Value position = b.embedding(positions, b.input("positions", {"seq"}), "position");
     Value x =
@@ -76,6 +92,24 @@ class RandomModel final : public Model {
  private:
   static Value matrix(GraphBuilder& b, const std::string& name, const Dims& dims) {
     return b.parameter(name, dims, Initialization::normal(0.3), true);
+  }
+
+  /// A matrix, or the sum of a frozen matrix and a trained difference, whose gradient comes from all readers of the
+  /// sum.
+  [[nodiscard]] Value token_table(GraphBuilder& b) const {
+    const Dims dims{"vocab", "embed"};
+    if (!shape_.adapted) return matrix(b, "wte", dims);
+    const Value base = b.frozen_parameter("wte.base", dims, Initialization::normal(0.3));
+    return b.add(base, matrix(b, "wte.difference", dims), "wte.sum");
+  }
+
+  [[nodiscard]] Value position_table(GraphBuilder& b) const {
+    const Dims dims{"pos", "embed"};
+    if (shape_.positions == ParameterRole::trained) return matrix(b, "wpe", dims);
+    if (shape_.positions == ParameterRole::frozen) {
+      return b.frozen_parameter("wpe", dims, Initialization::normal(0.3));
+    }
+    return b.constant("wpe", dims, Initialization::custom(std::make_shared<Waves>()));
   }
 
   static void loss(GraphBuilder& b, Value x, Value table, const std::string& name, bool main) {
@@ -118,6 +152,13 @@ class RandomModel final : public Model {
     return project(b, o, weight, {"embed"}, {"batch", "seq", "embed"}, prefix + "o", prefix + "o");
   }
 
+  Value project_down(GraphBuilder& b, Value active, const std::string& name, const std::string& owner) const {
+    const Dims weight{"ffn", "embed"};
+    const Dims result{"batch", "seq", "embed"};
+    if (!shape_.frozen_down) return project(b, active, weight, {"embed"}, result, name, owner);
+    return b.linear(active, b.frozen_parameter(owner + ".weight", weight, Initialization::normal(0.3)), result, name);
+  }
+
   Value block(GraphBuilder& b, Value x, int layer) const {
     const std::string prefix = "h" + std::to_string(layer) + ".";
     const std::string owner = shape_.shared ? "shared." : prefix;
@@ -126,8 +167,7 @@ class RandomModel final : public Model {
     const Value up = project(b, norm(b, x, prefix + "n2"), {"embed", "ffn"}, {"ffn"}, {"batch", "seq", "ffn"},
                              prefix + "up", owner + "up");
     const Value active = b.activation(up, shape_.activation, prefix + "activation");
-    const Value down =
-        project(b, active, {"ffn", "embed"}, {"embed"}, {"batch", "seq", "embed"}, prefix + "down", owner + "down");
+    const Value down = project_down(b, active, prefix + "down", owner + "down");
     return b.add(x, b.dropout(down, shape_.dropout, prefix + "d2"), prefix + "r2");
   }
 

@@ -6,8 +6,9 @@
 
 namespace strata::testing {
 
-/// A small transformer with a random shape: tied or own head, edges that skip blocks, weights shared by layers, a
-/// second loss inside, grouped queries, other activations, biases or none, dropout.
+/// A small transformer with a random shape. Choices: tied or own head, edges that skip blocks, weights shared by
+/// layers, a second loss, grouped queries, other activations, biases or none, dropout, positions that are trained,
+/// frozen or constant, and frozen matrices.
 [[nodiscard]] std::shared_ptr<const Model> random_model(std::uint64_t seed);
 
 }  // namespace strata::testing

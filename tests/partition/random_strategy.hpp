@@ -8,7 +8,7 @@
 
 namespace strata::testing {
 
-/// Any axes, any rules: whatever the rules say, the results must be those of one rank.
+/// A strategy with any axes and any rules. For all rules, the results must be those of one rank.
 class RulesOnly final : public Strategy {
  public:
   RulesOnly(std::vector<MeshAxis> axes, std::vector<Rule> rules, GradientBuckets buckets = {})
@@ -17,7 +17,7 @@ class RulesOnly final : public Strategy {
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return axes_; }
   [[nodiscard]] std::vector<Rule> rules() const override { return rules_; }
   [[nodiscard]] std::optional<GradientBuckets> gradient_buckets() const override { return buckets_; }
-  /// For failures: everything that was chosen but the filters' insides.
+  /// Describes everything that was chosen except the filters' contents, for failure messages.
   [[nodiscard]] std::string description() const;
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "compiler/check/program_check.hpp"
 #include "compiler/compile.hpp"
 #include "plugins/plugin_registry.hpp"
+#include "strata/registration.hpp"
 #include "train/verify/random_inputs.hpp"
 #include "train/verify/stack_run.hpp"
 
@@ -17,7 +19,7 @@ namespace strata::testing {
 /// Runs stacks in f64 on the reference device over the local communicator.
 class StackRunner {
  public:
-  StackRunner() : plugins_({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}) { register_core_ops(registry_); }
+  StackRunner() : plugins_({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}) { register_core(registry_, kernels_); }
 
   [[nodiscard]] host::CompileRequest request(std::shared_ptr<const Model> model, std::int64_t global_batch,
                                              std::int64_t micro_batch) {
@@ -28,9 +30,9 @@ class StackRunner {
     request.float_type = DType::f64;
     request.global_batch = global_batch;
     request.micro_batch = micro_batch;
-    request.optimizer.clip = 0.5;
+    request.optimizer = {
+        "adamw_update", {{"weight_decay", 0.1}, {"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}}, 0.5};
     request.device = device().get();
-    request.seed = kSeed;
     return request;
   }
 
@@ -43,6 +45,14 @@ class StackRunner {
   }
 
   [[nodiscard]] const OpRegistry& registry() const { return registry_; }
+  /// Adds ops and their kernels. Before request().
+  [[nodiscard]] Registration registration() { return {registry_, kernels_, "the test"}; }
+  /// A strategy of this build.
+  [[nodiscard]] host::NamedStrategy strategy(const std::string& name,
+                                             const std::map<std::string, OptionValue>& options) {
+    const auto& factory = plugins_.load<StrategyFactory>(name);
+    return {name, factory.create(Options(factory.options(), options))};
+  }
 
  private:
   static constexpr std::uint64_t kSeed = 7;
@@ -50,7 +60,7 @@ class StackRunner {
   [[nodiscard]] std::shared_ptr<Device> make_device() {
     const std::lock_guard lock(mutex_);
     const auto& factory = plugins_.load<DeviceFactory>("reference");
-    return factory.create(Options(factory.options(), {}), {0, 1});
+    return factory.create(Options(factory.options(), {}), {.kernels = &kernels_});
   }
   std::shared_ptr<Device> device() {
     if (!device_) device_ = make_device();
@@ -59,11 +69,13 @@ class StackRunner {
 
   host::PluginRegistry plugins_;
   OpRegistry registry_;
+  KernelRegistry kernels_;
   std::mutex mutex_;
   std::shared_ptr<Device> device_;
 };
 
-/// All ranks' programs match and cannot deadlock, even when a message needs its receive.
+/// The fault in the communication of all ranks' programs, or empty. Assumes that a message may need its receive to make
+/// progress.
 inline std::optional<std::string> communication_fault(const host::Compiled& compiled) {
   host::RankPrograms ranks{compiled.mesh, {}};
   for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank) ranks.programs.push_back(&compiled.program(rank));

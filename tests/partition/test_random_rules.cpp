@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "held_stacks.hpp"
 #include "random_model.hpp"
 #include "random_strategy.hpp"
 #include "sanitized.hpp"
@@ -12,8 +13,13 @@ namespace {
 constexpr int kStacks = kSanitized ? 12 : 60;
 constexpr std::int64_t kSequences = 16;
 
-/// The central promise: whatever rules say, a stack trains as one rank does.
-class RandomRules : public ::testing::TestWithParam<int> {};
+/// The central promise: a stack trains like one rank under any rules.
+class RandomRules : public ::testing::TestWithParam<int> {
+ protected:
+  static void TearDownTestSuite() { stacks_.expect_enough(); }
+
+  static inline HeldStacks stacks_;
+};
 
 TEST_P(RandomRules, TrainAsOneRank) {
   const auto seed = static_cast<std::uint64_t>(GetParam());
@@ -26,9 +32,10 @@ TEST_P(RandomRules, TrainAsOneRank) {
   try {
     stack = host::compile(request);
   } catch (const ConfigurationError& error) {
-    // Random rules may leave an axis without work: the only reason for which they may be refused, and by name.
+    // Random rules may leave an axis without work. Only this refusal is allowed, and its message must name the axis.
     ASSERT_NE(std::string(error.what()).find("shards nothing"), std::string::npos) << error.what();
-    ASSERT_TRUE(std::string(error.what()).starts_with("mesh axis '")) << error.what();
+    ASSERT_TRUE(std::string(error.what()).starts_with("rules adds mesh axis '")) << error.what();
+    stacks_.refused();
     return;
   }
   ASSERT_EQ(communication_fault(stack), std::nullopt);
@@ -42,6 +49,7 @@ TEST_P(RandomRules, TrainAsOneRank) {
   EXPECT_LT(difference.parameter, 1e-10) << difference.worst_parameter;
   EXPECT_EQ(found.replica_difference, 0);
   EXPECT_EQ(found.planned_peak_bytes, found.arena_peak_bytes);
+  stacks_.held();
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomRules, ::testing::Range(0, kStacks));

@@ -10,16 +10,11 @@ namespace {
 class Waits : public ::testing::Test {
  protected:
   BufferId buffer(const std::string& name) { return builder_.add_flat(name, BufferKind::activation, DType::f32, 4); }
-  void message(InstructionKind kind, BufferId of) {
-    Instruction instruction;
-    instruction.kind = kind;
-    instruction.axes = {"a"};
-    (kind == InstructionKind::send ? instruction.inputs : instruction.outputs) = {of};
-    push(std::move(instruction));
-  }
-  void all_reduce(BufferId of) { push(builder_.all_reduce(of, {"a"}, Reduction::sum, "x")); }
+  void send(BufferId of) { push({.work = Send{{"a", 1}}, .inputs = {of}}); }
+  void receive(BufferId of) { push({.work = Receive{{"a", 0}}, .outputs = {of}}); }
+  void all_reduce(BufferId of) { push(builder_.all_reduce(of, {"a"}, std::nullopt, "x")); }
   void compute(std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
-    push(program_op("accumulate", "x", std::move(inputs), std::move(outputs)));
+    push(host::flat_op("accumulate", "x", std::move(inputs), std::move(outputs)));
   }
   void push(Instruction instruction) {
     builder_.task(Task::Kind::forward).instructions.push_back(std::move(instruction));
@@ -32,11 +27,6 @@ class Waits : public ::testing::Test {
       all.push_back(instruction.waits);
     return all;
   }
-  static Instruction program_op(const std::string& op, const std::string& name, std::vector<BufferId> inputs,
-                                std::vector<BufferId> outputs) {
-    return host::program_op(op, name, std::move(inputs), std::move(outputs));
-  }
-
   host::ProgramBuilder builder_{Mesh({{"a", 2}})};
 };
 
@@ -54,7 +44,7 @@ TEST_F(Waits, TheFirstReaderWaitsAndTheSecondNeedNot) {
 
 TEST_F(Waits, WhoOverwritesWhatIsBeingSentWaits) {
   const BufferId x = buffer("x");
-  message(InstructionKind::send, x);
+  send(x);
   compute({}, {x});
   EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}}));
 }
@@ -62,7 +52,7 @@ TEST_F(Waits, WhoOverwritesWhatIsBeingSentWaits) {
 TEST_F(Waits, OnlyTheLastReaderOfWhatIsBeingSentWaits) {
   const BufferId x = buffer("x");
   const BufferId y = buffer("y");
-  message(InstructionKind::send, x);
+  send(x);
   compute({x}, {y});
   compute({y}, {y});
   compute({x}, {y});
@@ -72,7 +62,7 @@ TEST_F(Waits, OnlyTheLastReaderOfWhatIsBeingSentWaits) {
 TEST_F(Waits, AWaitThatIsThereCountsAsTheLastTouch) {
   const BufferId x = buffer("x");
   const BufferId y = buffer("y");
-  message(InstructionKind::send, x);
+  send(x);
   compute({x}, {y});
   compute({y}, {y});
   builder_.task(Task::Kind::forward).instructions.back().waits = {x};
@@ -82,7 +72,7 @@ TEST_F(Waits, AWaitThatIsThereCountsAsTheLastTouch) {
 TEST_F(Waits, TheFirstReaderOfWhatIsBeingReceivedWaits) {
   const BufferId x = buffer("x");
   const BufferId y = buffer("y");
-  message(InstructionKind::receive, x);
+  receive(x);
   compute({x}, {y});
   compute({x}, {y});
   EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}, {}}));
@@ -97,9 +87,9 @@ TEST_F(Waits, CollectivesKeepTheirOrderByThemselves) {
 
 TEST_F(Waits, MessagesDoNotKeepOrderWithAnything) {
   const BufferId x = buffer("x");
-  message(InstructionKind::receive, x);
+  receive(x);
   all_reduce(x);
-  message(InstructionKind::send, x);
+  send(x);
   EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}, {x}}));
 }
 

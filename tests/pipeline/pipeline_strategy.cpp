@@ -30,8 +30,14 @@ std::unique_ptr<Strategy> PipelinePlugin::create_case(const PipelineCase& row) c
                  {"virtual_stages", std::int64_t{row.virtual_stages}}});
 }
 
+Placement place_one_block_a_chunk(const Strategy& strategy, const PipelineCase& row) {
+  std::vector<BlockCost> blocks;
+  for (int block = 0; block < row.chunks(); ++block) blocks.push_back({block, 1, 2, 0});
+  return strategy.place(blocks).value();
+}
+
 std::vector<std::vector<host::TimedTask>> equal_work(const Strategy& strategy, const PipelineCase& row) {
-  const double backward = strategy.splits_weight_gradients() ? 1 : 2;
+  const double backward = place_one_block_a_chunk(strategy, row).splits_weight_gradients ? 1 : 2;
   std::vector<std::vector<host::TimedTask>> work(static_cast<std::size_t>(row.stages));
   for (int stage = 0; stage < row.stages; ++stage) {
     for (const ScheduledTask& task : strategy.schedule(stage, row.micro_batches)) {

@@ -11,7 +11,7 @@
 
 namespace strata::testing {
 
-/// One way to run a pipeline.
+/// One configuration of a pipeline.
 struct PipelineCase {
   std::string schedule;
   int stages = 1;
@@ -23,7 +23,7 @@ struct PipelineCase {
 
 std::ostream& operator<<(std::ostream& out, const PipelineCase& row);
 
-/// Every schedule with up to 8 stages and 16 micro-batches, "interleaved" with up to 4 chunks a stage where the
+/// Every schedule with up to 8 stages and 16 micro-batches. "interleaved" has up to 4 chunks per stage if the
 /// micro-batches fit.
 [[nodiscard]] std::vector<PipelineCase> all_pipeline_cases();
 
@@ -42,8 +42,11 @@ class PipelinePlugin {
   const StrategyFactory& factory_;
 };
 
-/// What every stage does, with chunks that take the same time: forward 1, backward 2, or 1 and 1 if weight gradients
-/// are apart.
+/// The strategy's placement of blocks of equal cost, one per chunk.
+[[nodiscard]] Placement place_one_block_a_chunk(const Strategy& strategy, const PipelineCase& row);
+
+/// The work of every stage if all chunks take the same time: forward 1 and backward 2, or 1 and 1 if weight gradients
+/// are separate.
 [[nodiscard]] std::vector<std::vector<host::TimedTask>> equal_work(const Strategy& strategy, const PipelineCase& row);
 
 [[nodiscard]] host::Timeline equal_timeline(const Strategy& strategy, const PipelineCase& row);

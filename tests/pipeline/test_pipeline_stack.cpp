@@ -15,7 +15,7 @@ struct StackCase {
 
 class PipelineStack : public ::testing::TestWithParam<StackCase> {};
 
-/// With dropout, clipping, tied embeddings on the first and last stage, and accumulation.
+/// The stack has dropout, clipping, embeddings that the first and last stage share, and accumulation.
 TEST_P(PipelineStack, TrainsAsOneRank) {
   const StackCase& row = GetParam();
   const std::string table =

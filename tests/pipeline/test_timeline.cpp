@@ -8,6 +8,7 @@
 #include "reports/timeline.hpp"
 #include "reports/timeline_program.hpp"
 #include "strata/error.hpp"
+#include "strata/registration.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing {
@@ -32,7 +33,7 @@ TEST(Timeline, StartsWorkWhenWhatItNeedsIsDone) {
 }
 
 TEST(Timeline, NamesWhoWaitsForEver) {
-  // Each stage's gradient is behind what the other's waits for.
+  // Each stage's gradient comes after the message that the other stage waits for.
   const auto circular = [] {
     (void)host::simulate_timeline(
         {{{{Phase::backward, 0, 0}, 1}, {{Phase::forward, 0, 0}, 1}}, {{{Phase::forward, 0, 1}, 1}}},
@@ -46,7 +47,7 @@ TEST(Timeline, NamesWhoWaitsForEver) {
   EXPECT_THAT(message_of<VerificationError>(repeated), HasSubstr("does F of micro-batch 0, chunk 0 again"));
 }
 
-/// A stage that runs another schedule than the others is found, unless that order happens to work.
+/// A stage with a different schedule than the others is found, unless that order happens to work.
 TEST(Timeline, FindsStagesThatDisagree) {
   const PipelinePlugin plugin;
   const PipelineCase row{"interleaved", 2, 2, 4};
@@ -55,7 +56,7 @@ TEST(Timeline, FindsStagesThatDisagree) {
   EXPECT_THROW((void)host::simulate_timeline(work, host::chain_dependencies(row.chunks())), VerificationError);
 }
 
-/// Programs of two stages with a chunk each, as the compiler lays them out: messages in tasks, tasks in a schedule.
+/// Programs of two stages with one chunk each, in the compiler's layout: messages in tasks, tasks in a schedule.
 class TwoStagePrograms : public ::testing::Test {
  protected:
   TwoStagePrograms() {
@@ -72,7 +73,7 @@ class TwoStagePrograms : public ::testing::Test {
                                                   : sketch.receive(1, "pp", 0, buffer)};
       program.tasks[2].instructions = {stage == 0 ? sketch.receive(2, "pp", 1, buffer)
                                                   : sketch.send(2, "pp", 0, buffer)};
-      program.schedule = {{0, -1}, {forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}};
+      program.schedule = {{0, -1}, {forward, 0, false}, {forward, 1}, {backward, 0, false}, {backward, 1}};
     }
     stages_.axis = "pp";
     stages_.count = 2;
@@ -105,14 +106,15 @@ TEST_F(TwoStagePrograms, WithoutASenderAreRefused) {
 TEST_F(TwoStagePrograms, IgnoreRingsAlongTheAxis) {
   const ProgramSketch sketch(programs_[0]);
   Instruction ring = sketch.receive(9, "pp", 1, 0);
-  ring.relative_peer = true;
+  ring.as<Receive>()->from.is_relative = true;
   programs_[0].tasks[1].instructions.push_back(ring);
   EXPECT_EQ(simulate().makespan, 9);
 }
 
 TEST(TimelineDurations, AreTheFlopsOfTheChunksNodes) {
   OpRegistry registry;
-  register_core_ops(registry);
+  KernelRegistry kernels;
+  register_core(registry, kernels);
   BuiltPlugins plugins;
   const auto& factory = plugins.load<ModelFactory>("gpt2");
   const auto model = factory.create(Options(factory.options(), {{"layers", std::int64_t{2}},

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 host::Timeline timeline_of(const PipelineCase& row) { return equal_timeline(*PipelinePlugin().create_case(row), row); }
 
-/// Throws if the text is no well-formed XML.
+/// Parses an SVG. Throws if the text is not well-formed XML.
 ptree parse_svg(const std::string& text) {
   std::istringstream stream(text);
   ptree document;

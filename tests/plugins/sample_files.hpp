@@ -13,7 +13,7 @@
 
 namespace strata::host {
 
-/// A folder of its own that is gone at the end.
+/// A temporary folder that is removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -36,7 +36,7 @@ inline std::string read_sample(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// A file that only its owner can write, whatever the mask.
+/// Writes a file that only its owner can write, for any umask.
 inline std::filesystem::path write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   ::chmod(path.c_str(), 0644);
@@ -47,11 +47,11 @@ inline std::filesystem::path copy_sample(const std::string& name, const std::fil
   return write_file(folder / name, read_sample(name));
 }
 
-/// Where the record stands in a plugin's bytes.
+/// Offset of the record in a plugin's bytes.
 inline std::size_t record_offset(const std::string& bytes) {
   const std::string magic(std::string(kPluginMagic) + '\0');
   std::size_t offset = bytes.find(magic);
-  // The host's own copy of the text is not in a plugin; the record's is followed by its size.
+  // The text may also occur outside of the record. In the record, the record's size follows the text.
   while (offset != std::string::npos &&
          static_cast<unsigned char>(bytes.at(offset + sizeof(PluginRecord::magic))) != sizeof(PluginRecord) % 256) {
     offset = bytes.find(magic, offset + 1);

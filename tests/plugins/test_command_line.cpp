@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -16,6 +17,7 @@ namespace strata::host {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -33,7 +35,7 @@ Result run(std::vector<const char*> arguments) {
   return {code, out.str(), messages.str()};
 }
 
-/// A plugin folder with a sound and a refused file, found through the environment.
+/// A plugin folder with a valid and a refused file, found through the environment.
 class PluginsCommand : public testing::Test {
  protected:
   PluginsCommand() {
@@ -58,6 +60,7 @@ TEST_F(PluginsCommand, ListsFoundAndRefusedFiles) {
   EXPECT_EQ(document["plugins"][0]["name"], "sample");
   EXPECT_EQ(document["plugins"][0]["kind"], "strategy");
   EXPECT_EQ(document["plugins"][0]["version"], "1.2.3");
+  EXPECT_EQ(document["plugins"][0]["abi"], std::to_string(kAbiNumber));
   EXPECT_THAT(document["refused"][0]["reason"].get<std::string>(), StartsWith("it is no ELF file"));
 }
 
@@ -81,6 +84,70 @@ TEST_F(PluginsCommand, RefusesUnknownAndBrokenNames) {
   const Result broken = run({"plugins", "show", "broken"});
   EXPECT_EQ(broken.code, 2);
   EXPECT_THAT(broken.messages, HasSubstr("model_broken.so: refused: it is no ELF file"));
+}
+
+TEST_F(PluginsCommand, ListsOpsOfStrataAndOfPlugins) {
+  copy_sample("library_sample_ops.so", folder_.path());
+  const Result text = run({"plugins", "ops"});
+  EXPECT_EQ(text.code, 0) << text.messages;
+  EXPECT_THAT(text.out, ContainsRegex("\nlinear +yes +libstrata +reference\n"));
+  EXPECT_THAT(text.out, ContainsRegex("\ndoubled +no +library 'sample_ops' +library 'sample_ops', reference\n"));
+  EXPECT_THAT(text.out, ContainsRegex("\ncross_entropy +yes +libstrata +of the ops that it stands for\n"));
+  EXPECT_EQ(text.messages, "");
+
+  const json ops = json::parse(run({"plugins", "ops", "--json"}).out);
+  EXPECT_TRUE(ops["refused"].empty());
+  const auto linear =
+      std::find_if(ops["ops"].begin(), ops["ops"].end(), [](const json& each) { return each["name"] == "linear"; });
+  ASSERT_NE(linear, ops["ops"].end());
+  EXPECT_EQ((*linear)["product"], true);
+  EXPECT_EQ((*linear)["gradient"], true);
+}
+
+TEST_F(PluginsCommand, ShowsAnOpWithItsKernels) {
+  copy_sample("library_sample_ops.so", folder_.path());
+  const Result text = run({"plugins", "ops", "doubled"});
+  EXPECT_EQ(text.code, 0) << text.messages;
+  EXPECT_EQ(
+      text.out,
+      "doubled, version 1, from library 'sample_ops'\n"
+      "  x -> 2 · x.\n"
+      "  gradient: none\n"
+      "  kernel: runtime host, from library 'sample_ops', rank 100, operands \"t\", results \"t\", real types f32\n"
+      "  kernel: runtime host, from library 'sample_ops', rank reference, operands \"t\", results \"t\", real types "
+      "f64 f32 bf16 f16, adds to its results\n");
+  const json op = json::parse(run({"plugins", "ops", "doubled", "--json"}).out)["ops"][0];
+  EXPECT_EQ(op["version"], 1);
+  EXPECT_EQ(op["kernels"].size(), 2U);
+  EXPECT_EQ(op["kernels"][0]["real_types"], std::vector<std::string>{"f32"});
+  EXPECT_THAT(run({"plugins", "ops", "linear_bias"}).out, HasSubstr("  fused of: linear and add\n"));
+
+  const Result unknown = run({"plugins", "ops", "double"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.messages, "error: there is no op 'double'; did you mean 'doubled'?; see strata plugins ops\n");
+}
+
+/// A plugin that fails does not hide the ops of the others.
+TEST_F(PluginsCommand, NamesPluginsWhoseOpsCannotBeListed) {
+  copy_sample("strategy_throwing.so", folder_.path());
+  const Result text = run({"plugins", "ops"});
+  EXPECT_EQ(text.code, 0) << text.messages;
+  EXPECT_THAT(text.out, HasSubstr("refused: strategy 'throwing': hook 'provide' threw an exception of type int\n"));
+  EXPECT_EQ(json::parse(run({"plugins", "ops", "--json"}).out)["refused"][0],
+            "strategy 'throwing': hook 'provide' threw an exception of type int");
+  const Result shown = run({"plugins", "show", "throwing"});
+  EXPECT_EQ(shown.code, 2);
+  EXPECT_EQ(shown.messages, "error: " + (folder_.path() / "strategy_throwing.so").string() +
+                                ": hook 'options' threw an exception of type int\n");
+}
+
+/// For example, the name of the op is mistyped.
+TEST_F(PluginsCommand, NamesKernelsWhoseOpNoPluginBrings) {
+  copy_sample("library_kernel_alone.so", folder_.path());
+  EXPECT_THAT(run({"plugins", "ops"}).out,
+              HasSubstr("\nrefused: library 'kernel_alone': has a kernel for op 'doubled', which no plugin brings\n"));
+  copy_sample("library_sample_ops.so", folder_.path());
+  EXPECT_THAT(run({"plugins", "ops"}).out, testing::Not(HasSubstr("refused")));
 }
 
 TEST(CommandLine, HelpAndVersionGoToTheResults) {

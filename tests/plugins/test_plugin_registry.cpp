@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "plugins/plugin_registry.hpp"
-#include "plugins/resolved_plugins.hpp"
+#include "refusal.hpp"
 #include "sample_files.hpp"
 
 namespace strata::host {
@@ -11,16 +11,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-template <class Call>
-std::string refusal(Call&& call) {
-  try {
-    (void)call();
-  } catch (const ConfigurationError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 class PluginRegistryTest : public testing::Test {
  protected:
@@ -46,6 +36,14 @@ TEST_F(PluginRegistryTest, LoadsAPluginBuiltAgainstTheSdkAlone) {
   EXPECT_EQ(&registry.load<StrategyFactory>("sample"), &factory);
 }
 
+TEST_F(PluginRegistryTest, LoadsALibraryOfOps) {
+  copy_sample("library_sample_ops.so", folder_.path());
+  PluginRegistry registry({folder_.path()});
+  EXPECT_EQ(registry.load<LibraryFactory>("sample_ops").options().options().size(), 1U);
+  EXPECT_THAT(refusal([&] { return &registry.load<StrategyFactory>("sample_ops"); }),
+              StartsWith("strategy plugin 'sample_ops' not found; 'sample_ops' is a library; "));
+}
+
 TEST_F(PluginRegistryTest, NamesPlacesAndTheNearestWhenNothingIsFound) {
   copy_sample("strategy_sample.so", folder_.path());
   PluginRegistry registry({folder_.path(), "/nowhere/plugins"});
@@ -59,6 +57,8 @@ TEST_F(PluginRegistryTest, NamesPlacesAndTheNearestWhenNothingIsFound) {
 TEST_F(PluginRegistryTest, NamesTheFileThatCannotBeUsed) {
   EXPECT_THAT(load_failure("strategy_without_entry.so", "without_entry"),
               AllOf(StartsWith(path("strategy_without_entry.so")), HasSubstr("no function strata_plugin_entry")));
+  EXPECT_EQ(load_failure("strategy_null_factory.so", "null_factory"),
+            path("strategy_null_factory.so") + ": strata_plugin_entry returned nothing");
   EXPECT_THAT(load_failure("strategy_failing.so", "failing"),
               StartsWith(path("strategy_failing.so") + ": the plugin failed to start: no such hardware"));
   EXPECT_THAT(
@@ -77,13 +77,13 @@ TEST_F(PluginRegistryTest, RefusesAFactoryOfAnotherKind) {
 
 TEST_F(PluginRegistryTest, SaysWhyTheFileOfThatNameWasRefused) {
   std::string bytes = read_sample("strategy_sample.so");
-  bytes[record_offset(bytes) + offsetof(PluginRecord, abi_major)] = 9;
+  bytes[record_offset(bytes) + offsetof(PluginRecord, abi)] = 9;
   write_file(folder_.path() / "renamed.so", bytes);
   write_file(folder_.path() / "device_cpu.so", "no library at all");
   PluginRegistry registry({folder_.path()});
   EXPECT_THAT(refusal([&] { return &registry.load<StrategyFactory>("sample"); }),
-              StartsWith(path("renamed.so") + ": refused: it is built for ABI 9." + std::to_string(kAbiMinor) +
-                         "; accepted: 1.0"));
+              StartsWith(path("renamed.so") + ": refused: it is built for ABI 9; accepted: " +
+                         std::to_string(kAbiNumber) + ", the ABI of this host"));
   EXPECT_THAT(refusal([&] { return &registry.load<DeviceFactory>("cpu"); }),
               StartsWith(path("device_cpu.so") + ": refused: it is no ELF file"));
   EXPECT_EQ(registry.files().size(), 2U);
@@ -115,38 +115,6 @@ TEST(PluginSearchPlaces, EnvironmentComesFirst) {
   EXPECT_EQ(places[0], "/first");
   EXPECT_EQ(places[1], "/third");
   EXPECT_EQ(places[2], "/opt/strata/lib/strata/plugins");
-}
-
-constexpr const char* kConfiguration = R"([model]
-plugin = "gpt2"
-[data]
-path = "input.txt"
-[batch]
-global = 4
-[[strategy]]
-plugin = "sample"
-size = 13
-)";
-
-TEST_F(PluginRegistryTest, MessagesCarryThePlaceInTheConfiguration) {
-  copy_sample("strategy_sample.so", folder_.path());
-  PluginRegistry registry({folder_.path()});
-  RunConfiguration configuration = parse_configuration(kConfiguration, "c.toml");
-  EXPECT_THAT(refusal([&] { return resolve_plugins(configuration, registry); }),
-              StartsWith("c.toml:2:10: model.plugin: model plugin 'gpt2' not found; accepted: none; searched: "));
-
-  PluginSection& section = configuration.strategies[0];
-  const auto plugin = resolve_plugin<StrategyFactory>(configuration, section, registry);
-  EXPECT_EQ(plugin.options.word("mode"), "plain");
-  const auto create = [&] {
-    return with_place(configuration, section, [&] { return plugin.factory->create(plugin.options); });
-  };
-  EXPECT_EQ(refusal(create), "c.toml:9:8: strategy.0.size: found 13; accepted: luckier numbers");
-  EXPECT_STREQ(at_section(configuration, section, "axis: in use").what(), "c.toml:7:1: strategy.0: axis: in use");
-
-  section.options["size"] = 65;
-  EXPECT_EQ(refusal([&] { return resolve_plugin<StrategyFactory>(configuration, section, registry); }),
-            "c.toml:9:8: strategy.0.size: found the integer 65; accepted: an integer from 1 to 64");
 }
 
 }  // namespace

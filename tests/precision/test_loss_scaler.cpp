@@ -21,7 +21,7 @@ TEST(LossScaler, ScalesNothingWithoutSettings) {
   LossScaler scaler(std::nullopt, 4096);
   EXPECT_FALSE(scaler.is_active());
   EXPECT_EQ(scaler.factor(), 1);
-  // What isn't finite is somebody else's to report.
+  // Other code reports numbers that are not finite.
   EXPECT_FALSE(scaler.skips(kOverflow));
   EXPECT_EQ(scaler.state(), LossScalerState{});
 }
@@ -76,7 +76,7 @@ TEST(LossScaler, KeepsAStaticScaleAndGivesUpAfterTenSkipsInARow) {
   EXPECT_THROW(scaler.skips(kOverflow), RuntimeError);
 }
 
-/// The scale is the mean loss's, gradients are the sum's; and no digit may be lost on the way.
+/// The scale applies to the mean loss, but gradients are those of the sum. The division must lose no digit.
 TEST(LossScaler, DividesByTheTokensAsAPowerOfTwo) {
   for (const double tokens : {1.0, 3.0, 4096.0, 5000.0}) {
     const LossScaler scaler(dynamic(65536, 100), tokens);

@@ -1,4 +1,4 @@
-// What a run tells of its loss scale, and what a checkpoint keeps of it.
+// The loss scale in the reports of a run and in its checkpoints.
 
 #include <gmock/gmock.h>
 

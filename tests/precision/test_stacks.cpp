@@ -1,4 +1,4 @@
-// Stacks with the precision strategy in f64, where types stay and the scaling of the loss is exact.
+// Stacks with the precision strategy in f64, in which types stay unchanged and scaling the loss is exact.
 
 #include "stacks/stack_row.hpp"
 

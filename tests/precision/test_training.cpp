@@ -1,4 +1,4 @@
-// Runs in bf16 and fp16 on the cpu device: what they lose against f32, and what an overflow does.
+// Runs in bf16 and fp16 on the cpu device: their accuracy compared with f32, and their reaction to an overflow.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class PrecisionTraining : public ::testing::Test {
     const RunConfiguration parsed =
         parse_configuration(test::small_configuration(folder_), "small.toml", {all, "device.threads=1"});
     const RunSetup setup = prepare(parsed, registry_);
-    const Corpus corpus = open_data(setup.configuration, setup.model->context());
+    const Corpus corpus = open_data(setup.configuration, setup.context);
     std::unique_ptr<CheckpointReader> from;
     if (!resume.empty()) from = std::make_unique<CheckpointReader>(resume);
     Result result;
@@ -85,7 +85,7 @@ TEST_F(PrecisionTraining, FollowsF32) {
   }
 }
 
-/// Every strategy that moves values or gradients, moving short ones.
+/// Stacks with every strategy that communicates values or gradients, in 16-bit types.
 TEST_F(PrecisionTraining, FollowsF32InEveryStack) {
   const Result f32 = run_stack("", "compute=\"f32\"", {}, 4);
   for (const std::string stack :
@@ -106,7 +106,24 @@ TEST_F(PrecisionTraining, FollowsF32InEveryStack) {
   }
 }
 
-/// A power of two moves exponents only.
+/// Converted collectives carry bf16 gradients unchanged and overlap with the backward pass. The check accepts the
+/// stack, whose conversions need ops and scratch memory of the device. The run gives the results of plain collectives.
+TEST_F(PrecisionTraining, ConvertedReductionsOfShortGradientsFollowPlainOnes) {
+  const std::string types = "compute=\"bf16\", reduce=\"bf16\"";
+  for (const int stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    const std::string zero = "{plugin=\"zero\", size=2, bucket_mb=0.002, stage=" + std::to_string(stage);
+    const Result plain = run_stack(zero + "}, ", types, {}, 4);
+    const Result converted = run_stack(zero + ", quantized_gradients=true, quantization=\"off\"}, ", types, {}, 4);
+    ASSERT_EQ(converted.steps.size(), plain.steps.size());
+    for (std::size_t i = 0; i < plain.steps.size(); ++i) {
+      EXPECT_NEAR(converted.steps[i].loss, plain.steps[i].loss, 1e-3 * plain.steps[i].loss) << "step " << i + 1;
+      EXPECT_NEAR(converted.steps[i].gradient_norm, plain.steps[i].gradient_norm, 0.01 * plain.steps[i].gradient_norm);
+    }
+  }
+}
+
+/// Multiplication by a power of two changes exponents only.
 TEST_F(PrecisionTraining, IsBitwiseTheSameAtEveryScaleInF32) {
   const Result plain = run("compute=\"f32\"");
   const Result scaled = run("compute=\"f32\", loss_scale=\"static\", initial_scale=1048576.0");
@@ -117,7 +134,7 @@ TEST_F(PrecisionTraining, IsBitwiseTheSameAtEveryScaleInF32) {
   }
 }
 
-/// 2^26 over 64 tokens overflows fp16 whatever the gradient; halved often enough it does not.
+/// A scale of 2^26 over 64 tokens overflows fp16 for any gradient. After enough halvings it does not.
 constexpr const char* kOverflowing = "compute=\"fp16\", initial_scale=67108864.0, growth_interval=2";
 
 TEST_F(PrecisionTraining, SkipsOverflowsOnAllRanksAndGoesOn) {
@@ -134,7 +151,7 @@ TEST_F(PrecisionTraining, SkipsOverflowsOnAllRanksAndGoesOn) {
       EXPECT_TRUE(now == before || now == 2 * before) << "step " << i + 1;
     }
   }
-  // The two ranks' replicas are equal still, or the norm of a later step would not be the one of an unscaled run.
+  // If the replicas of the two ranks differed, the norm of a later step would differ from that of an unscaled run.
   EXPECT_TRUE(std::isfinite(steps.back().gradient_norm) || steps.back().skipped);
 }
 
@@ -159,7 +176,7 @@ TEST_F(PrecisionTraining, ChangesNothingInASkippedStep) {
   ASSERT_TRUE(skipped.steps[0].skipped);
   const auto before = tensors(good.checkpoints.back());
   EXPECT_EQ(tensors(skipped.checkpoints.back()), before);
-  // The states are among them, and had moved.
+  // The optimizer's states are among the tensors, and training has changed them.
   EXPECT_TRUE(before.contains("optimizer/master/wte.weight"));
   EXPECT_NE(before.at("optimizer/first_moment/ln_f.bias"), std::vector<double>(16, 0.0));
 }

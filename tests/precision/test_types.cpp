@@ -1,4 +1,4 @@
-// The types that the precision strategy gives the values of a graph.
+// The types that the precision strategy assigns to the values of a graph.
 
 #include <gmock/gmock.h>
 
@@ -7,6 +7,7 @@
 
 #include "stacks/stack_configuration.hpp"
 #include "strata/error.hpp"
+#include "strata/registration.hpp"
 #include "train/run/run_setup.hpp"
 
 namespace strata::testing {
@@ -14,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// An op of a third party that says nothing of its operands.
+/// An op of a third party that declares nothing about its operands.
 class Squash final : public OpDefinition {
  public:
   [[nodiscard]] std::string name() const override { return "squash"; }
@@ -27,14 +28,14 @@ class Squash final : public OpDefinition {
 class PrecisionTypes : public ::testing::Test {
  protected:
   PrecisionTypes() {
-    register_core_ops(registry_);
-    registry_.add(std::make_unique<Squash>());
+    register_core(registry_, kernels_);
+    registry_.add(std::make_unique<Squash>(), "the test");
   }
 
   void rewrite(Graph& graph, const std::string& options) {
     const host::RunSetup setup =
         host::prepare(small_gpt2("[[strategy]]\nplugin = \"precision\"\n" + options, 8, 2), plugins_);
-    for (const host::NamedStrategy& each : setup.strategies) each.strategy->rewrite_forward(graph, registry_);
+    for (const host::NamedStrategy& each : setup.stack.strategies) each.strategy->rewrite_forward(graph, registry_);
     verify(graph, registry_, "the rewrite");
   }
 
@@ -73,6 +74,7 @@ class PrecisionTypes : public ::testing::Test {
   }
 
   OpRegistry registry_;
+  KernelRegistry kernels_;
   BuiltPlugins plugins_;
 };
 
@@ -110,7 +112,7 @@ TEST_F(PrecisionTypes, LeaveOpsThatSayNothingAndOutputsAsTheModelMadeThem) {
   EXPECT_EQ(graph.type(output->value).dtype, DType::f32);
 }
 
-/// Gradients of parameters are f32 from the product on: nothing is rounded before it is added up.
+/// Gradients of parameters are f32 from the product on, so that nothing is rounded before it is summed.
 TEST_F(PrecisionTypes, AddUpGradientsInF32OrAsReduceSays) {
   for (const auto& [option, expected] : {std::pair{"", DType::f32}, std::pair{"reduce = \"bf16\"", DType::bf16}}) {
     Graph graph;

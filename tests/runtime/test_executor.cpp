@@ -6,6 +6,7 @@
 #include "compiler/memory/memory_plan.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
+#include "runtime/requests_in_flight.hpp"
 #include "runtime/toy_device.hpp"
 #include "runtime/toy_program.hpp"
 #include "strata/error.hpp"
@@ -46,7 +47,8 @@ struct RankResult {
   std::int64_t peak_bytes = 0;
 };
 
-/// Runs one program a rank; `steps` steps, the results of the last one. `read`: f64 buffers to read at the end.
+/// Runs one program per rank for `steps` steps. Returns the results of the last step. `read`: f64 buffers to read at
+/// the end.
 template <class Base>
 std::vector<RankResult> run(const std::vector<Program>& programs, int steps = 1,
                             const std::vector<BufferId>& read = {}) {
@@ -82,7 +84,7 @@ class ExecutorOn : public ::testing::Test {};
 
 TYPED_TEST_SUITE(ExecutorOn, ToyBases, ToyBaseNames);
 
-/// Two replicas, two micro-batches: loads, adds up all tokens of the step over everything.
+/// A program for two replicas and two micro-batches. It sums all tokens of the step over all ranks.
 ToyProgram total_of_tokens(int ranks) {
   ToyProgram toy(Mesh({{"dp", ranks}}), 2);
   const ShardedDim batch{"batch", 4, {{"dp", Distribution::block}}, true};
@@ -94,11 +96,10 @@ ToyProgram total_of_tokens(int ranks) {
   const BufferId total = toy.buffer("total", DType::f64, {}, true);
   toy.task("start", {-1}, Task::Kind::prologue).instructions = {
       ToyProgram::compute("affine", "zero", sum, sum, {{"factor", 0.0}, {"offset", 0.0}})};
-  Instruction accumulate = ToyProgram::compute("total", "sum", shifted, sum);
-  accumulate.accumulate = true;
   toy.task("forward", {0, 1}).instructions = {
       ToyProgram::load("tokens", tokens, {batch, seq}), ToyProgram::compute("number", "number", tokens, numbers),
-      ToyProgram::compute("affine", "shift", numbers, shifted, {{"factor", 1.0}, {"offset", 10000.0}}), accumulate};
+      ToyProgram::compute("affine", "shift", numbers, shifted, {{"factor", 1.0}, {"offset", 10000.0}}),
+      ToyProgram::accumulate("total", "sum", shifted, sum)};
   Instruction read = ToyProgram::compute("affine", "read", total, total, {{"factor", 1.0}, {"offset", 0.0}});
   read.waits = {sum, total};
   toy.task("end", {-1}, Task::Kind::epilogue).instructions = {
@@ -108,7 +109,7 @@ ToyProgram total_of_tokens(int ranks) {
 }
 
 TYPED_TEST(ExecutorOn, AStepGivesTheSameForAnyNumberOfReplicas) {
-  // 8 samples of 3 tokens: their numbers; the step; 10000 for each of the second micro-batch.
+  // The sum has the numbers of 8 samples of 3 tokens, the step, and 10000 for each token of the second micro-batch.
   double expected = 0;
   for (int sample = 0; sample < 8; ++sample) {
     for (int position = 0; position < 3; ++position) {
@@ -118,7 +119,7 @@ TYPED_TEST(ExecutorOn, AStepGivesTheSameForAnyNumberOfReplicas) {
   for (const int ranks : {1, 2, 4}) {
     const auto results =
         run<TypeParam>(std::vector<Program>(static_cast<std::size_t>(ranks), total_of_tokens(ranks).program), 2);
-    // The learning rate, 0.5, is added per token, to the zeroed sum of every rank, and to the total.
+    // The learning rate 0.5 is added for each token, for the zeroed sum of every rank, and for the total.
     for (const RankResult& result : results) {
       EXPECT_EQ(result.reports.at("total"), expected + 0.5 * 24 + 0.5 * ranks + 0.5) << ranks;
     }
@@ -136,7 +137,7 @@ TEST(Executor, CountsTheTrafficOfEachStep) {
   }
 }
 
-/// Gathers a matrix that is dealt by columns, and slices it again: x [2, 4/tp] -> whole -> x.
+/// Gathers a matrix that is sharded by columns and slices it again: x [2, 4/tp] -> whole -> x.
 TYPED_TEST(ExecutorOn, PacksGathersAndSlicesByDimension) {
   for (const Distribution distribution : {Distribution::block, Distribution::zigzag}) {
     ToyProgram toy(Mesh({{"tp", 2}}));
@@ -148,16 +149,16 @@ TYPED_TEST(ExecutorOn, PacksGathersAndSlicesByDimension) {
     const BufferId whole = toy.buffer("whole", DType::f64, {2, 4}, true);
     const BufferId packed = toy.buffer("packed", DType::f64, {2, 2, 2}, true);
     const BufferId slice = toy.buffer("slice", DType::f64, {2, 2}, true);
-    CopyDescription copy{CopyDescription::Kind::unpack, 2, 4, 1, {"tp", distribution}};
+    Copy copy{Copy::Kind::unpack, 2, 4, 1, {"tp", distribution}};
     Instruction unpack = ToyProgram::copy("unpack", pieces, whole, copy);
     unpack.waits = {pieces};
     auto& task = toy.task("forward", {0});
     task.instructions = {ToyProgram::load("tokens", tokens, {rows, columns}),
                          ToyProgram::compute("number", "number", tokens, numbers),
                          toy.collective(CollectiveKind::all_gather, "gather", numbers, pieces, {"tp"}), unpack};
-    copy.kind = CopyDescription::Kind::pack;
+    copy.kind = Copy::Kind::pack;
     task.instructions.push_back(ToyProgram::copy("pack", whole, packed, copy));
-    copy.kind = CopyDescription::Kind::slice;
+    copy.kind = Copy::Kind::slice;
     task.instructions.push_back(ToyProgram::copy("slice", whole, slice, copy));
     const auto results = run<TypeParam>({toy.program, toy.program}, 1, {whole, packed, slice});
     const bool block = distribution == Distribution::block;
@@ -175,24 +176,22 @@ TYPED_TEST(ExecutorOn, PacksGathersAndSlicesByDimension) {
   }
 }
 
-/// Rank 0 sends what it loads, rank 1 adds it up: all sends start before the first receive is needed.
+/// Rank 0 sends the loaded tokens, rank 1 sums them. All sends start before the first receive is needed.
 std::vector<Program> pipeline() {
   const ShardedDim batch{"batch", 2, {}, true};
   const ShardedDim seq{"seq", 3, {}, false};
   ToyProgram first(Mesh({{"pp", 2}}), 3);
   const BufferId tokens = first.buffer("tokens", DType::i32, {2, 3});
   const BufferId numbers = first.buffer("numbers", DType::f64, {2, 3});
-  first.task("stage 0", {0, 1, 2}).instructions = {
-      ToyProgram::load("tokens", tokens, {batch, seq}), ToyProgram::compute("number", "number", tokens, numbers),
-      ToyProgram::message(InstructionKind::send, "numbers", numbers, "pp", 1, 7)};
+  first.task("stage 0", {0, 1, 2}).instructions = {ToyProgram::load("tokens", tokens, {batch, seq}),
+                                                   ToyProgram::compute("number", "number", tokens, numbers),
+                                                   ToyProgram::send("numbers", numbers, {"pp", 1}, 7)};
   ToyProgram second(Mesh({{"pp", 2}}), 3);
   const BufferId received = second.buffer("numbers", DType::f64, {2, 3});
   const BufferId total = second.buffer("total", DType::f64, {}, true);
-  Instruction sum = ToyProgram::compute("total", "sum", received, total);
-  sum.accumulate = true;
+  Instruction sum = ToyProgram::accumulate("total", "sum", received, total);
   sum.waits = {received};
-  second.task("stage 1", {2, 0, 1}).instructions = {
-      ToyProgram::message(InstructionKind::receive, "numbers", received, "pp", 0, 7), sum};
+  second.task("stage 1", {2, 0, 1}).instructions = {ToyProgram::receive("numbers", received, {"pp", 0}, 7), sum};
   second.program.reports = {{"total", total}};
   return {first.program, second.program};
 }
@@ -208,7 +207,7 @@ TYPED_TEST(ExecutorOn, SendsToAnotherStage) {
 }
 
 TYPED_TEST(ExecutorOn, AMessageIsInOrderWithACollectiveOnTheSameBuffer) {
-  // Rank 1 receives into the buffer that it then reduces; no instruction between the two waits.
+  // Rank 1 receives into the buffer that it then reduces, without an instruction in between that waits.
   ToyProgram first(Mesh({{"pp", 2}}));
   ToyProgram second(Mesh({{"pp", 2}}));
   BufferId value = -1;
@@ -219,9 +218,9 @@ TYPED_TEST(ExecutorOn, AMessageIsInOrderWithACollectiveOnTheSameBuffer) {
     if (toy == &first) {
       task.instructions = {ToyProgram::load("tokens", tokens, {{"row", 1, {}, false}, {"column", 1000, {}, false}}),
                            ToyProgram::compute("number", "number", tokens, value),
-                           ToyProgram::message(InstructionKind::send, "value", value, "pp", 1, 77)};
+                           ToyProgram::send("value", value, {"pp", 1}, 77)};
     } else {
-      task.instructions = {ToyProgram::message(InstructionKind::receive, "value", value, "pp", 0, 77)};
+      task.instructions = {ToyProgram::receive("value", value, {"pp", 0}, 77)};
     }
     task.instructions.push_back(toy->collective(CollectiveKind::all_reduce, "sum", value, value, {"pp"}));
   }
@@ -230,6 +229,30 @@ TYPED_TEST(ExecutorOn, AMessageIsInOrderWithACollectiveOnTheSameBuffer) {
   for (int i = 0; i < 1000; ++i) expected.push_back(2.0 * i);
   EXPECT_EQ(results[0].buffers.at(value), expected);
   EXPECT_EQ(results[1].buffers.at(value), expected);
+}
+
+/// The sum of three micro-batches is reduced over the ranks in the last micro-batch.
+TYPED_TEST(ExecutorOn, InstructionsOfTheLastRunAreCarriedOutOnce) {
+  const ShardedDim batch{"batch", 2, {{"dp", Distribution::block}}, true};
+  ToyProgram toy(Mesh({{"dp", 2}}), 3);
+  const BufferId tokens = toy.buffer("tokens", DType::i32, {1, 3});
+  const BufferId numbers = toy.buffer("numbers", DType::f64, {1, 3});
+  const BufferId sum = toy.buffer("sum", DType::f64, {}, true);
+  const BufferId last = toy.buffer("last", DType::f64, {}, true);
+  Instruction complete = toy.collective(CollectiveKind::all_reduce, "complete", sum, sum, {"dp"});
+  Instruction keep = ToyProgram::accumulate("total", "keep", sum, last);
+  complete.occurrence = keep.occurrence = Occurrence::last;
+  keep.waits = {sum};
+  toy.task("backward", {2, 0, 1}).instructions = {ToyProgram::load("tokens", tokens, {batch, {"seq", 3, {}, false}}),
+                                                  ToyProgram::compute("number", "number", tokens, numbers),
+                                                  ToyProgram::accumulate("total", "sum", numbers, sum), complete, keep};
+  double expected = 0;
+  for (int sample = 0; sample < 6; ++sample) expected += 3 * 100 * sample + 3;
+  for (const RankResult& result : run<TypeParam>({toy.program, toy.program}, 1, {sum, last})) {
+    EXPECT_THAT(result.buffers.at(sum), ::testing::ElementsAre(expected));
+    EXPECT_THAT(result.buffers.at(last), ::testing::ElementsAre(expected));
+    EXPECT_EQ(result.traffic.at("all_reduce dp").calls, 1);
+  }
 }
 
 TEST(Executor, ViewsShareTheirBaseAndAreWaitedForByTheirBytes) {
@@ -267,7 +290,7 @@ TEST(Executor, WritesAndReadsPersistentBuffers) {
   CountingInput input;
   const std::vector<double> values{3, 4};
   executor.write(value, values.data());
-  // Reports that are no scalars are read by name.
+  // Reports that are not scalars are read by name.
   EXPECT_EQ(executor.run(0, 0, input), (Reports{{"total", 7}}));
   std::vector<double> back(2);
   executor.read(value, back.data());
@@ -289,8 +312,8 @@ std::string message_of(const std::function<void()>& run) {
 TEST(ExecutorErrors, NameRankStepTaskAndInstruction) {
   Program program = total_of_tokens(2).program;
   Program broken = program;
-  broken.tasks[1].instructions[2].attributes.set("fails", true);
-  // Rank 0 waits for rank 1 in the all_reduce; the error is rank 1's own.
+  broken.tasks[1].instructions[2].as<Compute>()->attributes.set("fails", true);
+  // Rank 0 waits for rank 1 in the all_reduce, but the reported error is rank 1's.
   EXPECT_EQ(message_of<RuntimeError>([&] {
               run<HostDevice>({program, broken});
             }),
@@ -300,6 +323,47 @@ TEST(ExecutorErrors, NameRankStepTaskAndInstruction) {
                 run<HostDevice>({program, program});
               }),
               HasSubstr("task 'forward' micro-batch 0, instruction 0 load 'images': no input 'images'"));
+}
+
+/// A device without kernels and memory.
+class EmptyDevice final : public HostDevice {
+ public:
+  [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& /*instance*/) override { return nullptr; }
+  [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t /*bytes*/) override { return nullptr; }
+};
+
+TEST(ExecutorErrors, WhatADeviceDoesNotGiveIsNamed) {
+  ToyProgram toy{Mesh()};
+  const BufferId value = toy.buffer("value", DType::f64, {2}, true);
+  toy.task("task", {0}).instructions = {ToyProgram::compute("fourier", "f", value, value)};
+  const MemoryPlan plan = plan_memory(toy.program);
+  local::LocalWorld world(1, 60);
+  HostDevice host;
+  EmptyDevice empty;
+  const auto communicator = world.connect(0, empty);
+  EXPECT_EQ(message_of<RuntimeError>([&] { Arena arena(empty, 16); }),
+            "the device (host memory) gives no memory (a null pointer) for 16 bytes");
+  EXPECT_EQ(message_of<RuntimeError>([&] {
+              Executor executor(toy.program, plan, 0, 1, empty, *communicator, std::make_shared<Arena>(host, 16));
+            }),
+            "the device prepares no kernel (a null pointer) for op 'fourier' ('f')");
+}
+
+TEST(ExecutorErrors, ARequestThatIsNotThereIsNoticed) {
+  RequestsInFlight requests;
+  EXPECT_EQ(message_of<RuntimeError>([&] { requests.add(nullptr, true, {}); }),
+            "the communicator starts no communication (a null pointer)");
+}
+
+/// Kernels of plugins may throw any type.
+TEST(ExecutorErrors, AnythingThatAKernelThrowsIsNamed) {
+  for (const auto& [attribute, expected] :
+       {std::pair{"throws_number", "an exception of type int"}, {"throws_standard", "std::out_of_range: too far"}}) {
+    Program program = total_of_tokens(1).program;
+    program.tasks[1].instructions[2].as<Compute>()->attributes.set(attribute, true);
+    EXPECT_EQ(message_of<RuntimeError>([&] { run<HostDevice>({program}); }),
+              "rank 0, step 0, task 'forward' micro-batch 0, instruction 2 affine 'shift': " + std::string(expected));
+  }
 }
 
 TEST(ExecutorErrors, AnUnknownOpIsTheConfigurationsFault) {
@@ -312,7 +376,7 @@ TEST(ExecutorErrors, AnUnknownOpIsTheConfigurationsFault) {
 TEST(ExecutorErrors, ProgramsThatDoNotMatchAreNoticed) {
   Program program = total_of_tokens(2).program;
   Program other = program;
-  other.tasks[2].instructions[0].reduction = Reduction::max;
+  other.tasks[2].instructions[0].as<Collective>()->reduction = Reduction::max;
   EXPECT_THAT(message_of<RuntimeError>([&] {
                 run<HostDevice>({program, other});
               }),

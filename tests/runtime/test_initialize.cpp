@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
@@ -8,6 +9,7 @@
 #include "runtime/toy_device.hpp"
 #include "runtime/toy_program.hpp"
 #include "strata/error.hpp"
+#include "strata/random.hpp"
 #include "world.hpp"
 
 namespace strata::host {
@@ -15,7 +17,7 @@ namespace {
 
 using strata::testing::ToyProgram;
 
-/// One parameter "w" [6, 8], dealt over any axes, with a state.
+/// A program with one parameter "w" [6, 8], sharded over any axes, and a state.
 Program program_of(const Mesh& mesh, const std::vector<AxisShard>& rows, const std::vector<AxisShard>& columns,
                    DType dtype = DType::f64) {
   ToyProgram toy{mesh};
@@ -42,8 +44,8 @@ std::vector<double> whole(const Program& program, std::uint64_t seed) {
   return values;
 }
 
-/// What buffers hold after a rank's memory was full of something else and then initialised. Every rank runs alone: no
-/// instruction communicates.
+/// The contents of buffers after a rank's memory was filled with other values and then initialised. Every rank runs
+/// alone, because no instruction communicates.
 std::vector<std::vector<double>> initialized(const Program& program, const std::vector<BufferId>& buffers,
                                              int rank = 0) {
   const MemoryPlan plan = plan_memory(program);
@@ -97,6 +99,70 @@ TEST(Initialize, HasTheAskedDistribution) {
   EXPECT_EQ(whole(program, 7), std::vector<double>(24 * 32, 1.5));
 }
 
+/// An initialiser whose values depend on index, shape and key.
+class ModelsOwn final : public Initializer {
+ public:
+  [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& shape,
+                             std::uint64_t key) const override {
+    return static_cast<double>(10'000 * index[0] + 100 * index[1] + shape[0] - shape[1]) +
+           static_cast<double>(key % 64) / 64;
+  }
+};
+
+TEST(Initialize, AModelsOwnInitializerSeesGlobalIndicesOnEveryLayout) {
+  const Mesh mesh({{"a", 2}, {"b", 2}});
+  const double fraction = static_cast<double>(random::stream_key(7, "init/w", 0) % 64) / 64;
+  for (Program program : {program_of(Mesh(), {}, {}), program_of(mesh, {{"a"}}, {{"b", Distribution::zigzag}})}) {
+    program.parameters.front().initialization = Initialization::custom(std::make_shared<ModelsOwn>());
+    const std::vector<double> values = whole(program, 7);
+    for (std::size_t row = 0; row < 24; ++row) {
+      for (std::size_t column = 0; column < 32; ++column) {
+        ASSERT_EQ(values[row * 32 + column],
+                  10'000.0 * static_cast<double>(row) + 100.0 * static_cast<double>(column) - 8 + fraction);
+      }
+    }
+  }
+}
+
+/// Returns its argument, or throws it.
+template <class What>
+class Faulty final : public Initializer {
+ public:
+  explicit Faulty(What what) : what_(std::move(what)) {}
+  [[nodiscard]] double value(std::span<const std::int64_t> /*index*/, const Shape& /*shape*/,
+                             std::uint64_t /*key*/) const override {
+    if constexpr (std::is_same_v<What, double>) {
+      return what_;
+    } else {
+      throw what_;
+    }
+  }
+
+ private:
+  What what_;
+};
+
+TEST(Initialize, NamesTheParameterWhoseInitializerFails) {
+  const std::pair<std::shared_ptr<const Initializer>, const char*> rows[] = {
+      {nullptr, "is missing (a null pointer)"},
+      {std::make_shared<Faulty<double>>(HUGE_VAL), "gives inf"},
+      {std::make_shared<Faulty<double>>(std::nan("")), "gives nan"},
+      {std::make_shared<Faulty<int>>(3), "threw an exception of type int"},
+      {std::make_shared<Faulty<std::domain_error>>(std::domain_error("odd")), "threw std::domain_error: odd"},
+      {std::make_shared<Faulty<ConfigurationError>>(ConfigurationError("odd")), "threw odd"},
+  };
+  Program program = program_of(Mesh(), {}, {});
+  for (const auto& [initializer, expected] : rows) {
+    program.parameters.front().initialization = Initialization::custom(initializer);
+    try {
+      (void)whole(program, 7);
+      FAIL() << expected;
+    } catch (const RuntimeError& error) {
+      EXPECT_EQ(error.what(), std::string("the initializer of parameter 'w' ") + expected);
+    }
+  }
+}
+
 TEST(Initialize, ConvertsToTheBuffersType) {
   const std::vector<double> expected = whole(program_of(Mesh(), {}, {}), 7);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
@@ -107,7 +173,7 @@ TEST(Initialize, ConvertsToTheBuffersType) {
     for (std::int64_t i = 0; i < 24 * 32; ++i) {
       const double precision = dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
       const double value = expected[static_cast<std::size_t>(i)];
-      // Of numbers below 2^-14, f16 keeps multiples of 2^-24.
+      // Below 2^-14, f16 represents multiples of 2^-24.
       ASSERT_NEAR(load_element(dtype, values.data(), i), value, std::fabs(value) * precision + 0x1p-25);
     }
   }
@@ -121,7 +187,7 @@ TEST(Initialize, SetsParametersAndClearsStates) {
             (std::vector<std::vector<double>>{whole(program, 7), std::vector<double>(24 * 32, 0.0)}));
 }
 
-// Of "w" the first rank has the beginning, the second the middle, the third the end and the fourth nothing.
+// The first rank has the beginning of "w", the second the middle, the third the end, and the fourth nothing.
 TEST(Initialize, PiecesOfFlatBucketsAreFilledAndTheRestIsZero) {
   const std::vector<double> expected = whole(program_of(Mesh(), {}, {}), 7);
   const Mesh mesh({{"dp", 4}});
@@ -155,7 +221,7 @@ TEST(Initialize, PiecesOfFlatBucketsAreFilledAndTheRestIsZero) {
   }
 }
 
-// The update rounds the f32 master: the start must not depend on whether a rank has that.
+// The update rounds the f32 master copy, so initial values must not depend on whether a rank has one.
 TEST(Initialize, A16BitValueIsTheRoundedMaster) {
   const Program program = program_of(Mesh(), {}, {}, DType::f16);
   const StoredParameter& parameter = program.parameters.front();

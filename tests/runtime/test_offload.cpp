@@ -38,7 +38,7 @@ class NoInput final : public InputSource {
   }
 };
 
-/// Numbers outside of the device, to which every step adds the learning rate.
+/// Numbers outside of the device. Every step adds the learning rate to them.
 struct Counters {
   explicit Counters(MemoryPlace place, std::int64_t elements, int ranks = 1) : toy(Mesh({{"dp", ranks}})) {
     home = toy.buffer("home", DType::f64, {elements}, true);
@@ -46,9 +46,9 @@ struct Counters {
     const BufferId before = toy.buffer("before", DType::f64, {elements});
     const BufferId after = toy.buffer("after", DType::f64, {elements});
     toy.task("update", {-1}, Task::Kind::epilogue).instructions = {
-        ProgramBuilder::transfer(home, before, "home to the device"),
+        transfer(home, before, "home to the device"),
         ToyProgram::compute("affine", "add", before, after, {{"factor", 1.0}, {"offset", 0.0}}),
-        ProgramBuilder::transfer(after, home, "home from the device")};
+        transfer(after, home, "home from the device")};
     insert_waits(toy.program);
   }
 
@@ -63,11 +63,11 @@ TYPED_TEST_SUITE(OffloadOn, ToyBases, ToyBaseNames);
 
 TYPED_TEST(OffloadOn, StepsWorkOnWhatLiesOutside) {
   const test::TemporaryFolder folder;
-  constexpr std::int64_t kElements = 700'000;  // more than what is staged at once
+  constexpr std::int64_t kElements = 700'000;  // more than the staging memory
   for (const MemoryPlace place : {MemoryPlace::host, MemoryPlace::file}) {
     const Counters counters(place, kElements);
     const MemoryPlan plan = plan_memory(counters.toy.program);
-    verify_memory(counters.toy.program, plan);
+    verify_memory(counters.toy.program, OpRegistry(), plan);
     ToyDevice<TypeParam> device;
     local::LocalWorld world(1, 60);
     const auto communicator = world.connect(0, device);
@@ -102,7 +102,7 @@ TYPED_TEST(OffloadOn, TransfersRunInOrderAndEndBeforeTheEngine) {
   {
     TransferEngine engine(device, memory);
     std::vector<std::unique_ptr<Request>> requests;
-    for (int i = 0; i < 300; ++i) {  // more than are queued at once
+    for (int i = 0; i < 300; ++i) {  // more than the queue holds
       requests.push_back(engine.start({true, bytes, MemoryPlace::host, 0, 4096, &name}));
       requests.push_back(engine.start({false, bytes, MemoryPlace::host, 4096, 4096, &name}));
     }
@@ -125,7 +125,7 @@ TEST(Offload, AProgramNeedsItsMemory) {
               HasSubstr("a file of 0 bytes for a program of 80"));
 }
 
-/// The limit of a file's size, while it lives.
+/// Limits the size of files for the lifetime of the object.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -151,7 +151,7 @@ TEST(OffloadFaults, ADirectoryThatCannotBeIsNamed) {
   EXPECT_THAT(message_of<RuntimeError>([&] { OffloadFile file(below, 100); }),
               AllOf(HasSubstr("offload directory '" + below.string() + "'"), HasSubstr("Not a directory")));
   EXPECT_THAT(message_of<RuntimeError>([&] { OffloadFile file("/proc", 100); }),
-              HasSubstr("offload directory '/proc': no file can be made there"));
+              HasSubstr("offload directory '/proc': no file can be created there"));
 }
 
 TEST(OffloadFaults, ADiskThatIsTooSmallIsNoticedBeforeItIsFull) {
@@ -174,7 +174,7 @@ TEST(OffloadFaults, HostMemoryThatIsNotThereIsNamed) {
               HasSubstr("no " + std::to_string(kTooMuch) + " bytes of host memory to offload to: Cannot allocate"));
 }
 
-/// Cuts every nameless file of this process that lies in `directory`.
+/// Truncates every nameless file of this process in `directory`.
 void cut_nameless_files(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
@@ -185,7 +185,7 @@ void cut_nameless_files(const fs::path& directory) {
   }
 }
 
-/// Two ranks train for a step, `harm` is done to rank 1, and both try another. \return the run's error.
+/// Two ranks run a step. Then `harm` is applied to rank 1, and both try another step. \return the run's error.
 std::string error_after(const fs::path& directory, const std::function<void()>& harm) {
   const Counters counters(MemoryPlace::file, 1000, 2);
   Program program = counters.toy.program;

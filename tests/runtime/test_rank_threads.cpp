@@ -67,6 +67,25 @@ TEST(RankThreads, StopTheOthersWhenARankCannotEvenConnect) {
   }
 }
 
+/// A faulty communicator plugin.
+class WorldWithoutCommunicators final : public World {
+ public:
+  [[nodiscard]] int rank_count() const override { return 2; }
+  [[nodiscard]] std::vector<int> local_ranks() const override { return {1}; }
+  [[nodiscard]] CommunicatorLimits limits() const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Communicator> connect(int /*rank*/, Device& /*device*/) override { return nullptr; }
+};
+
+TEST(RankThreads, ACommunicatorThatIsNotThereIsNoticed) {
+  WorldWithoutCommunicators world;
+  try {
+    run_rank_threads(world, make_device, [](Device&, Communicator&) { ADD_FAILURE() << "runs"; });
+    FAIL() << "no error";
+  } catch (const RuntimeError& error) {
+    EXPECT_STREQ(error.what(), "the communicator connects rank 1 to nothing (a null pointer)");
+  }
+}
+
 TEST(RankThreads, PassOnAnyException) {
   EXPECT_THAT(error_of(make_device,
                        [](Device&, Communicator& communicator) {

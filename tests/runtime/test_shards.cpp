@@ -20,7 +20,7 @@ std::vector<std::int64_t> counting(std::int64_t size) {
   return values;
 }
 
-/// Three dims, each dealt over a random subset of the axes that are left.
+/// Three dims, each sharded over a random subset of the remaining axes.
 std::vector<ShardedDim> random_dims(std::mt19937& random, const Mesh& mesh) {
   std::vector<ShardedDim> dims{{"a", 24, {}, false}, {"b", 48, {}, false}, {"c", 5, {}, false}};
   std::shuffle(dims.begin(), dims.end(), random);
@@ -44,7 +44,7 @@ TEST(Shards, GatherIsTheInverseOfScatter) {
       ASSERT_EQ(shard.global_elements(), 24 * 48 * 5);
       std::vector<std::int64_t> local(static_cast<std::size_t>(shard.local_elements()), kNobody);
       shard.scatter(whole.data(), local.data(), sizeof(std::int64_t));
-      // By the definition: the global index of every local element.
+      // The definition: the global index of every local element.
       std::size_t at = 0;
       for (std::int64_t i = 0; i < shard.dims()[0].local_size(); ++i) {
         for (std::int64_t j = 0; j < shard.dims()[1].local_size(); ++j) {
@@ -61,7 +61,7 @@ TEST(Shards, GatherIsTheInverseOfScatter) {
   }
 }
 
-/// The axes that no dim uses, some of them, in any order.
+/// Some of the axes that no dim uses, in any order.
 std::vector<Axis> random_axes(std::mt19937& random, const Mesh& mesh, const std::vector<ShardedDim>& dims) {
   const AxisSet used = shard_axes({dims, {}});
   std::vector<Axis> axes;
@@ -72,7 +72,7 @@ std::vector<Axis> random_axes(std::mt19937& random, const Mesh& mesh, const std:
   return axes;
 }
 
-/// A rank's piece of a bucket that holds one block, by the definition: the whole bucket first.
+/// A rank's piece of a bucket with one block, by definition: builds the whole bucket first.
 std::vector<std::int64_t> piece_of_bucket(const std::vector<std::int64_t>& block, const FlatSharding& bucket,
                                           const Mesh& mesh, int rank) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(bucket.elements), kNobody);
@@ -138,7 +138,7 @@ TEST(Shards, RunsAreAsLongAsTheyCanBe) {
   EXPECT_EQ(runs({{"a", 8, {{"tp", Distribution::zigzag}}, false}, {"b", 2, {}, false}}), (Runs{{0, 4, 8}}));
 }
 
-/// Copies as the definition has it: element by element, through the index maps.
+/// Copies by definition: element by element, through the index maps.
 TEST(CopyPlan, DealsPiecesAsTheIndexMapsSay) {
   strata::testing::HostDevice device;
   for (const Distribution distribution : {Distribution::block, Distribution::zigzag}) {
@@ -159,18 +159,18 @@ TEST(CopyPlan, DealsPiecesAsTheIndexMapsSay) {
             }
           }
           pieces.insert(pieces.end(), expected.begin(), expected.end());
-          CopyDescription slice{CopyDescription::Kind::slice, outer, size, inner, {"tp", distribution}};
+          Copy slice{Copy::Kind::slice, outer, size, inner, {"tp", distribution}};
           std::vector<std::int64_t> got(expected.size(), kNobody);
           launch_copy(device, plan_copy(slice, DType::i64, count, piece), reinterpret_cast<std::byte*>(got.data()),
                       reinterpret_cast<const std::byte*>(whole.data()));
           EXPECT_EQ(got, expected);
         }
-        CopyDescription pack{CopyDescription::Kind::pack, outer, size, inner, {"tp", distribution}};
+        Copy pack{Copy::Kind::pack, outer, size, inner, {"tp", distribution}};
         std::vector<std::int64_t> packed(whole.size(), kNobody);
         launch_copy(device, plan_copy(pack, DType::i64, count, 1), reinterpret_cast<std::byte*>(packed.data()),
                     reinterpret_cast<const std::byte*>(whole.data()));
         EXPECT_EQ(packed, pieces);
-        pack.kind = CopyDescription::Kind::unpack;
+        pack.kind = Copy::Kind::unpack;
         std::vector<std::int64_t> unpacked(whole.size(), kNobody);
         launch_copy(device, plan_copy(pack, DType::i64, count, 1), reinterpret_cast<std::byte*>(unpacked.data()),
                     reinterpret_cast<const std::byte*>(packed.data()));
@@ -181,7 +181,7 @@ TEST(CopyPlan, DealsPiecesAsTheIndexMapsSay) {
 }
 
 TEST(CopyPlan, JoinsRowsWithoutGaps) {
-  const CopyDescription slice{CopyDescription::Kind::slice, 1, 8, 3, {"tp", Distribution::block}};
+  const Copy slice{Copy::Kind::slice, 1, 8, 3, {"tp", Distribution::block}};
   EXPECT_EQ(plan_copy(slice, DType::f32, 2, 1), (std::vector<RowCopy>{{0, 48, 48, 96, 48, 1}}));
 }
 

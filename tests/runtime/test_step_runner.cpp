@@ -29,7 +29,7 @@ using ::testing::Optional;
 
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-/// Its captures and launches fail as wanted.
+/// A device whose captures and launches fail as a test selects.
 class FaultyDevice : public GraphDevice {
  public:
   [[nodiscard]] std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue_work) override {
@@ -47,7 +47,7 @@ class FaultyDevice : public GraphDevice {
   }
 };
 
-/// Every token is the number of the step.
+/// Input in which every token is the number of the step.
 class StepInput final : public InputSource {
  public:
   void load(const std::string& /*name*/, std::uint64_t step, const std::vector<IndexMap>& dims,
@@ -56,7 +56,7 @@ class StepInput final : public InputSource {
   }
 };
 
-/// Adds up 4 tokens in each of two micro-batches, then over the ranks.
+/// A program that sums 4 tokens in each of two micro-batches, then over the ranks.
 ToyProgram total_of_steps(int ranks) {
   ToyProgram toy(Mesh({{"dp", ranks}}), 2);
   const BufferId tokens = toy.buffer("tokens", DType::i32, {4});
@@ -65,10 +65,9 @@ ToyProgram total_of_steps(int ranks) {
   const BufferId total = toy.buffer("total", DType::f64, {}, true);
   toy.task("start", {-1}, Task::Kind::prologue).instructions = {
       ToyProgram::compute("affine", "zero", sum, sum, {{"factor", 0.0}, {"offset", 0.0}})};
-  Instruction accumulate = ToyProgram::compute("total", "sum", numbers, sum);
-  accumulate.accumulate = true;
   toy.task("forward", {0, 1}).instructions = {ToyProgram::load("tokens", tokens, {{"batch", 4, {}, true}}),
-                                              ToyProgram::compute("number", "number", tokens, numbers), accumulate};
+                                              ToyProgram::compute("number", "number", tokens, numbers),
+                                              ToyProgram::accumulate("total", "sum", numbers, sum)};
   Instruction read = ToyProgram::compute("affine", "read", total, total, {{"factor", 1.0}, {"offset", 0.0}});
   read.waits = {sum, total};
   toy.task("end", {-1}, Task::Kind::epilogue).instructions = {
@@ -126,7 +125,7 @@ TEST(StepRunner, CapturesTheSecondStepAndLaunchesItWithNewInputs) {
   EXPECT_THAT(result.launches, ElementsAre(1, 2, 3));
   EXPECT_FALSE(result.first_use.has_value());
   ASSERT_TRUE(result.use.has_value());
-  // The last two are the collective and what waits for it: too little for a graph of its own.
+  // The last two instructions are the collective and its reader: too few for a separate graph.
   EXPECT_EQ(result.use->graphs, 1U);
   EXPECT_EQ(result.use->captured, 7U);
   EXPECT_EQ(result.use->instructions, 9U);
@@ -179,7 +178,7 @@ TEST(StepRunner, EndsWhereOneRankCannotCaptureItsEndOfTheCommunication) {
   const auto errors = nccl_test::run_processes(2, 60, [&](nccl::NcclWorld& world, int rank) {
     run<FaultyDevice>(world, 4, [&](FaultyDevice& device) { device.capture_fails = rank == 1; });
   });
-  EXPECT_THAT(errors[1], AllOf(HasSubstr("rank 1, step 1: it could not be made a graph with its communication"),
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("rank 1, step 1: the step and its communication could not be captured"),
                                HasSubstr("the recorder is out of order")));
   EXPECT_THAT(errors[0], HasSubstr("the recorder is out of order")) << "and does not wait for the other for ever";
 }

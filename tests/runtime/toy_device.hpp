@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace strata::testing {
 
 /// Three ops on f64, enough to see what the executor hands to kernels:
 /// - "number": i32 ids -> f64
-/// - "affine": y = factor · x + offset_by_micro_batch · micro_batch + learning_rate; `fails_on_rank` throws there
-/// - "total": x -> scalar sum, accumulated where asked
+/// - "affine": y = factor · x + offset · micro_batch + learning_rate
+/// - "total": x -> scalar sum, accumulated if asked
+/// With an attribute `fails`, `throws_number` or `throws_standard` the launch throws.
 class ToyKernel final : public Kernel {
  public:
   using Enqueue = std::function<void(std::function<void()>)>;
@@ -24,6 +26,8 @@ class ToyKernel final : public Kernel {
 
   void launch(const KernelArguments& arguments) override {
     if (instance_.attributes.has("fails")) throw RuntimeError("the kernel is out of order");
+    if (instance_.attributes.has("throws_number")) throw 42;
+    if (instance_.attributes.has("throws_standard")) throw std::out_of_range("too far");
     const void* input = arguments.operands[0];
     void* output = arguments.results[0];
     enqueue_([this, input, output, context = arguments.context] { run(input, output, context); });
@@ -50,7 +54,7 @@ class ToyKernel final : public Kernel {
   Enqueue enqueue_;
 };
 
-/// A test device with those ops; `Base` is HostDevice, StreamDevice or one made of it.
+/// A test device with those ops. `Base` is HostDevice, StreamDevice or a class derived from one.
 template <class Base>
 class ToyDevice final : public Base {
  public:
@@ -69,7 +73,7 @@ class ToyDevice final : public Base {
   }
 };
 
-/// For tests of both.
+/// The bases for tests that run on both devices.
 using ToyBases = ::testing::Types<HostDevice, StreamDevice>;
 struct ToyBaseNames {
   template <class Base>

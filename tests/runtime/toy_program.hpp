@@ -35,10 +35,11 @@ class ToyProgram {
     return id;
   }
 
-  /// A task that runs once for each of `micro_batches`.
+  /// Adds a task that runs once for each of `micro_batches`.
   Task& task(const std::string& name, const std::vector<int>& micro_batches, Task::Kind kind = Task::Kind::forward) {
     for (const int micro_batch : micro_batches) {
-      program.schedule.push_back({static_cast<int>(program.tasks.size()), micro_batch});
+      program.schedule.push_back(
+          {static_cast<int>(program.tasks.size()), micro_batch, micro_batch == micro_batches.back()});
     }
     Task& task = program.tasks.emplace_back();
     task.kind = kind;
@@ -47,61 +48,40 @@ class ToyProgram {
   }
 
   static Instruction load(const std::string& name, BufferId output, std::vector<ShardedDim> dims) {
-    Instruction instruction;
-    instruction.kind = InstructionKind::load;
-    instruction.name = name;
-    instruction.outputs = {output};
-    instruction.result_dims.emplace_back();
-    for (const ShardedDim& dim : dims) instruction.result_dims[0].push_back(dim.dim);
-    instruction.iteration = std::move(dims);
-    return instruction;
+    return {.name = name, .work = LoadInput{std::move(dims)}, .outputs = {output}};
   }
 
   static Instruction compute(const std::string& op, const std::string& name, BufferId input, BufferId output,
                              Attributes attributes = {}) {
-    Instruction instruction;
-    instruction.kind = InstructionKind::compute;
-    instruction.op = op;
-    instruction.name = name;
-    instruction.inputs = {input};
-    instruction.outputs = {output};
-    instruction.attributes = std::move(attributes);
-    return instruction;
+    return {.name = name,
+            .work = Compute{.op = op, .attributes = std::move(attributes)},
+            .inputs = {input},
+            .outputs = {output}};
+  }
+
+  /// An instruction that adds to its output.
+  static Instruction accumulate(const std::string& op, const std::string& name, BufferId input, BufferId output) {
+    return {.name = name, .work = Compute{.op = op, .accumulate = true}, .inputs = {input}, .outputs = {output}};
   }
 
   Instruction collective(CollectiveKind kind, const std::string& name, BufferId input, BufferId output,
                          std::vector<Axis> axes) {
-    Instruction instruction;
-    instruction.kind = InstructionKind::collective;
-    instruction.collective = kind;
-    instruction.name = name;
-    instruction.inputs = {input};
-    instruction.outputs = {output};
-    instruction.axes = std::move(axes);
-    instruction.id = ++last_id_;
-    return instruction;
+    return {.name = name,
+            .work = Collective{.kind = kind, .axes = std::move(axes), .id = ++last_id_},
+            .inputs = {input},
+            .outputs = {output}};
   }
 
-  static Instruction copy(const std::string& name, BufferId input, BufferId output, CopyDescription description) {
-    Instruction instruction;
-    instruction.kind = InstructionKind::copy;
-    instruction.name = name;
-    instruction.inputs = {input};
-    instruction.outputs = {output};
-    instruction.copy = std::move(description);
-    return instruction;
+  static Instruction copy(const std::string& name, BufferId input, BufferId output, Copy copy) {
+    return {.name = name, .work = std::move(copy), .inputs = {input}, .outputs = {output}};
   }
 
-  static Instruction message(InstructionKind kind, const std::string& name, BufferId buffer, Axis axis, int peer,
-                             std::uint64_t id) {
-    Instruction instruction;
-    instruction.kind = kind;
-    instruction.name = name;
-    (kind == InstructionKind::send ? instruction.inputs : instruction.outputs) = {buffer};
-    instruction.axes = {std::move(axis)};
-    instruction.peer = peer;
-    instruction.id = id;
-    return instruction;
+  static Instruction send(const std::string& name, BufferId buffer, const Peer& to, std::uint64_t id) {
+    return {.name = name, .work = Send{to, id}, .inputs = {buffer}};
+  }
+
+  static Instruction receive(const std::string& name, BufferId buffer, const Peer& from, std::uint64_t id) {
+    return {.name = name, .work = Receive{from, id}, .outputs = {buffer}};
   }
 
   Program program;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "build_directory.hpp"
 #include "config/run_configuration.hpp"
 #include "plugins/plugin_registry.hpp"
 
@@ -10,10 +11,10 @@ namespace strata::testing {
 /// The plugins of this build.
 class BuiltPlugins : public host::PluginRegistry {
  public:
-  BuiltPlugins() : PluginRegistry({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}) {}
+  BuiltPlugins() : PluginRegistry({build_directory(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins"}) {}
 };
 
-/// A small GPT-2 with dropout, clipping and accumulation; `strategies` is appended.
+/// A small GPT-2 with dropout, clipping and accumulation. `strategies` is appended to its configuration.
 inline host::RunConfiguration small_gpt2(const std::string& strategies, int global_batch, int micro_batch) {
   const std::string text = R"(
 [run]

@@ -21,9 +21,10 @@ struct StackRow {
   int ranks = 1;
   int global_batch = 8;
   int micro_batch = 2;
-  /// False: the smallest sizes that the rules divide, for numbers of ranks that do not divide the small model's.
+  /// If false, uses the smallest sizes that the rules divide, for numbers of ranks that do not divide the small
+  /// model's.
   bool full = true;
-  /// Sizes of the model that are not the small one's.
+  /// Sizes that replace those of the small model.
   std::map<std::string, std::int64_t> model = {};
 };
 
@@ -40,7 +41,7 @@ inline std::string table(const std::string& plugin, int size, const std::string&
   return table(plugin, "size = " + std::to_string(size) + "\n" + options);
 }
 
-/// Trains the row in f64 with dropout, clipping and accumulation, and holds it to one rank.
+/// Trains the row in f64 with dropout, clipping and accumulation, and compares it with one rank.
 inline void expect_trains_as_one_rank(const StackRow& row) {
   host::RunConfiguration configuration = small_gpt2(row.strategies, row.global_batch, row.micro_batch);
   for (const auto& [option, size] : row.model) configuration.model.options[option] = size;
@@ -51,7 +52,7 @@ inline void expect_trains_as_one_rank(const StackRow& row) {
   EXPECT_EQ(verification.stack.replica_difference, 0);
   EXPECT_EQ(verification.stack.planned_peak_bytes, verification.stack.arena_peak_bytes);
   EXPECT_EQ(verification.stack.planned_offload, verification.stack.offload_peak);
-  // Clipping was on, or it was not tested.
+  // The norm exceeds the limit, so clipping was active.
   EXPECT_GT(verification.single.gradient_norms.front(), 0.5);
 }
 
@@ -59,7 +60,7 @@ inline void expect_trains_as_one_rank(const StackRow& row) {
 inline host::Compiled compile_training(const host::RunConfiguration& configuration, DType float_type = DType::f32) {
   BuiltPlugins plugins;
   const host::RunSetup setup = host::prepare(configuration, plugins);
-  const std::unique_ptr<Device> device = setup.make_device(0, setup.mesh.rank_count());
+  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
   host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
   request.float_type = float_type;
   request.device = device.get();

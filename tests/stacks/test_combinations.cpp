@@ -1,16 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "reports/program_summary.hpp"
-#include "stack_configuration.hpp"
-#include "train/run/run_setup.hpp"
-#include "train/verify/verification.hpp"
+#include "stack_row.hpp"
 
 namespace strata::testing {
 namespace {
 
-/// A stack by its [[strategy]] tables, outermost first, each "plugin: options".
+/// A stack as its [[strategy]] tables, outermost first, each in the form "plugin: options".
 struct StackCase {
   const char* name;
   int ranks;
@@ -74,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
                                  "tensor:size = 2;overlap_chunks = 2;sequence_parallel = true"}}),
     [](const auto& info) { return info.param.name; });
 
-/// The parts must be there, or the rows above prove nothing.
+/// Chunks must exist, or the rows above prove nothing.
 TEST(ChunkedOverlap, CutsCollectivesAndKeepsTheirBytes) {
   BuiltPlugins plugins;
   const auto summary = [&](int chunks) {
@@ -93,8 +92,32 @@ TEST(ChunkedOverlap, CutsCollectivesAndKeepsTheirBytes) {
     EXPECT_EQ(whole[i].bytes, parts[i].bytes) << whole[i].kind;
     more += parts[i].calls - whole[i].calls;
   }
-  // Two blocks with two gathers and two scatters forward, cut in four, twice a step; the backward pass comes on top.
+  // Two blocks with two gathers and two scatters in the forward pass, each cut in four, twice per step. The backward
+  // pass adds more.
   EXPECT_GE(more, 2 * 4 * 3 * 2);
+}
+
+/// The number of occurrences of each op in the forward passes of a stack.
+std::map<std::string, int> forward_ops(const std::string& strategies) {
+  std::map<std::string, int> count;
+  const host::Compiled compiled = compile_training(small_gpt2(strategies, 8, 2));
+  for (const Task& task : compiled.program(0).tasks) {
+    if (task.kind != Task::Kind::forward) continue;
+    for (const Instruction& each : task.instructions) {
+      if (each.is<Compute>()) ++count[work_name(each)];
+    }
+  }
+  return count;
+}
+
+/// The product adds a bias that is gathered for its block, as it adds a resident one.
+TEST(ShardedValues, AreFusedAsWholeOnesAre) {
+  const std::map<std::string, int> whole = forward_ops(table("zero", 2, "stage = 1\n"));
+  EXPECT_GT(whole.at("linear_bias"), 0);
+  EXPECT_GT(whole.at("linear_bias_activation"), 0);
+  for (const std::string options : {"", "prefetch = 0\n", "reshard_after_forward = false\n", "bucket_mb = 0.002\n"}) {
+    EXPECT_EQ(forward_ops(table("zero", 2, "stage = 3\n" + options)), whole) << options;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,7 +9,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Matcher;
 
-/// What cannot be, and what the refusal must say: the strategies or options that do not go together, and their place.
+/// An impossible stack, and what the refusal must name: the strategies or options that conflict, and their place.
 struct Conflict {
   const char* name;
   std::string strategies;
@@ -37,18 +37,30 @@ INSTANTIATE_TEST_SUITE_P(
     Typical, StackConflict,
     ::testing::Values(
         Conflict{"two_zero", table("zero", 2) + other_axis("zero"),
-                 AllOf(HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'zero' and strategy 1 'zero' both "
-                                 "decide on the storage of parameter"),
-                       HasSubstr("only one strategy of a stack may"))},
-        Conflict{"zero_and_single_writer", table("zero", 2) + other_axis("dataparallel"),
-                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'dataparallel' and strategy 1 'zero' both "
-                           "decide on the storage of parameter")},
+                 AllOf(HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'zero' decides on the storage of "
+                                 "parameter '"),
+                       HasSubstr("', and so does strategy 1 'zero'; only one strategy of a stack may"))},
+        Conflict{"zero_and_single_writer", table("zero", 2, "overlap = false\n") + other_axis("dataparallel"),
+                 AllOf(HasSubstr("small_gpt2.toml:30:1: strategy.1: strategy 2 'dataparallel' decides on the storage "
+                                 "of parameter '"),
+                       HasSubstr("', and so does strategy 1 'zero'; only one strategy of a stack may"))},
         Conflict{"two_pipelines", table("pipeline", 2) + other_axis("pipeline"),
-                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'pipeline' and strategy 1 'pipeline' both "
-                           "decide on the placement of blocks; only one strategy of a stack may")},
+                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'pipeline' decides on the placement of "
+                           "blocks, and so does strategy 1 'pipeline'; only one strategy of a stack may")},
+        Conflict{"two_rings", table("context", 2) + other_axis("context"),
+                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'context' decides on how node 'h.0.attn' is "
+                           "lowered, and so does strategy 1 'context'; only one strategy of a stack may")},
+        Conflict{"buckets_of_two_sizes", table("ddp", 2) + other_axis("ddp") + "bucket_mb = 1\n",
+                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'ddp' reduces gradients in buckets of 1048576 "
+                           "bytes with overlap, and strategy 1 'ddp' in buckets of 26214400 bytes with overlap; set "
+                           "the same in both")},
+        Conflict{"buckets_with_and_without_overlap", table("ddp", 2) + other_axis("dataparallel"),
+                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'dataparallel' reduces gradients in buckets "
+                           "of 26214400 bytes without overlap, and strategy 1 'ddp' in buckets of 26214400 bytes with "
+                           "overlap; set the same in both")},
         Conflict{"an_axis_twice", table("zero", 2) + table("ddp", 2),
-                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'ddp' and strategy 1 'zero' both add mesh "
-                           "axis 'dp'; give each axis a name of its own")},
+                 HasSubstr("small_gpt2.toml:29:1: strategy.1: strategy 2 'ddp' adds mesh axis 'dp', and so does "
+                           "strategy 1 'zero'; give each axis a name of its own")},
         Conflict{"an_axis_that_is_not_there", table("zero", 2, "also_over = [\"cp\"]\n"),
                  HasSubstr("small_gpt2.toml:25:1: strategy.0: strategy 1 'zero' stores parameters over mesh axis "
                            "'cp', which no strategy adds")},
@@ -63,8 +75,8 @@ INSTANTIATE_TEST_SUITE_P(
                            "stages; accepted: a multiple of 2 micro-batches"),
                  5},
         Conflict{"ranks_that_divide_nothing", table("tensor", 3, "vocab_parallel = false\n"),
-                 HasSubstr("small_gpt2.toml:25:1: strategy.0: mesh axis 'tp' of size 3 shards nothing: found ffn = 64, "
-                           "heads = 2; accepted: one that is a multiple")},
+                 HasSubstr("small_gpt2.toml:25:1: strategy.0: strategy 1 'tensor' adds mesh axis 'tp' of size 3, which "
+                           "shards nothing: found ffn = 64, heads = 2; accepted: one that is a multiple")},
         Conflict{"secondary_shards_of_nothing", table("zero", 4, "stage = 2\nhierarchical_partition = 2\n"),
                  HasSubstr("small_gpt2.toml:29:26: strategy.0.hierarchical_partition: found 2 with stage 2")},
         Conflict{"an_op_that_is_not_there",

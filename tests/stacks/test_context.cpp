@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Attention, ContextStack,
                                            StackRow{"ulysses_two", table("context", 2, kUlysses), 2},
                                            StackRow{"ulysses_three", table("context", 3, kUlysses), 3, 6, 2, false},
                                            StackRow{"ulysses_in_zigzag", table("context", 2, kUlysses + kZigzag), 2},
-                                           // Heads that the ranks do not divide: the keys are gathered.
+                                           // The ranks do not divide the heads, so the keys are gathered.
                                            StackRow{"ulysses_of_too_few_heads", table("context", 4, kUlysses), 4}),
                          [](const auto& info) { return info.param.name; });
 
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
         StackRow{"gather_and_sequence", table("context", 2, kGather) + table("tensor", 2, kSequenceParallel), 4},
         StackRow{"ulysses_and_sequence", table("context", 2, kUlysses) + table("tensor", 2, kSequenceParallel), 4, 8, 2,
                  false},
-        // The tensor axis does not divide the heads and takes a part of the queries: keys are gathered over it.
+        // The tensor axis does not divide the heads and shards the queries, so keys are gathered over it.
         StackRow{"ring_among_split_queries",
                  table("tensor", 4, kSequenceParallel) + table("context", 2),
                  8,
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                  table("ddp", 2) + table("context", 2) + table("tensor", 2, kSequenceParallel) + kRecompute, 8, 8, 2}),
     [](const auto& info) { return info.param.name; });
 
-/// Work and memory of whole steps, from their programs.
+/// Work and memory of whole steps, computed from their programs.
 class ContextProgram : public ::testing::Test {
  protected:
   static host::Compiled compile(int ranks, const std::string& options, std::int64_t context) {
@@ -74,21 +74,22 @@ class ContextProgram : public ::testing::Test {
     return compile_training(configuration);
   }
 
-  static const ShardedDim& find(const Instruction& instruction, const Dim& dim) {
-    return *std::find_if(instruction.iteration.begin(), instruction.iteration.end(),
+  static const ShardedDim& find(const Compute& compute, const Dim& dim) {
+    return *std::find_if(compute.iteration.begin(), compute.iteration.end(),
                          [&](const ShardedDim& each) { return each.dim == dim; });
   }
 
-  /// Pairs of a query and a key that it sees, on every rank, for each attention instruction of the first layer.
+  /// The number of pairs of a query and a visible key on every rank, for each attention instruction of the first layer.
   static std::vector<std::vector<double>> visible_pairs(const host::Compiled& compiled) {
     const Program& program = compiled.programs.front();
     std::vector<std::vector<double>> pairs;
     for (const Task& task : program.tasks) {
       for (const Instruction& instruction : task.instructions) {
-        if (instruction.op != "attention" || instruction.name != "h.0.attn") continue;
+        const auto* compute = instruction.as<Compute>();
+        if (compute == nullptr || compute->op != "attention" || instruction.name != "h.0.attn") continue;
         std::vector<double>& by_rank = pairs.emplace_back();
         for (int rank = 0; rank < program.mesh.rank_count(); ++rank) {
-          by_rank.push_back(count_visible(instruction, program.mesh, program.mesh.coordinates(rank)));
+          by_rank.push_back(count_visible(*compute, program.mesh, program.mesh.coordinates(rank)));
         }
       }
     }
@@ -105,9 +106,9 @@ class ContextProgram : public ::testing::Test {
   }
 
  private:
-  static double count_visible(const Instruction& instruction, const Mesh& mesh, const Coordinates& coordinates) {
-    const IndexMap queries = index_map(find(instruction, "seq"), mesh, coordinates);
-    const IndexMap keys = index_map(find(instruction, "kv_seq"), mesh, coordinates);
+  static double count_visible(const Compute& compute, const Mesh& mesh, const Coordinates& coordinates) {
+    const IndexMap queries = index_map(find(compute, "seq"), mesh, coordinates);
+    const IndexMap keys = index_map(find(compute, "kv_seq"), mesh, coordinates);
     double count = 0;
     for (std::int64_t q = 0; q < queries.local_size(); ++q) {
       for (std::int64_t k = 0; k < keys.local_size(); ++k) count += queries.global_index(q) >= keys.global_index(k);
@@ -126,7 +127,7 @@ TEST_F(ContextProgram, ZigzagGivesEveryRankTheSameWorkInEveryHop) {
         EXPECT_LT(most_over_mean(of_hop), 1.02) << ranks << " ranks " << options;
         all += std::accumulate(of_hop.begin(), of_hop.end(), 0.0);
       }
-      // Every query has met every key before it, once.
+      // Every query sees every earlier key and itself exactly once.
       EXPECT_EQ(all, 64 * 65 / 2);
     }
   }
@@ -136,7 +137,7 @@ TEST_F(ContextProgram, RunsDoNot) {
   EXPECT_GT(most_over_mean(visible_pairs(compile(4, kGather + kRuns, 64)).front()), 1.5);
 }
 
-/// As many tokens a rank in longer and longer contexts.
+/// Longer contexts with the same number of tokens per rank.
 TEST_F(ContextProgram, RingNeedsNoMoreMemoryForALongerContext) {
   constexpr std::int64_t kTokens = 32;
   std::int64_t ring = 0;
@@ -153,7 +154,7 @@ TEST_F(ContextProgram, RingNeedsNoMoreMemoryForALongerContext) {
   }
 }
 
-/// Keys and values travel in the compute type; what comes of them is merged and added up in f32.
+/// Keys and values are sent in the compute type. The partial results are merged and summed in f32.
 TEST_F(ContextProgram, MergesInF32WhateverTheComputeType) {
   const host::Compiled compiled =
       compile_training(small_gpt2(table("context", 2) + table("precision", std::string("compute = \"bf16\"")), 2, 2));
@@ -163,17 +164,18 @@ TEST_F(ContextProgram, MergesInF32WhateverTheComputeType) {
   for (const Task& task : program.tasks) {
     for (const Instruction& instruction : task.instructions) {
       const bool is_gradient = instruction.name.find("gradient after") != std::string::npos;
-      if (instruction.kind == InstructionKind::send) {
+      if (instruction.is<Send>()) {
         EXPECT_EQ(type(instruction.inputs.at(0)), is_gradient ? DType::f32 : DType::bf16) << instruction.name;
         ++found[is_gradient ? "gradient" : "key"];
       }
-      if (!instruction.op.starts_with("attention")) continue;
-      EXPECT_EQ(type(instruction.inputs.at(0)), instruction.op == "attention_merge" ? DType::f32 : DType::bf16);
-      for (const BufferId output : instruction.outputs) EXPECT_EQ(type(output), DType::f32) << instruction.op;
-      ++found[instruction.op];
+      const std::string op = work_name(instruction);
+      if (!instruction.is<Compute>() || !op.starts_with("attention")) continue;
+      EXPECT_EQ(type(instruction.inputs.at(0)), op == "attention_merge" ? DType::f32 : DType::bf16);
+      for (const BufferId output : instruction.outputs) EXPECT_EQ(type(output), DType::f32) << op;
+      ++found[op];
     }
   }
-  // In two layers on two ranks: keys and values go once in each pass, their gradients once.
+  // Two layers on two ranks: keys and values are sent once in each pass, and their gradients once.
   const std::map<std::string, int> expected = {
       {"key", 8}, {"gradient", 4}, {"attention", 4}, {"attention_gradient", 4}, {"attention_merge", 2}};
   EXPECT_EQ(found, expected);
@@ -183,26 +185,27 @@ TEST_F(ContextProgram, ComputesBesideTheTransferOfTheNextKeys) {
   const host::Compiled compiled = compile(4, "", 32);
   int hops = 0;
   for (const Task& task : compiled.programs.front().tasks) {
-    std::vector<BufferId> under_way;  // of the last exchange
+    std::vector<BufferId> in_flight;  // buffers of the last exchange
     for (const Instruction& instruction : task.instructions) {
-      if (instruction.kind == InstructionKind::send) under_way.push_back(instruction.inputs.front());
-      if (instruction.kind == InstructionKind::receive) under_way.push_back(instruction.outputs.front());
-      if (!instruction.op.starts_with("attention") || instruction.op == "attention_merge") continue;
-      const bool has_exchange = under_way.size() >= 4;
-      for (const BufferId buffer : under_way) {
+      if (instruction.is<Send>()) in_flight.push_back(instruction.inputs.front());
+      if (instruction.is<Receive>()) in_flight.push_back(instruction.outputs.front());
+      const auto* compute = instruction.as<Compute>();
+      if (compute == nullptr || !compute->op.starts_with("attention") || compute->op == "attention_merge") continue;
+      const bool has_exchange = in_flight.size() >= 4;
+      for (const BufferId buffer : in_flight) {
         if (!has_exchange) break;
         EXPECT_EQ(std::count(instruction.waits.begin(), instruction.waits.end(), buffer), 0)
             << instruction.name << " waits for the keys of the next hop";
       }
       hops += has_exchange ? 1 : 0;
-      under_way.clear();
+      in_flight.clear();
     }
   }
-  // Two layers with three exchanges of keys in each pass; gradients travel beside the last hop, too.
+  // Two layers with three exchanges of keys in each pass. The backward pass also sends gradients in a last hop.
   EXPECT_EQ(hops, 2 * (3 + 4));
 }
 
-/// Every send is followed by its receive, so a ring does not hang where a channel holds one message only.
+/// Every send is followed by its receive, so a ring does not hang if a channel holds only one message.
 TEST_F(ContextProgram, NeedsRoomForOneMessageInAChannel) {
   const host::Compiled compiled = compile(4, "", 32);
   host::RankPrograms ranks{compiled.mesh, {}};

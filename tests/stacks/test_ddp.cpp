@@ -29,7 +29,7 @@ TEST_P(Ddp, TrainsAsOneRank) {
   EXPECT_LT(verification.difference.worst(), 1e-10) << verification.difference.worst_parameter;
   EXPECT_EQ(verification.stack.replica_difference, 0);
   EXPECT_EQ(verification.stack.planned_peak_bytes, verification.stack.arena_peak_bytes);
-  // Clipping was on, or it was not tested.
+  // The norm exceeds the limit, so clipping was active.
   EXPECT_GT(verification.single.gradient_norms.front(), 0.5);
   EXPECT_EQ(verification.difference.excluded, (std::vector<std::string>{"h.0.attn.k.bias", "h.1.attn.k.bias"}));
 }
@@ -51,7 +51,7 @@ TEST(Verify, ShrinksToWhatTheStackNeeds) {
   EXPECT_LT(verification.difference.worst(), 1e-9);
 }
 
-/// The proof must be able to fail: another learning rate on the single rank is another result.
+/// The proof must be able to fail: with another learning rate the single rank has another result.
 TEST(Verify, TellsDifferentResultsApart) {
   host::StackResult one;
   one.losses = {1.0, 2.0};

@@ -3,13 +3,14 @@
 #include "reports/program_summary.hpp"
 #include "stack_configuration.hpp"
 #include "strata/error.hpp"
+#include "strata/registration.hpp"
 
 namespace strata::testing {
 namespace {
 
 class Gpt2Model : public ::testing::Test {
  protected:
-  Gpt2Model() : factory_(plugins_.load<ModelFactory>("gpt2")) { register_core_ops(registry_); }
+  Gpt2Model() : factory_(plugins_.load<ModelFactory>("gpt2")) { register_core(registry_, kernels_); }
 
   [[nodiscard]] Graph build(const std::map<std::string, OptionValue>& given) {
     const Options options(factory_.options(), given);
@@ -24,6 +25,7 @@ class Gpt2Model : public ::testing::Test {
 
   BuiltPlugins plugins_;
   OpRegistry registry_;
+  KernelRegistry kernels_;
   const ModelFactory& factory_;
 };
 

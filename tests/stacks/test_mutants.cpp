@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/check/communication_under_way.hpp"
 #include "compiler/check/program_check.hpp"
 #include "stack_configuration.hpp"
 #include "strata/error.hpp"
@@ -15,8 +14,8 @@
 #include "train/run/training_programs.hpp"
 
 /// \file
-/// Every communication of one rank of a compiled stack is changed in every way that the checks know: all must be
-/// refused before a step starts. (tests/compiler changes programs made for the purpose, in many more ways.)
+/// Every instruction of one rank of a compiled stack is changed in every way that the checks know. All changes must be
+/// refused before a step starts. (tests/compiler changes specially made programs in many more ways.)
 
 namespace strata::testing {
 namespace {
@@ -29,7 +28,7 @@ struct MutantCase {
 
 void PrintTo(const MutantCase& row, std::ostream* out) { *out << row.name; }
 
-/// A place in a program: an instruction of a task.
+/// A place in a program: the instruction of a task.
 struct Place {
   Task* task;
   std::size_t at;
@@ -37,91 +36,177 @@ struct Place {
   [[nodiscard]] Instruction& instruction() const { return task->instructions[at]; }
 };
 
-/// \return false where there is nothing to change.
-using Change = std::function<bool(const Program&, const Place&)>;
+/// \return false if there is nothing to change.
+using Change = std::function<bool(Program&, const Place&)>;
 
-bool drop(const Program& /*program*/, const Place& place) {
+// --- changes of a communication
+
+bool drop(Program& /*program*/, const Place& place) {
+  if (!is_communication(place.instruction())) return false;
   place.task->instructions.erase(place.task->instructions.begin() + static_cast<std::ptrdiff_t>(place.at));
   return true;
 }
 
-bool repeat(const Program& /*program*/, const Place& place) {
+bool repeat(Program& /*program*/, const Place& place) {
+  if (!is_communication(place.instruction())) return false;
   const Instruction again = place.instruction();
   place.task->instructions.insert(place.task->instructions.begin() + static_cast<std::ptrdiff_t>(place.at), again);
   return true;
 }
 
-bool other_id(const Program& /*program*/, const Place& place) {
-  place.instruction().id += 1'000'000;
-  return true;
+bool other_id(Program& /*program*/, const Place& place) {
+  constexpr std::uint64_t kAway = 1'000'000;
+  Instruction& instruction = place.instruction();
+  if (auto* collective = instruction.as<Collective>()) collective->id += kAway;
+  if (auto* send = instruction.as<Send>()) send->id += kAway;
+  if (auto* receive = instruction.as<Receive>()) receive->id += kAway;
+  return is_communication(instruction);
 }
 
-bool other_kind(const Program& /*program*/, const Place& place) {
+bool other_kind(Program& /*program*/, const Place& place) {
   Instruction& instruction = place.instruction();
-  if (instruction.kind == InstructionKind::collective) {
-    const bool reduces = instruction.collective == CollectiveKind::all_reduce;
-    instruction.collective = reduces ? CollectiveKind::broadcast : CollectiveKind::all_reduce;
+  if (auto* collective = instruction.as<Collective>()) {
+    const bool reduces = collective->kind == CollectiveKind::all_reduce;
+    collective->kind = reduces ? CollectiveKind::broadcast : CollectiveKind::all_reduce;
     return true;
   }
+  if (!is_communication(instruction)) return false;
   std::swap(instruction.inputs, instruction.outputs);
-  instruction.kind = instruction.kind == InstructionKind::send ? InstructionKind::receive : InstructionKind::send;
+  if (const auto* send = instruction.as<Send>()) {
+    instruction.work = Receive{Peer(send->to), send->id};
+  } else {
+    const Receive receive = *instruction.as<Receive>();
+    instruction.work = Send{receive.from, receive.id};
+  }
   return true;
 }
 
-bool other_peer(const Program& program, const Place& place) {
-  Instruction& instruction = place.instruction();
-  if (instruction.kind == InstructionKind::collective) return false;
-  instruction.peer = (instruction.peer + 1) % program.mesh.size(instruction.axes.front());
+/// The peer of a message. Null for other instructions.
+Peer* peer(Instruction& instruction) {
+  if (auto* send = instruction.as<Send>()) return &send->to;
+  auto* receive = instruction.as<Receive>();
+  return receive == nullptr ? nullptr : &receive->from;
+}
+
+bool other_peer(Program& program, const Place& place) {
+  Peer* changed = peer(place.instruction());
+  if (changed == nullptr) return false;
+  changed->coordinate = (changed->coordinate + 1) % program.mesh.size(changed->axis);
   return true;
 }
 
-/// A distance where a coordinate was meant, or the reverse.
-bool other_meaning_of_peer(const Program& /*program*/, const Place& place) {
-  Instruction& instruction = place.instruction();
-  if (instruction.kind == InstructionKind::collective) return false;
-  instruction.relative_peer = !instruction.relative_peer;
+/// Reads the peer's coordinate as a distance, or the reverse.
+bool other_meaning_of_peer(Program& /*program*/, const Place& place) {
+  Peer* changed = peer(place.instruction());
+  if (changed == nullptr) return false;
+  changed->is_relative = !changed->is_relative;
   return true;
 }
 
-bool fewer_members(const Program& program, const Place& place) {
-  Instruction& instruction = place.instruction();
-  if (instruction.kind != InstructionKind::collective || instruction.axes.size() != 1) return false;
-  std::vector<int>& members = instruction.members;
+bool fewer_members(Program& program, const Place& place) {
+  auto* collective = place.instruction().as<Collective>();
+  if (collective == nullptr || collective->axes.size() != 1) return false;
+  std::vector<int>& members = collective->members;
   if (members.empty()) {
-    for (int i = 0; i < program.mesh.size(instruction.axes.front()); ++i) members.push_back(i);
+    for (int i = 0; i < program.mesh.size(collective->axes.front()); ++i) members.push_back(i);
   }
   members.pop_back();
   return true;
 }
 
-bool all_members(const Program& /*program*/, const Place& place) {
-  if (place.instruction().members.empty()) return false;
-  place.instruction().members.clear();
+bool all_members(Program& /*program*/, const Place& place) {
+  auto* collective = place.instruction().as<Collective>();
+  if (collective == nullptr || collective->members.empty()) return false;
+  collective->members.clear();
   return true;
 }
 
-bool other_reduction(const Program& /*program*/, const Place& place) {
-  Instruction& instruction = place.instruction();
-  const bool reduces =
-      instruction.collective == CollectiveKind::all_reduce || instruction.collective == CollectiveKind::reduce_scatter;
-  if (instruction.kind != InstructionKind::collective || !reduces) return false;
-  instruction.reduction = instruction.reduction == Reduction::sum ? Reduction::max : Reduction::sum;
+bool other_reduction(Program& /*program*/, const Place& place) {
+  auto* collective = place.instruction().as<Collective>();
+  const bool reduces = collective != nullptr && (collective->kind == CollectiveKind::all_reduce ||
+                                                 collective->kind == CollectiveKind::reduce_scatter);
+  if (!reduces) return false;
+  collective->reduction = collective->reduction == Reduction::sum ? Reduction::max : Reduction::sum;
   return true;
 }
 
-/// Behind the next collective of the same group. (Messages find each other by their ids in any order.)
-bool later(const Program& /*program*/, const Place& place) {
+/// Moves a collective behind the next one of the same group. (Messages match by their ids in any order.)
+bool later(Program& /*program*/, const Place& place) {
   std::vector<Instruction>& all = place.task->instructions;
-  const Instruction& first = place.instruction();
-  if (first.kind != InstructionKind::collective) return false;
+  const auto* first = place.instruction().as<Collective>();
+  if (first == nullptr) return false;
   for (std::size_t next = place.at + 1; next < all.size(); ++next) {
-    if (all[next].kind != InstructionKind::collective || all[next].axes != first.axes) continue;
+    const auto* other = all[next].as<Collective>();
+    if (other == nullptr || other->axes != first->axes) continue;
     Instruction moved = std::move(all[place.at]);
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(place.at));
     all.insert(all.begin() + static_cast<std::ptrdiff_t>(next), std::move(moved));
     return true;
   }
   return false;
+}
+
+// --- changes of the runs in which an instruction is executed
+
+/// The runs of the place's task.
+std::vector<TaskInstance*> runs(Program& program, const Place& place) {
+  std::vector<TaskInstance*> found;
+  for (TaskInstance& at : program.schedule) {
+    if (&program.tasks[static_cast<std::size_t>(at.task)] == place.task) found.push_back(&at);
+  }
+  return found;
+}
+
+bool is_in_last_run(const Place& place) { return place.instruction().occurrence == Occurrence::last; }
+
+bool every_run(Program& program, const Place& place) {
+  if (!is_in_last_run(place) || runs(program, place).size() < 2) return false;
+  place.instruction().occurrence = Occurrence::always;
+  return is_communication(place.instruction());
+}
+
+bool last_run_only(Program& program, const Place& place) {
+  if (is_in_last_run(place) || runs(program, place).size() < 2) return false;
+  place.instruction().occurrence = Occurrence::last;
+  return is_communication(place.instruction());
+}
+
+bool unmarked_last_run(Program& program, const Place& place) {
+  if (!is_in_last_run(place)) return false;
+  runs(program, place).back()->is_last = false;
+  return true;
+}
+
+bool two_last_runs(Program& program, const Place& place) {
+  const std::vector<TaskInstance*> all = runs(program, place);
+  if (!is_in_last_run(place) || all.size() < 2) return false;
+  all.front()->is_last = true;
+  return true;
+}
+
+// --- changes of the memory that a kernel needs
+
+bool not_offered(Program& /*program*/, const Place& place) {
+  auto* compute = place.instruction().as<Compute>();
+  if (compute == nullptr) return false;
+  compute->workspace_bytes.reset();
+  return true;
+}
+
+bool small_workspace(Program& program, const Place& place) {
+  auto* compute = place.instruction().as<Compute>();
+  if (compute == nullptr || compute->workspace == -1) return false;
+  Buffer& workspace = program.buffers[static_cast<std::size_t>(compute->workspace)];
+  if (workspace.shape[0] < 2) return false;
+  --workspace.shape[0];
+  return true;
+}
+
+bool no_workspace(Program& /*program*/, const Place& place) {
+  auto* compute = place.instruction().as<Compute>();
+  if (compute == nullptr || compute->workspace == -1) return false;
+  compute->workspace = -1;
+  return true;
 }
 
 struct NamedChange {
@@ -139,28 +224,36 @@ const std::vector<NamedChange>& changes() {
                                                     {"fewer members", fewer_members},
                                                     {"all members", all_members},
                                                     {"other reduction", other_reduction},
-                                                    {"later", later}};
+                                                    {"later", later},
+                                                    {"every run", every_run},
+                                                    {"last run only", last_run_only},
+                                                    {"unmarked last run", unmarked_last_run},
+                                                    {"two last runs", two_last_runs},
+                                                    {"not offered to the device", not_offered},
+                                                    {"small workspace", small_workspace},
+                                                    {"no workspace", no_workspace}};
   return kChanges;
 }
 
-/// A configuration's programs, and what the checks say when one rank runs another.
+/// A configuration's programs, and the verdict of the checks if one rank runs a different program.
 class CompiledStack {
  public:
   explicit CompiledStack(const MutantCase& row)
       : setup_(host::prepare(small_gpt2(row.strategies, row.global_batch, 1), plugins_)),
-        compiled_(setup_.compile(setup_.request(GraphMode::training, setup_.model->vocab().value()))) {}
+        device_(setup_.make_device(0, setup_.stack.mesh.rank_count())),
+        compiled_(setup_.compile(request())) {}
 
   [[nodiscard]] std::optional<std::string> fault() const {
     return host::find_communication_fault(host::rank_programs(compiled_), limits_);
   }
 
-  /// The rank whose program is changed. The last one is inside of every mesh and at the end of every pipeline.
+  /// The rank whose program is changed. The last rank has neighbours on every axis and is at the end of every pipeline.
   [[nodiscard]] int rank() const { return compiled_.mesh.rank_count() - 1; }
 
-  /// Whether a check refuses the stack in which that rank runs `mutant`.
+  /// True if a check refuses the stack in which that rank runs `mutant`.
   [[nodiscard]] bool refuses(const Program& mutant) const {
     try {
-      host::verify(mutant, *setup_.ops, "mutation");
+      host::verify(mutant, *setup_.ops, "mutation", true);
     } catch (const VerificationError&) {
       return true;
     }
@@ -169,13 +262,12 @@ class CompiledStack {
     return host::find_communication_fault(ranks, limits_).has_value();
   }
 
-  /// Calls `visit` with every change of every communication that the rank takes part in.
+  /// Calls `visit` with every change of every instruction of the rank.
   void each_mutant(const std::function<void(const NamedChange&, const Instruction&, const Program&)>& visit) const {
     const Program& original = compiled_.program(rank());
     for (std::size_t task = 0; task < original.tasks.size(); ++task) {
       for (std::size_t at = 0; at < original.tasks[task].instructions.size(); ++at) {
         const Instruction& instruction = original.tasks[task].instructions[at];
-        if (!host::is_communication(instruction)) continue;
         for (const NamedChange& change : changes()) {
           Program mutant = original;
           if (change.apply(mutant, {&mutant.tasks[task], at})) visit(change, instruction, mutant);
@@ -185,17 +277,25 @@ class CompiledStack {
   }
 
  private:
+  [[nodiscard]] host::CompileRequest request() const {
+    host::CompileRequest request = setup_.request(GraphMode::training, setup_.model->vocab().value());
+    request.device = device_.get();
+    return request;
+  }
+
   BuiltPlugins plugins_;
   host::RunSetup setup_;
+  std::unique_ptr<Device> device_;
   host::Compiled compiled_;
   const CommunicatorLimits limits_{0, true};
 };
 
 const std::vector<MutantCase>& mutant_cases() {
   static const std::vector<MutantCase> kCases = {
-      {"ddp", 2, "[[strategy]]\nplugin = \"ddp\"\nsize = 2\n"},
+      {"ddp", 4, "[[strategy]]\nplugin = \"ddp\"\nsize = 2\n"},
       {"ring", 2, "[[strategy]]\nplugin = \"context\"\nsize = 4\nattention = \"ring\"\n"},
-      // The first and the last of three stages share the tied embedding's gradient: members of the axis are chosen.
+      // The first and the last of three stages share the gradient of the tied embedding, so its group is a subset of
+      // the axis.
       {"pipeline", 4, "[[strategy]]\nplugin = \"pipeline\"\nsize = 3\nschedule = \"1f1b\"\n"},
       {"hierarchical_zero", 4, "[[strategy]]\nplugin = \"zero\"\nsize = 4\nstage = 3\nhierarchical_partition = 2\n"},
       {"hybrid_zero_and_tensor", 4,

@@ -17,7 +17,7 @@ const std::string kStatesInHost = "offload_optimizer = \"host\"\n";
 const std::string kStatesInFile = "offload_optimizer = \"file\"\n";
 const std::string kValuesInHost = "offload_param = \"host\"\n";
 const std::string kValuesInFile = "offload_param = \"file\"\n";
-/// So small that a step has many buckets.
+/// A bucket size for which a step has many buckets.
 const std::string kManyBuckets = "bucket_mb = 0.002\n";
 
 class Offload : public ::testing::TestWithParam<StackRow> {};
@@ -92,7 +92,7 @@ TEST(OffloadMemory, StatesLeaveTheDeviceButForThreeBuckets) {
     EXPECT_EQ(kept_bytes(program, BufferKind::optimizer, MemoryPlace::device), 0);
     EXPECT_EQ(kept_bytes(program, BufferKind::optimizer, place), states);
 
-    std::vector<std::int64_t> buckets;  // bytes of their states
+    std::vector<std::int64_t> buckets;  // bytes of each bucket's states
     for (const Buffer& buffer : program.buffers) {
       if (buffer.base >= 0 || buffer.kind != BufferKind::optimizer || buffer.place != place) continue;
       buckets.push_back(2 * buffer.bytes());
@@ -114,7 +114,8 @@ TEST(OffloadMemory, ValuesLeaveTheDevice) {
   EXPECT_GT(kept_bytes(program, BufferKind::optimizer, MemoryPlace::file), 0);
 }
 
-/// The states go to the device and back once a step; values go there for every use in every micro-batch, and back once.
+/// A step copies the states to the device and back once. It copies values to the device for every use in every
+/// micro-batch, and back once.
 TEST(OffloadMemory, AStepMovesWhatItMust) {
   const host::Compiled with = compiled(zero(1, 3, kStatesInFile + kValuesInHost));
   const Program& program = with.programs.front();
@@ -132,7 +133,7 @@ TEST(OffloadMemory, AStepMovesWhatItMust) {
   EXPECT_EQ(host::summarize_transfers(program).size(), 4U);
 }
 
-/// \return what is wrong with the strategies.
+/// \return why the strategies are refused.
 std::string refusal(const std::string& strategies) {
   try {
     (void)compiled(strategies);

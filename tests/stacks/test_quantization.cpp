@@ -1,5 +1,5 @@
-// Quantised communication of the zero strategy (ZeRO++): exact where nothing is quantised, within its bound where it
-// is.
+// Quantised communication of the zero strategy (ZeRO++): exact if nothing is quantised, otherwise within its error
+// bound.
 
 #include <algorithm>
 #include <cmath>
@@ -22,12 +22,12 @@ namespace {
 const std::string kGradients = "quantized_gradients = true\n";
 const std::string kWeights = "quantized_weights = true\n";
 const std::string kOff = "quantization = \"off\"\n";
-/// In f64 too, in which these stacks run.
+/// Quantises f64 too, because these stacks run in f64.
 const std::string kAlways = "quantization = \"always\"\n";
 
 std::string stage(int number) { return "stage = " + std::to_string(number) + "\n"; }
 
-// --- exact where nothing is quantised
+// --- exact if nothing is quantised
 
 class QuantizationOff : public ::testing::TestWithParam<StackRow> {};
 
@@ -58,11 +58,11 @@ std::vector<StackRow> exact_rows() {
 INSTANTIATE_TEST_SUITE_P(Rows, QuantizationOff, ::testing::ValuesIn(exact_rows()),
                          [](const auto& info) { return info.param.name; });
 
-// --- close where it is
+// --- close if it is
 
 class QuantizationOn : public ::testing::TestWithParam<StackRow> {};
 
-/// A few steps of training, in which an error of a hundredth of every gradient is carried on by Adam.
+/// Trains a few steps. Adam carries on an error of about a hundredth of every gradient.
 TEST_P(QuantizationOn, TrainsNearlyAsOneRankAndAlikeOnAllReplicas) {
   const StackRow& row = GetParam();
   BuiltPlugins plugins;
@@ -71,7 +71,7 @@ TEST_P(QuantizationOn, TrainsNearlyAsOneRankAndAlikeOnAllReplicas) {
   EXPECT_EQ(verification.mesh.rank_count(), row.ranks);
   EXPECT_LT(verification.difference.loss, 1e-2);
   EXPECT_LT(verification.difference.gradient_norm, 0.2);
-  // It was on.
+  // Quantisation was active.
   EXPECT_GT(verification.difference.worst(), 1e-6);
   EXPECT_EQ(verification.stack.replica_difference, 0);
   EXPECT_EQ(verification.stack.planned_peak_bytes, verification.stack.arena_peak_bytes);
@@ -90,12 +90,12 @@ INSTANTIATE_TEST_SUITE_P(
         StackRow{"hybrid", table("zero", 2, stage(3) + kWeights + kGradients + kAlways + "replicate = 2\n"), 4, 8, 1}),
     [](const auto& info) { return info.param.name; });
 
-// --- what one step moves
+// --- transfers of one step
 
 /// One step of a stack, in f64 on the reference device.
 class OneStep {
  public:
-  /// One micro-batch.
+  /// The batch is one micro-batch.
   OneStep(const std::string& strategies, int ranks)
       : setup_(host::prepare(small_gpt2(strategies, ranks, 1), plugins_)),
         program_(compile_training(setup_.configuration, DType::f64).program(0)),
@@ -103,13 +103,13 @@ class OneStep {
 
   [[nodiscard]] Program& program() { return program_; }
 
-  /// Runs all ranks, without changing a parameter, and calls visit(executor) on each, one at a time.
+  /// Runs all ranks without changing a parameter. Calls visit(executor) on each, one at a time.
   void run(const std::function<void(host::Executor&)>& visit) {
     const host::MemoryPlan plan = host::plan_memory(program_);
     const std::unique_ptr<World> world = setup_.make_world();
     std::mutex mutex;
     const auto make_device = [&](int rank) -> std::shared_ptr<Device> {
-      return setup_.make_device(rank, setup_.mesh.rank_count());
+      return setup_.make_device(rank, setup_.stack.mesh.rank_count());
     };
     host::run_rank_threads(*world, make_device, [&](Device& device, Communicator& communicator) {
       const auto arena = std::make_shared<host::Arena>(device, plan.arena_bytes);
@@ -128,32 +128,33 @@ class OneStep {
   host::RandomInputs inputs_;
 };
 
-/// A quantisation and what becomes of it on the ranks that get the integers.
+/// A quantisation, and its results on the ranks that receive the integers.
 struct Transfer {
   BlockQuantization by;
   std::int64_t length = 0;
   BufferId from = -1;
   BufferId into = -1;
-  /// The collective's.
+  /// The axes of the collective.
   std::vector<Axis> axes;
 };
 
-std::int64_t size_of_dim(const Instruction& instruction, const Dim& dim) {
-  const auto found = std::find_if(instruction.iteration.begin(), instruction.iteration.end(),
+std::int64_t size_of_dim(const Compute& compute, const Dim& dim) {
+  const auto found = std::find_if(compute.iteration.begin(), compute.iteration.end(),
                                   [&](const ShardedDim& each) { return each.dim == dim; });
-  return found == instruction.iteration.end() ? 0 : found->global_size;
+  return found == compute.iteration.end() ? 0 : found->global_size;
 }
 
-/// Follows the integers from where they are made, through packing and collectives, to where they are read.
+/// Follows the integers from their quantisation through packing and collectives to their readers.
 std::vector<Transfer> transfers_of(const Program& program) {
   std::vector<Transfer> transfers;
   std::map<BufferId, std::size_t> transfer_of;
   for (const Task& task : program.tasks) {
     for (const Instruction& each : task.instructions) {
-      if (each.op == "quantize_blocks") {
+      const auto* compute = each.as<Compute>();
+      if (compute != nullptr && compute->op == "quantize_blocks") {
         transfer_of[each.outputs[0]] = transfers.size();
-        transfers.push_back({BlockQuantization::from(each.attributes),
-                             size_of_dim(each, each.operand_dims[0].back()),
+        transfers.push_back({BlockQuantization::from(compute->attributes),
+                             size_of_dim(*compute, compute->operand_dims[0].back()),
                              each.inputs[0],
                              -1,
                              {}});
@@ -162,11 +163,11 @@ std::vector<Transfer> transfers_of(const Program& program) {
       const auto found = each.inputs.empty() ? transfer_of.end() : transfer_of.find(each.inputs[0]);
       if (found == transfer_of.end()) continue;
       Transfer& transfer = transfers[found->second];
-      if (each.op == "dequantize_blocks") {
+      if (compute != nullptr && compute->op == "dequantize_blocks") {
         transfer.into = each.outputs[0];
         continue;
       }
-      if (each.kind == InstructionKind::collective) transfer.axes = each.axes;
+      if (const auto* collective = each.as<Collective>()) transfer.axes = collective->axes;
       transfer_of[each.outputs[0]] = found->second;
     }
   }
@@ -181,7 +182,7 @@ struct Ends {
   std::vector<Values> into;
 };
 
-/// A quantised number and how far it may be off.
+/// A quantised number and its error bound.
 struct Bounded {
   double value = 0;
   double bound = 0;
@@ -199,7 +200,7 @@ Bounded bounded(const Transfer& transfer, const Values& numbers, std::int64_t ru
 
 class QuantizedStep : public ::testing::Test {
  protected:
-  /// Runs one step in which both ends of all transfers outlive their use, and visits each transfer.
+  /// Runs one step that keeps both ends of all transfers, and visits each transfer.
   static void run(const std::string& strategies, int ranks,
                   const std::function<void(const Mesh&, const Transfer&, const Ends&)>& visit) {
     OneStep step(strategies, ranks);
@@ -227,7 +228,8 @@ class QuantizedStep : public ::testing::Test {
   }
 };
 
-/// What a rank has after a hop is the sum of what the ranks of its group had there, each off by its own bound at most.
+/// After a hop, a rank has the sum of the values that the ranks of its group had before, each with an error of at most
+/// its own bound.
 void expect_sums_within_bound(const Mesh& mesh, const Transfer& transfer, const Ends& ends) {
   ASSERT_EQ(transfer.axes.size(), 1U);
   const Axis& axis = transfer.axes.front();
@@ -311,7 +313,8 @@ std::map<std::string, Traffic> f32_traffic(const std::string& options) {
   return summary_of(compile_training(configuration).program(0));
 }
 
-/// One byte and a 256th of four in the place of four; half a byte and as much in the place of four.
+/// One byte and a 256th of four bytes replace four bytes. With 4 bits, half a byte and the same share replace four
+/// bytes.
 TEST(QuantizedTraffic, IsAQuarterForWeightsAndAnEighthForGradients) {
   const auto plain = f32_traffic("");
   const auto quantized = f32_traffic(kWeights + kGradients);
@@ -324,7 +327,7 @@ TEST(QuantizedTraffic, IsAQuarterForWeightsAndAnEighthForGradients) {
   EXPECT_LT(gradients, 0.135);
 }
 
-/// Numbers as they are make the same calls but those of the scales.
+/// Without quantisation, the calls are the same except for those of the scales.
 TEST(QuantizedTraffic, GoesTheSameWayWhereQuantizationIsOff) {
   const auto plain = f32_traffic("");
   const auto off = f32_traffic(kWeights + kGradients + kOff);
@@ -334,14 +337,40 @@ TEST(QuantizedTraffic, GoesTheSameWayWhereQuantizationIsOff) {
   EXPECT_EQ(off.at("all_to_all dp").bytes_sent, plain.at("reduce_scatter dp").bytes_sent);
 }
 
-/// Within a node, the backward pass gathers what the forward pass computed with: to quantise that again would give it
-/// other parameters.
+/// Within a node, the backward pass gathers the parameters that the forward pass computed with. Quantising them again
+/// would change them.
 TEST(QuantizedTraffic, LeavesSecondaryPiecesAsTheyAre) {
   const std::string hierarchical = "hierarchical_partition = 2\n";
   const auto plain = f32_traffic(hierarchical);
   const auto quantized = f32_traffic(hierarchical + kWeights);
   EXPECT_EQ(quantized.at("all_gather dp").bytes_sent, plain.at("all_gather dp").bytes_sent);
   EXPECT_LT(quantized.at("all_gather dp_nodes+dp").bytes_sent, 0.26 * plain.at("all_gather dp_nodes+dp").bytes_sent);
+}
+
+// --- memory
+
+/// Ops that replace collectives are offered to the device like all others, and their scratch memory is planned. For
+/// example, on the cpu a sum of bf16 that becomes f32 needs some.
+TEST(QuantizedMemory, HasTheScratchMemoryOfOpsInThePlaceOfCollectives) {
+  const std::string in_bf16 = table("precision", std::string("compute = \"bf16\"\nreduce = \"bf16\""));
+  host::RunConfiguration configuration = small_gpt2(table("zero", 2, stage(1) + kGradients + kOff) + in_bf16, 8, 2);
+  configuration.device = {"device", "cpu", {}};
+  const host::Compiled compiled = compile_training(configuration);
+  const Program& program = compiled.programs.front();
+  int with_scratch = 0;
+  for (const Task& task : program.tasks) {
+    if (task.kind != Task::Kind::backward) continue;
+    for (const Instruction& each : task.instructions) {
+      const auto* compute = each.as<Compute>();
+      if (compute == nullptr || !each.name.starts_with("bucket")) continue;
+      ASSERT_TRUE(compute->workspace_bytes) << each.name;
+      if (*compute->workspace_bytes == 0) continue;
+      ++with_scratch;
+      EXPECT_GE(program.buffer(compute->workspace).bytes(), *compute->workspace_bytes) << each.name;
+      EXPECT_GE(compiled.plans.front().offset(compute->workspace, program.micro_batches - 1), 0) << each.name;
+    }
+  }
+  EXPECT_GT(with_scratch, 0);
 }
 
 // --- options

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "partition/held_stacks.hpp"
 #include "partition/random_model.hpp"
 #include "partition/random_strategy.hpp"
 #include "partition/stack_test.hpp"
@@ -14,14 +15,18 @@ namespace {
 constexpr int kStacks = kSanitized ? 4 : 24;
 constexpr std::int64_t kSequences = 16;
 
-/// A ring and recomputation among any rules, for any model: grouped queries, skip edges, a second loss, tied weights.
+/// Ring attention and recomputation with random rules and models: grouped queries, skip edges, a second loss, tied
+/// weights.
 class RandomStacks : public ::testing::TestWithParam<int> {
  protected:
+  static void TearDownTestSuite() { stacks_.expect_enough(); }
+
   host::NamedStrategy make(const std::string& plugin, const std::map<std::string, OptionValue>& given) {
     const auto& factory = plugins_.load<StrategyFactory>(plugin);
     return {plugin, factory.create(Options(factory.options(), given))};
   }
 
+  static inline HeldStacks stacks_;
   BuiltPlugins plugins_;
 };
 
@@ -45,8 +50,9 @@ TEST_P(RandomStacks, TrainAsOneRank) {
   try {
     stack = host::compile(request);
   } catch (const ConfigurationError& error) {
-    // Random rules may leave an axis without work: the only reason for which they may be refused, and by name.
+    // Random rules may leave an axis without work. Only this refusal is allowed, and its message must name the axis.
     ASSERT_NE(std::string(error.what()).find("shards nothing"), std::string::npos) << error.what();
+    stacks_.refused();
     return;
   }
   ASSERT_EQ(communication_fault(stack), std::nullopt);
@@ -58,6 +64,7 @@ TEST_P(RandomStacks, TrainAsOneRank) {
   EXPECT_LT(difference.worst(), 1e-10) << difference.worst_parameter;
   EXPECT_EQ(found.replica_difference, 0);
   EXPECT_EQ(found.planned_peak_bytes, found.arena_peak_bytes);
+  stacks_.held();
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomStacks, ::testing::Range(0, kStacks));

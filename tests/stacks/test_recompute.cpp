@@ -4,6 +4,7 @@
 #include "reports/program_summary.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
+#include "strata/registration.hpp"
 
 namespace strata::testing {
 namespace {
@@ -50,7 +51,7 @@ host::RunConfiguration deep_gpt2(const std::string& strategies) {
 
 class RecomputeMemory : public ::testing::Test {
  protected:
-  /// Bytes of activations at the fullest moment, in units of one activation [batch seq embed].
+  /// Peak bytes of activations, in units of one activation [batch seq embed].
   static double peak(const std::string& strategies) {
     const host::Compiled compiled = compile_training(deep_gpt2(strategies));
     const double unit = kMicroBatch * kContext * kEmbed * sizeof(float);
@@ -60,7 +61,8 @@ class RecomputeMemory : public ::testing::Test {
   static double flops(const std::string& strategies) {
     double total = 0;
     OpRegistry registry;
-    register_core_ops(registry);
+    KernelRegistry kernels;
+    register_core(registry, kernels);
     const host::Compiled compiled = compile_training(deep_gpt2(strategies));
     for (const Node& node : compiled.graph.nodes()) {
       if (!node.is_leaf()) total += registry.get(node.op).cost(compiled.graph, node).flops;
@@ -69,18 +71,18 @@ class RecomputeMemory : public ::testing::Test {
   }
 };
 
-/// What the backward pass of a layer reads, in units of one activation: its input, both norms' results, q, k, v, the
-/// attention's result and the second residual (8); before and after the activation function (2 · 4).
+/// Activations that the backward pass of a layer reads, in units of one activation: its input, both norms' results, q,
+/// k, v, the attention's result and the second residual (8), and the activation function's input and result (2 · 4).
 constexpr double kKeptPerLayer = 16;
-/// The product in front of the activation function's gradient, which is fused with it: a layer that is being recomputed
-/// does not hold it beside what it has kept.
+/// The product before the activation function's gradient, which is fused with it. A layer that is being recomputed does
+/// not need it in addition to its stash.
 constexpr double kFusedProduct = 4;
-/// Means, deviations, log-sum-exps: a few numbers a token.
+/// Means, deviations and log-sum-exps: a few numbers per token.
 constexpr double kStatistics = 6.0 / kEmbed;
 
 TEST_F(RecomputeMemory, FullKeepsOneActivationALayer) {
   const double saved = peak("") - peak(kFull);
-  // All of a layer but its input, for all layers but the one that is being recomputed.
+  // Recomputation saves everything of a layer except its input, for all layers except the one that is being recomputed.
   EXPECT_NEAR(saved, (kLayers - 1) * (kKeptPerLayer - 1) + kFusedProduct, (kLayers - 1) * kStatistics + 1);
 }
 
@@ -94,7 +96,7 @@ TEST_F(RecomputeMemory, EveryKeepsTheInputsOfGroups) {
 
 TEST_F(RecomputeMemory, SelectiveDropsTheResultsOfItsOps) {
   EXPECT_NEAR(peak("") - peak(kSelective), kLayers - 1, (kLayers - 1) * kStatistics + 1);
-  // Both norms' results and what the activation function gives.
+  // Saves both norms' results and the activation function's result.
   EXPECT_NEAR(peak("") - peak(kCheap), (kLayers - 1) * (2 + 4) + kFusedProduct, (kLayers - 1) * kStatistics + 2);
 }
 
@@ -105,7 +107,7 @@ TEST_F(RecomputeMemory, CostsAtMostOneForwardPass) {
   EXPECT_LT(flops(kCheap), 1.01 * plain);
   EXPECT_GT(flops(kFull), 1.15 * plain);
   EXPECT_LT(flops(kFull), 4.0 / 3.0 * plain);
-  // Only the boundaries between the blocks of a group are computed once more.
+  // Only the boundaries between the blocks of a group are recomputed in addition.
   EXPECT_GE(flops(kEveryTwo), flops(kFull));
   EXPECT_LT(flops(kEveryTwo), 4.0 / 3.0 * plain);
 }
@@ -141,7 +143,7 @@ TEST(Recompute, ClonesDrawTheNumbersOfTheForwardPassRightBeforeTheirUse) {
   EXPECT_GT(clones, 20);
 }
 
-/// What would have to be communicated again is kept.
+/// Values that would need communication again are stashed.
 TEST(Recompute, RepeatsNoCommunication) {
   const auto traffic = [](const std::string& strategies) {
     const host::Compiled compiled = compile_training(small_gpt2(strategies, 2, 2));

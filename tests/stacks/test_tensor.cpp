@@ -35,15 +35,15 @@ class TensorProgram : public ::testing::Test {
     return compile_training(small_gpt2(table("tensor", 2, options), 2, 2));
   }
 
-  /// Collectives of one block in the forward or the backward pass; those of gradients of parameters stand apart.
+  /// Number of collectives of one block in the forward or the backward pass. Excludes those of parameter gradients.
   static int count(const host::Compiled& compiled, Task::Kind task, CollectiveKind kind, const std::string& block) {
     int found = 0;
     for (const Task& each : compiled.programs.front().tasks) {
       if (each.kind != task) continue;
       found += static_cast<int>(
           std::count_if(each.instructions.begin(), each.instructions.end(), [&](const Instruction& instruction) {
-            return instruction.kind == InstructionKind::collective && instruction.collective == kind &&
-                   instruction.name.starts_with(block);
+            const auto* collective = instruction.as<Collective>();
+            return collective != nullptr && collective->kind == kind && instruction.name.starts_with(block);
           }));
     }
     return found;
@@ -59,8 +59,8 @@ class TensorProgram : public ::testing::Test {
   }
 };
 
-/// Figure 4 of the Megatron-LM paper: f and g are an all_reduce each, in the backward and in the forward pass, for
-/// attention and for the feed-forward layer.
+/// Figure 4 of the Megatron-LM paper: f is an all_reduce in the backward pass, and g is one in the forward pass.
+/// Attention and the feed-forward layer each have both.
 TEST_F(TensorProgram, ReducesTwiceABlockAndPass) {
   const host::Compiled compiled = compile("");
   for (const Task::Kind pass : {Task::Kind::forward, Task::Kind::backward}) {

@@ -16,7 +16,7 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
-/// A strategy that was written against the installed headers alone shards a dimension that the host has no notion of.
+/// A strategy that uses only the installed headers shards a dimension that the host does not know.
 TEST(ThirdParty, StrategyTrainsAsOneRankBesideAnother) {
   host::PluginRegistry plugins(
       {STRATA_BUILD_DIRECTORY "/lib/strata/plugins", STRATA_BUILD_DIRECTORY "/tests/plugins/samples"});
@@ -27,11 +27,13 @@ TEST(ThirdParty, StrategyTrainsAsOneRankBesideAnother) {
   EXPECT_LT(verification.difference.worst(), 1e-10) << verification.difference.worst_parameter;
 }
 
-TEST(ThirdParty, IsTheExampleOfTheDocumentation) {
+TEST(ThirdParty, SourcesAreTheExamplesOfTheDocumentation) {
   const std::string page = read(STRATA_SOURCE_DIRECTORY "/docs/plugins.md");
-  const std::string source = read(STRATA_SOURCE_DIRECTORY "/tests/plugins/samples/wide_layers.cpp");
-  ASSERT_GT(source.size(), 500U);
-  EXPECT_NE(page.find(source), std::string::npos);
+  for (const std::string name : {"wide_layers", "squared"}) {
+    const std::string source = read(STRATA_SOURCE_DIRECTORY "/tests/plugins/samples/" + name + ".cpp");
+    ASSERT_GT(source.size(), 500U) << name;
+    EXPECT_NE(page.find(source), std::string::npos) << name;
+  }
 }
 
 }  // namespace

@@ -15,19 +15,19 @@
 
 namespace strata::host::test {
 
-/// How one tensor is stored in some layout.
+/// The storage of one tensor in a layout.
 struct StoredTensor {
   std::string name;
   std::vector<ShardedDim> dims;
   DType dtype = DType::f32;
-  /// The flat bucket in which it lies, shared by all tensors that name it. Empty: none.
+  /// The flat bucket of the tensor, shared by all tensors with the same name here. Empty: none.
   std::string bucket = {};
   std::optional<FlatSharding> sharding = {};
   /// The optimizer's states and their types.
   std::map<std::string, DType> states = {{"first_moment", DType::f32}};
 };
 
-/// Makes the program of a class of ranks that hold tensors and nothing else.
+/// Makes the program of a class of ranks that only store tensors.
 class StorageProgram {
  public:
   StorageProgram(const Mesh& mesh, const std::vector<StoredTensor>& tensors) {
@@ -92,7 +92,7 @@ class FakeRanks {
  public:
   FakeRanks(const Mesh& mesh, const std::vector<StoredTensor>& tensors)
       : FakeRanks(mesh, {tensors}, [](const Coordinates&) { return 0; }) {}
-  /// The ranks of class i, as `class_of` says, hold tensors[i].
+  /// The ranks of class i (see `class_of`) hold tensors[i].
   FakeRanks(const Mesh& mesh, const std::vector<std::vector<StoredTensor>>& tensors,
             const std::function<int(const Coordinates&)>& class_of) {
     for (const auto& each : tensors) programs_.push_back(StorageProgram(mesh, each).take());
@@ -109,7 +109,8 @@ class FakeRanks {
 
   [[nodiscard]] const RankPrograms& programs() const { return ranks_; }
 
-  /// Called with a tensor's name in a checkpoint, the row-major global index of an element, and where a rank has it.
+  /// Called for each stored element with the tensor's name in a checkpoint, the element's row-major global index, its
+  /// address and its type.
   using VisitElement = std::function<void(const std::string&, std::uint64_t, void*, DType)>;
 
   void for_each_element(const VisitElement& visit) {
@@ -125,14 +126,14 @@ class FakeRanks {
     }
   }
 
-  /// Gives every element of every tensor a value made of its name and global place.
+  /// Sets every element of every tensor to a value that is derived from its name and global index.
   void fill() {
     for_each_element([](const std::string& name, std::uint64_t index, void* element, DType dtype) {
       const std::uint64_t value = value_of(name, index);
       std::memcpy(element, &value, size_of(dtype));
     });
   }
-  /// Elements that have another value than fill() gives, and bytes of flat buckets' padding that are not zero.
+  /// Number of elements that differ from the values of fill(), and of padding bytes in flat buckets that are not zero.
   [[nodiscard]] std::int64_t count_wrong() {
     std::int64_t wrong = 0;
     auto saved = memory_;
@@ -141,7 +142,7 @@ class FakeRanks {
       wrong += std::memcmp(element, &value, size_of(dtype)) == 0 ? 0 : 1;
       std::memset(element, 0, size_of(dtype));
     });
-    // What is left is padding.
+    // The remaining bytes are padding.
     for (const auto& memory : memory_) {
       for (const auto& [buffer, bytes] : memory)
         wrong += std::ssize(bytes) - std::count(bytes.begin(), bytes.end(), std::byte{0});
@@ -176,7 +177,8 @@ class FakeRanks {
     return (std::hash<std::string>{}(name) ^ index) * 0x9E3779B97F4A7C15U | 1U;
   }
 
-  /// By the definition: every element of the rank's block, and for a piece whether its place in the bucket is within.
+  /// Visits elements by definition: every element of the rank's block, and for a piece those whose offset in the bucket
+  /// is within the piece.
   void visit_buffer(std::size_t rank, const StoredParameter& parameter, const std::string& name, BufferId buffer,
                     bool is_piece, const VisitElement& visit) {
     const Program& program = *ranks_.programs[rank];
@@ -212,7 +214,7 @@ class FakeRanks {
     return static_cast<std::size_t>(slice.elements) * size_of(ranks_.programs[rank]->buffer(slice.buffer).dtype);
   }
 
-  /// Row-major global index of a block's row-major local one.
+  /// The row-major global index of a block's row-major local index.
   static std::uint64_t global_index(const std::vector<IndexMap>& dims, std::int64_t local) {
     std::int64_t global = 0;
     std::int64_t pitch = 1;

@@ -15,16 +15,16 @@
 
 namespace strata::host::test {
 
-/// What a process left.
+/// The result of a process.
 struct CommandResult {
-  /// -1 if a signal ended it.
+  /// The exit code, or -1 if a signal ended the process.
   int exit_code = -1;
   int signal = 0;
   std::string out;
   std::string messages;
 };
 
-/// The strata program, running.
+/// A running strata program.
 class RunningCommand {
  public:
   explicit RunningCommand(std::vector<std::string> arguments) {
@@ -47,7 +47,7 @@ class RunningCommand {
   RunningCommand(const RunningCommand&) = delete;
   RunningCommand& operator=(const RunningCommand&) = delete;
 
-  /// Lines that it has written to standard error so far.
+  /// The text that the program has written to standard error so far.
   [[nodiscard]] std::string messages() const { return read_file(folder_.path() / "messages"); }
   void send(int signal) const { ::kill(process_, signal); }
 

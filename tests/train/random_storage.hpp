@@ -10,13 +10,14 @@
 
 namespace strata::host::test {
 
-/// A mesh of three axes and some tensors on it: always the same ones, in any layout.
+/// A mesh of three axes, and the same tensors in a random layout on it.
 struct RandomStorage {
   Mesh mesh;
   std::vector<StoredTensor> tensors;
 };
 
-/// Deals dims over axes, and tensors into flat buckets that are dealt over axes which their tensors do not use.
+/// Shards dims over random axes. Puts tensors into flat buckets, which are sharded over axes that their tensors do not
+/// use.
 class RandomStorageMaker {
  public:
   explicit RandomStorageMaker(std::mt19937& random) : random_(random) {}

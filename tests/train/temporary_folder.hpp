@@ -8,7 +8,7 @@
 
 namespace strata::host::test {
 
-/// A folder of its own for a test, gone at its end.
+/// A temporary folder for a test, removed at the end.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -24,7 +24,7 @@ class TemporaryFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file and gives its path.
+  /// Writes a file and returns its path.
   [[nodiscard]] std::filesystem::path file(const std::string& name, const std::string& bytes) const {
     std::ofstream(path_ / name, std::ios::binary) << bytes;
     return path_ / name;
@@ -39,7 +39,7 @@ inline std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The message of the exception that `call` throws, empty if it throws none of `Exception`.
+/// The message of the exception that `call` throws. Empty if it does not throw an `Exception`.
 template <class Exception, class Call>
 std::string message_of(Call&& call) {
   try {

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 constexpr std::int64_t kContext = 8;
 constexpr std::int64_t kGlobalBatch = 12;
 
-/// Any assignment of one dimension's indices to shards.
+/// A random assignment of one dimension's indices to shards.
 struct Dealing {
   int count;
   Distribution distribution = Distribution::block;

@@ -124,7 +124,7 @@ TEST_F(CheckpointTest, OldOnesGoAndLeftoversAreIgnored) {
   store.prepare(0);
   FakeRanks ranks = one_rank();
   ranks.fill();
-  // An earlier run went further; its checkpoints are not this run's to remove.
+  // An earlier run trained longer. This run must not remove the earlier run's checkpoints.
   ranks.write(store, {900, 1, 0, "", {}});
   for (const std::uint64_t step : {10, 20, 30}) ranks.write(store, {step, 1, 0, "", {}});
   EXPECT_THAT(names(), ElementsAre("latest", "step-00000020", "step-00000030", "step-00000900"));
@@ -152,7 +152,7 @@ TEST_F(CheckpointTest, FindsTheLastOneFromAnyFolderOfTheRun) {
   EXPECT_EQ(find_checkpoint(last), last);
   EXPECT_EQ(find_checkpoint(store_.directory()), last);
   EXPECT_EQ(find_checkpoint(folder_.path()), last);
-  // `latest` was lost, or names a folder that the user removed.
+  // The file `latest` was lost, or names a folder that the user removed.
   fs::remove(store_.directory() / kLatestName);
   EXPECT_EQ(find_checkpoint(folder_.path()), last);
   (void)folder_.file("checkpoints/latest", "step-00000099\n");

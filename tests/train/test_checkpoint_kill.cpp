@@ -27,7 +27,7 @@ const test::StoredTensor kTensor{"weight", {{"x", 1 << 12, {}, false}, {"y", 64,
   for (std::uint64_t step = first_step;; ++step) ranks.write(store, {step, 0, 0, "", {}});
 }
 
-/// Waits until a checkpoint of more than `step` steps is there.
+/// Waits until there is a checkpoint of more than `step` steps.
 void wait_for_checkpoint_after(const fs::path& directory, std::uint64_t step) {
   while (true) {
     std::error_code ignored;
@@ -38,8 +38,8 @@ void wait_for_checkpoint_after(const fs::path& directory, std::uint64_t step) {
   }
 }
 
-// A process is killed at a random moment of writing, again and again over the same folder. Whatever was left, the last
-// checkpoint is whole, and no older one than before.
+// A process is killed at a random moment of writing, again and again in the same folder. After each kill, the last
+// checkpoint is complete and not older than before.
 TEST(CheckpointKill, TheLastOneIsAlwaysUsable) {
   const test::TemporaryFolder folder;
   const fs::path directory = folder.path() / "checkpoints";
@@ -50,7 +50,7 @@ TEST(CheckpointKill, TheLastOneIsAlwaysUsable) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) write_forever(directory, last_step + 1);
-    // Sometimes at once, while it starts and cleans up.
+    // Sometimes kill it at once, while it starts and cleans up.
     if (round % 4 != 0) wait_for_checkpoint_after(directory, last_step);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 10000));
     ASSERT_EQ(::kill(child, SIGKILL), 0);

@@ -32,7 +32,7 @@ TEST(CheckpointManifest, EveryChangedCharacterIsNoticed) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::string changed = text;
     changed[i] = changed[i] == '1' ? '2' : '1';
-    // White space between tokens means nothing.
+    // White space between tokens may be removed.
     try {
       EXPECT_EQ(manifest_from_json(changed), example()) << changed;
     } catch (const RuntimeError&) {
@@ -68,7 +68,7 @@ TEST(CheckpointManifest, UnfitPiecesAreRefused) {
   EXPECT_THAT(refusal(elsewhere), HasSubstr("../secret"));
 }
 
-// As version 0.1 wrote it, before tensors could lie in pieces of flat buckets.
+// The format of version 0.1, in which tensors could not be pieces of flat buckets.
 TEST(CheckpointManifest, TheFirstVersionIsRead) {
   const std::string text =
       R"({"configuration": "[run]\n", "files": {"rank-00000.safetensors": {"bytes": 123, "xxh3_128":

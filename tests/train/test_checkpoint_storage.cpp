@@ -1,4 +1,4 @@
-/// How tensors get from the ranks' buffers into a checkpoint and back: who writes what, and in which types.
+/// The transfer of tensors between the ranks' buffers and a checkpoint: which rank writes what, and in which types.
 
 #include <gmock/gmock.h>
 
@@ -38,7 +38,7 @@ std::vector<TensorPart> parts_of(const CheckpointTensor& tensor) {
   return parts;
 }
 
-/// How often each element is in a part, by the definition.
+/// How often each element is in a part, by definition.
 std::vector<int> element_counts(const Shape& shape, const std::vector<TensorPart>& parts) {
   std::vector<int> counts(static_cast<std::size_t>(element_count(shape)));
   for (const TensorPart& part : parts) {
@@ -69,7 +69,7 @@ TEST_F(CheckpointStorageTest, EveryElementIsWrittenOnce) {
   }
 }
 
-// Weights that two pipeline stages share, in buckets that differ; and one rank of two that keeps the states.
+// Weights that two pipeline stages share, in different buckets; and states that only one of two ranks keeps.
 TEST_F(CheckpointStorageTest, ProgramsMayStoreATensorInDifferentWays) {
   const Mesh mesh({{"pp", 2}, {"dp", 3}});
   const StoredTensor tied{"tied", {{"x", 40, {}, false}}, DType::f32, "bucket", FlatSharding{{"dp"}, 60, 7, false}};
@@ -111,12 +111,12 @@ TEST(PartCover, NamesWhatIsWrong) {
   const auto fault = [](const std::vector<TensorPart>& parts) { return find_cover_fault({8, 3}, parts).value_or(""); };
   EXPECT_EQ(fault({{rows(0, 4), 5, 12}, TensorPart::block(rows(4, 4)), {rows(0, 4), 0, 5}}), "");
   EXPECT_THAT(fault({{rows(0, 8), 0, 11}, {rows(0, 8), 12, 24}}), HasSubstr("23 of 24 elements"));
-  // As many elements as the tensor has, but one twice and one never.
+  // The number of elements is that of the tensor, but one is there twice and another is missing.
   EXPECT_THAT(fault({{rows(0, 8), 0, 12}, {rows(0, 8), 11, 23}}), HasSubstr("element 11"));
   EXPECT_THAT(fault({TensorPart::block(rows(0, 4)), TensorPart::block(rows(3, 4))}), HasSubstr("overlap"));
 }
 
-/// Values that differ in f32 and in narrower types.
+/// Values that differ between f32 and narrower types.
 double number(std::uint64_t index) { return 1 + static_cast<double>(index) / 4096; }
 
 double rounded(DType dtype, double value) {
@@ -131,11 +131,11 @@ struct MasterCase {
   bool written_master;
   DType read;
   bool read_master;
-  /// The type through which every value must have gone last before it was read.
+  /// The last type to which every value was rounded before it was read.
   DType exact;
 };
 
-// A run in 16 bits keeps the values in f32 among the optimizer's states: they are what counts.
+// A 16-bit run keeps the f32 values among the optimizer's states. They have precedence over the 16-bit values.
 TEST_F(CheckpointStorageTest, MasterCopiesComeAndGo) {
   const Mesh mesh({{"dp", 2}});
   const auto ranks_of = [&](DType dtype, bool master) {

@@ -22,7 +22,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-/// A file as llm.c writes it.
+/// A file in llm.c's format.
 std::string llmc_file(std::int32_t magic, std::int32_t version, std::int32_t count,
                       const std::vector<std::uint16_t>& tokens) {
   std::vector<std::int32_t> header(256);

@@ -14,8 +14,9 @@ using ::testing::StartsWith;
 class GenerateCommandTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const CommandResult result = run_command({"train", config_, "--set", test::ddp(2), "--set", "data.tokenizer=chars",
-                                              "--set", "model.dropout=0.0", "--steps", "150"});
+    const CommandResult result =
+        run_command({"train", config_, "--set", test::ddp(2), "--set", "data.tokenizer=chars", "--set",
+                     "model.dropout=0.0", "--steps", "150", "--set", "device.threads=1"});
     ASSERT_EQ(result.exit_code, 0) << result.messages;
   }
   [[nodiscard]] CommandResult generate(const std::vector<std::string>& more) const {
@@ -30,7 +31,7 @@ class GenerateCommandTest : public ::testing::Test {
 };
 
 TEST_F(GenerateCommandTest, ContinuesThePromptInTheVocabulary) {
-  // Longer than the context, so that the window slides.
+  // The text is longer than the context, so that the window slides.
   const CommandResult result = generate({"--prompt", "line 25 of the ", "--tokens", "40", "--seed", "3"});
   ASSERT_EQ(result.exit_code, 0) << result.messages;
   EXPECT_THAT(result.out, StartsWith("line 25 of the "));
@@ -50,6 +51,23 @@ TEST_F(GenerateCommandTest, APromptOutsideOfTheVocabularyIsRefused) {
   const CommandResult result = generate({"--prompt", "line Q"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.messages, HasSubstr("character 'Q' at byte 5"));
+}
+
+/// The checkpoint's configuration has options of the device that the run used. Another device must not get them.
+TEST_F(GenerateCommandTest, AnotherDeviceTakesNoOptionsOfTheRunsDevice) {
+  const auto write_on = [&](const std::string& device) {
+    std::vector<std::string> arguments{"generate",      (folder_.path() / "output").string(),
+                                       "--prompt",      "line 25 of the ",
+                                       "--tokens",      "8",
+                                       "--temperature", "0",
+                                       "--set",         "device.plugin=" + device};
+    return run_command(arguments);
+  };
+  const CommandResult on_cpu = write_on("cpu");
+  ASSERT_EQ(on_cpu.exit_code, 0) << on_cpu.messages;
+  const CommandResult on_reference = write_on("reference");
+  EXPECT_EQ(on_reference.exit_code, 0) << on_reference.messages;
+  EXPECT_EQ(on_reference.out, on_cpu.out);
 }
 
 TEST_F(GenerateCommandTest, AMissingCheckpointIsRefused) {

@@ -40,10 +40,10 @@ TEST(Permutation, DependsOnItsKeyAndLooksRandom) {
   const auto agreements = [](const auto& a, const auto& b) {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0, std::plus<>(), std::equal_to<>());
   };
-  // One is expected by chance; ten has a probability of about 1e-7.
+  // One agreement is expected by chance. Ten have a probability of about 1e-7.
   EXPECT_LT(agreements(first, second), 10);
   EXPECT_LT(agreements(first, identity), 10);
-  // Neighbours do not stay neighbours.
+  // Neighbours must not stay neighbours.
   int close = 0;
   for (std::uint64_t i = 1; i < kSize; ++i) close += first[i] == first[i - 1] + 1 ? 1 : 0;
   EXPECT_LT(close, 10);

@@ -33,7 +33,7 @@ class TrainCommandTest : public ::testing::Test {
     return arguments;
   }
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-  /// Lines of a log; what a kill cut off is left out.
+  /// The complete lines of a log. A line that a kill cut off is omitted.
   [[nodiscard]] static std::vector<json> log_lines(const fs::path& file) {
     std::vector<json> lines;
     std::ifstream stream(file);
@@ -43,7 +43,7 @@ class TrainCommandTest : public ::testing::Test {
     }
     return lines;
   }
-  /// The loss of every step in a log; of a step that was repeated, every loss must be the same.
+  /// The loss of every step in a log. If a step was repeated, all of its losses must be equal.
   [[nodiscard]] static std::map<std::uint64_t, double> losses(const fs::path& file) {
     std::map<std::uint64_t, double> result;
     for (const json& line : log_lines(file)) {

@@ -9,7 +9,7 @@
 #include "train/checkpoint/checkpoint.hpp"
 
 /// \file
-/// Runs whose optimizer states and parameters lie outside of the device, through the command line.
+/// Runs of the command line whose optimizer states and parameters are stored outside of the device.
 
 namespace strata::host {
 namespace {
@@ -29,7 +29,7 @@ const std::string kAllInFile = kFile + ", offload_param=\"file\"";
 
 class OffloadedRun : public ::testing::Test {
  protected:
-  /// A run on two ranks; learning rates do not depend on the number of steps.
+  /// Arguments of a run on two ranks. Learning rates do not depend on the number of steps.
   [[nodiscard]] std::vector<std::string> command(const std::string& verb, int stage, const std::string& options,
                                                  const std::string& output = "output") const {
     const std::string more = options.empty() ? "" : ", " + options;
@@ -71,7 +71,7 @@ class OffloadedRun : public ::testing::Test {
     }
     return lines;
   }
-  /// Of steps and evaluations.
+  /// Losses of steps and evaluations.
   [[nodiscard]] std::vector<double> losses(const std::string& output) const {
     std::vector<double> found;
     for (const json& line : log_lines(output)) {
@@ -86,12 +86,12 @@ class OffloadedRun : public ::testing::Test {
   }
 
   test::TemporaryFolder folder_;
-  /// A strategy behind zero.
+  /// A strategy table that follows zero.
   std::string precision_;
   std::string config_ = folder_.file("small.toml", test::small_configuration(folder_)).string();
 };
 
-/// Also in lower precision, where the states have a master copy, and where the first steps overflow and are skipped.
+/// Also in 16-bit precision, in which the states have a master copy and the first steps overflow and are skipped.
 TEST_F(OffloadedRun, IsBitwiseEqualToOneOnTheDevice) {
   const std::string bf16 = ", {plugin=\"precision\", compute=\"bf16\"}";
   const std::string overflowing = ", {plugin=\"precision\", compute=\"fp16\", initial_scale=1e12, backoff_factor=0.01}";

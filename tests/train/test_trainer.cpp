@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-/// Everything that a run gave.
+/// The results of a run.
 struct Result {
   std::vector<StepRecord> steps;
   std::vector<EvaluationRecord> evaluations;
@@ -38,7 +38,7 @@ struct RunOptions {
   std::vector<std::string> overrides = {};
   fs::path resume = {};
   std::uint64_t stop_after = 0;
-  /// On the reference device.
+  /// If true, runs in f64 on the reference device.
   bool f64 = false;
   std::string folder = "checkpoints";
 };
@@ -49,7 +49,7 @@ double parameter_difference(const fs::path& a, const fs::path& b) {
   const CheckpointReader right(b);
   double largest = 0;
   for (const auto& [name, tensor] : left.manifest().tensors) {
-    // The loss does not depend on a key bias: its optimizer turns rounding noise into steps.
+    // The loss does not depend on a key bias, so its optimizer turns rounding noise into steps.
     if (name.starts_with("optimizer/") || name.find("attn.k.bias") != std::string::npos) continue;
     std::vector<IndexMap> dims;
     for (const std::int64_t size : tensor.shape) dims.push_back(IndexMap::whole(size));
@@ -75,7 +75,7 @@ class TrainerTest : public ::testing::Test {
     if (options.f64) overrides.emplace_back("device.plugin=reference");
     RunSetup setup = prepare(parse_configuration(configuration_, "small.toml", overrides), registry_);
     if (options.f64) setup.float_type = DType::f64;
-    const Corpus corpus = open_data(setup.configuration, setup.model->context());
+    const Corpus corpus = open_data(setup.configuration, setup.context);
     std::unique_ptr<CheckpointReader> resume;
     if (!options.resume.empty()) resume = std::make_unique<CheckpointReader>(options.resume);
     Result result;
@@ -165,7 +165,7 @@ TEST_F(TrainerTest, EvaluationLeavesTheRunAlone) {
   EXPECT_EQ(tensor_bytes(plain.checkpoints.back()), tensor_bytes(evaluated.checkpoints.back()));
   ASSERT_EQ(evaluated.evaluations.size(), 3U) << "after steps 3 and 6 and at the end";
   EXPECT_EQ(evaluated.evaluations.back().step, 8U);
-  // The whole validation part: every window's targets once.
+  // The whole validation split: the targets of every window once.
   const auto validation = static_cast<std::int64_t>(static_cast<double>(test::small_text().size()) * 0.1);
   EXPECT_EQ(evaluated.evaluations.back().tokens, (validation - 1) / 8 * 8);
 }
@@ -206,12 +206,37 @@ TEST_F(TrainerTest, ALossThatIsNoNumberStopsTheRun) {
 
 TEST_F(TrainerTest, ACheckpointOfAnotherModelOrVocabularyIsRefused) {
   const fs::path checkpoint = run({.stop_after = 1}).checkpoints.back();
-  const auto refusal = [&](const std::string& override) {
-    return test::message_of<Error>([&] { (void)run({.overrides = {override}, .resume = checkpoint}); });
+  const auto refusal = [&](const std::vector<std::string>& overrides) {
+    return test::message_of<Error>([&] { (void)run({.overrides = overrides, .resume = checkpoint}); });
   };
-  EXPECT_THAT(refusal("model.embed=32"), HasSubstr("this run's model has"));
-  EXPECT_THAT(refusal("data.tokenizer=chars"), HasSubstr("another vocabulary"));
-  EXPECT_THAT(refusal("optimizer.kind=sgd"), HasSubstr("'optimizer/momentum/"));
+  EXPECT_THAT(refusal({"model.embed=32"}), HasSubstr("this run's model has"));
+  EXPECT_THAT(refusal({"data.tokenizer=chars"}), HasSubstr("another vocabulary"));
+  EXPECT_THAT(refusal({"optimizer.kind=sgd", "optimizer.momentum=0.9"}), HasSubstr("'optimizer/momentum/"));
+}
+
+/// Plain gradient descent has no state, neither in memory nor in a checkpoint.
+TEST_F(TrainerTest, SgdWithoutMomentumKeepsNoState) {
+  const auto states = [&](const std::string& momentum, const std::string& folder) {
+    const Result result =
+        run({.overrides = {"optimizer.kind=sgd", "optimizer.momentum=" + momentum}, .stop_after = 1, .folder = folder});
+    const CheckpointReader checkpoint(result.checkpoints.back());
+    std::size_t count = 0;
+    for (const auto& [name, tensor] : checkpoint.manifest().tensors) count += name.starts_with("optimizer/") ? 1 : 0;
+    return std::pair(count, result.summary.planned_peak_bytes.front());
+  };
+  const auto [with, bytes_with] = states("0.9", "with");
+  const auto [without, bytes_without] = states("0", "without");
+  EXPECT_GT(with, 0U);
+  EXPECT_EQ(without, 0U);
+  EXPECT_LT(bytes_without, bytes_with);
+
+  // A run continues from such a checkpoint, also with another number of ranks.
+  const std::vector<std::string> sgd = {"optimizer.kind=sgd", "optimizer.momentum=0"};
+  const Result whole = run({.overrides = sgd, .folder = "whole"});
+  const fs::path half = run({.overrides = sgd, .stop_after = 4, .folder = "half"}).checkpoints.back();
+  const Result rest =
+      run({.overrides = {sgd[0], sgd[1], "strategy=[{plugin=\"zero\", size=2}]"}, .resume = half, .folder = "rest"});
+  EXPECT_LT(parameter_difference(rest.checkpoints.back(), whole.checkpoints.back()), 1e-5);
 }
 
 TEST_F(TrainerTest, DataThatDoesNotFitIsRefusedWithItsPlace) {

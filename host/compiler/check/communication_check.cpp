@@ -12,11 +12,11 @@
 namespace strata::host {
 namespace {
 
-/// Stuck ranks that a message names one by one.
+/// Number of stuck ranks that a message names individually.
 constexpr std::size_t kRanksToName = 8;
 
-/// Runs the communication of all ranks in lock-step. Every rank has one queue of communication that runs in the order
-/// in which it was started; what a rank computes or waits for between only delays, so it cannot change what meets.
+/// Simulates the communication of all ranks. Every rank has one queue that runs communication in the order in which it
+/// was started. Compute and waits are left out, because they only delay a rank and cannot change which calls match.
 class LockStep {
  public:
   LockStep(const RankPrograms& ranks, const CommunicatorLimits& limits) : mesh_(ranks.mesh), limits_(limits) {
@@ -47,7 +47,7 @@ class LockStep {
   struct Rank {
     const CommunicationTrace* trace = nullptr;
     std::size_t position = 0;
-    /// By CommunicationTrace::counterparts: number of the group, or of the peer in the world.
+    /// For each of CommunicationTrace::counterparts: the index of the group, or the peer's rank.
     std::vector<int> counterparts;
   };
   struct Group {
@@ -85,16 +85,11 @@ class LockStep {
     }
   }
 
-  /// Runs the communication that `rank` stands at; false if it must wait.
+  /// Runs the next communication of `rank`. \return false if it must wait for another rank.
   bool advance(int rank) {
-    switch (step(rank).instruction->kind) {
-      case InstructionKind::send:
-        return send(rank);
-      case InstructionKind::receive:
-        return receive(rank);
-      default:
-        return collective(rank);
-    }
+    const Instruction& instruction = *step(rank).instruction;
+    if (instruction.is<Send>()) return send(rank);
+    return instruction.is<Receive>() ? receive(rank) : collective(rank);
   }
 
   bool collective(int rank) {
@@ -125,12 +120,13 @@ class LockStep {
     return true;
   }
 
-  /// The message that `receive` takes: the oldest, or the one with its id.
+  /// The message that `receive` takes: the oldest, or the one with the same id, as the communicator's limits say.
   [[nodiscard]] std::deque<const TracedCommunication*>::const_iterator next_message(
       const Channel& channel, const TracedCommunication& receive) const {
     if (!limits_.matches_messages_by_id) return channel.messages.begin();
     return std::find_if(channel.messages.begin(), channel.messages.end(), [&](const TracedCommunication* sent) {
-      return sent->instruction->id == receive.instruction->id && sent->at.micro_batch == receive.at.micro_batch;
+      return communication_id(*sent->instruction) == communication_id(*receive.instruction) &&
+             sent->at.micro_batch == receive.at.micro_batch;
     });
   }
 
@@ -174,15 +170,11 @@ class LockStep {
 
   [[nodiscard]] std::string waited_for(int rank) const {
     const int with = counterpart(rank);
-    switch (step(rank).instruction->kind) {
-      case InstructionKind::send:
-        return "rank " + std::to_string(with) + " to receive one of " + std::to_string(limits_.channel_capacity) +
-               " messages under way (all that the channel takes), but " + where(with);
-      case InstructionKind::receive:
-        return "a message, but " + where(with);
-      default:
-        return missing_members(groups_[static_cast<std::size_t>(with)]);
-    }
+    const Instruction& instruction = *step(rank).instruction;
+    if (instruction.is<Receive>()) return "a message, but " + where(with);
+    if (instruction.is<Collective>()) return missing_members(groups_[static_cast<std::size_t>(with)]);
+    return "rank " + std::to_string(with) + " to receive one of " + std::to_string(limits_.channel_capacity) +
+           " messages in flight (all that the channel takes), but " + where(with);
   }
 
   [[nodiscard]] std::string missing_members(const Group& group) const {
@@ -197,7 +189,7 @@ class LockStep {
     return first + (missing > 1 ? " (and " + std::to_string(missing - 1) + " others)" : "");
   }
 
-  /// Messages that nobody received.
+  /// Describes a message that no rank received; empty if there is none.
   [[nodiscard]] std::string leftover() const {
     for (const auto& [key, channel] : channels_) {
       if (channel.messages.empty()) continue;

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/check/communication_under_way.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Where the ranks of a group that has chosen members stand.
+/// The participating ranks of a group that selects members.
 std::vector<int> member_ranks(const Counterparts& with, const Mesh& mesh, int rank) {
   std::vector<int> ranks;
   Coordinates at = mesh.coordinates(rank);
@@ -36,7 +35,7 @@ TracedCommunication traced(const Program& program, const TaskInstance& at, std::
   return step;
 }
 
-/// Appends "what: a and b" where the two differ.
+/// Appends "what: a and b" if the two differ.
 template <class Value>
 void compare(std::vector<std::string>& differences, const std::string& what, const Value& a, const Value& b) {
   if (a == b) return;
@@ -52,24 +51,42 @@ void compare(std::vector<std::string>& differences, const std::string& what, con
 
 }  // namespace
 
-Counterparts counterparts_of(const Program& program, const Instruction& instruction) {
-  Counterparts result{instruction.axes, instruction.members, std::nullopt, instruction.relative_peer};
-  for (const Axis& axis : result.axes) static_cast<void>(program.mesh.order(axis));  // throws on an unknown one
+namespace {
+
+Counterparts counterparts_of(const Program& program, const std::string& name, const Collective& collective) {
+  Counterparts result{collective.axes, collective.members, std::nullopt, false};
+  for (const Axis& axis : result.axes) static_cast<void>(program.mesh.order(axis));  // throws on an unknown axis
   std::sort(result.axes.begin(), result.axes.end(),
             [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
-  const int ranks = program.group_size(instruction);
-  const bool is_message = instruction.kind != InstructionKind::collective;
-  if (is_message && result.axes.size() != 1) {
-    throw VerificationError("message '" + instruction.name + "' does not go along one axis");
+  const int ranks = program.group_size(collective);
+  if (collective.kind == CollectiveKind::broadcast && (collective.root < 0 || collective.root >= ranks)) {
+    throw VerificationError("communication '" + name + "' names rank " + std::to_string(collective.root) + " of " +
+                            std::to_string(ranks) + " over " + join(result.axes, "+"));
   }
-  const bool needs_peer = is_message || instruction.collective == CollectiveKind::broadcast;
-  const int lowest = instruction.relative_peer ? 1 - ranks : 0;
-  if (needs_peer && (instruction.peer < lowest || instruction.peer >= ranks)) {
-    throw VerificationError("communication '" + instruction.name + "' names rank " + std::to_string(instruction.peer) +
-                            " of " + std::to_string(ranks) + " over " + join(result.axes, "+"));
-  }
-  if (is_message) result.peer = instruction.peer;
   return result;
+}
+
+Counterparts counterparts_of(const Program& program, const std::string& name, const Peer& peer) {
+  const int ranks = program.mesh.size(peer.axis);
+  const int lowest = peer.is_relative ? 1 - ranks : 0;
+  if (peer.coordinate < lowest || peer.coordinate >= ranks) {
+    throw VerificationError("communication '" + name + "' names rank " + std::to_string(peer.coordinate) + " of " +
+                            std::to_string(ranks) + " over " + peer.axis);
+  }
+  return {{peer.axis}, {}, peer.coordinate, peer.is_relative};
+}
+
+}  // namespace
+
+Counterparts counterparts_of(const Program& program, const Instruction& instruction) {
+  if (const auto* collective = instruction.as<Collective>()) {
+    return counterparts_of(program, instruction.name, *collective);
+  }
+  if (const auto* send = instruction.as<Send>()) return counterparts_of(program, instruction.name, send->to);
+  if (const auto* receive = instruction.as<Receive>()) {
+    return counterparts_of(program, instruction.name, receive->from);
+  }
+  throw VerificationError("instruction '" + instruction.name + "' is no communication");
 }
 
 CommunicationTrace trace_communication(const Program& program) {
@@ -101,33 +118,34 @@ std::vector<int> ranks_of(const Counterparts& with, const Mesh& mesh, int rank) 
 
 std::string describe(const TracedCommunication& step) {
   const Instruction& instruction = *step.instruction;
-  std::string text(step.is_collective() ? to_string(instruction.collective) : to_string(instruction.kind));
-  text += " '" + instruction.name + "' (id " + std::to_string(instruction.id);
+  const auto* collective = instruction.as<Collective>();
+  std::string text = work_name(instruction);
+  text += " '" + instruction.name + "' (id " + std::to_string(communication_id(instruction));
   if (step.at.micro_batch >= 0) text += ", micro-batch " + std::to_string(step.at.micro_batch);
-  if (step.is_collective()) text += ", " + std::string(to_string(instruction.reduction));
+  if (collective != nullptr) text += ", " + std::string(to_string(collective->reduction));
   const std::int64_t elements = instruction.inputs.empty() ? step.output_elements : step.input_elements;
   return text + ", " + std::string(to_string(step.dtype)) + ", " + std::to_string(elements) + " elements, over " +
-         join(instruction.axes, "+") + ")";
+         join(communication_axes(instruction), "+") + ")";
 }
 
 std::string collective_difference(const TracedCommunication& a, const TracedCommunication& b) {
   std::vector<std::string> differences;
-  compare(differences, "id", a.instruction->id, b.instruction->id);
+  const auto& of_a = std::get<Collective>(a.instruction->work);
+  const auto& of_b = std::get<Collective>(b.instruction->work);
+  compare(differences, "id", of_a.id, of_b.id);
   compare(differences, "micro-batch", a.at.micro_batch, b.at.micro_batch);
-  compare(differences, "kind", a.instruction->collective, b.instruction->collective);
-  compare(differences, "reduction", a.instruction->reduction, b.instruction->reduction);
+  compare(differences, "kind", of_a.kind, of_b.kind);
+  compare(differences, "reduction", of_a.reduction, of_b.reduction);
   compare(differences, "type", a.dtype, b.dtype);
   compare(differences, "input elements", a.input_elements, b.input_elements);
   compare(differences, "output elements", a.output_elements, b.output_elements);
-  if (a.instruction->collective == CollectiveKind::broadcast) {
-    compare(differences, "root", a.instruction->peer, b.instruction->peer);
-  }
+  if (of_a.kind == CollectiveKind::broadcast) compare(differences, "root", of_a.root, of_b.root);
   return join(differences, "; ");
 }
 
 std::string message_difference(const TracedCommunication& send, const TracedCommunication& receive) {
   std::vector<std::string> differences;
-  compare(differences, "id", send.instruction->id, receive.instruction->id);
+  compare(differences, "id", communication_id(*send.instruction), communication_id(*receive.instruction));
   compare(differences, "micro-batch", send.at.micro_batch, receive.at.micro_batch);
   compare(differences, "type", send.dtype, receive.dtype);
   compare(differences, "elements", send.input_elements, receive.output_elements);

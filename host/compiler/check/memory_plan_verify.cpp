@@ -3,20 +3,21 @@
 #include <set>
 #include <utility>
 
-#include "compiler/check/communication_under_way.hpp"
+#include "compiler/check/communication_in_flight.hpp"
 #include "compiler/memory/memory_plan.hpp"
-#include "compiler/passes/outputs_read.hpp"
 #include "compiler/program/buffer_ranges.hpp"
+#include "compiler/program/reads_outputs.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Runs the scheduled program on memory in which every byte knows the buffer that was written there last. Needs no
-/// lifetimes: a plan that reuses memory too early makes an instruction read bytes that are another's.
+/// Executes the scheduled program symbolically: every byte of memory records the buffer that was last written there.
+/// This needs no lifetimes. If the plan reuses memory too early, an instruction finds bytes of another buffer.
 class Replay {
  public:
-  Replay(const Program& program, const MemoryPlan& plan) : program_(program), plan_(plan), ranges_(program) {
+  Replay(const Program& program, const OpRegistry& registry, const MemoryPlan& plan)
+      : program_(program), registry_(registry), plan_(plan), ranges_(program) {
     for (const StoredParameter& parameter : program.parameters) shareable_.insert(ranges_.root(parameter.value));
   }
 
@@ -35,10 +36,10 @@ class Replay {
   struct Owner {
     std::int64_t end = 0;
     std::int64_t instance = 0;
-    /// The instance's first byte lies here in its place.
+    /// Offset of the instance's first byte in its memory place.
     std::int64_t origin = 0;
   };
-  /// By the first byte.
+  /// Owners of runs of bytes, by the offset of the first byte.
   using Owners = std::map<std::int64_t, Owner>;
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -60,16 +61,18 @@ class Replay {
   }
 
   void step(const Instruction& instruction) {
-    for (const BufferId id : instruction.waits) under_way_.wait(ranges_.range(id, at_.micro_batch));
+    for (const BufferId id : instruction.waits) in_flight_.wait(ranges_.range(id, at_.micro_batch));
     operands_are_apart(instruction);
     for (const BufferId id : instruction.inputs) read(id, at_.micro_batch);
-    for (const BufferId id : outputs_read(instruction)) read(id, at_.micro_batch);
+    if (reads_outputs(instruction, registry_)) {
+      for (const BufferId id : instruction.outputs) read(id, at_.micro_batch);
+    }
     for (const BufferId id : instruction.outputs) write(id);
-    if (instruction.workspace != -1) write(instruction.workspace);
+    if (instruction.workspace() != -1) write(instruction.workspace());
     if (is_asynchronous(instruction)) start(instruction);
   }
 
-  /// Where the plan puts a buffer. Every view must lie where its root says.
+  /// Offset that the plan gives a buffer. A view must have the offset that its root implies.
   [[nodiscard]] std::int64_t place(BufferId id, int micro_batch) const {
     const BufferId root = ranges_.root(id);
     const std::int64_t offset = plan_.offset(id, micro_batch);
@@ -104,14 +107,14 @@ class Replay {
     return owners_.at(static_cast<std::size_t>(program_.buffer(root).place));
   }
 
-  /// Buffers of one instruction, workspace included, must not share memory unless one is a view of the other's root.
+  /// Checks that buffers of one instruction, including its workspace, share memory only if both are views of one root.
   void operands_are_apart(const Instruction& instruction) const {
     std::vector<BufferId> used = instruction.inputs;
     used.insert(used.end(), instruction.outputs.begin(), instruction.outputs.end());
-    if (instruction.workspace != -1) used.push_back(instruction.workspace);
+    if (instruction.workspace() != -1) used.push_back(instruction.workspace());
     std::map<std::int64_t, std::pair<std::int64_t, BufferId>> placed;  // offset -> end, buffer
     for (const BufferId id : used) {
-      if (program_.buffer(id).place != MemoryPlace::device) continue;  // the one such operand of a transfer
+      if (program_.buffer(id).place != MemoryPlace::device) continue;  // only one operand of a transfer
       const std::int64_t begin = place(id, at_.micro_batch);
       const std::int64_t end = begin + program_.buffer(id).bytes();
       for (auto other = placed.begin(); other != placed.end() && other->first < end; ++other) {
@@ -146,7 +149,7 @@ class Replay {
 
   void write(BufferId id) { claim(ranges_.range(id, at_.micro_batch), place(id, at_.micro_batch)); }
 
-  /// Makes the bytes from `begin` on those of `range`.
+  /// Records the bytes of `range` as the owner of the memory from `begin` on.
   void claim(const ByteRange& range, std::int64_t begin) {
     const std::int64_t end = begin + (range.end - range.begin);
     Owners& owners = this->owners(ranges_.root_of_instance(range.instance));
@@ -167,7 +170,7 @@ class Replay {
       fail(both + ", which is persistent, at " + where_());
     }
     const ByteRange displaced{owner.instance, begin - owner.origin, owner.end - owner.origin};
-    if (const std::string* communication = under_way_.conflict(displaced, true)) {
+    if (const std::string* communication = in_flight_.conflict(displaced, true)) {
       fail(both + " at " + where_() + " while it is used by " + *communication);
     }
   }
@@ -183,10 +186,10 @@ class Replay {
   }
 
   void start(const Instruction& instruction) {
-    std::vector<CommunicationUnderWay::Use> uses;
+    std::vector<CommunicationInFlight::Use> uses;
     for (const BufferId id : instruction.inputs) uses.push_back({ranges_.range(id, at_.micro_batch), false});
     for (const BufferId id : instruction.outputs) uses.push_back({ranges_.range(id, at_.micro_batch), true});
-    under_way_.start(where_(), instruction.kind == InstructionKind::collective, std::move(uses));
+    in_flight_.start(where_(), instruction.is<Collective>(), std::move(uses));
   }
 
   void reports_survive() const {
@@ -200,19 +203,22 @@ class Replay {
   }
 
   const Program& program_;
+  const OpRegistry& registry_;
   const MemoryPlan& plan_;
   const BufferRanges ranges_;
-  /// Roots that hold parameters: another program may have placed them.
+  /// Roots of buffers with parameters, which another program may have placed.
   std::set<BufferId> shareable_;
-  /// By place.
+  /// Owners of bytes by MemoryPlace.
   std::array<Owners, 3> owners_;
-  CommunicationUnderWay under_way_;
+  CommunicationInFlight in_flight_;
   TaskInstance at_;
   std::function<std::string()> where_;
 };
 
 }  // namespace
 
-void verify_memory(const Program& program, const MemoryPlan& plan) { Replay(program, plan).run(); }
+void verify_memory(const Program& program, const OpRegistry& registry, const MemoryPlan& plan) {
+  Replay(program, registry, plan).run();
+}
 
 }  // namespace strata::host

@@ -10,25 +10,31 @@
 
 namespace strata::host {
 
-/// Checks one program by itself: buffers, tasks and schedule exist and fit; shapes and types of every instruction's
-/// operands; every read is of something that was written and not overwritten since (views of one buffer overwrite each
-/// other; an output that is also an input is updated in place); communication is waited for before its buffers are
-/// touched (a collective need not wait for the rank's other collectives); ids of communication are unique. \throws
-/// VerificationError that names the phase `after`, the task, the instruction and the buffer.
-void verify(const Program& program, const OpRegistry& registry, const std::string& after);
+/// Checks one program by itself:
+/// - Buffers, tasks, schedule, stored parameters and reports exist and match.
+/// - The operands of every instruction have the right number, shapes and types.
+/// - Every read finds the value that was written for it. Views of one buffer overwrite each other. An output that is
+/// also an input is updated in place.
+/// - No instruction accesses a buffer of communication in flight. Collectives need not wait for other collectives.
+/// - Ids of communication are unique.
+/// - With `has_device`, the device has prepared every compute instruction, and each has the workspace of its kernel.
+/// \throws VerificationError that names the phase `after`, the task, the instruction and the buffer.
+void verify(const Program& program, const OpRegistry& registry, const std::string& after, bool has_device = false);
 
-/// All ranks' programs side by side.
+/// The programs of all ranks.
 struct RankPrograms {
   Mesh mesh;
-  /// By rank; ranks of one class point at the same program.
+  /// The program of each rank. Ranks of one class point to the same program.
   std::vector<const Program*> programs;
 };
 
-/// Runs all ranks' communication in the abstract, each rank's in the order in which it starts (one queue a rank, which
-/// collectives and messages share: the strictest that a communicator may be): every collective and message must match
-/// in id, order within its group, kind, reduction, shape, type and group on every rank that takes part, nothing may be
-/// left over, and all ranks must reach the end with the channel capacity that the communicator has. \return what is
-/// wrong (rank, instruction, counterpart), empty if nothing is.
+/// Simulates the communication of all ranks. Each rank has one queue for collectives and messages together, in the
+/// order in which it starts them; a real communicator blocks less. The check requires that
+/// - every collective and message matches on all participants in id, kind, reduction, shape, type and group, and in the
+/// order within its group,
+/// - no message is left over,
+/// - all ranks finish with the channel capacity of the communicator.
+/// \return the fault (rank, instruction, counterpart), or empty if there is none.
 [[nodiscard]] std::optional<std::string> find_communication_fault(const RankPrograms& ranks,
                                                                   const CommunicatorLimits& limits);
 

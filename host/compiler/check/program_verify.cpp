@@ -1,6 +1,8 @@
 #include "compiler/check/program_verify.hpp"
 
+#include <algorithm>
 #include <set>
+#include <vector>
 
 #include "compiler/check/program_check.hpp"
 #include "compiler/program/buffer_ranges.hpp"
@@ -77,7 +79,7 @@ void operands_exist(const ProgramUnderCheck& check) {
       std::vector<BufferId> used = instructions[i].inputs;
       used.insert(used.end(), instructions[i].outputs.begin(), instructions[i].outputs.end());
       used.insert(used.end(), instructions[i].waits.begin(), instructions[i].waits.end());
-      if (instructions[i].workspace != -1) used.push_back(instructions[i].workspace);
+      if (instructions[i].workspace() != -1) used.push_back(instructions[i].workspace());
       for (const BufferId id : used) {
         if (!exists(check.program, id)) {
           check.fail({static_cast<int>(task), -1}, i, "buffer %" + std::to_string(id) + " is not there");
@@ -107,7 +109,25 @@ void schedule_is_valid(const ProgramUnderCheck& check) {
   }
 }
 
-/// The elements that a rank has of the parameter in its compute layout.
+/// A task with instructions of Occurrence::last needs exactly one run that is marked as the last, and no run after it.
+void last_runs_are_last(const ProgramUnderCheck& check) {
+  const Program& program = check.program;
+  for (std::size_t task = 0; task < program.tasks.size(); ++task) {
+    const auto& instructions = program.tasks[task].instructions;
+    const bool has_last_run = std::any_of(instructions.begin(), instructions.end(),
+                                          [](const Instruction& each) { return each.occurrence == Occurrence::last; });
+    if (!has_last_run) continue;
+    std::vector<bool> is_last;
+    for (const TaskInstance& at : program.schedule) {
+      if (at.task == static_cast<int>(task)) is_last.push_back(at.is_last);
+    }
+    if (!is_last.empty() && is_last.back() && std::count(is_last.begin(), is_last.end(), true) == 1) continue;
+    check.fail("task '" + program.tasks[task].name +
+               "' has instructions for its last run, but not exactly its last run is marked so");
+  }
+}
+
+/// Local elements of the parameter in its compute layout.
 std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParameter& parameter) {
   std::int64_t elements = 1;
   for (const ShardedDim& dim : parameter.dims) {
@@ -122,7 +142,7 @@ std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParamete
   return elements;
 }
 
-/// The elements of a rank's piece of the bucket that the parameter lies in.
+/// Elements of a rank's piece of the bucket that contains the parameter.
 std::int64_t piece_elements(const ProgramUnderCheck& check, const StoredParameter& parameter, std::int64_t elements) {
   const FlatSharding& sharding = *parameter.sharding;
   const std::int64_t pieces = check.program.mesh.size(sharding.axes);
@@ -178,11 +198,12 @@ void verify_structure(const ProgramUnderCheck& check) {
   buffers_are_valid(check);
   operands_exist(check);
   schedule_is_valid(check);
+  last_runs_are_last(check);
   parameters_are_valid(check);
 }
 
-void verify(const Program& program, const OpRegistry& registry, const std::string& after) {
-  const ProgramUnderCheck check{program, registry, after};
+void verify(const Program& program, const OpRegistry& registry, const std::string& after, bool has_device) {
+  const ProgramUnderCheck check{program, registry, after, has_device};
   verify_structure(check);
   verify_operands(check);
   verify_flow(check);

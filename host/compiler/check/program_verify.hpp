@@ -6,26 +6,30 @@
 #include "strata/program.hpp"
 
 /// \file
-/// The parts of verify(Program), in the order in which they run; each may rely on what those before it have shown.
+/// The parts of verify(Program), in the order in which they run. Each part relies on what the earlier parts have
+/// proved.
 
 namespace strata::host {
 
-/// What all parts need.
+/// The input of every part.
 struct ProgramUnderCheck {
   const Program& program;
   const OpRegistry& registry;
-  /// The phase that made the program, for messages.
+  /// The phase that made the program, for error messages.
   const std::string& after;
+  /// True if the device must have prepared every compute instruction.
+  bool has_device = false;
 
   [[noreturn]] void fail(const std::string& what) const;
   [[noreturn]] void fail(const TaskInstance& at, std::size_t instruction, const std::string& what) const;
 };
 
-/// Buffers, views, tasks, schedule, stored parameters and reports exist and fit together.
+/// Checks that buffers, views, tasks, schedule, stored parameters and reports exist and match each other.
 void verify_structure(const ProgramUnderCheck& check);
-/// Number, shapes and types of every instruction's operands; operands that may not share memory.
+/// Checks number, shapes and types of every instruction's operands, and that only permitted operands share memory.
 void verify_operands(const ProgramUnderCheck& check);
-/// Walks the schedule: what is read was written and not overwritten, communication is waited for, ids are unique.
+/// Walks the schedule and checks that reads find what was written for them, that communication is waited for, and that
+/// ids are unique.
 void verify_flow(const ProgramUnderCheck& check);
 
 }  // namespace strata::host

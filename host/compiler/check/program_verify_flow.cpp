@@ -4,15 +4,15 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "compiler/check/communication_under_way.hpp"
+#include "compiler/check/communication_in_flight.hpp"
 #include "compiler/check/program_verify.hpp"
-#include "compiler/passes/outputs_read.hpp"
 #include "compiler/program/buffer_ranges.hpp"
+#include "compiler/program/reads_outputs.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Which buffer wrote every byte of one instance last.
+/// For every byte of one instance, the buffer that wrote it last.
 class LastWriters {
  public:
   struct Segment {
@@ -27,7 +27,7 @@ class LastWriters {
     segments_[begin] = {end, writer};
   }
 
-  /// Calls `visit` with the writer of every run in [begin, end), -1 where nothing was written.
+  /// Calls `visit` with the writer of every run in [begin, end), or -1 if no instruction has written the run.
   template <class Visit>
   void for_each_writer(std::int64_t begin, std::int64_t end, Visit visit) const {
     auto next = segments_.upper_bound(begin);
@@ -73,21 +73,23 @@ class Flow {
 
  private:
   void step(const Instruction& instruction) {
-    is_collective_ = instruction.kind == InstructionKind::collective;
-    for (const BufferId id : instruction.waits) under_way_.wait(ranges_.range(id, at_.micro_batch));
+    is_collective_ = instruction.is<Collective>();
+    for (const BufferId id : instruction.waits) in_flight_.wait(ranges_.range(id, at_.micro_batch));
     for (const BufferId id : instruction.inputs) read(id);
-    for (const BufferId id : outputs_read(instruction)) read(id);
+    if (reads_outputs(instruction, check_.registry)) {
+      for (const BufferId id : instruction.outputs) read(id);
+    }
     for (const BufferId id : instruction.outputs) write(id);
-    if (instruction.workspace != -1) write(instruction.workspace);
+    if (instruction.workspace() != -1) write(instruction.workspace());
     if (is_asynchronous(instruction)) start(instruction);
   }
 
   void read(BufferId id) {
-    must_not_be_under_way(id, false);
+    must_not_be_in_flight(id, false);
     const ByteRange range = ranges_.range(id, at_.micro_batch);
     if (ranges_.persistent(id)) {
       const auto writers = writers_.find(range.instance);
-      if (writers == writers_.end()) return;  // what the step before left
+      if (writers == writers_.end()) return;  // persistent contents of the previous step
     }
     bool whole = false;
     BufferId part = -1;
@@ -96,7 +98,7 @@ class Flow {
       whole = whole || writer == id;
       if (writer != id && is_part(writer, id) && !is_flat(program_.buffer(id))) part = writer;
     });
-    // All of it is made of parts, or none: a part that came later belongs to something else.
+    // A value written in parts must consist of parts only. A single part on top of the whole value overwrote it.
     if (whole && part >= 0) fail_overwritten(id, part);
   }
 
@@ -106,7 +108,8 @@ class Flow {
       if (ranges_.persistent(id)) return;
       check_.fail(at_, index_, "reads " + describe(program_, id) + before_it_was_written(id));
     }
-    // A bucket is made of the views in it; other views of the same memory replace each other.
+    // The views of a flat bucket together are the bucket. Views of other buffers that share memory overwrite each
+    // other.
     if (is_flat(program_.buffer(writer)) || is_flat(program_.buffer(id))) return;
     if (!is_part(writer, id) && !is_part(id, writer)) fail_overwritten(id, writer);
   }
@@ -117,7 +120,7 @@ class Flow {
                     ", another view of the same memory");
   }
 
-  /// True for a view that was made of `whole` and is smaller: the two are one tensor, not two in one place.
+  /// True for a smaller view of `whole`: both are the same tensor, and not two tensors in the same memory.
   [[nodiscard]] bool is_part(BufferId view, BufferId whole) const {
     if (program_.buffer(view).bytes() >= program_.buffer(whole).bytes()) return false;
     while (view >= 0 && view != whole) view = program_.buffer(view).base;
@@ -131,14 +134,14 @@ class Flow {
   }
 
   void write(BufferId id) {
-    must_not_be_under_way(id, true);
+    must_not_be_in_flight(id, true);
     const ByteRange range = ranges_.range(id, at_.micro_batch);
     writers_[range.instance].write(range.begin, range.end, id);
   }
 
-  void must_not_be_under_way(BufferId id, bool write) const {
+  void must_not_be_in_flight(BufferId id, bool write) const {
     const ByteRange range = ranges_.range(id, at_.micro_batch);
-    const std::string* communication = under_way_.conflict(range, write, is_collective_);
+    const std::string* communication = in_flight_.conflict(range, write, is_collective_);
     if (communication == nullptr) return;
     check_.fail(at_, index_,
                 std::string(write ? "writes " : "reads ") + describe(program_, id) +
@@ -147,21 +150,22 @@ class Flow {
 
   void start(const Instruction& instruction) {
     if (is_communication(instruction)) has_an_id_of_its_own(instruction);
-    std::vector<CommunicationUnderWay::Use> uses;
+    std::vector<CommunicationInFlight::Use> uses;
     for (const BufferId id : instruction.inputs) uses.push_back({ranges_.range(id, at_.micro_batch), false});
     for (const BufferId id : instruction.outputs) uses.push_back({ranges_.range(id, at_.micro_batch), true});
-    under_way_.start(describe(program_, at_, index_), is_collective_, std::move(uses));
+    in_flight_.start(describe(program_, at_, index_), is_collective_, std::move(uses));
   }
 
   void has_an_id_of_its_own(const Instruction& instruction) {
-    // Messages from several peers may share an id.
-    const int from = instruction.kind == InstructionKind::receive ? instruction.peer : 0;
-    if (ids_.insert({instruction.id, at_.micro_batch, from}).second) return;
-    check_.fail(at_, index_,
-                "id " + std::to_string(instruction.id) + " names another communication of this program too");
+    // Messages of different peers may share an id.
+    const auto* receive = instruction.as<Receive>();
+    const int from = receive == nullptr ? 0 : receive->from.coordinate;
+    const std::uint64_t id = communication_id(instruction);
+    if (ids_.insert({id, at_.micro_batch, from}).second) return;
+    check_.fail(at_, index_, "id " + std::to_string(id) + " names another communication of this program too");
   }
 
-  /// A report that exists once a micro-batch must have been written for one of them.
+  /// Checks that a report with one instance per micro-batch is written for at least one micro-batch.
   void reports_are_written() const {
     for (const auto& [name, id] : program_.reports) {
       bool written = ranges_.persistent(id);
@@ -183,7 +187,7 @@ class Flow {
   TaskInstance at_;
   std::size_t index_ = 0;
   bool is_collective_ = false;
-  CommunicationUnderWay under_way_;
+  CommunicationInFlight in_flight_;
   std::unordered_map<std::int64_t, LastWriters> writers_;
   std::set<std::tuple<std::uint64_t, int, int>> ids_;
 };

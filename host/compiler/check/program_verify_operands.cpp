@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/check/communication_under_way.hpp"
 #include "compiler/check/program_verify.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "strata/error.hpp"
@@ -9,22 +8,7 @@
 namespace strata::host {
 namespace {
 
-/// Ops that the host adds to a program, over flat buffers and scalars; no graph contains them.
-struct ProgramOp {
-  std::string_view name;
-  std::size_t inputs;
-  std::size_t outputs;
-  /// Outputs have as many elements as the first input (any number where there is none); else they are scalars.
-  bool elementwise;
-  /// The first output is the values of parameters: where these are shorter than f32, a "master" copy follows it.
-  bool updates = false;
-};
-constexpr ProgramOp kProgramOps[] = {
-    {"fill_zero", 0, 1, true},       {"accumulate", 1, 1, true},         {"sum_of_squares", 1, 1, false},
-    {"gradient_scale", 2, 2, false}, {"adamw_update", 2, 3, true, true}, {"sgd_update", 2, 2, true, true},
-};
-
-/// The rules for one instruction of one task template.
+/// Checks the operands of one instruction of one task.
 class OperandRules {
  public:
   OperandRules(const ProgramUnderCheck& check, const BufferRanges& ranges, int task, std::size_t index)
@@ -36,48 +20,8 @@ class OperandRules {
         instruction_(program_.tasks[static_cast<std::size_t>(task)].instructions[index]) {}
 
   void run() const {
-    switch (instruction_.kind) {
-      case InstructionKind::load:
-        operand_counts_are(0, 1);
-        if (!instruction_.result_dims.empty())
-          local_shapes_fit("output", instruction_.outputs, instruction_.result_dims);
-        break;
-      case InstructionKind::compute:
-        if (instruction_.operand_dims.empty() && instruction_.result_dims.empty()) {
-          program_op_fits();
-          break;
-        }
-        local_shapes_fit("input", instruction_.inputs, instruction_.operand_dims);
-        local_shapes_fit("output", instruction_.outputs, instruction_.result_dims);
-        types_are_as_inferred();
-        break;
-      case InstructionKind::copy:
-        operand_counts_are(1, 1);
-        types_are_equal();
-        copy_fits();
-        break;
-      case InstructionKind::collective:
-        operand_counts_are(1, 1);
-        types_are_equal();
-        axes_exist();
-        collective_sizes_fit();
-        break;
-      case InstructionKind::send:
-      case InstructionKind::receive:
-        operand_counts_are(instruction_.kind == InstructionKind::send ? 1 : 0,
-                           instruction_.kind == InstructionKind::send ? 0 : 1);
-        axes_exist();
-        peer_is_another_rank();
-        break;
-      case InstructionKind::transfer:
-        operand_counts_are(1, 1);
-        types_are_equal();
-        transfer_fits();
-        break;
-    }
+    std::visit([this](const auto& work) { check_work(work); }, instruction_.work);
     operands_are_on_the_device();
-    accumulation_is_possible();
-    workspace_is_scratch();
     outputs_are_apart();
   }
 
@@ -88,6 +32,56 @@ class OperandRules {
   [[nodiscard]] std::string name(BufferId id) const { return describe(program_, id); }
   [[nodiscard]] bool overlap(BufferId a, BufferId b) const { return ranges_.range(a, 0).overlaps(ranges_.range(b, 0)); }
 
+  // --- one function per type of work
+
+  void check_work(const LoadInput& load) const {
+    operand_counts_are(0, 1);
+    Dims dims;
+    for (const ShardedDim& dim : load.dims) dims.push_back(dim.dim);
+    if (!dims.empty()) local_shapes_fit("output", instruction_.outputs, {dims}, load.dims);
+  }
+
+  void check_work(const Compute& compute) const {
+    if (compute.operand_dims.empty() && compute.result_dims.empty()) {
+      flat_op_fits(compute);
+    } else {
+      local_shapes_fit("input", instruction_.inputs, compute.operand_dims, compute.iteration);
+      local_shapes_fit("output", instruction_.outputs, compute.result_dims, compute.iteration);
+      types_are_as_inferred(compute);
+    }
+    workspace_is_scratch(compute);
+    was_offered(compute);
+  }
+
+  void check_work(const Copy& copy) const {
+    operand_counts_are(1, 1);
+    types_are_equal();
+    copy_fits(copy);
+  }
+
+  void check_work(const Collective& collective) const {
+    operand_counts_are(1, 1);
+    types_are_equal();
+    axes_exist(collective.axes);
+    collective_sizes_fit(collective);
+  }
+
+  void check_work(const Send& send) const {
+    operand_counts_are(1, 0);
+    peer_is_another_rank(send.to);
+  }
+
+  void check_work(const Receive& receive) const {
+    operand_counts_are(0, 1);
+    peer_is_another_rank(receive.from);
+  }
+
+  void check_work(const Transfer& /*transfer*/) const {
+    operand_counts_are(1, 1);
+    types_are_equal();
+    transfer_fits();
+  }
+
   void operand_counts_are(std::size_t inputs, std::size_t outputs) const {
     if (instruction_.inputs.size() == inputs && instruction_.outputs.size() == outputs) return;
     fail("has " + std::to_string(instruction_.inputs.size()) + " inputs and " +
@@ -95,10 +89,10 @@ class OperandRules {
          std::to_string(outputs));
   }
 
-  [[nodiscard]] std::int64_t local_size(const Dim& dim) const {
-    const auto found = std::find_if(instruction_.iteration.begin(), instruction_.iteration.end(),
-                                    [&](const ShardedDim& each) { return each.dim == dim; });
-    if (found == instruction_.iteration.end()) fail("dimension '" + dim + "' is not among those that it iterates");
+  [[nodiscard]] std::int64_t local_size(const Dim& dim, const std::vector<ShardedDim>& iteration) const {
+    const auto found =
+        std::find_if(iteration.begin(), iteration.end(), [&](const ShardedDim& each) { return each.dim == dim; });
+    if (found == iteration.end()) fail("dimension '" + dim + "' is not among those that it iterates");
     std::int64_t pieces = 1;
     for (const AxisShard& shard : found->axes) pieces *= program_.mesh.size(shard.axis);
     if (found->global_size % pieces != 0) {
@@ -108,30 +102,31 @@ class OperandRules {
     return found->global_size / pieces;
   }
 
-  void program_op_fits() const {
-    const auto* const op = std::find_if(std::begin(kProgramOps), std::end(kProgramOps),
-                                        [this](const ProgramOp& each) { return each.name == instruction_.op; });
-    if (op == std::end(kProgramOps)) {
-      fail(check_.registry.has(instruction_.op) ? "names no dimensions" : "there is no such op");
-    }
+  void flat_op_fits(const Compute& compute) const {
+    if (!check_.registry.has(compute.op)) fail("there is no such op");
+    const auto signature = check_.registry.get(compute.op).flat_signature(compute.attributes);
+    if (!signature) fail("names no dimensions");
     const bool has_master =
-        op->updates && !instruction_.outputs.empty() && size_of(output().dtype) < size_of(DType::f32);
-    operand_counts_are(op->inputs, op->outputs + (has_master ? 1 : 0));
+        signature->is_update && !instruction_.outputs.empty() && size_of(output().dtype) < size_of(DType::f32);
+    operand_counts_are(static_cast<std::size_t>(signature->inputs),
+                       static_cast<std::size_t>(signature->outputs) + signature->states.size() + (has_master ? 1 : 0));
     if (has_master && program_.buffer(instruction_.outputs[1]).dtype != DType::f32) {
       fail("the master copy " + name(instruction_.outputs[1]) + " of values in " +
            std::string(to_string(output().dtype)) + " is not in f32");
     }
     for (const BufferId id : instruction_.outputs) {
-      const std::int64_t expected = !op->elementwise ? 1 : op->inputs == 0 ? output().elements() : input().elements();
+      const std::int64_t expected = !signature->elementwise  ? 1
+                                    : signature->inputs == 0 ? output().elements()
+                                                             : input().elements();
       const std::int64_t found = program_.buffer(id).elements();
       if (found == expected) continue;
       fail("output " + name(id) + " has " + std::to_string(found) + " elements, not " + std::to_string(expected));
     }
   }
 
-  /// A flat buffer must have as many elements.
-  void local_shapes_fit(const std::string& what, const std::vector<BufferId>& operands,
-                        const std::vector<Dims>& dims) const {
+  /// Checks that operands have the local shapes of their dims. A flat buffer needs only the same number of elements.
+  void local_shapes_fit(const std::string& what, const std::vector<BufferId>& operands, const std::vector<Dims>& dims,
+                        const std::vector<ShardedDim>& iteration) const {
     if (operands.size() != dims.size()) {
       fail("has " + std::to_string(operands.size()) + " " + what + "s and dimensions for " +
            std::to_string(dims.size()));
@@ -139,7 +134,7 @@ class OperandRules {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const Buffer& buffer = program_.buffer(operands[i]);
       Shape expected;
-      for (const Dim& dim : dims[i]) expected.push_back(local_size(dim));
+      for (const Dim& dim : dims[i]) expected.push_back(local_size(dim, iteration));
       const bool fits = is_flat(buffer) ? buffer.elements() == element_count(expected) : buffer.shape == expected;
       if (!fits) {
         fail(what + " " + name(operands[i]) + " has shape (" + print(buffer.shape) + "), its dimensions [" +
@@ -154,28 +149,28 @@ class OperandRules {
     return join(words);
   }
 
-  /// Asks the op, as if the instruction were a node of a graph.
-  void types_are_as_inferred() const {
-    if (!check_.registry.has(instruction_.op)) fail("there is no such op");
+  /// Checks the types by asking the op to infer them, as for a node of a graph.
+  void types_are_as_inferred(const Compute& compute) const {
+    if (!check_.registry.has(compute.op)) fail("there is no such op");
     const auto flat = [this](BufferId id) { return is_flat(program_.buffer(id)); };
     if (std::any_of(instruction_.inputs.begin(), instruction_.inputs.end(), flat)) return;
-    for (std::size_t i = 0; const TensorType& expected : inferred()) {
+    for (std::size_t i = 0; const TensorType& expected : inferred(compute)) {
       if (i >= instruction_.outputs.size()) fail("lacks output " + std::to_string(i) + " of the op");
       const Buffer& buffer = program_.buffer(instruction_.outputs[i++]);
-      const bool same_type = instruction_.accumulate || buffer.dtype == expected.dtype;
+      const bool same_type = compute.accumulate || buffer.dtype == expected.dtype;
       if (same_type && (is_flat(buffer) || buffer.dims == expected.dims)) continue;
       fail("output " + name(buffer.id) + " is " + to_string(TensorType{buffer.dims, buffer.dtype}) + ", the op gives " +
            to_string(expected));
     }
   }
 
-  [[nodiscard]] std::vector<TensorType> inferred() const {
+  [[nodiscard]] std::vector<TensorType> inferred(const Compute& compute) const {
     Graph graph;
-    for (const ShardedDim& dim : instruction_.iteration) graph.sizes[dim.dim] = dim.global_size;
+    for (const ShardedDim& dim : compute.iteration) graph.sizes[dim.dim] = dim.global_size;
     Node node;
-    node.op = instruction_.op;
+    node.op = compute.op;
     node.name = instruction_.name;
-    node.attributes = instruction_.attributes;
+    node.attributes = compute.attributes;
     for (const BufferId id : instruction_.inputs) {
       const Buffer& buffer = program_.buffer(id);
       for (std::size_t i = 0; i < buffer.dims.size(); ++i) graph.sizes.try_emplace(buffer.dims[i], buffer.shape[i]);
@@ -186,7 +181,7 @@ class OperandRules {
       node.operands.push_back({graph.append(std::move(leaf)), 0});
     }
     try {
-      return check_.registry.get(instruction_.op).infer(graph, node);
+      return check_.registry.get(compute.op).infer(graph, node);
     } catch (const Error& error) {
       fail(error.what());
     }
@@ -198,23 +193,21 @@ class OperandRules {
          name(output().id) + " is " + std::string(to_string(output().dtype)));
   }
 
-  void copy_fits() const {
-    const CopyDescription& copy = instruction_.copy;
+  void copy_fits(const Copy& copy) const {
     const std::int64_t whole = copy.outer * copy.size * copy.inner;
     const int pieces = program_.mesh.has(copy.axis.axis) ? program_.mesh.size(copy.axis.axis) : 0;
     if (pieces == 0 || copy.size % pieces != 0) {
       fail("deals " + std::to_string(copy.size) + " over axis '" + copy.axis.axis + "' of " + std::to_string(pieces) +
            " ranks");
     }
-    const std::int64_t result = copy.kind == CopyDescription::Kind::slice ? whole / pieces : whole;
+    const std::int64_t result = copy.kind == Copy::Kind::slice ? whole / pieces : whole;
     if (input().elements() == whole && output().elements() == result) return;
     fail("copies " + std::to_string(whole) + " elements to " + std::to_string(result) + "; " + name(input().id) +
          " has " + std::to_string(input().elements()) + " and " + name(output().id) + " has " +
          std::to_string(output().elements()));
   }
 
-  void axes_exist() const {
-    const std::vector<Axis>& axes = instruction_.axes;
+  void axes_exist(const std::vector<Axis>& axes) const {
     if (axes.empty()) fail("names no mesh axis");
     for (auto axis = axes.begin(); axis != axes.end(); ++axis) {
       if (!program_.mesh.has(*axis)) fail("the mesh has no axis '" + *axis + "'");
@@ -222,13 +215,13 @@ class OperandRules {
     }
   }
 
-  void collective_sizes_fit() const {
-    members_are_on_the_axis();
-    const std::int64_t ranks = program_.group_size(instruction_);
+  void collective_sizes_fit(const Collective& collective) const {
+    members_are_on_the_axis(collective);
+    const std::int64_t ranks = program_.group_size(collective);
     const std::int64_t in = input().elements();
     const std::int64_t out = output().elements();
     bool fits = in == out;
-    switch (instruction_.collective) {
+    switch (collective.kind) {
       case CollectiveKind::all_reduce:
         break;
       case CollectiveKind::reduce_scatter:
@@ -241,8 +234,8 @@ class OperandRules {
         fits = in == out && in % ranks == 0;
         break;
       case CollectiveKind::broadcast:
-        if (instruction_.peer < 0 || instruction_.peer >= ranks) {
-          fail("root " + std::to_string(instruction_.peer) + " is not in a group of " + std::to_string(ranks));
+        if (collective.root < 0 || collective.root >= ranks) {
+          fail("root " + std::to_string(collective.root) + " is not in a group of " + std::to_string(ranks));
         }
         break;
     }
@@ -252,23 +245,22 @@ class OperandRules {
     }
   }
 
-  void members_are_on_the_axis() const {
-    const std::vector<int>& members = instruction_.members;
+  void members_are_on_the_axis(const Collective& collective) const {
+    const std::vector<int>& members = collective.members;
     if (members.empty()) return;
-    if (instruction_.axes.size() != 1) fail("members are chosen along one axis");
-    const int ranks = program_.mesh.size(instruction_.axes[0]);
+    if (collective.axes.size() != 1) fail("members are chosen along one axis");
+    const int ranks = program_.mesh.size(collective.axes[0]);
     const bool ascending = std::adjacent_find(members.begin(), members.end(), std::greater_equal<>()) == members.end();
     if (ascending && members.front() >= 0 && members.back() < ranks) return;
-    fail("members of axis '" + instruction_.axes[0] + "' must ascend and lie below " + std::to_string(ranks));
+    fail("members of axis '" + collective.axes[0] + "' must ascend and lie below " + std::to_string(ranks));
   }
 
-  void peer_is_another_rank() const {
-    if (instruction_.axes.size() != 1) fail("a message goes along one axis");
-    const int ranks = program_.mesh.size(instruction_.axes[0]);
-    if (instruction_.relative_peer && around(0, instruction_.peer, ranks) != 0) return;
-    if (!instruction_.relative_peer && instruction_.peer >= 0 && instruction_.peer < ranks) return;
-    fail("peer " + std::to_string(instruction_.peer) + " is not on axis '" + instruction_.axes[0] + "' of " +
-         std::to_string(ranks));
+  void peer_is_another_rank(const Peer& peer) const {
+    axes_exist({peer.axis});
+    const int ranks = program_.mesh.size(peer.axis);
+    if (peer.is_relative && around(0, peer.coordinate, ranks) != 0) return;
+    if (!peer.is_relative && peer.coordinate >= 0 && peer.coordinate < ranks) return;
+    fail("peer " + std::to_string(peer.coordinate) + " is not on axis '" + peer.axis + "' of " + std::to_string(ranks));
   }
 
   [[nodiscard]] static bool is_on_device(const Buffer& buffer) { return buffer.place == MemoryPlace::device; }
@@ -285,7 +277,7 @@ class OperandRules {
   }
 
   void operands_are_on_the_device() const {
-    if (instruction_.kind == InstructionKind::transfer) return;
+    if (instruction_.is<Transfer>()) return;
     for (const auto* operands : {&instruction_.inputs, &instruction_.outputs}) {
       for (const BufferId id : *operands) {
         if (is_on_device(program_.buffer(id))) continue;
@@ -295,14 +287,9 @@ class OperandRules {
     }
   }
 
-  void accumulation_is_possible() const {
-    if (instruction_.accumulate && instruction_.kind != InstructionKind::compute) fail("only an op can accumulate");
-  }
-
-  void workspace_is_scratch() const {
-    if (instruction_.workspace == -1) return;
-    const Buffer& workspace = program_.buffer(instruction_.workspace);
-    if (instruction_.kind != InstructionKind::compute) fail("only an op has a workspace");
+  void workspace_is_scratch(const Compute& compute) const {
+    if (compute.workspace == -1) return;
+    const Buffer& workspace = program_.buffer(compute.workspace);
     if (workspace.persistent || workspace.kind != BufferKind::workspace) {
       fail("workspace " + name(workspace.id) + " is a buffer of another kind");
     }
@@ -311,6 +298,16 @@ class OperandRules {
         if (overlap(id, workspace.id)) fail("workspace " + name(workspace.id) + " overlaps operand " + name(id));
       }
     }
+  }
+
+  /// Detects an instruction that was added after the device had prepared the others.
+  void was_offered(const Compute& compute) const {
+    if (!check_.has_device) return;
+    if (!compute.workspace_bytes) fail("was not offered to the device");
+    const std::int64_t found = compute.workspace == -1 ? 0 : program_.buffer(compute.workspace).bytes();
+    if (found >= *compute.workspace_bytes) return;
+    fail("has a workspace of " + std::to_string(found) + " bytes; its kernel needs " +
+         std::to_string(*compute.workspace_bytes));
   }
 
   void outputs_are_apart() const {
@@ -324,7 +321,7 @@ class OperandRules {
     }
   }
 
-  /// An output overlaps an input only where the op works in place, and then exactly.
+  /// An output may overlap an input only if the op works in place, and then both must occupy exactly the same bytes.
   void may_share(BufferId in, std::size_t operand, BufferId out, std::size_t result) const {
     const ByteRange read = ranges_.range(in, 0);
     const ByteRange written = ranges_.range(out, 0);
@@ -335,12 +332,12 @@ class OperandRules {
   }
 
   [[nodiscard]] bool can_work_in_place(int operand, int result) const {
-    if (instruction_.kind == InstructionKind::collective) {
-      return instruction_.collective == CollectiveKind::all_reduce ||
-             instruction_.collective == CollectiveKind::broadcast;
+    if (const auto* collective = instruction_.as<Collective>()) {
+      return collective->kind == CollectiveKind::all_reduce || collective->kind == CollectiveKind::broadcast;
     }
-    if (instruction_.kind != InstructionKind::compute || !check_.registry.has(instruction_.op)) return false;
-    const std::vector<int> allowed = check_.registry.get(instruction_.op).in_place_operands(result);
+    const auto* compute = instruction_.as<Compute>();
+    if (compute == nullptr || !check_.registry.has(compute->op)) return false;
+    const std::vector<int> allowed = check_.registry.get(compute->op).in_place_operands(result);
     return std::find(allowed.begin(), allowed.end(), operand) != allowed.end();
   }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "compiler/check/communication_under_way.hpp"
-
 namespace strata::host {
 namespace {
 
@@ -19,7 +17,7 @@ class Lifetimes {
       use(instruction);
       ++now_;
     });
-    for (const Communication& communication : under_way_) end(communication);
+    for (const Communication& communication : in_flight_) end(communication);
     for (const auto& [name, id] : program_.reports) keep_to_the_end(id);
     return std::move(lifetimes_);
   }
@@ -31,15 +29,15 @@ class Lifetimes {
   };
 
   void use(const Instruction& instruction) {
-    Communication communication{instruction.kind == InstructionKind::collective, {}};
+    Communication communication{instruction.is<Collective>(), {}};
     for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId id : *operands) {
         touch(id);
         communication.ranges.push_back(ranges_.range(id, micro_batch_));
       }
     }
-    if (instruction.workspace != -1) touch(instruction.workspace);
-    if (is_asynchronous(instruction)) under_way_.push_back(std::move(communication));
+    if (instruction.workspace() != -1) touch(instruction.workspace());
+    if (is_asynchronous(instruction)) in_flight_.push_back(std::move(communication));
   }
 
   void touch(BufferId id) {
@@ -50,29 +48,29 @@ class Lifetimes {
     lifetimes_[place->second].end = now_;
   }
 
-  /// Ends the communication that uses `id`; collectives run in order, so those before one that ended have ended too.
+  /// Completes the communication that uses `id`, and the collectives before it, because collectives run in order.
   void wait(BufferId id) {
     const ByteRange waited = ranges_.range(id, micro_batch_);
     std::ptrdiff_t last_collective = -1;
-    std::vector<bool> ended(under_way_.size(), false);
-    for (std::size_t i = 0; i < under_way_.size(); ++i) {
-      const auto& used = under_way_[i].ranges;
+    std::vector<bool> ended(in_flight_.size(), false);
+    for (std::size_t i = 0; i < in_flight_.size(); ++i) {
+      const auto& used = in_flight_[i].ranges;
       ended[i] = std::any_of(used.begin(), used.end(), [&](const ByteRange& range) { return range.overlaps(waited); });
-      if (ended[i] && under_way_[i].is_collective) last_collective = static_cast<std::ptrdiff_t>(i);
+      if (ended[i] && in_flight_[i].is_collective) last_collective = static_cast<std::ptrdiff_t>(i);
     }
     std::vector<Communication> rest;
-    for (std::size_t i = 0; i < under_way_.size(); ++i) {
-      const bool in_order = under_way_[i].is_collective && static_cast<std::ptrdiff_t>(i) <= last_collective;
+    for (std::size_t i = 0; i < in_flight_.size(); ++i) {
+      const bool in_order = in_flight_[i].is_collective && static_cast<std::ptrdiff_t>(i) <= last_collective;
       if (ended[i] || in_order) {
-        end(under_way_[i]);
+        end(in_flight_[i]);
       } else {
-        rest.push_back(std::move(under_way_[i]));
+        rest.push_back(std::move(in_flight_[i]));
       }
     }
-    under_way_ = std::move(rest);
+    in_flight_ = std::move(rest);
   }
 
-  /// Its buffers were in use until just before the instruction that is about to start.
+  /// Extends the lifetimes of the communication's buffers to the last instruction before the one that is starting.
   void end(const Communication& communication) {
     for (const ByteRange& range : communication.ranges) extend(range.instance, now_ - 1);
   }
@@ -94,7 +92,7 @@ class Lifetimes {
   const BufferRanges& ranges_;
   std::vector<Lifetime> lifetimes_;
   std::unordered_map<std::int64_t, std::size_t> numbers_;
-  std::vector<Communication> under_way_;
+  std::vector<Communication> in_flight_;
   int micro_batch_ = -1;
   int now_ = 0;
 };

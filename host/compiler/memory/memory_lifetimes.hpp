@@ -8,8 +8,8 @@
 
 namespace strata::host {
 
-/// An instance of a buffer that is not persistent, and the instructions of the scheduled program (counted from 0)
-/// during which it must keep its memory, both ends included.
+/// Lifetime of one instance of a transient buffer: the first and the last instruction of the scheduled program, counted
+/// from 0, during which it needs its memory.
 struct Lifetime {
   std::int64_t instance = 0;
   std::int64_t bytes = 0;
@@ -17,8 +17,9 @@ struct Lifetime {
   int end = 0;
 };
 
-/// Lifetimes in the order in which they begin. From the first use to the last; what a communication or transfer uses
-/// lives until it is waited for or the step ends; what the host reads after the step lives until then.
+/// Lifetimes in ascending order of begin. A lifetime reaches from the first use to the last. Communication and
+/// transfers extend the lifetimes of their buffers until they are waited for or the step ends. A buffer that the host
+/// reads after the step lives to the end of the step.
 [[nodiscard]] std::vector<Lifetime> buffer_lifetimes(const Program& program, const BufferRanges& ranges);
 
 }  // namespace strata::host

@@ -10,7 +10,7 @@
 namespace strata::host {
 namespace {
 
-/// Placed blocks that first fit looks at before it gives up: bounds the time for very large programs.
+/// Placed blocks that first fit inspects before it gives up, which bounds the time for very large programs.
 constexpr std::int64_t kLooksPerAttempt = 600'000'000;
 
 std::int64_t round_up(std::int64_t bytes, std::int64_t alignment) {
@@ -23,7 +23,8 @@ std::int64_t height(const std::vector<MemoryBlock>& blocks, const std::vector<st
   return highest;
 }
 
-/// What an allocator would do that knows sizes only: walks time, takes the smallest free piece that is large enough.
+/// An online allocator that knows only sizes: walks through time and takes the smallest free piece that is large
+/// enough.
 class BestFit {
  public:
   BestFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
@@ -62,7 +63,7 @@ class BestFit {
       if (size > bytes) add(offset + bytes, size - bytes);
       return offset;
     }
-    std::int64_t offset = top_;  // grow, from the free piece at the top if there is one
+    std::int64_t offset = top_;  // grow, including a free piece at the top
     if (!free_.empty() && free_.rbegin()->first + free_.rbegin()->second == top_) {
       offset = free_.rbegin()->first;
       remove(offset, free_.rbegin()->second);
@@ -105,12 +106,13 @@ class BestFit {
   std::int64_t top_ = 0;
 };
 
-/// Places blocks in a given order, each as low as it fits beside those that are needed at the same time.
+/// Places blocks in a given order. Each block goes to the lowest offset at which it does not overlap blocks that are
+/// needed at the same time.
 class FirstFit {
  public:
   FirstFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
 
-  /// Empty if it takes too long.
+  /// The offsets, or empty if kLooksPerAttempt was exceeded.
   std::optional<std::vector<std::int64_t>> run(const std::vector<std::size_t>& order) {
     std::vector<std::int64_t> offsets(blocks_.size(), 0);
     for (const std::size_t i : order) {
@@ -128,7 +130,7 @@ class FirstFit {
     int begin = 0;
     int end = 0;
   };
-  /// A run of placed blocks in ascending order of offset, with the span of time that they cover.
+  /// Placed blocks in ascending order of offset, with the time span that they cover.
   struct Chunk {
     std::vector<Placed> blocks;
     int begin = 0;
@@ -193,7 +195,7 @@ class FirstFit {
   std::int64_t looks_ = 0;
 };
 
-/// Block numbers, largest weight first.
+/// Block numbers in descending order of weight.
 std::vector<std::size_t> by_weight(const std::vector<MemoryBlock>& blocks,
                                    const std::function<double(const MemoryBlock&)>& weight) {
   std::vector<double> weights;
@@ -229,7 +231,7 @@ MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t a
       [](const MemoryBlock& block) { return static_cast<double>(block.end - block.begin); },
   };
   for (const auto& weight : weights) {
-    if (best.bytes <= bound) break;  // as good as it gets
+    if (best.bytes <= bound) break;  // equals the lower bound
     const auto offsets = FirstFit(blocks, alignment).run(by_weight(blocks, weight));
     if (!offsets) break;
     const std::int64_t bytes = height(blocks, *offsets);

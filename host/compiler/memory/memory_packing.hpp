@@ -5,24 +5,25 @@
 
 namespace strata::host {
 
-/// A block of memory that is needed during the moments [begin, end].
+/// A block of memory that is needed from moment `begin` to moment `end`, both included.
 struct MemoryBlock {
   std::int64_t bytes = 0;
   int begin = 0;
   int end = 0;
 };
 
-/// An offset for every block such that blocks that are needed at once do not overlap.
+/// An offset in bytes for every block. Blocks whose times overlap do not overlap in memory.
 struct MemoryPacking {
   std::vector<std::int64_t> offsets;
-  /// End of the highest block.
+  /// Bytes up to the end of the highest block.
   std::int64_t bytes = 0;
 };
 
-/// Packs `blocks` (in ascending order of begin) at multiples of `alignment`: the best of several orders, deterministic.
+/// Packs `blocks`, which are in ascending order of begin, at multiples of `alignment`. Tries several orders and takes
+/// the best. Deterministic.
 [[nodiscard]] MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment);
 
-/// What no packing can go below: most bytes, each block rounded up to `alignment`, that are needed at one moment.
+/// A lower bound for any packing: the most bytes needed at one moment, with each block rounded up to `alignment`.
 [[nodiscard]] std::int64_t most_bytes_at_once(const std::vector<MemoryBlock>& blocks, std::int64_t alignment);
 
 }  // namespace strata::host

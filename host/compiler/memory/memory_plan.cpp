@@ -42,7 +42,7 @@ class Planner {
   [[nodiscard]] std::size_t row_size() const { return static_cast<std::size_t>(program_.micro_batches) + 1; }
   std::int64_t& root_offset(std::int64_t instance) { return root_offsets_[static_cast<std::size_t>(instance)]; }
 
-  /// A parameter that the other program has placed fixes where the whole buffer around it lies.
+  /// Places the buffer that contains a shared parameter, whose offset the other program has fixed.
   void place_shared(const StoredParameter& parameter) {
     const auto found = shared_.parameters.find(parameter.name);
     if (found == shared_.parameters.end()) return;
@@ -63,7 +63,7 @@ class Planner {
     placed = offset;
   }
 
-  /// How much of a place belongs to the program that this one shares with.
+  /// Bytes of a place that belong to the first program.
   [[nodiscard]] std::int64_t shared_bytes(MemoryPlace place) const {
     if (place == MemoryPlace::device) return shared_.transient_begin;
     return place == MemoryPlace::host ? shared_.offload.host : shared_.offload.file;
@@ -75,7 +75,7 @@ class Planner {
     plan_.offload = {place_persistent(MemoryPlace::host), place_persistent(MemoryPlace::file)};
   }
 
-  /// Persistent buffers of this program's own follow those of the program that it shares with. \return the place's end.
+  /// Places persistent buffers after those of the first program. \return the end of the used bytes.
   std::int64_t place_persistent(MemoryPlace place) {
     std::int64_t end = shared_bytes(place);
     for (const Buffer& buffer : program_.buffers) {

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "strata/op.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
 
-/// Bytes of a rank's memory outside of its device.
+/// Bytes that a rank uses outside of its device.
 struct OffloadBytes {
   std::int64_t host = 0;
   std::int64_t file = 0;
@@ -18,33 +19,34 @@ struct OffloadBytes {
   bool operator==(const OffloadBytes&) const = default;
 };
 
-/// The larger of each.
+/// The larger value for each place.
 [[nodiscard]] OffloadBytes largest(const OffloadBytes& a, const OffloadBytes& b);
 
-/// Where every buffer of a rank lies. In the one arena on its device: persistent buffers first, then what lives for a
-/// part of the step. In each place outside of it: persistent buffers one behind the other.
+/// The offset of every buffer of a rank. The device has one arena: persistent buffers first, then transient buffers,
+/// which share memory if their lifetimes do not overlap. Host memory and the file hold persistent buffers one after
+/// another.
 struct MemoryPlan {
-  /// Byte offset in the buffer's place by buffer and micro-batch: offsets[buffer][micro_batch + 1]; entry 0 is for
-  /// persistent buffers and for those of prologue and epilogue. -1 where no such instance exists. Views carry their own
-  /// (resolved) offset.
+  /// Byte offset of a buffer instance in its place: offsets[buffer][micro_batch + 1]. Entry 0 is for persistent buffers
+  /// and for the prologue and epilogue. -1 if the instance does not exist. The offset of a view includes its offset in
+  /// its base.
   std::vector<std::vector<std::int64_t>> offsets;
   std::int64_t persistent_bytes = 0;
-  /// Size of the arena: the planned peak.
+  /// Size of the arena, which is the planned peak.
   std::int64_t arena_bytes = 0;
-  /// Sizes of the places outside of the device.
+  /// Bytes used outside of the device.
   OffloadBytes offload;
-  /// Bytes of the arena alive at the moment at which most are, by kind (the arena may be larger by alignment and
-  /// fragmentation).
+  /// Bytes alive at the moment with the most live bytes, by kind. The arena may be larger because of alignment and
+  /// fragmentation.
   std::map<BufferKind, std::int64_t> bytes_at_peak;
 
   [[nodiscard]] std::int64_t offset(BufferId buffer, int micro_batch) const;
 };
 
-/// How a rank keeps a parameter's values: programs that share them agree on it.
+/// How a rank stores the values of a parameter. Programs that share a parameter must agree on it.
 struct ValueStorage {
   MemoryPlace place = MemoryPlace::device;
   std::vector<ShardedDim> dims;
-  /// Of values that are a piece of a bucket.
+  /// Set if the values are a piece of a bucket.
   std::optional<FlatSharding> sharding;
 
   bool operator==(const ValueStorage&) const = default;
@@ -52,37 +54,36 @@ struct ValueStorage {
 
 struct SharedParameter {
   ValueStorage storage;
-  /// Bytes from the beginning of the place.
+  /// Offset in bytes from the beginning of the place.
   std::int64_t offset = 0;
 };
 
-/// Buffers that another program of the same rank has placed already: parameters shared by training and evaluation. Both
-/// programs run in one arena, one after the other: the second finds the parameters where they are, leaves the first's
-/// other persistent buffers alone, and places its own persistent buffers from transient_begin on, where they keep their
-/// contents only as long as the first program does not run.
+/// The memory that a first program of a rank, such as the training step, shares with a second one, such as the
+/// evaluation pass. Both programs use the same arena, one after the other. The second program uses the parameters at
+/// their existing offsets and leaves other persistent buffers of the first alone. Its own persistent buffers start at
+/// transient_begin, so they lose their contents when the first program runs.
 struct SharedMemory {
-  /// By name.
+  /// Shared parameters by name.
   std::map<std::string, SharedParameter> parameters;
-  /// Where the transient part of the first program begins: nothing of the second but shared parameters lies before it.
+  /// Offset at which the transient part of the first program begins. Below it the second program uses only shared
+  /// parameters.
   std::int64_t transient_begin = 0;
-  /// What the first program has outside of the device.
+  /// Bytes that the first program uses outside of the device.
   OffloadBytes offload;
 };
 
-/// Every buffer starts at a multiple of this many bytes, but for shared parameters and views.
+/// Alignment of buffers in bytes. Views and shared parameters are exempt.
 inline constexpr std::int64_t kBufferAlignment = 256;
 
-/// Plans by lifetime over the scheduled program. Communication runs beside computation: what it reads or writes stays
-/// alive until an instruction waits for it (or the step ends). Collectives of a rank run in the order in which they
-/// start, so waiting for one ends those before it too; a message ends by its own wait only. \throws VerificationError
-/// where a buffer with shared parameters does not fit their places, or would hold other elements of them.
+/// Plans by lifetime over the scheduled program (buffer_lifetimes). \throws VerificationError if a buffer with shared
+/// parameters does not fit at their offsets, or would hold other elements of them.
 [[nodiscard]] MemoryPlan plan_memory(const Program& program, const SharedMemory& shared = {});
 
-/// What a second program of the same rank can share with `program`.
+/// The memory of `program` that a second program of the same rank can share.
 [[nodiscard]] SharedMemory shared_memory(const Program& program, const MemoryPlan& plan);
 
-/// Proves the plan without trusting the planner: no two buffers that are alive at once overlap, nothing lies outside
-/// the arena. \throws VerificationError naming both buffers and the instruction.
-void verify_memory(const Program& program, const MemoryPlan& plan);
+/// Proves the plan without relying on the planner: no two buffers that are alive at once overlap, and all buffers are
+/// inside their place. \throws VerificationError that names both buffers and the instruction.
+void verify_memory(const Program& program, const OpRegistry& registry, const MemoryPlan& plan);
 
 }  // namespace strata::host

@@ -2,60 +2,54 @@
 
 #include <utility>
 
-#include "compiler/parameters/bucket_collectives.hpp"
+#include "compiler/placement/bucket_collectives.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::host {
 namespace {
 
-/// A gradient on its way to the writer, which stands at 0 of the axis.
-Instruction message(InstructionKind kind, const Axis& axis, BufferId gradient, int peer, std::uint64_t id,
-                    const std::string& label) {
-  Instruction instruction;
-  instruction.kind = kind;
-  instruction.name = label + " to the writer";
-  instruction.axes = {axis};
-  instruction.peer = peer;
-  (kind == InstructionKind::send ? instruction.inputs : instruction.outputs) = {gradient};
-  instruction.id = id;
-  return instruction;
-}
-
-/// The writer adds up what all ranks along the axis have; the others, which share one program, send it.
-void bring_to_writer(ProgramBuilder& builder, Bucket& bucket, BufferId gradient, bool is_writer,
-                     const std::string& label) {
+/// The writer is the rank at coordinate 0 of the axis. It receives and sums the gradients of all ranks along the axis.
+/// The other ranks, which share one program, send theirs.
+void send_to_writer(ProgramBuilder& builder, const Bucket& bucket, BufferId gradient, bool is_writer,
+                    const std::string& label, std::vector<Instruction>& instructions) {
   const Axis& axis = bucket.storage.axes.front();
-  const std::uint64_t id = builder.communication_id(label + " to the writer");
+  const std::string name = label + " to the writer";
+  const std::uint64_t id = builder.communication_id(name);
   if (!is_writer) {
-    bucket.completion.push_back(message(InstructionKind::send, axis, gradient, 0, id, label));
+    instructions.push_back({.name = name, .work = Send{{axis, 0}, id}, .inputs = {gradient}});
     return;
   }
-  for (int from = 1; from < builder.program().mesh.size(axis); ++from) {
+  for (int from = 1; from < builder.mesh().size(axis); ++from) {
     const BufferId received =
         builder.add_flat(label + " received", BufferKind::communication, bucket.gradient_type, bucket.elements);
-    bucket.completion.push_back(message(InstructionKind::receive, axis, received, from, id, label));
-    bucket.completion.push_back(program_op("accumulate", label, {received}, {gradient}));
+    instructions.push_back({.name = name, .work = Receive{{axis, from}, id}, .outputs = {received}});
+    instructions.push_back(flat_op(ops::kAccumulate, label, {received}, {gradient}));
   }
 }
 
 }  // namespace
 
-void plan_completion(ProgramBuilder& builder, Bucket& bucket, const RankClass& rank_class, bool lasting) {
-  for (const auto& [partial, gradient] : bucket.gradients) {
+Completion plan_completion(ProgramBuilder& builder, const GradientBucket& trained, const RankClass& rank_class,
+                           bool lasting) {
+  const Bucket& bucket = trained.bucket;
+  Completion completion;
+  for (const auto& [partial, gradient] : trained.gradients) {
     const std::string label = builder.buffer(gradient).name;
     AxisSet remaining = partial;
     BufferId complete = gradient;
     if (bucket.storage.single_writer) {
       if (remaining.erase(bucket.storage.axes.front()) > 0) {
-        bring_to_writer(builder, bucket, gradient, rank_class.updates, label);
+        send_to_writer(builder, bucket, gradient, rank_class.updates, label, completion.instructions);
       }
       if (!rank_class.updates) continue;
     } else if (bucket.pieces > 1 && !bucket.reduces_each_micro_batch()) {
-      complete = scatter_gradient(builder, bucket, gradient, remaining, label, bucket.completion);
+      complete = scatter_gradient(builder, bucket, gradient, remaining, label, completion.instructions);
       builder.buffer(complete).persistent = lasting;
     }
-    reduce_gradient(builder, complete, remaining, label, bucket.completion);
-    bucket.completed.push_back(complete);
+    reduce_gradient(builder, complete, remaining, label, completion.instructions);
+    completion.completed.push_back(complete);
   }
+  return completion;
 }
 
 }  // namespace strata::host

@@ -1,21 +1,24 @@
 #pragma once
 
-#include "compiler/parameters/buckets.hpp"
+#include <vector>
+
+#include "compiler/parameters/gradient_buckets.hpp"
+#include "compiler/placement/rank_class.hpp"
 #include "compiler/program/program_builder.hpp"
 
 namespace strata::host {
 
-/// What tells the programs of a compilation apart: ranks of one class share one program.
-struct RankClass {
-  /// Which stage its ranks are on.
-  int stage = 0;
-  /// False for ranks that hold parameters which another rank updates (ParameterStorage::single_writer).
-  bool updates = true;
+/// The instructions that complete a bucket's gradients after the last micro-batch.
+struct Completion {
+  std::vector<Instruction> instructions;
+  /// Completed gradients of this rank's piece, which the update sums. Empty on a rank that does not update.
+  std::vector<BufferId> completed;
 };
 
-/// Fills Bucket::completion and Bucket::completed: gradients that are whole are brought to the ranks' pieces, then
-/// completed over the axes that remain; with a single writer they are sent to it instead. `lasting`: the completed
-/// gradients outlive the task that completes them.
-void plan_completion(ProgramBuilder& builder, Bucket& bucket, const RankClass& rank_class, bool lasting);
+/// Plans the completion of a bucket: reduce-scatters whole gradients to the ranks' pieces, then all-reduces over the
+/// remaining partial axes. With ParameterStorage::single_writer, ranks send their gradients to the writer instead.
+/// `lasting`: a task other than the completing one reads the gradients.
+[[nodiscard]] Completion plan_completion(ProgramBuilder& builder, const GradientBucket& bucket,
+                                         const RankClass& rank_class, bool lasting);
 
 }  // namespace strata::host

@@ -1,19 +1,19 @@
 #pragma once
 
-#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strata/attributes.hpp"
 
 namespace strata::host {
 
-/// The update rule, as far as the program contains it; the learning rate comes at run time.
+/// The update rule, except the learning rate, which is passed in at run time.
 struct OptimizerSettings {
-  enum class Kind : std::uint8_t { adamw, sgd };
-  Kind kind = Kind::adamw;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double epsilon = 1e-8;
-  double momentum = 0.0;
-  double weight_decay = 0.1;
-  /// Largest global gradient norm; 0 for no clipping.
+  /// The update op. Its flat signature has is_update set.
+  std::string op;
+  /// Values of the op's hyperparameters, and of weight_decay.
+  Attributes attributes;
+  /// Largest global norm of the gradient; 0 disables clipping.
   double clip = 1.0;
 };
 

@@ -5,9 +5,9 @@
 
 namespace strata::host {
 
-StagedBucket::StagedBucket(ProgramBuilder& builder, const Bucket& bucket) {
+StagedBucket::StagedBucket(ProgramBuilder& builder, const Bucket& bucket, const std::vector<BufferId>& states) {
   stage(builder, bucket.values);
-  for (const BufferId state : bucket.states) stage(builder, state);
+  for (const BufferId state : states) stage(builder, state);
 }
 
 void StagedBucket::stage(ProgramBuilder& builder, BufferId buffer) {
@@ -26,7 +26,7 @@ BufferId StagedBucket::on_device(BufferId buffer) const {
 void StagedBucket::fetch(const std::vector<BufferId>& after, std::vector<Instruction>& instructions) const {
   std::vector<BufferId> waits = after;
   for (const Copy& each : copies_) {
-    Instruction instruction = ProgramBuilder::transfer(each.home, each.copy, each.name + " to the device");
+    Instruction instruction = transfer(each.home, each.copy, each.name + " to the device");
     instruction.waits = std::exchange(waits, {});
     instructions.push_back(std::move(instruction));
   }
@@ -34,7 +34,7 @@ void StagedBucket::fetch(const std::vector<BufferId>& after, std::vector<Instruc
 
 void StagedBucket::store(std::vector<Instruction>& instructions) const {
   for (const Copy& each : copies_) {
-    instructions.push_back(ProgramBuilder::transfer(each.copy, each.home, each.name + " from the device"));
+    instructions.push_back(transfer(each.copy, each.home, each.name + " from the device"));
   }
 }
 

@@ -3,24 +3,24 @@
 #include <string>
 #include <vector>
 
-#include "compiler/parameters/buckets.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "compiler/program/program_builder.hpp"
 
 namespace strata::host {
 
-/// What of a bucket lies outside of the device, with the copies that stand for it there while the bucket is updated.
+/// Staging copies on the device of a bucket's offloaded values and states, which exist during its update.
 class StagedBucket {
  public:
-  StagedBucket(ProgramBuilder& builder, const Bucket& bucket);
+  StagedBucket(ProgramBuilder& builder, const Bucket& bucket, const std::vector<BufferId>& states);
 
-  /// The buffer that the optimizer works on in the place of `buffer`; itself where it lies on the device.
+  /// The staging copy of `buffer`, or `buffer` itself if it is on the device.
   [[nodiscard]] BufferId on_device(BufferId buffer) const;
 
-  /// Starts to bring the contents to the device, once nothing uses the buffers `after` any more.
+  /// Starts transfers to the device. They wait until no instruction uses the buffers `after`.
   void fetch(const std::vector<BufferId>& after, std::vector<Instruction>& instructions) const;
-  /// Starts to bring them back.
+  /// Starts the transfers back to the host or file.
   void store(std::vector<Instruction>& instructions) const;
-  /// The copies, to wait for.
+  /// The staging copies, for instructions that must wait for the transfers.
   [[nodiscard]] std::vector<BufferId> copies() const;
 
  private:

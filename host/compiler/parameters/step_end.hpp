@@ -1,36 +1,46 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "compiler/parameters/buckets.hpp"
+#include "compiler/parameters/gradient_buckets.hpp"
 #include "compiler/parameters/gradient_completion.hpp"
 #include "compiler/parameters/optimizer_settings.hpp"
 #include "compiler/partition/partition.hpp"
+#include "compiler/placement/rank_class.hpp"
 #include "compiler/placement/stages.hpp"
 #include "compiler/program/program_builder.hpp"
 
 namespace strata::host {
 
-/// The optimizer's states by name, in the order in which its op takes them.
-[[nodiscard]] std::vector<std::string> optimizer_states(const OptimizerSettings& optimizer);
+/// A trained bucket with its gradients and optimizer states, at the end of a step.
+struct TrainedBucket {
+  Bucket bucket;
+  PartialGradients gradients;
+  Completion completion;
+  /// This rank's pieces of the master copy and of the optimizer states. Empty on a rank that does not update.
+  std::vector<BufferId> states;
+};
 
-/// What the end of a step is made from.
+/// The inputs of emit_training_step_end().
 struct StepEndRequest {
   const PartitionResult& partitioned;
-  const std::vector<Bucket>& buckets;
+  const std::vector<TrainedBucket>& buckets;
   const Stages& stages;
   RankClass rank_class;
-  /// True where Bucket::completion has its place in the backward pass.
+  /// True if completions are part of the backward pass. If false, the epilogue contains them.
   bool gradients_are_complete = false;
 };
 
-/// Emits the prologue (accumulators to zero) and the epilogue of a training step: completes gradients, loss and count;
-/// sums tied gradients over their stages; global norm; clip; update; brings updated values back where every rank holds
-/// them whole. Reports "loss", "count", "grad_norm".
+/// Emits the prologue, which zeroes the accumulators, and the epilogue of a training step. The epilogue
+/// 1. completes gradients, loss and token count,
+/// 2. sums tied gradients over their stages,
+/// 3. computes the global gradient norm and clips,
+/// 4. updates the parameters,
+/// 5. gathers updated values for ranks that hold them whole.
+/// Reports "loss", "count" and "grad_norm".
 void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const OptimizerSettings& optimizer);
 
-/// The same for an evaluation pass: completes loss and count. Does nothing where there is no loss.
-void emit_evaluation_end(ProgramBuilder& builder, const StepEndRequest& request, bool has_loss);
+/// Emits prologue and epilogue of an evaluation pass, which completes loss and count.
+void emit_evaluation_end(ProgramBuilder& builder, const PartitionResult& partitioned, const Stages& stages);
 
 }  // namespace strata::host

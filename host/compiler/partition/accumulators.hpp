@@ -5,22 +5,25 @@
 #include <utility>
 #include <vector>
 
-#include "strata/graph.hpp"
 #include "strata/layout.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
 
-/// Accumulators of one quantity over the micro-batches of a step, one per set of axes over which contributions are
-/// partial sums: each contribution is reduced over its own set, never over "the data axes".
+/// Accumulators of one quantity over the micro-batches of a step: one per set of axes over which contributions are
+/// partial. Example: under sequence parallelism a norm's gradient is partial over {dp, tp} and a matrix's over {dp}.
+/// Each set has its own reduction.
 using PartialAccumulators = std::map<AxisSet, BufferId>;
 
-/// Accumulators of parameters by name, in the order in which the backward pass completes them.
+/// Accumulators of each parameter, in the order in which the backward pass completes the gradients.
 using GradientAccumulators = std::vector<std::pair<std::string, PartialAccumulators>>;
 
-/// The element type in which values of `type` are accumulated.
-[[nodiscard]] DType accumulation_type(DType type);
-/// The element type in which a parameter's gradients are accumulated and reduced.
-[[nodiscard]] DType gradient_type(const Parameter& parameter, DType value_type);
+/// Flat gradients of a bucket, accumulated over micro-batches: one per set of axes over which they are partial.
+using PartialGradients = std::vector<std::pair<AxisSet, BufferId>>;
+
+/// Suffix for the name of a gradient that is partial over `partial`, such as " partial dp+tp". Empty for a whole one.
+[[nodiscard]] inline std::string partial_suffix(const AxisSet& partial) {
+  return partial.empty() ? "" : " partial " + join({partial.begin(), partial.end()}, "+");
+}
 
 }  // namespace strata::host

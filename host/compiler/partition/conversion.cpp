@@ -6,7 +6,7 @@
 namespace strata::host {
 namespace {
 
-/// Holds the value while it changes layout step by step.
+/// Converts one value step by step, and tracks its current buffer and layout.
 class Conversion {
  public:
   Conversion(ProgramBuilder& builder, const LayoutRules& rules, const ConversionRequest& request,
@@ -26,7 +26,7 @@ class Conversion {
   }
 
  private:
-  /// True if `axis` comes next on dim `i` of the target.
+  /// True if `axis` is the next axis that dim `i` needs to reach the target layout.
   [[nodiscard]] bool target_extends(std::size_t i, const Axis& axis) const {
     const auto& have = current_[i];
     const auto& want = request_.to[i];
@@ -41,7 +41,7 @@ class Conversion {
   }
 
   void resolve_partial() {
-    std::vector<Axis> remaining;  // resolved by one all_reduce
+    std::vector<Axis> remaining;  // resolved together by one all_reduce
     for (const MeshAxis& axis : rules_.mesh().axes()) {
       if (!request_.partial.contains(axis.name)) continue;
       if (dim_that_takes(axis.name, -1) < 0) {
@@ -77,31 +77,23 @@ class Conversion {
     }
   }
 
-  // --- one step each
+  // --- one function per step
 
   void all_reduce(const std::vector<Axis>& axes) {
-    const BufferId output = new_buffer(BufferKind::activation);
-    Instruction instruction = collective(CollectiveKind::all_reduce, axes, "");
-    instruction.outputs = {output};
-    push(std::move(instruction));
+    collective(CollectiveKind::all_reduce, axes, "", new_buffer(BufferKind::activation));
   }
 
   void reduce_scatter(const Axis& axis, std::size_t dim) {
     pack(axis, dim);
     current_[dim].push_back(axis);
-    const BufferId output = new_buffer(BufferKind::activation);
-    Instruction instruction = collective(CollectiveKind::reduce_scatter, {axis}, request_.dims[dim]);
-    instruction.outputs = {output};
-    push(std::move(instruction));
+    collective(CollectiveKind::reduce_scatter, {axis}, request_.dims[dim], new_buffer(BufferKind::activation));
   }
 
   void all_gather(const Axis& axis, std::size_t dim) {
     current_[dim].pop_back();
     const bool contiguous = pieces_are_contiguous(axis, dim);
-    const BufferId gathered = new_buffer(contiguous ? BufferKind::activation : BufferKind::communication);
-    Instruction instruction = collective(CollectiveKind::all_gather, {axis}, request_.dims[dim]);
-    instruction.outputs = {gathered};
-    push(std::move(instruction));
+    collective(CollectiveKind::all_gather, {axis}, request_.dims[dim],
+               new_buffer(contiguous ? BufferKind::activation : BufferKind::communication));
     if (!contiguous) unpack(axis, dim);
   }
 
@@ -110,33 +102,25 @@ class Conversion {
     current_[gathered].pop_back();
     current_[split].push_back(axis);
     const bool contiguous = pieces_are_contiguous(axis, gathered);
-    const BufferId exchanged = new_buffer(contiguous ? BufferKind::activation : BufferKind::communication);
-    Instruction instruction =
-        collective(CollectiveKind::all_to_all, {axis}, request_.dims[gathered] + ">" + request_.dims[split]);
-    instruction.outputs = {exchanged};
-    push(std::move(instruction));
+    collective(CollectiveKind::all_to_all, {axis}, request_.dims[gathered] + ">" + request_.dims[split],
+               new_buffer(contiguous ? BufferKind::activation : BufferKind::communication));
     if (!contiguous) unpack(axis, gathered);
   }
 
   void slice(const Axis& axis, std::size_t dim) {
-    Instruction instruction = copy(CopyDescription::Kind::slice, axis, dim);
+    Instruction instruction = copy(Copy::Kind::slice, axis, dim);
     current_[dim].push_back(axis);
-    instruction.outputs = {new_buffer(BufferKind::activation)};
-    push(std::move(instruction));
+    push(std::move(instruction), new_buffer(BufferKind::activation));
   }
 
-  /// Lays the pieces that the ranks of `axis` get of `dim` one behind the other.
+  /// Packs `dim` so that the piece of each rank of `axis` is contiguous, as collectives require.
   void pack(const Axis& axis, std::size_t dim) {
     if (pieces_are_contiguous(axis, dim)) return;
-    Instruction instruction = copy(CopyDescription::Kind::pack, axis, dim);
-    instruction.outputs = {new_buffer(BufferKind::communication)};
-    push(std::move(instruction));
+    push(copy(Copy::Kind::pack, axis, dim), new_buffer(BufferKind::communication));
   }
 
   void unpack(const Axis& axis, std::size_t dim) {
-    Instruction instruction = copy(CopyDescription::Kind::unpack, axis, dim);
-    instruction.outputs = {new_buffer(BufferKind::activation)};
-    push(std::move(instruction));
+    push(copy(Copy::Kind::unpack, axis, dim), new_buffer(BufferKind::activation));
   }
 
   // --- helpers
@@ -155,41 +139,35 @@ class Conversion {
                                builder_.buffer(buffer_).dtype, request_.dims, shape());
   }
 
-  [[nodiscard]] Instruction collective(CollectiveKind kind, const std::vector<Axis>& axes, const std::string& dim) {
-    Instruction instruction;
-    instruction.kind = InstructionKind::collective;
-    instruction.collective = kind;
-    instruction.reduction = request_.reduction;
-    instruction.axes = axes;
-    instruction.inputs = {buffer_};
-    instruction.name =
+  void collective(CollectiveKind kind, const std::vector<Axis>& axes, const std::string& dim, BufferId output) {
+    const std::string name =
         request_.label + " " + std::string(to_string(kind)) + " " + (dim.empty() ? "" : dim + "/") + join(axes, "+");
-    instruction.id = builder_.communication_id(instruction.name);
-    return instruction;
+    const Collective work{
+        .kind = kind, .reduction = request_.reduction, .axes = axes, .content = BufferKind::activation};
+    push(builder_.collective(work, buffer_, output, name), output);
   }
 
-  /// A copy that deals `dim`, whole along `axis` in the current layout.
-  [[nodiscard]] Instruction copy(CopyDescription::Kind kind, const Axis& axis, std::size_t dim) {
+  /// A copy that divides `dim` over `axis`. In the current layout `dim` is whole along that axis.
+  [[nodiscard]] Instruction copy(Copy::Kind kind, const Axis& axis, std::size_t dim) {
     const Shape sizes = shape();
+    Copy work;
+    work.kind = kind;
+    for (std::size_t i = 0; i < dim; ++i) work.outer *= sizes[i];
+    work.size = sizes[dim];
+    for (std::size_t i = dim + 1; i < sizes.size(); ++i) work.inner *= sizes[i];
+    work.axis = {axis, rules_.distribution(request_.dims[dim], axis)};
     Instruction instruction;
-    instruction.kind = InstructionKind::copy;
     instruction.name = request_.label + " " + request_.dims[dim] + "/" + axis;
-    instruction.inputs = {buffer_};
-    instruction.copy.kind = kind;
-    for (std::size_t i = 0; i < dim; ++i) instruction.copy.outer *= sizes[i];
-    instruction.copy.size = sizes[dim];
-    for (std::size_t i = dim + 1; i < sizes.size(); ++i) instruction.copy.inner *= sizes[i];
-    instruction.copy.axis = {axis, rules_.distribution(request_.dims[dim], axis)};
+    instruction.work = std::move(work);
     return instruction;
   }
 
-  void push(Instruction instruction) {
-    buffer_ = instruction.outputs.front();
-    if (instruction.kind == InstructionKind::collective) {
-      builder_.emit_collective(std::move(instruction), BufferKind::activation, instructions_);
-    } else {
-      instructions_.push_back(std::move(instruction));
-    }
+  /// Appends an instruction from the value's buffer to `output`, which becomes the value's buffer.
+  void push(Instruction instruction, BufferId output) {
+    instruction.inputs = {buffer_};
+    instruction.outputs = {output};
+    instructions_.push_back(std::move(instruction));
+    buffer_ = output;
   }
 
   ProgramBuilder& builder_;

@@ -8,23 +8,24 @@
 
 namespace strata::host {
 
-/// A value on its way from one layout to another.
+/// The conversion of one value from one layout to another.
 struct ConversionRequest {
   BufferId buffer = -1;
   Dims dims;
   Layout from;
-  /// Axes over which the value is partial and that are to be resolved; others may stay partial by not being named.
+  /// Axes over which the value is partial and which the conversion resolves. The value may stay partial over others.
   AxisSet partial;
   Reduction reduction = Reduction::sum;
   Layout to;
-  /// For people: names buffers and communications.
+  /// Prefix for the names of buffers and communications.
   std::string label;
 };
 
-/// Emits to `instructions` what takes a value to another layout: first partial axes (reduce_scatter where the target is
-/// sharded right there, else all_reduce), then axes that leave (all_to_all where another dim takes them, else
-/// all_gather), last local slices. \return the buffer that holds the value in the new layout (the same one if nothing
-/// had to be done).
+/// Emits the conversion to `instructions`, in this order:
+/// 1. Partial axes: reduce_scatter if the target is sharded over the axis right there, else all_reduce.
+/// 2. Axes that leave a dimension: all_to_all if another dimension takes the axis, else all_gather.
+/// 3. Local slices for axes that are added.
+/// \return the buffer in the new layout, which is the given buffer if no instruction is needed.
 BufferId emit_conversion(ProgramBuilder& builder, const LayoutRules& rules, const ConversionRequest& request,
                          std::vector<Instruction>& instructions);
 

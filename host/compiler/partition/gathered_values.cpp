@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "compiler/check/communication_under_way.hpp"
-#include "compiler/parameters/bucket_collectives.hpp"
+#include "compiler/placement/bucket_collectives.hpp"
+#include "compiler/program/asynchronous.hpp"
 
 namespace strata::host {
 
@@ -27,7 +27,7 @@ BufferId GatheredValues::view(std::size_t index, const Buffer& like, const TaskK
   if (kept) key = forward;
   const auto known = views_.find({key, index});
   if (known != views_.end()) return known->second;
-  const Buffer shape = like;  // which moves when a gather adds buffers
+  const Buffer shape = like;  // a copy: a gather adds buffers, which moves the original
   const auto whole = gathered_.find(key);
   const BufferId base = whole != gathered_.end() ? whole->second : gather(place.bucket, task, block);
   const BufferId view = builder_.add_buffer(shape.name, BufferKind::parameter, shape.dtype, shape.dims, shape.shape);
@@ -52,7 +52,7 @@ BufferId GatheredValues::gather(std::size_t index, const TaskKey& task, int bloc
                              : gather_pieces(builder_, piece, from_secondary ? storage.secondary_axes : storage.axes,
                                              bucket.elements, label, made.instructions);
   if (training_ && task.kind == Task::Kind::forward && !storage.secondary_axes.empty()) {
-    // Not with the gather, which is ahead of its use: nothing should wait for it there.
+    // The slice waits for the gather. Next to the prefetched gather it would end the overlap, so it goes to the use.
     secondary_[key] = slice_piece(builder_, whole, storage.secondary_axes, label + " secondary",
                                   builder_.task(task.kind, task.chunk).instructions);
   }
@@ -65,12 +65,10 @@ BufferId GatheredValues::fetch(const Bucket& bucket, const TaskKey& task, int bl
   const Buffer home = builder_.buffer(bucket.values);
   if (home.place == MemoryPlace::device) return bucket.values;
   const BufferId piece = builder_.add_flat(label + " fetched", home.kind, home.dtype, home.elements());
-  // A block ahead of the collective, which has to wait for it.
+  // The transfer starts one block before the gather, so that it overlaps with that block.
   const int ahead = bucket.pieces > 1 && bucket.storage.prefetch > 0 ? 1 : 0;
-  gathers_.push_back({task,
-                      block,
-                      bucket.storage.prefetch + ahead,
-                      {ProgramBuilder::transfer(bucket.values, piece, label + " to the device")}});
+  gathers_.push_back(
+      {task, block, bucket.storage.prefetch + ahead, {transfer(bucket.values, piece, label + " to the device")}});
   return piece;
 }
 
@@ -81,7 +79,7 @@ void GatheredValues::insert() {
 }
 
 void GatheredValues::insert(Task& task, const std::vector<const Gather*>& gathers) {
-  std::vector<int> order;  // blocks in the order in which the task first works for them
+  std::vector<int> order;  // blocks in the order of their first instruction in the task
   for (const Instruction& instruction : task.instructions) {
     const bool known = std::find(order.begin(), order.end(), instruction.block) != order.end();
     if (instruction.block >= 0 && !known) order.push_back(instruction.block);
@@ -91,11 +89,11 @@ void GatheredValues::insert(Task& task, const std::vector<const Gather*>& gather
   for (const Gather* gather : gathers) {
     const auto at = std::find(order.begin(), order.end(), gather->block) - order.begin();
     const int ahead = order.at(static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, at - gather->prefetch)));
-    const auto arrival = behind_last_asynchronous(gather->instructions);
+    const auto arrival = after_last_asynchronous(gather->instructions);
     for (auto each = gather->instructions.begin(); each != gather->instructions.end(); ++each) {
       Instruction instruction = *each;
       instruction.block = gather->block;
-      // What has to wait for the values to arrive does so where they are needed.
+      // Instructions after the arrival wait for it, so they are inserted at the use.
       (each < arrival ? before[ahead] : behind[gather->block]).push_back(std::move(instruction));
     }
   }

@@ -4,8 +4,10 @@
 #include <iterator>
 #include <utility>
 
-#include "compiler/check/communication_under_way.hpp"
-#include "compiler/parameters/bucket_collectives.hpp"
+#include "compiler/placement/bucket_collectives.hpp"
+#include "compiler/program/accumulation_type.hpp"
+#include "compiler/program/asynchronous.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::host {
 namespace {
@@ -15,7 +17,7 @@ std::string name_of(const Sink& sink) {
   return sink.kind == Sink::Kind::loss ? "loss" : "count";
 }
 
-/// Behind which instruction the last of `buffers` is written; -1 for none.
+/// Position of the instruction that writes the last of `buffers`; -1 if none does.
 std::ptrdiff_t last_writer(const Task& task, const std::set<BufferId>& buffers) {
   for (auto at = static_cast<std::ptrdiff_t>(task.instructions.size()) - 1; at >= 0; --at) {
     const auto& outputs = task.instructions[static_cast<std::size_t>(at)].outputs;
@@ -27,8 +29,8 @@ std::ptrdiff_t last_writer(const Task& task, const std::set<BufferId>& buffers) 
 }  // namespace
 
 GradientSinks::GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder,
-                             std::vector<Bucket>& dealt)
-    : graph_(graph), rules_(rules), builder_(builder), dealt_(dealt) {
+                             const std::vector<Bucket>& dealt)
+    : graph_(graph), rules_(rules), builder_(builder), dealt_(dealt), piece_gradients_(dealt.size()) {
   for (std::size_t i = 0; i < dealt.size(); ++i) {
     for (std::size_t k = 0; k < dealt[i].parameters.size(); ++k) {
       places_[builder.program().parameters[dealt[i].parameters[k]].name] = {i, dealt[i].offsets[k]};
@@ -87,7 +89,7 @@ BufferId GradientSinks::accumulator(const Sink& sink, const AxisSet& partial) {
   return buffer;
 }
 
-/// Keeps parameters in the order of their latest contribution: the last to complete comes last.
+/// Moves the parameter to the end, so that the order is that of the latest contributions, in which gradients complete.
 PartialAccumulators& GradientSinks::accumulators_of(const Sink& sink) {
   if (sink.kind == Sink::Kind::loss) return loss_;
   if (sink.kind == Sink::Kind::count) return count_;
@@ -112,12 +114,28 @@ void GradientSinks::reduce_task_gradients() {
   for (auto& [key, reductions] : behind) insert(builder_.task(key.kind, key.chunk), reductions);
 }
 
-/// A reduction is finished where the next one starts, or at the end: it has the work in between to run beside.
+void GradientSinks::add_missing_gradients() {
+  std::set<std::string> stored;
+  for (const StoredParameter& parameter : builder_.program().parameters) stored.insert(parameter.name);
+  for (const auto& [name, accumulators] : gradients_) stored.erase(name);
+  for (const Sink& sink : graph_.sinks) {
+    if (sink.kind != Sink::Kind::parameter_gradient || stored.erase(sink.name) == 0) continue;
+    const Place* place = dealt_place(sink);
+    if (place == nullptr) {
+      accumulator(sink, {});
+    } else if (piece_gradients_[place->bucket].empty()) {
+      piece_accumulator(place->bucket, {});
+    }
+  }
+}
+
+/// Inserts the reductions. Each is finished where the next one starts, or at the end of the task, so that it overlaps
+/// with the work in between.
 void GradientSinks::insert(Task& task, std::map<std::ptrdiff_t, std::vector<Reduction>>& behind) {
   std::vector<Instruction> result;
-  std::vector<Instruction> under_way;
+  std::vector<Instruction> in_flight;
   const auto finish = [&] {
-    for (Instruction& each : std::exchange(under_way, {})) result.push_back(std::move(each));
+    for (Instruction& each : std::exchange(in_flight, {})) result.push_back(std::move(each));
   };
   for (std::size_t at = 0; at < task.instructions.size(); ++at) {
     result.push_back(std::move(task.instructions[at]));
@@ -130,7 +148,7 @@ void GradientSinks::insert(Task& task, std::map<std::ptrdiff_t, std::vector<Redu
         instruction.block = block;
         result.push_back(std::move(instruction));
       }
-      std::move(each.finish.begin(), each.finish.end(), std::back_inserter(under_way));
+      std::move(each.finish.begin(), each.finish.end(), std::back_inserter(in_flight));
     }
   }
   finish();
@@ -139,20 +157,20 @@ void GradientSinks::insert(Task& task, std::map<std::ptrdiff_t, std::vector<Redu
 
 GradientSinks::Reduction GradientSinks::reduction(const TaskGradientKey& key, const TaskGradient& gradient) {
   const auto& [task, index, partial] = key;
-  Bucket& bucket = dealt_[index];
+  const Bucket& bucket = dealt_[index];
   const std::string label = builder_.buffer(gradient.flat).name + " of " + std::string(to_string(task.kind)) + " " +
                             std::to_string(task.chunk);
   Reduction made;
   fill_gaps(bucket, gradient, made.start);
   AxisSet remaining = partial;
   const BufferId piece = scatter_gradient(builder_, bucket, gradient.flat, remaining, label, made.start);
-  made.finish.assign(behind_last_asynchronous(made.start), made.start.cend());
+  made.finish.assign(after_last_asynchronous(made.start), made.start.cend());
   made.start.resize(made.start.size() - made.finish.size());
-  made.finish.push_back(program_op("accumulate", label, {piece}, {piece_accumulator(bucket, remaining)}));
+  made.finish.push_back(flat_op(ops::kAccumulate, label, {piece}, {piece_accumulator(index, remaining)}));
   return made;
 }
 
-/// Parameters without a contribution in the task, and the padding, are zero.
+/// Zeroes the padding, and the gradients of parameters without a contribution in the task.
 void GradientSinks::fill_gaps(const Bucket& bucket, const TaskGradient& gradient,
                               std::vector<Instruction>& instructions) {
   std::int64_t end = 0;
@@ -161,7 +179,7 @@ void GradientSinks::fill_gaps(const Bucket& bucket, const TaskGradient& gradient
     const std::string name = builder_.buffer(gradient.flat).name + " without contributions";
     const BufferId gap = builder_.add_flat(name, BufferKind::gradient, bucket.gradient_type, length);
     builder_.make_view(gap, gradient.flat, begin);
-    instructions.push_back(program_op("fill_zero", name, {}, {gap}));
+    instructions.push_back(flat_op(ops::kFillZero, name, {}, {gap}));
   };
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     const auto view = gradient.views.find(builder_.program().parameters[bucket.parameters[i]].name);
@@ -172,13 +190,14 @@ void GradientSinks::fill_gaps(const Bucket& bucket, const TaskGradient& gradient
   fill(end, bucket.elements - end);
 }
 
-BufferId GradientSinks::piece_accumulator(Bucket& bucket, const AxisSet& partial) {
-  for (const auto& [known, buffer] : bucket.gradients) {
+BufferId GradientSinks::piece_accumulator(std::size_t index, const AxisSet& partial) {
+  const Bucket& bucket = dealt_[index];
+  for (const auto& [known, buffer] : piece_gradients_[index]) {
     if (known == partial) return buffer;
   }
   const BufferId buffer = builder_.add_flat(bucket.name + ".gradient piece" + partial_suffix(partial),
                                             BufferKind::gradient, bucket.gradient_type, bucket.piece_elements(), true);
-  bucket.gradients.emplace_back(partial, buffer);
+  piece_gradients_[index].emplace_back(partial, buffer);
   return buffer;
 }
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "compiler/parameters/buckets.hpp"
 #include "compiler/partition/accumulators.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "compiler/program/task_key.hpp"
 #include "strata/graph.hpp"
@@ -15,21 +15,28 @@
 
 namespace strata::host {
 
-/// Where contributions to loss, count and gradients are added up. Most go to accumulators that last for the step; those
-/// of buckets that are reduced in every micro-batch go to a flat gradient of the task, which is brought to the ranks'
-/// pieces as soon as it is complete.
+/// Accumulates the contributions to loss, count and gradients. Most go to accumulators that live for the whole step.
+/// Buckets that are reduced in every micro-batch (ZeRO-2, ZeRO-3) have a flat gradient per task, which is
+/// reduce-scattered to the ranks' pieces as soon as it is complete.
 class GradientSinks {
  public:
-  GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder, std::vector<Bucket>& dealt);
+  GradientSinks(const Graph& graph, const LayoutRules& rules, ProgramBuilder& builder,
+                const std::vector<Bucket>& dealt);
 
-  /// True if the first contribution in `task` is yet to come: it is written, others are added.
+  /// True if `task` has no contribution yet. The first contribution overwrites, and later ones add.
   [[nodiscard]] bool is_fresh(const Sink& sink, const AxisSet& partial, const TaskKey& task) const;
-  /// The buffer for a contribution that is partial over `partial`, which is about to be made.
+  /// The buffer for the next contribution, which is partial over `partial`.
   BufferId contribute(const Sink& sink, const AxisSet& partial, const TaskKey& task);
 
-  /// Emits the reductions of the tasks' flat gradients, each behind the last contribution to it. Once, at the end.
+  /// Emits the reductions of the tasks' flat gradients, each after the last contribution to it. Called once, at the
+  /// end.
   void reduce_task_gradients();
+  /// Gives a gradient of zero to every parameter of this stage whose contributions are all made on other stages. The
+  /// sum over the stages of a tied parameter needs one of each. After reduce_task_gradients().
+  void add_missing_gradients();
 
+  /// Gradients of this rank's piece, for every sharded bucket.
+  [[nodiscard]] const std::vector<PartialGradients>& dealt() const { return piece_gradients_; }
   [[nodiscard]] const GradientAccumulators& gradients() const { return gradients_; }
   [[nodiscard]] const PartialAccumulators& loss() const { return loss_; }
   [[nodiscard]] const PartialAccumulators& count() const { return count_; }
@@ -42,7 +49,7 @@ class GradientSinks {
   /// One flat gradient of one task.
   struct TaskGradient {
     BufferId flat = -1;
-    std::map<std::string, BufferId> views;  // by parameter; those that have a contribution
+    std::map<std::string, BufferId> views;  // by parameter, for parameters with a contribution
   };
   using TaskGradientKey = std::tuple<TaskKey, std::size_t, AxisSet>;
 
@@ -50,8 +57,8 @@ class GradientSinks {
   BufferId accumulator(const Sink& sink, const AxisSet& partial);
   PartialAccumulators& accumulators_of(const Sink& sink);
   [[nodiscard]] DType type_of(const Sink& sink) const;
-  /// What brings a task's gradient to this rank's piece, and what adds that to the step's accumulator. The second waits
-  /// for the first, so it comes later.
+  /// `start` reduce-scatters a task's gradient to this rank's piece. `finish` adds the piece to the step's accumulator.
+  /// It waits for `start`, so it is inserted later.
   struct Reduction {
     std::vector<Instruction> start;
     std::vector<Instruction> finish;
@@ -59,12 +66,13 @@ class GradientSinks {
   [[nodiscard]] Reduction reduction(const TaskGradientKey& key, const TaskGradient& gradient);
   static void insert(Task& task, std::map<std::ptrdiff_t, std::vector<Reduction>>& behind);
   void fill_gaps(const Bucket& bucket, const TaskGradient& gradient, std::vector<Instruction>& instructions);
-  BufferId piece_accumulator(Bucket& bucket, const AxisSet& partial);
+  BufferId piece_accumulator(std::size_t bucket, const AxisSet& partial);
 
   const Graph& graph_;
   const LayoutRules& rules_;
   ProgramBuilder& builder_;
-  std::vector<Bucket>& dealt_;
+  const std::vector<Bucket>& dealt_;
+  std::vector<PartialGradients> piece_gradients_;
   std::map<std::string, Place> places_;
   std::map<TaskGradientKey, TaskGradient> task_gradients_;
   GradientAccumulators gradients_;

@@ -1,19 +1,55 @@
 #include "compiler/partition/node_lowering.hpp"
 
+#include <set>
 #include <utility>
 
-#include "strata/error.hpp"
+#include "compiler/check/emitted_check.hpp"
+#include "compiler/program/sharded_dim.hpp"
 
 namespace strata::host {
 
+void NodeLowering::refuse(const std::string& what) const {
+  throw at_.by.error("lowers node '" + at_.node.name + "' wrongly: " + what);
+}
+
+void NodeLowering::require_layout(const std::string& what, const Dims& dims, const Layout& layout) const {
+  if (layout.size() != dims.size()) {
+    refuse(what + " has the dimensions [" + join(dims) + "], its layout is of " + std::to_string(layout.size()));
+  }
+  const Mesh& mesh = at_.request.rules.mesh();
+  const Shape sizes = shape_of(dims, at_.request.graph.sizes);
+  std::set<Axis> used;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    std::int64_t pieces = 1;
+    for (const Axis& axis : layout[i]) {
+      if (!mesh.has(axis)) refuse("the layout of " + what + " names mesh axis '" + axis + "', which no strategy adds");
+      if (!used.insert(axis).second) refuse("the layout of " + what + " uses mesh axis '" + axis + "' twice");
+      pieces *= mesh.size(axis);
+    }
+    if (sizes[i] % pieces != 0) {
+      refuse("the layout of " + what + " deals dimension '" + dims[i] + "' of " + std::to_string(sizes[i]) + " to " +
+             std::to_string(pieces) + " ranks");
+    }
+  }
+}
+
 BufferId NodeLowering::operand(int index, const Layout& layout) {
-  const Value value = at_.node.operands.at(static_cast<std::size_t>(index));
+  if (index < 0 || static_cast<std::size_t>(index) >= at_.node.operands.size()) {
+    refuse("it has no operand " + std::to_string(index));
+  }
+  const Value value = at_.node.operands[static_cast<std::size_t>(index)];
+  require_layout("operand " + std::to_string(index), at_.request.graph.type(value).dims, layout);
   at_.values.complete(value);
   return at_.values.fetch(value, layout, at_.task, at_.node.block);
 }
 
 BufferId NodeLowering::add_buffer(const std::string& name, BufferKind kind, const TensorType& type,
                                   const Shape& shape) {
+  if (type.dims.size() != shape.size()) {
+    refuse("buffer '" + name + "' has " + std::to_string(shape.size()) + " sizes for the dimensions [" +
+           join(type.dims) + "]");
+  }
+  if (const auto fault = find_fault(name, shape)) refuse(*fault);
   return at_.builder.add_buffer(name, kind, type.dtype, type.dims, shape);
 }
 
@@ -24,20 +60,38 @@ ShardedDim NodeLowering::sharded_dim(const Dim& dim, std::int64_t global_size, c
 std::uint64_t NodeLowering::communication_id(const std::string& label) { return at_.builder.communication_id(label); }
 
 void NodeLowering::emit(Instruction instruction) {
+  if (const auto fault = find_fault(at_.builder.program(), instruction)) refuse(*fault);
+  for (const Axis& axis : communication_axes(instruction)) {
+    if (at_.request.rules.mesh().has(axis)) continue;
+    refuse("instruction '" + instruction.name + "' communicates over mesh axis '" + axis + "', which no strategy adds");
+  }
   at_.builder.task(at_.task.kind, at_.task.chunk).instructions.push_back(std::move(instruction));
 }
 
 void NodeLowering::define(int index, BufferId buffer, const Layout& layout, const AxisSet& partial) {
-  results_.at(static_cast<std::size_t>(index)) = Home{buffer, layout, partial, Reduction::sum, at_.task};
+  if (index < 0 || static_cast<std::size_t>(index) >= results_.size()) {
+    refuse("it has no result " + std::to_string(index));
+  }
+  std::optional<Home>& result = results_[static_cast<std::size_t>(index)];
+  if (result) refuse("result " + std::to_string(index) + " is defined twice");
+  const Program& program = at_.builder.program();
+  if (buffer < 0 || static_cast<std::size_t>(buffer) >= program.buffers.size()) {
+    refuse("result " + std::to_string(index) + " is defined as buffer %" + std::to_string(buffer) +
+           ", which is not there");
+  }
+  require_layout("result " + std::to_string(index), at_.node.results[static_cast<std::size_t>(index)].dims, layout);
+  for (const Axis& axis : partial) {
+    if (!at_.request.rules.mesh().has(axis)) {
+      refuse("result " + std::to_string(index) + " is partial over mesh axis '" + axis + "', which no strategy adds");
+    }
+  }
+  result = Home{buffer, layout, partial, Reduction::sum, at_.task};
 }
 
-std::vector<Home> NodeLowering::take_results(const std::string& by) {
+std::vector<Home> NodeLowering::take_results() {
   std::vector<Home> homes;
   for (std::size_t i = 0; i < results_.size(); ++i) {
-    if (!results_[i]) {
-      throw VerificationError(by + " does not say where result " + std::to_string(i) + " of node '" + at_.node.name +
-                              "' is");
-    }
+    if (!results_[i]) refuse("it does not say where result " + std::to_string(i) + " is");
     homes.push_back(std::move(*results_[i]));
   }
   return homes;

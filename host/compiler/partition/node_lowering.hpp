@@ -10,7 +10,8 @@
 
 namespace strata::host {
 
-/// Lets a strategy build the instructions of one node.
+/// The LoweringContext that the host passes to a strategy. It refuses impossible requests with a PluginError that names
+/// strategy and node.
 class NodeLowering final : public LoweringContext {
  public:
   struct Place {
@@ -21,6 +22,7 @@ class NodeLowering final : public LoweringContext {
     const IterationSpace& space;
     const IterationLayout& iteration;
     TaskKey task;
+    const NamedStrategy& by;
   };
   explicit NodeLowering(Place place) : at_(place), results_(place.node.results.size()) {}
 
@@ -37,10 +39,14 @@ class NodeLowering final : public LoweringContext {
   void emit(Instruction instruction) override;
   void define(int index, BufferId buffer, const Layout& layout, const AxisSet& partial) override;
 
-  /// Where the results are. \throws VerificationError naming strategy and node if one was left out.
-  [[nodiscard]] std::vector<Home> take_results(const std::string& by);
+  /// The defined results. \throws PluginError if the strategy did not define one.
+  [[nodiscard]] std::vector<Home> take_results();
 
  private:
+  [[noreturn]] void refuse(const std::string& what) const;
+  /// Refuses a layout that is impossible for a tensor of `dims`.
+  void require_layout(const std::string& what, const Dims& dims, const Layout& layout) const;
+
   Place at_;
   std::vector<std::optional<Home>> results_;
 };

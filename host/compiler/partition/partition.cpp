@@ -7,6 +7,9 @@
 #include "compiler/partition/gradient_sinks.hpp"
 #include "compiler/partition/node_lowering.hpp"
 #include "compiler/partition/values.hpp"
+#include "compiler/program/accumulation_type.hpp"
+#include "compiler/program/sharded_dim.hpp"
+#include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -17,16 +20,15 @@ class Partitioner {
   Partitioner(const PartitionRequest& request, ProgramBuilder& builder)
       : request_(request),
         builder_(builder),
-        members_(store_parameters()),
-        dealt_(BucketMaker(builder, members_, request.bucket_bytes).make_dealt()),
-        gathered_(builder, dealt_, request.training),
+        gathered_(builder, request.parameters.dealt, request.training),
         values_(request, builder, gathered_),
-        sinks_(request.graph, request.rules, builder, dealt_) {}
+        sinks_(request.graph, request.rules, builder, request.parameters.dealt) {}
 
   PartitionResult run() {
     for (const Sink& sink : request_.graph.sinks) sinks_of_[sink.value].push_back(&sink);
-    for (std::size_t i = 0; i < homes_of_parameters_.size(); ++i) {
-      const auto& [parameter, buffer, layout] = homes_of_parameters_[i];
+    for (std::size_t i = 0; i < request_.parameters.homes.size(); ++i) {
+      const auto& [parameter, buffer, layout] = request_.parameters.homes[i];
+      for (const auto& axes : layout) used_axes_.insert(axes.begin(), axes.end());
       values_.add_parameter(*parameter, i, buffer, layout);
     }
     for (const Task::Kind kind : {Task::Kind::forward, Task::Kind::backward, Task::Kind::weight}) {
@@ -37,64 +39,15 @@ class Partitioner {
     }
     gathered_.insert();
     sinks_.reduce_task_gradients();
-    return {std::move(members_), std::move(dealt_), sinks_.gradients(),
-            sinks_.loss(),       sinks_.count(),    std::move(used_axes_)};
+    if (request_.training) sinks_.add_missing_gradients();
+    return {sinks_.dealt(), sinks_.gradients(),    sinks_.loss(),
+            sinks_.count(), std::move(used_axes_), std::move(lowered_by_)};
   }
 
  private:
-  struct ParameterHome {
-    const Parameter* parameter;
-    BufferId buffer;
-    Layout layout;
-  };
+  // --- one node at a time
 
-  /// Makes a StoredParameter of every parameter that the stage reads.
-  std::vector<BucketMember> store_parameters() {
-    const Graph& graph = request_.graph;
-    const auto readers = request_.stages.readers(graph);
-    std::map<Value, int> first_block;
-    for (const Node& node : graph.nodes()) {
-      for (const Value& operand : node.operands) first_block.try_emplace(operand, node.block);
-    }
-    std::vector<BucketMember> members;
-    for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
-      const Parameter& parameter = graph.parameters[i];
-      const auto stages = readers.find(parameter.value);
-      // What nothing reads is kept on the first stage: it is part of the model, and of its checkpoints.
-      const std::set<int> here = stages == readers.end() ? std::set<int>{0} : stages->second;
-      if (!here.contains(request_.stage)) continue;
-      const TensorType& type = graph.type(parameter.value);
-      members.push_back({builder_.program().parameters.size(),
-                         request_.storage[i],
-                         gradient_type(parameter, type.dtype),
-                         {here.begin(), here.end()},
-                         stages == readers.end() ? -1 : first_block.at(parameter.value)});
-      store(parameter, type);
-    }
-    return members;
-  }
-
-  void store(const Parameter& parameter, const TensorType& type) {
-    const Layout layout = request_.rules.canonical(type.dims);
-    StoredParameter stored;
-    stored.name = parameter.name;
-    stored.initialization = parameter.initialization;
-    stored.decay = parameter.decay;
-    stored.gradient_is_zero = parameter.gradient_is_zero;
-    for (std::size_t i = 0; i < type.dims.size(); ++i) {
-      stored.dims.push_back(
-          sharded_dim(request_.rules, type.dims[i], request_.graph.sizes.at(type.dims[i]), layout[i]));
-      used_axes_.insert(layout[i].begin(), layout[i].end());
-    }
-    stored.value = builder_.add_buffer(parameter.name, BufferKind::parameter, type.dtype, type.dims,
-                                       request_.rules.local_shape(type.dims, layout), true);
-    homes_of_parameters_.push_back({&parameter, stored.value, layout});
-    builder_.program().parameters.push_back(std::move(stored));
-  }
-
-  // --- one node
-
-  /// Marks what the node adds to its task with its block.
+  /// Marks the instructions that the node adds to its task with the node's block.
   void lower_and_mark(const Node& node) {
     const TaskKey key = values_.task_of(node);
     const std::size_t before = builder_.task(key.kind, key.chunk).instructions.size();
@@ -109,31 +62,26 @@ class Partitioner {
     const IterationSpace space = request_.registry.get(node.op).iteration(request_.graph, node);
     const IterationLayout iteration = request_.rules.assign(node.op, space.dims(), space.whole);
     for (const auto& [dim, axes] : iteration) used_axes_.insert(axes.begin(), axes.end());
-    const NamedStrategy* claimant =
-        find_claimant(request_.strategies, "how node '" + node.name + "' is lowered",
-                      [&](const Strategy& strategy) { return strategy.claims_node(node, iteration); });
-    const bool communicates = claimant != nullptr || results_communicate(node, space, iteration);
+    const auto claim = find_claim(request_.strategies, "lower", "how node '" + node.name + "' is lowered",
+                                  [&](const Strategy& strategy) { return strategy.lower(node, iteration); });
+    const bool communicates = claim.has_value() || results_communicate(node, space, iteration);
     if (communicates && keep_instead_of_repeating(node)) return;
-    if (claimant != nullptr) {
-      lower_by(*claimant, node, space, iteration, task);
-      return;
-    }
+    if (claim) return lower_by(*claim->by, claim->decision, node, space, iteration, task);
     std::vector<Layout> wanted;
     for (const Dims& dims : space.operands) wanted.push_back(restrict(iteration, dims));
-    if (node.op == "sum" && lower_partial_sum(node, task)) return;
+    if (node.op == ops::kSum && lower_partial_sum(node, task)) return;
     const AxisSet carried = pending_partial(node, space, iteration, wanted);
 
-    Instruction instruction;
-    instruction.kind = InstructionKind::compute;
-    instruction.op = node.op;
-    instruction.name = node.name;
-    instruction.attributes = node.attributes;
-    instruction.operand_dims = space.operands;
-    instruction.result_dims = space.results;
+    Compute compute{.op = node.op, .attributes = node.attributes};
+    compute.operand_dims = space.operands;
+    compute.result_dims = space.results;
     for (const Dim& dim : space.dims()) {
-      instruction.iteration.push_back(
+      compute.iteration.push_back(
           sharded_dim(request_.rules, dim, size_of_iteration(node, space, dim), iteration.at(dim)));
     }
+    Instruction instruction;
+    instruction.name = node.name;
+    instruction.work = std::move(compute);
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const Home* home = values_.find(node.operands[i]);
       const bool stays_partial = home != nullptr && !home->partial.empty();
@@ -143,8 +91,8 @@ class Partitioner {
     emit_with_results(node, space, iteration, carried, task, std::move(instruction));
   }
 
-  /// True if a result is partial, or leaves the op in another layout than that in which it rests and more than a slice
-  /// leads there.
+  /// True if a result needs communication: it is partial, or its layout differs from the canonical one by more than a
+  /// slice.
   [[nodiscard]] bool results_communicate(const Node& node, const IterationSpace& space,
                                          const IterationLayout& iteration) const {
     for (std::size_t k = 0; k < node.results.size(); ++k) {
@@ -162,7 +110,7 @@ class Partitioner {
     return false;
   }
 
-  /// A clone whose result would have to be communicated again stands for the forward result, which is kept.
+  /// If the result of a recomputed node needs communication, uses the stashed forward result instead of repeating it.
   bool keep_instead_of_repeating(const Node& node) {
     if (node.recomputes < 0) return false;
     for (int k = 0; k < static_cast<int>(node.results.size()); ++k) {
@@ -173,16 +121,17 @@ class Partitioner {
     return true;
   }
 
-  void lower_by(const NamedStrategy& claimant, const Node& node, const IterationSpace& space,
+  void lower_by(const NamedStrategy& claimant, const Lowering& lower, const Node& node, const IterationSpace& space,
                 const IterationLayout& iteration, const TaskKey& task) {
-    NodeLowering lowering({request_, builder_, values_, node, space, iteration, task});
-    claimant.strategy->lower(lowering);
-    const std::vector<Home> homes = lowering.take_results(claimant.name);
+    NodeLowering lowering({request_, builder_, values_, node, space, iteration, task, claimant});
+    claimant.ask("lower", [&](const Strategy& /*strategy*/) { lower(lowering); });
+    lowered_by_.insert(claimant.name);
+    const std::vector<Home> homes = lowering.take_results();
     for (std::size_t k = 0; k < homes.size(); ++k) define({node.id, static_cast<int>(k)}, homes[k]);
   }
 
-  /// Adds equally partial, equally laid out terms without completing them: one collective for the sum instead of one a
-  /// term.
+  /// Adds terms that are partial over the same axes and have the same layout, without completing them. The sum then
+  /// needs one collective instead of one per term.
   bool lower_partial_sum(const Node& node, const TaskKey& task) {
     const Home* first = values_.find(node.operands.front());
     if (first == nullptr || first->partial.empty()) return false;
@@ -192,16 +141,15 @@ class Partitioner {
       if (other == nullptr || other->partial != home.partial || other->layout != home.layout) return false;
     }
     const Dims& dims = node.results.front().dims;
-    Instruction instruction;
-    instruction.kind = InstructionKind::compute;
-    instruction.op = node.op;
-    instruction.name = node.name;
-    instruction.operand_dims.assign(node.operands.size(), dims);
-    instruction.result_dims = {dims};
+    Compute sum{.op = node.op};
+    sum.operand_dims.assign(node.operands.size(), dims);
+    sum.result_dims = {dims};
     for (std::size_t i = 0; i < dims.size(); ++i) {
-      instruction.iteration.push_back(
-          sharded_dim(request_.rules, dims[i], request_.graph.sizes.at(dims[i]), home.layout[i]));
+      sum.iteration.push_back(sharded_dim(request_.rules, dims[i], request_.graph.sizes.at(dims[i]), home.layout[i]));
     }
+    Instruction instruction;
+    instruction.name = node.name;
+    instruction.work = std::move(sum);
     for (const Value& operand : node.operands) instruction.inputs.push_back(values_.find(operand)->buffer);
     const Value result{node.id, 0};
     const BufferId output =
@@ -213,7 +161,7 @@ class Partitioner {
     return true;
   }
 
-  /// The partial axes of operands that may stay so through this op; others are completed here.
+  /// The partial axes that operands may keep through this op. Other partial axes are completed here.
   AxisSet pending_partial(const Node& node, const IterationSpace& space, const IterationLayout& iteration,
                           const std::vector<Layout>& wanted) {
     AxisSet carried;
@@ -246,7 +194,7 @@ class Partitioner {
       homes.push_back(std::move(home));
     }
     if (contributes_directly(node, homes)) {
-      instruction.accumulate = !is_fresh(node, homes);
+      instruction.as<Compute>()->accumulate = !is_fresh(node, homes);
       for (std::size_t k = 0; k < homes.size(); ++k) {
         instruction.outputs.push_back(sinks_.contribute(only_sink(node, k), homes[k].partial, task));
       }
@@ -272,8 +220,8 @@ class Partitioner {
     return sinks_.is_fresh(only_sink(node, 0), homes[0].partial, homes[0].task);
   }
 
-  /// True if every result goes to one sink and nowhere else, as it is, and all are the first or none is: then the
-  /// kernel writes it there, or adds to it, itself.
+  /// True if the kernel can write every result to its sink itself, or add to it: each result has one sink and no other
+  /// reader, in the sink's layout, and either all results are first contributions or none is.
   [[nodiscard]] bool contributes_directly(const Node& node, const std::vector<Home>& homes) const {
     for (std::size_t k = 0; k < homes.size(); ++k) {
       const Value value{node.id, static_cast<int>(k)};
@@ -308,7 +256,7 @@ class Partitioner {
     }
     const Layout canonical = request_.rules.canonical(request_.graph.type(value).dims);
     if (home.layout != canonical) {
-      // Axes that the parameter is sharded over are completed on the way to its layout, the others stay.
+      // The conversion completes the axes that shard the parameter. The gradient stays partial over the others.
       AxisSet keep = home.partial;
       for (const auto& axes : canonical) {
         for (const Axis& axis : axes) keep.erase(axis);
@@ -319,11 +267,11 @@ class Partitioner {
     const bool fresh = sinks_.is_fresh(sink, home.partial, home.task);
     const BufferId into = sinks_.contribute(sink, home.partial, home.task);
     const std::string name = values_.label(value, home.task);
-    if (fresh) append(home.task, program_op("fill_zero", name, {}, {into}));
-    append(home.task, program_op("accumulate", name, {home.buffer}, {into}));
+    if (fresh) append(home.task, flat_op(ops::kFillZero, name, {}, {into}));
+    append(home.task, flat_op(ops::kAccumulate, name, {home.buffer}, {into}));
   }
 
-  /// An output is read by the host after the step: whole on every rank.
+  /// Registers an output, converted to whole on every rank, because the host reads it after the step.
   void report(const std::string& name, Value value, const Home& home) {
     const Layout whole(request_.graph.type(value).dims.size());
     const BufferId buffer = values_.convert(value, home, whole, {}, home.task);
@@ -343,7 +291,7 @@ class Partitioner {
     return layout;
   }
 
-  /// The global size of an iteration dimension, read off the operand or result dimension that it walks.
+  /// Global size of an iteration dimension, taken from an operand or result that it iterates.
   [[nodiscard]] std::int64_t size_of_iteration(const Node& node, const IterationSpace& space, const Dim& dim) const {
     for (std::size_t i = 0; i < space.operands.size(); ++i) {
       const int at = find_dim(space.operands[i], dim);
@@ -355,9 +303,7 @@ class Partitioner {
   const PartitionRequest& request_;
   ProgramBuilder& builder_;
   std::set<Axis> used_axes_;
-  std::vector<ParameterHome> homes_of_parameters_;
-  std::vector<BucketMember> members_;
-  std::vector<Bucket> dealt_;
+  std::set<std::string> lowered_by_;
   GatheredValues gathered_;
   Values values_;
   GradientSinks sinks_;
@@ -368,12 +314,6 @@ class Partitioner {
 
 PartitionResult partition(const PartitionRequest& request, ProgramBuilder& builder) {
   return Partitioner(request, builder).run();
-}
-
-ShardedDim sharded_dim(const LayoutRules& rules, const Dim& dim, std::int64_t size, const std::vector<Axis>& axes) {
-  ShardedDim sharded{dim, size, {}, dim == "batch"};
-  for (const Axis& axis : axes) sharded.axes.push_back({axis, rules.distribution(dim, axis)});
-  return sharded;
 }
 
 }  // namespace strata::host

@@ -1,56 +1,51 @@
 #pragma once
 
 #include <set>
+#include <string>
 #include <vector>
 
-#include "compiler/named_strategy.hpp"
-#include "compiler/parameters/buckets.hpp"
 #include "compiler/partition/accumulators.hpp"
 #include "compiler/placement/stages.hpp"
+#include "compiler/placement/stored_parameters.hpp"
 #include "compiler/program/program_builder.hpp"
+#include "compiler/stack.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 #include "strata/op.hpp"
 
 namespace strata::host {
 
-/// What the program of one stage is made from.
+/// The inputs of partition().
 struct PartitionRequest {
   const Graph& graph;
   const OpRegistry& registry;
   const LayoutRules& rules;
   const std::vector<NamedStrategy>& strategies;
   const Stages& stages;
-  /// By position in Graph::parameters.
-  const std::vector<ParameterStorage>& storage;
+  const StoredParameters& parameters;
   int stage = 0;
   bool training = true;
-  /// Largest bucket.
-  std::int64_t bucket_bytes = 0;
 };
 
-/// What partitioning leaves for the step's end.
+/// Gradients, loss and count before the end of the step completes them.
 struct PartitionResult {
-  /// Every parameter of the stage, in the order of Program::parameters.
-  std::vector<BucketMember> members;
-  /// Buckets whose gradients are reduced in every micro-batch already.
-  std::vector<Bucket> dealt;
-  /// Of all other parameters.
+  /// For every sharded bucket, in the order of StoredParameters::dealt: gradients of this rank's piece, reduced in
+  /// every micro-batch. Empty for a bucket that is not trained.
+  std::vector<PartialGradients> dealt;
+  /// Accumulated gradients of all other parameters.
   GradientAccumulators gradients;
   PartialAccumulators loss;
   PartialAccumulators count;
   /// Mesh axes that shard something.
   std::set<Axis> used_axes;
+  /// Names of the strategies that claimed a node (Strategy::lower).
+  std::set<std::string> lowered_by;
 };
 
-/// Turns the logical graph into the tasks of a rank of one stage: for each of its chunks forward, and backward with the
-/// parameter gradients (or those in a task of their own). Knows rules and ops, no strategy. Every parameter gets a
-/// persistent buffer and a StoredParameter, every accumulator a persistent buffer that each micro-batch adds to. A
-/// value that another stage needs is sent when it is there, and received where it is first needed.
+/// Turns the logical graph into the tasks of one stage. Each chunk gets a forward and a backward task. The backward
+/// task computes parameter gradients too, unless the schedule has tasks for them. The partitioner knows rules and ops,
+/// but no strategy. Every accumulator gets a persistent buffer that each micro-batch adds to. A stage sends a value as
+/// soon as it is ready, and another stage receives it before its first use there.
 [[nodiscard]] PartitionResult partition(const PartitionRequest& request, ProgramBuilder& builder);
-
-/// The axes of a layout, dim by dim, as instructions carry them. "batch" is marked as growing with the micro-batch.
-[[nodiscard]] ShardedDim sharded_dim(const LayoutRules& rules, const Dim& dim, std::int64_t size,
-                                     const std::vector<Axis>& axes);
 
 }  // namespace strata::host

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "compiler/partition/conversion.hpp"
+#include "compiler/program/sharded_dim.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 
@@ -42,7 +43,7 @@ void Values::define(Value value, Home home) {
 
 void Values::alias(Value value, Value of) { home_[value] = home_.at(of); }
 
-/// A partial sum waits for its only reader if that is in the same task and can take it as it is.
+/// A partial sum may stay partial if its only reader is in the same task and accepts it.
 bool Values::may_stay_partial(Value value, const Home& home) const {
   if (home.partial.empty() || home.reduction != Reduction::sum) return false;
   const auto& uses = uses_.at(value);
@@ -107,7 +108,7 @@ BufferId Values::convert(Value value, const Home& home, const Layout& to, const 
   return emit_conversion(builder_, request_.rules, conversion, builder_.task(task.kind, task.chunk).instructions);
 }
 
-/// Inputs are small and integers: the forward pass's copy is kept for the backward pass.
+/// Loads an input in the forward task, and keeps the copy for the backward pass. Inputs are small integer tensors.
 BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& task) {
   const auto key = std::make_tuple(input.name, layout, task.chunk);
   const auto known = loaded_.find(key);
@@ -115,17 +116,16 @@ BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& ta
   const TensorType& type = input.results.front();
   const BufferId buffer = builder_.add_buffer(input.name, BufferKind::activation, type.dtype, type.dims,
                                               request_.rules.local_shape(type.dims, layout));
-  Instruction instruction;
-  instruction.kind = InstructionKind::load;
-  instruction.name = input.name;
-  instruction.outputs = {buffer};
-  instruction.result_dims = {type.dims};
+  LoadInput work;
   for (std::size_t i = 0; i < type.dims.size(); ++i) {
-    instruction.iteration.push_back(
-        sharded_dim(request_.rules, type.dims[i], request_.graph.sizes.at(type.dims[i]), layout[i]));
+    work.dims.push_back(sharded_dim(request_.rules, type.dims[i], request_.graph.sizes.at(type.dims[i]), layout[i]));
   }
+  Instruction instruction;
+  instruction.name = input.name;
+  instruction.work = std::move(work);
+  instruction.outputs = {buffer};
   auto& forward = builder_.task(Task::Kind::forward, task.chunk).instructions;
-  // Loads come first: the backward pass may be the first to ask for this layout.
+  // Loads go to the front of the forward task, because the backward task may be the first to ask for this layout.
   forward.insert(forward.begin() + load_count_[task.chunk]++, std::move(instruction));
   loaded_.emplace(key, buffer);
   return buffer;
@@ -133,17 +133,15 @@ BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& ta
 
 // --- other stages
 
-Instruction Values::message(InstructionKind kind, Value value, int stage, int to_chunk) const {
+Values::Message Values::message(Value value, int stage, int to_chunk) const {
   const Node& node = request_.graph.node(value.node);
-  Instruction instruction;
-  instruction.kind = kind;
-  instruction.name = label(value, task_of(node)) + " to chunk " + std::to_string(to_chunk);
-  instruction.axes = {request_.stages.axis};
-  instruction.peer = stage;
-  // Both ends know the node by its place in the graph; its name need not be unique.
-  instruction.id = random::stream_key(static_cast<std::uint64_t>(value.node), instruction.name,
-                                      static_cast<std::uint64_t>(to_chunk));
-  return instruction;
+  Message message;
+  message.name = label(value, task_of(node)) + " to chunk " + std::to_string(to_chunk);
+  message.peer = {request_.stages.axis, stage};
+  // The id uses the node's number, which both stages share. The node's name need not be unique.
+  message.id =
+      random::stream_key(static_cast<std::uint64_t>(value.node), message.name, static_cast<std::uint64_t>(to_chunk));
+  return message;
 }
 
 void Values::send_to_readers(Value value, const Home& home) {
@@ -155,7 +153,10 @@ void Values::send_to_readers(Value value, const Home& home) {
     if (!is_here(*use.node)) chunks.insert(request_.stages.chunk(use.node->block));
   }
   for (const int chunk : chunks) {
-    Instruction send = message(InstructionKind::send, value, request_.stages.stage(chunk), chunk);
+    Message message = this->message(value, request_.stages.stage(chunk), chunk);
+    Instruction send;
+    send.name = std::move(message.name);
+    send.work = Send{std::move(message.peer), message.id};
     send.inputs = {home.buffer};
     builder_.task(home.task.kind, home.task.chunk).instructions.push_back(std::move(send));
   }
@@ -167,10 +168,13 @@ BufferId Values::receive(Value value, const TaskKey& task) {
   if (known != received_.end()) return known->second;
   const Node& producer = request_.graph.node(value.node);
   const TensorType& type = request_.graph.type(value);
-  Instruction receive = message(InstructionKind::receive, value, request_.stages.stage(producer), task.chunk);
+  Message message = this->message(value, request_.stages.stage(producer), task.chunk);
   const BufferId buffer =
-      builder_.add_buffer(receive.name, BufferKind::activation, type.dtype, type.dims,
+      builder_.add_buffer(message.name, BufferKind::activation, type.dtype, type.dims,
                           request_.rules.local_shape(type.dims, request_.rules.canonical(type.dims)));
+  Instruction receive;
+  receive.name = std::move(message.name);
+  receive.work = Receive{std::move(message.peer), message.id};
   receive.outputs = {buffer};
   builder_.task(task.kind, task.chunk).instructions.push_back(std::move(receive));
   received_.emplace(key, buffer);

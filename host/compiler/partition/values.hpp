@@ -14,7 +14,7 @@
 
 namespace strata::host {
 
-/// Where a value is after its producer ran.
+/// Where a value is, and in which layout, after its producer ran.
 struct Home {
   BufferId buffer = -1;
   Layout layout;
@@ -23,35 +23,35 @@ struct Home {
   TaskKey task;
 };
 
-/// Every value of the graph on a rank of one stage: where it is, and how it comes to where it is needed.
+/// All values of the graph on a rank of one stage: their buffers, and their conversions to other layouts.
 class Values {
  public:
   Values(const PartitionRequest& request, ProgramBuilder& builder, GatheredValues& gathered);
 
-  /// The task that a node belongs to. W nodes stay beside the B nodes that differentiation put them next to, where what
-  /// they read is alive, unless the schedule has tasks for them.
+  /// The task of a node. A W node belongs to the task of the B node beside it, whose operands are alive there, unless
+  /// the schedule has tasks for W nodes.
   [[nodiscard]] TaskKey task_of(const Node& node) const;
   [[nodiscard]] bool is_here(const Node& node) const { return request_.stages.stage(node) == request_.stage; }
 
-  /// Registers the stage's parameter at `index` of the program.
+  /// Registers a parameter of the stage. `index` is its number in the program.
   void add_parameter(const Parameter& parameter, std::size_t index, BufferId buffer, Layout layout);
-  /// Null for what is not (yet) on this stage.
+  /// Null if the value is not (yet) on this stage.
   [[nodiscard]] const Home* find(Value value) const;
-  /// Says where a value is. A partial one is completed at once unless its only reader takes it as it is.
+  /// Records where a value is. A partial value is completed at once, unless its only reader accepts it as it is.
   void define(Value value, Home home);
-  /// Makes a value a second name of another.
+  /// Makes `value` an alias of `of`.
   void alias(Value value, Value of);
-  /// Brings a value to rest: whole, in its canonical layout, in its producer's task; and sends it to stages that read
-  /// it.
+  /// Converts a value to its canonical layout, not partial, in its producer's task. Then sends it to the stages that
+  /// read it.
   void complete(Value value);
 
-  /// The buffer that holds `value` in `layout` for an instruction of `task` that works for `block`; conversions are
-  /// shared within a task.
+  /// The buffer that holds `value` in `layout`, for an instruction of `task` and `block`. Equal conversions are shared
+  /// within a task.
   BufferId fetch(Value value, const Layout& layout, const TaskKey& task, int block);
-  /// Emits the conversion of a value to another layout, complete but for `keep`.
+  /// Emits the conversion of a value to another layout. The value stays partial over `keep`.
   BufferId convert(Value value, const Home& home, const Layout& to, const AxisSet& keep, const TaskKey& task);
 
-  /// For people: names buffers and communications.
+  /// Name for buffers and communications.
   [[nodiscard]] std::string label(Value value, const TaskKey& task) const;
   [[nodiscard]] bool is_read(Value value) const { return uses_.contains(value); }
 
@@ -65,7 +65,13 @@ class Values {
   BufferId load(const Node& input, const Layout& layout, const TaskKey& task);
   void send_to_readers(Value value, const Home& home);
   BufferId receive(Value value, const TaskKey& task);
-  [[nodiscard]] Instruction message(InstructionKind kind, Value value, int from_stage, int to_chunk) const;
+  /// The message of a value between stages. Sender and receiver compute the same one.
+  struct Message {
+    std::string name;
+    Peer peer;
+    std::uint64_t id = 0;
+  };
+  [[nodiscard]] Message message(Value value, int stage, int to_chunk) const;
 
   const PartitionRequest& request_;
   ProgramBuilder& builder_;

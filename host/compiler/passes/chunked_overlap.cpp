@@ -1,31 +1,31 @@
 #include "compiler/passes/chunked_overlap.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <optional>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
 namespace strata::host {
 namespace {
 
-/// The product and its fused forms.
-constexpr std::array<std::string_view, 4> kProducts = {"linear", "linear_bias", "linear_bias_activation",
-                                                       "linear_activation_gradient"};
-
-/// The parts of buffers by (whole, count, part). Tasks share them: what one has written in parts another reads in the
-/// same ones.
+/// Views of the parts of buffers by (whole, count, part). Tasks share the views, because one task may write a value in
+/// parts that another task reads.
 using Views = std::map<std::tuple<BufferId, int, int>, BufferId>;
 
-/// Rewrites one task. Buffers are still written once a micro-batch here, so an instruction may be moved towards its
-/// first reader.
+/// Rewrites one task. At this point every buffer is written once per micro-batch, so an instruction may move towards
+/// its first reader.
 class TaskOverlap {
  public:
-  TaskOverlap(ProgramBuilder& builder, Task& task, const std::map<Axis, int>& chunks, Views& views)
-      : builder_(builder), task_(task), chunks_(chunks), views_(views), replaced_(task.instructions.size()) {
+  TaskOverlap(ProgramBuilder& builder, const OpRegistry& registry, Task& task, const std::map<Axis, int>& chunks,
+              Views& views)
+      : builder_(builder),
+        registry_(registry),
+        task_(task),
+        chunks_(chunks),
+        views_(views),
+        replaced_(task.instructions.size()) {
     for (std::size_t at = 0; at < task.instructions.size(); ++at) {
       for (const BufferId input : task.instructions[at].inputs) readers_[input].push_back(at);
       for (const BufferId output : task.instructions[at].outputs) writer_[output] = at;
@@ -34,12 +34,11 @@ class TaskOverlap {
 
   void run() {
     for (std::size_t at = 0; at < task_.instructions.size(); ++at) {
-      const Instruction& each = task_.instructions[at];
-      if (each.kind != InstructionKind::collective || each.axes.size() != 1 || !chunks_.contains(each.axes[0]))
-        continue;
-      if (each.collective == CollectiveKind::all_gather) {
+      const auto* each = task_.instructions[at].as<Collective>();
+      if (each == nullptr || each->axes.size() != 1 || !chunks_.contains(each->axes[0])) continue;
+      if (each->kind == CollectiveKind::all_gather) {
         overlap_with_reader(at);
-      } else if (each.collective == CollectiveKind::all_reduce || each.collective == CollectiveKind::reduce_scatter) {
+      } else if (each->kind == CollectiveKind::all_reduce || each->kind == CollectiveKind::reduce_scatter) {
         overlap_with_writer(at);
       }
     }
@@ -110,16 +109,24 @@ class TaskOverlap {
     replaced_[*reader] = std::move(parts);
   }
 
-  // --- what stands where
+  // --- neighbours
 
-  [[nodiscard]] bool is_copy(std::size_t at) const { return task_.instructions[at].kind == InstructionKind::copy; }
+  [[nodiscard]] bool is_copy(std::size_t at) const { return task_.instructions[at].is<Copy>(); }
 
+  /// True for a product that can be split: its first operand and all results begin with the same dimension, and every
+  /// other operand begins with that dimension or lacks it.
   [[nodiscard]] bool is_product(std::size_t at) const {
-    const Instruction& each = task_.instructions[at];
-    return each.kind == InstructionKind::compute &&
-           std::find(kProducts.begin(), kProducts.end(), each.op) != kProducts.end() && !each.accumulate &&
-           each.operand_dims[0].front() == each.result_dims[0].front() &&
-           find_dim(each.operand_dims[1], each.operand_dims[0].front()) < 0;
+    const auto* each = task_.instructions[at].as<Compute>();
+    if (each == nullptr || each->accumulate || !registry_.has(each->op) || !registry_.get(each->op).is_product()) {
+      return false;
+    }
+    if (each->operand_dims.size() < 2 || each->operand_dims[0].empty()) return false;
+    const Dim& rows = each->operand_dims[0].front();
+    const auto begins = [&](const Dims& dims) { return !dims.empty() && dims.front() == rows; };
+    const auto fits = [&](const Dims& dims) { return begins(dims) || find_dim(dims, rows) < 0; };
+    return find_dim(each->operand_dims[1], rows) < 0 &&
+           std::all_of(each->operand_dims.begin(), each->operand_dims.end(), fits) &&
+           std::all_of(each->result_dims.begin(), each->result_dims.end(), begins);
   }
 
   [[nodiscard]] std::optional<std::size_t> sole_writer(BufferId buffer, std::size_t reader) const {
@@ -134,7 +141,7 @@ class TaskOverlap {
     return readers == readers_.end() ? std::nullopt : std::optional(readers->second.front());
   }
 
-  /// As many parts as were asked for, or the most below that divide the first dimension, which all that is cut shares.
+  /// The largest number up to the wanted one that divides the first dimension, which all split buffers share.
   [[nodiscard]] int part_count(std::size_t product, std::size_t collective, std::optional<std::size_t> copy) const {
     const Instruction& compute = task_.instructions[product];
     const Instruction& communication = task_.instructions[collective];
@@ -142,14 +149,14 @@ class TaskOverlap {
     for (const BufferId each : {compute.inputs[0], communication.inputs[0], communication.outputs[0]}) {
       if (builder_.buffer(each).shape.front() != rows) return 1;
     }
-    if (copy && task_.instructions[*copy].copy.outer % rows != 0) return 1;
-    for (int count = chunks_.at(communication.axes[0]); count > 1; --count) {
+    if (copy && task_.instructions[*copy].as<Copy>()->outer % rows != 0) return 1;
+    for (int count = chunks_.at(communication.as<Collective>()->axes[0]); count > 1; --count) {
       if (rows % count == 0 && !is_cut_otherwise(compute, count)) return count;
     }
     return 1;
   }
 
-  /// Whether another number of parts of an operand is in use.
+  /// True if an operand is already split into another number of parts.
   [[nodiscard]] bool is_cut_otherwise(const Instruction& instruction, int count) const {
     return std::any_of(instruction.inputs.begin(), instruction.inputs.end(), [&](BufferId input) {
       const auto first = views_.lower_bound({input, 0, 0});
@@ -175,20 +182,21 @@ class TaskOverlap {
     return builder_.add_buffer(of.name + " part " + std::to_string(part), of.kind, of.dtype, of.dims, shape);
   }
 
-  /// A buffer of its own for a part of what an instruction writes: packed pieces of several parts do not lie one behind
-  /// the other as those of the whole do.
+  /// A separate buffer for one part of an instruction's output. A view does not work here, because packed pieces of one
+  /// part are not contiguous in the packed whole.
   BufferId whole_part(std::size_t at, int part, int count) {
     return new_part(Buffer(builder_.buffer(task_.instructions[at].outputs[0])), part, count);
   }
 
   Instruction part_of_product(std::size_t at, int part, int count) {
     Instruction made = task_.instructions[at];
-    const Dim& dim = made.result_dims[0].front();
+    Compute& work = *made.as<Compute>();
+    const Dim& dim = work.result_dims[0].front();
     for (std::size_t i = 0; i < made.inputs.size(); ++i) {
-      if (find_dim(made.operand_dims[i], dim) == 0) made.inputs[i] = view(made.inputs[i], part, count);
+      if (find_dim(work.operand_dims[i], dim) == 0) made.inputs[i] = view(made.inputs[i], part, count);
     }
     for (BufferId& output : made.outputs) output = view(output, part, count);
-    for (ShardedDim& each : made.iteration) {
+    for (ShardedDim& each : work.iteration) {
       if (each.dim == dim) each.global_size /= count;
     }
     return made;
@@ -197,7 +205,7 @@ class TaskOverlap {
   Instruction part_of_collective(std::size_t at, BufferId input, int part, int count, BufferId output) {
     Instruction made = task_.instructions[at];
     made.name += " part " + std::to_string(part) + " of " + std::to_string(count);
-    made.id = builder_.communication_id(made.name);
+    made.as<Collective>()->id = builder_.communication_id(made.name);
     made.inputs = {input};
     made.outputs = {output};
     return made;
@@ -207,7 +215,7 @@ class TaskOverlap {
     Instruction made = task_.instructions[at];
     const std::int64_t fraction =
         builder_.buffer(task_.instructions[at].inputs[0]).elements() / builder_.buffer(input).elements();
-    made.copy.outer /= fraction;
+    made.as<Copy>()->outer /= fraction;
     made.inputs = {input};
     made.outputs = {output};
     parts.push_back(std::move(made));
@@ -215,10 +223,11 @@ class TaskOverlap {
   }
 
   ProgramBuilder& builder_;
+  const OpRegistry& registry_;
   Task& task_;
   const std::map<Axis, int>& chunks_;
   Views& views_;
-  /// What stands in the place of an instruction; nothing where it stays.
+  /// The instructions that replace each instruction; empty if it stays.
   std::vector<std::optional<Parts>> replaced_;
   std::map<BufferId, std::vector<std::size_t>> readers_;
   std::map<BufferId, std::size_t> writer_;
@@ -226,14 +235,10 @@ class TaskOverlap {
 
 }  // namespace
 
-void overlap_in_chunks(ProgramBuilder& builder) {
-  std::map<Axis, int> chunks;
-  for (const NamedStrategy& each : builder.strategies()) {
-    if (const auto wanted = each.strategy->chunked_overlap()) chunks[wanted->axis] = wanted->chunks;
-  }
+void overlap_in_chunks(ProgramBuilder& builder, const OpRegistry& registry, const std::map<Axis, int>& chunks) {
   if (chunks.empty()) return;
   Views views;
-  for (Task& task : builder.program().tasks) TaskOverlap(builder, task, chunks, views).run();
+  for (Task& task : builder.program().tasks) TaskOverlap(builder, registry, task, chunks, views).run();
 }
 
 }  // namespace strata::host

@@ -15,8 +15,7 @@ class UnusedInstructions {
     for (const auto& [name, buffer] : program.reports) need(buffer);
   }
 
-  /// What a task needs may be made by a task that stands before it or behind it in the list, so it runs until nothing
-  /// is found any more.
+  /// Repeats until nothing changes, because a task's operands may come from tasks before or after it in the list.
   void run() {
     for (bool changed = true; changed;) {
       changed = false;
@@ -43,7 +42,7 @@ class UnusedInstructions {
   }
 
   [[nodiscard]] bool is_used(const Instruction& instruction) {
-    if (instruction.kind == InstructionKind::send || instruction.kind == InstructionKind::receive) return true;
+    if (instruction.is<Send>() || instruction.is<Receive>()) return true;
     return std::any_of(instruction.outputs.begin(), instruction.outputs.end(),
                        [this](BufferId output) { return bool(flag(output)); });
   }

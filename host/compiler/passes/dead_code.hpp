@@ -4,8 +4,8 @@
 
 namespace strata::host {
 
-/// Drops instructions whose results nothing reads: conversions and clones that turned out not to be needed. Messages
-/// stay, since their other end does.
+/// Removes instructions whose results no instruction reads, such as conversions and clones that turned out unneeded.
+/// Messages stay, because their counterparts on other ranks stay.
 void remove_unused_instructions(Program& program);
 
 }  // namespace strata::host

@@ -6,38 +6,48 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/passes/task_uses.hpp"
 #include "compiler/program/op_instance.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Fuses within one task; knows from the whole program who else uses a buffer.
-class TaskFuser {
- public:
-  TaskFuser(Program& program, const Device& device, Task& task)
-      : program_(program),
-        device_(device),
-        instructions_(task.instructions),
-        removed_(task.instructions.size(), false) {
-    for (const Task& each : program_.tasks) {
-      for (std::size_t at = 0; at < each.instructions.size(); ++at) {
-        for (const BufferId input : each.instructions[at].inputs) uses_[input].push_back({&each == &task, at});
-      }
-    }
-    for (const auto& [name, buffer] : program_.reports) uses_[buffer].push_back({false, 0});
-    for (std::size_t at = 0; at < instructions_.size(); ++at) {
-      for (const BufferId output : instructions_[at].outputs) writers_[output].push_back(at);
+/// A fused op with one of its patterns.
+struct Fusion {
+  std::string op;
+  FusionPattern pattern;
+};
+
+/// Patterns by the op of their consumer. Equal keys are in the order of the fused ops' names.
+using Fusions = std::multimap<std::string, Fusion>;
+
+Fusions all_fusions(const OpRegistry& registry) {
+  Fusions fusions;
+  for (const std::string& name : registry.names()) {
+    for (const FusionPattern& pattern : registry.get(name).fusions()) {
+      fusions.emplace(pattern.consumer, Fusion{name, pattern});
     }
   }
+  return fusions;
+}
+
+/// Fuses within one task.
+class TaskFuser {
+ public:
+  TaskFuser(Program& program, const Fusions& fusions, const Device& device, Task& task)
+      : program_(program),
+        fusions_(fusions),
+        device_(device),
+        instructions_(task.instructions),
+        removed_(task.instructions.size(), false),
+        uses_(program, task) {}
 
   void run() {
     for (std::size_t at = 0; at < instructions_.size(); ++at) {
-      if (removed_[at]) continue;
-      if (is(at, "add")) fuse_bias(at);
-      if (is(at, "add") && !removed_[at]) fuse_dropout(at);
-      if (is(at, "activation")) fuse_activation(at);
-      if (is(at, "activation_gradient")) fuse_activation_gradient(at);
-      if (is(at, "sum")) fuse_sum(at);
+      if (removed_[at] || !instructions_[at].is<Compute>()) continue;
+      if (compute(at).op == ops::kSum) fuse_sum(at);
+      if (!removed_[at]) fuse_pair(at);
     }
     std::vector<Instruction> kept;
     for (std::size_t at = 0; at < instructions_.size(); ++at) {
@@ -47,198 +57,186 @@ class TaskFuser {
   }
 
  private:
-  struct Use {
-    bool in_this_task;
-    std::size_t at;
-  };
+  [[nodiscard]] const Compute& compute(std::size_t at) const { return *instructions_[at].as<Compute>(); }
 
-  [[nodiscard]] bool is(std::size_t at, const char* op) const {
-    return instructions_[at].kind == InstructionKind::compute && instructions_[at].op == op;
-  }
-
+  /// True if the device has a kernel for the instruction that is not a last resort.
   [[nodiscard]] bool is_supported(const Instruction& instruction) const {
     const OpInstance instance = describe_instruction(program_, instruction, program_.mesh.coordinates(0), 0);
-    return !device_.unsupported(instance).has_value();
+    const auto choice = device_.kernel_choice(instance);
+    return choice && !choice->is_last_resort;
   }
 
-  /// The instruction that writes `buffer`, if it is the only one, in this task, and writes nothing else.
+  /// Position of the only instruction that writes `buffer`. Empty if it is in another task or has other outputs.
   [[nodiscard]] std::optional<std::size_t> sole_writer(BufferId buffer) const {
-    const auto writers = writers_.find(buffer);
-    if (writers == writers_.end() || writers->second.size() != 1 || program_.buffer(buffer).persistent)
-      return std::nullopt;
-    const std::size_t at = writers->second.front();
-    const Instruction& writer = instructions_[at];
-    const bool fits =
-        !removed_[at] && writer.kind == InstructionKind::compute && writer.outputs.size() == 1 && !writer.accumulate;
-    return fits ? std::optional(at) : std::nullopt;
+    const std::vector<std::size_t>& writers = uses_.writers(buffer);
+    if (writers.size() != 1 || is_persistent(buffer)) return std::nullopt;
+    const Instruction& writer = instructions_[writers.front()];
+    const bool fits = !removed_[writers.front()] && writer.is<Compute>() && writer.outputs.size() == 1 &&
+                      !writer.as<Compute>()->accumulate;
+    return fits ? std::optional(writers.front()) : std::nullopt;
   }
 
-  [[nodiscard]] bool is_used_only_at(BufferId buffer, std::size_t at) const {
-    const auto& uses = uses_.at(buffer);
-    return uses.size() == 1 && uses.front().in_this_task && uses.front().at == at;
+  /// True for persistent memory and views of it. Its contents are read after the task.
+  [[nodiscard]] bool is_persistent(BufferId buffer) const { return program_.buffer(program_.root(buffer)).persistent; }
+
+  // --- pairs
+
+  /// Applies the first pattern that has the instruction as its consumer and fits.
+  void fuse_pair(std::size_t consumer) {
+    const auto [begin, end] = fusions_.equal_range(compute(consumer).op);
+    for (auto each = begin; each != end; ++each) {
+      if (fuse_pair(consumer, each->second)) return;
+    }
   }
 
-  [[nodiscard]] bool is_written_behind(BufferId buffer, std::size_t at) const {
-    const auto writers = writers_.find(buffer);
-    return writers != writers_.end() && writers->second.back() > at;
+  bool fuse_pair(std::size_t consumer, const Fusion& fusion) {
+    const FusionPattern& pattern = fusion.pattern;
+    const Instruction& second = instructions_[consumer];
+    const auto operand = static_cast<std::size_t>(pattern.operand);
+    if (compute(consumer).accumulate || operand >= second.inputs.size()) return false;
+    const BufferId product = second.inputs[operand];
+    const auto producer = sole_writer(product);
+    if (!producer || compute(*producer).op != pattern.producer) return false;
+    if (instructions_[*producer].occurrence != second.occurrence) return false;
+    const bool keeps_product = !uses_.is_read_only_at(product, consumer);
+    if (keeps_product && !pattern.can_keep_product) return false;
+    const auto iteration = common_iteration(compute(*producer), compute(consumer));
+    if (!iteration) return false;
+    const auto attributes =
+        pattern.fit({compute(*producer).attributes, compute(consumer).attributes, compute(*producer).operand_dims,
+                     compute(consumer).operand_dims, keeps_product});
+    if (!attributes) return false;
+    Instruction fused = fused_instruction(*producer, consumer, fusion, keeps_product);
+    fused.as<Compute>()->attributes = *attributes;
+    fused.as<Compute>()->iteration = *iteration;
+    const auto place = place_of(*producer, consumer, pattern, keeps_product);
+    if (!place || !is_supported(fused)) return false;
+    replace(*producer, consumer, *place, std::move(fused));
+    return true;
   }
 
-  /// Whether an all-gather of this task brings `buffer`, maybe to be unpacked.
+  /// The dimensions of both loop nests. Empty if one dimension is sharded differently in them, or if only one of the
+  /// ops is on flat buffers.
+  [[nodiscard]] static std::optional<std::vector<ShardedDim>> common_iteration(const Compute& producer,
+                                                                               const Compute& consumer) {
+    if (producer.result_dims.empty() != consumer.result_dims.empty()) return std::nullopt;
+    std::vector<ShardedDim> iteration = producer.iteration;
+    for (const ShardedDim& dim : consumer.iteration) {
+      const auto same =
+          std::find_if(iteration.begin(), iteration.end(), [&](const ShardedDim& each) { return each.dim == dim.dim; });
+      if (same == iteration.end()) {
+        iteration.push_back(dim);
+      } else if (*same != dim) {
+        return std::nullopt;
+      }
+    }
+    return iteration;
+  }
+
+  /// The fused instruction: the producer's operands, then the consumer's other operands; the consumer's results.
+  [[nodiscard]] Instruction fused_instruction(std::size_t producer, std::size_t consumer, const Fusion& fusion,
+                                              bool keeps_product) const {
+    Instruction fused = instructions_[producer];
+    const Instruction& second = instructions_[consumer];
+    Compute& work = *fused.as<Compute>();
+    const Compute& second_work = compute(consumer);
+    const bool is_flat = second_work.result_dims.empty();
+    work.op = fusion.op;
+    for (std::size_t i = 0; i < second.inputs.size(); ++i) {
+      if (static_cast<int>(i) == fusion.pattern.operand) continue;
+      fused.inputs.push_back(second.inputs[i]);
+      if (!is_flat) work.operand_dims.push_back(second_work.operand_dims[i]);
+    }
+    std::vector<BufferId> product = std::exchange(fused.outputs, second.outputs);
+    std::vector<Dims> product_dims = std::exchange(work.result_dims, second_work.result_dims);
+    if (keeps_product) {
+      fused.outputs.push_back(product.front());
+      if (!is_flat) work.result_dims.push_back(product_dims.front());
+    }
+    return fused;
+  }
+
+  /// The position of the fused instruction. The producer's is possible if the consumer's other operands are ready
+  /// there. The consumer's is possible if no instruction reads the product before and the producer's operands are
+  /// unchanged. If both are possible, the pattern chooses. A product of a gathered operand takes the producer's,
+  /// because chunked overlap multiplies the gathered parts as they arrive.
+  [[nodiscard]] std::optional<std::size_t> place_of(std::size_t producer, std::size_t consumer,
+                                                    const FusionPattern& pattern, bool keeps_product) const {
+    const std::vector<BufferId>& first = instructions_[producer].inputs;
+    const std::vector<BufferId>& second = instructions_[consumer].inputs;
+    bool early = true;
+    for (std::size_t i = 0; i < second.size(); ++i) {
+      early = early && (static_cast<int>(i) == pattern.operand || !uses_.is_written_after(second[i], producer));
+    }
+    for (const BufferId output : instructions_[consumer].outputs) early = early && uses_.writers(output).size() == 1;
+    const bool late = !keeps_product && std::none_of(first.begin(), first.end(), [&](BufferId input) {
+      return uses_.is_written_after(input, producer);
+    });
+    const bool wants_early =
+        pattern.place == FusionPattern::Place::producer || (!first.empty() && is_gathered(first.front()));
+    if (early && (wants_early || !late)) return producer;
+    return late ? std::optional(consumer) : std::nullopt;
+  }
+
+  /// True if an all_gather of this task writes `buffer`, or a buffer that is unpacked into it.
   [[nodiscard]] bool is_gathered(BufferId buffer) const {
-    const auto writers = writers_.find(buffer);
-    if (writers == writers_.end()) return false;
-    const Instruction& writer = instructions_[writers->second.back()];
-    if (writer.kind == InstructionKind::copy) return is_gathered(writer.inputs[0]);
-    return writer.kind == InstructionKind::collective && writer.collective == CollectiveKind::all_gather;
+    const std::vector<std::size_t>& writers = uses_.writers(buffer);
+    if (writers.empty()) return false;
+    const Instruction& writer = instructions_[writers.back()];
+    if (writer.is<Copy>()) return is_gathered(writer.inputs[0]);
+    const auto* collective = writer.as<Collective>();
+    return collective != nullptr && collective->kind == CollectiveKind::all_gather;
   }
 
-  /// linear -> t, add(t, bias) -> y   becomes   linear_bias -> y
-  void fuse_bias(std::size_t at) {
-    const Instruction& add = instructions_[at];
-    const BufferId product = add.inputs[0];
-    const BufferId bias = add.inputs[1];
-    const auto writer = sole_writer(product);
-    if (!writer || !is(*writer, "linear") || !is_used_only_at(product, at) || !program_.buffer(bias).persistent) return;
-    const Dims& whole = add.operand_dims[0];
-    const Dims& part = add.operand_dims[1];
-    if (part.size() >= whole.size() || !std::equal(part.rbegin(), part.rend(), whole.rbegin())) return;
-    Instruction fused = instructions_[*writer];
-    fused.op = "linear_bias";
-    fused.inputs.push_back(bias);
-    fused.operand_dims.push_back(part);
-    replace(*writer, std::move(fused), at);
+  void replace(std::size_t producer, std::size_t consumer, std::size_t place, Instruction fused) {
+    const std::size_t gone = place == producer ? consumer : producer;
+    instructions_[place] = std::move(fused);
+    removed_[gone] = true;
+    uses_.move(gone, place);
+    for (const BufferId output : instructions_[place].outputs) uses_.set_writer(output, place);
   }
 
-  /// dropout(x) -> t, add(residual, t) -> y   becomes   dropout_add(x, residual) -> y
-  void fuse_dropout(std::size_t at) {
-    const Instruction& add = instructions_[at];
-    const BufferId branch = add.inputs[1];
-    const auto writer = sole_writer(branch);
-    if (!writer || !is(*writer, "dropout") || !is_used_only_at(branch, at)) return;
-    if (add.operand_dims[0] != add.operand_dims[1]) return;
-    Instruction fused = instructions_[*writer];
-    fused.op = "dropout_add";
-    fused.inputs.push_back(add.inputs[0]);
-    fused.operand_dims.push_back(add.operand_dims[0]);
-    fused.outputs = add.outputs;
-    // The residual may be computed between the two.
-    replace_later(*writer, std::move(fused), at);
-  }
-
-  /// linear_bias -> u, activation(u) -> y   becomes   linear_bias_activation -> y, and u where others read it
-  void fuse_activation(std::size_t at) {
-    const Instruction& activation = instructions_[at];
-    const BufferId sum = activation.inputs[0];
-    const auto writer = sole_writer(sum);
-    if (!writer || !is(*writer, "linear_bias") || activation.accumulate) return;
-    Instruction fused = instructions_[*writer];
-    fused.op = "linear_bias_activation";
-    fused.attributes.set("kind", activation.attributes.word("kind"));
-    if (is_used_only_at(sum, at)) return replace(*writer, std::move(fused), at);
-    fused.attributes.set("saves_input", true);
-    fused.result_dims.push_back(fused.result_dims[0]);
-    replace(*writer, std::move(fused), at, {sum});
-  }
-
-  /// linear -> t, activation_gradient(t, u) -> y   becomes   linear_activation_gradient -> y
-  void fuse_activation_gradient(std::size_t at) {
-    const Instruction& gradient = instructions_[at];
-    const BufferId product = gradient.inputs[0];
-    const auto writer = sole_writer(product);
-    if (!writer || !is(*writer, "linear") || !is_used_only_at(product, at) || gradient.accumulate) return;
-    Instruction fused = instructions_[*writer];
-    fused.op = "linear_activation_gradient";
-    fused.attributes.set("kind", gradient.attributes.word("kind"));
-    fused.inputs.push_back(gradient.inputs[1]);
-    fused.operand_dims.push_back(gradient.operand_dims[1]);
-    fused.outputs = gradient.outputs;
-    // What the activation read may be computed again between the two, and the gradient of the weight, which stands
-    // there too, is the last to read what is as large as this result. But what a gather brings is multiplied first, in
-    // pieces.
-    if (is_gathered(fused.inputs[0]) && !is_written_behind(fused.inputs[2], *writer))
-      return replace(*writer, std::move(fused), at);
-    replace_later(*writer, std::move(fused), at);
-  }
+  // --- sums
 
   /// a, b, … -> sum(a, b, …)   becomes   a, then b added to a, …
   void fuse_sum(std::size_t at) {
     const Instruction sum = instructions_[at];
+    // The first term becomes the sum. So only this task may read the sum, and no other instruction may write it. A
+    // gradient to which several instructions add is excluded.
+    const Buffer& result = program_.buffer(sum.outputs[0]);
+    if (compute(at).accumulate || result.base >= 0 || is_persistent(result.id)) return;
+    if (uses_.writers(result.id).size() != 1) return;
     const auto base = first_term(sum, at);
     if (!base) return;
     std::vector<std::pair<std::size_t, Instruction>> changed;
     for (const BufferId term : sum.inputs) {
       if (term == *base) continue;
       const auto writer = sole_writer(term);
-      if (!writer || !is_used_only_at(term, at) || *writer <= last_use_before(*base, at)) return;
+      if (!writer || !uses_.is_read_only_at(term, at) || *writer <= uses_.last_use_before(*base, at)) return;
       Instruction adding = instructions_[*writer];
       adding.outputs = {*base};
-      adding.accumulate = true;
+      adding.as<Compute>()->accumulate = true;
       if (!is_supported(adding)) return;
       changed.emplace_back(*writer, std::move(adding));
     }
     for (auto& [writer, instruction] : changed) {
       instructions_[writer] = std::move(instruction);
-      writers_[*base].push_back(writer);
+      uses_.add_writer(*base, writer);
     }
-    std::sort(writers_[*base].begin(), writers_[*base].end());
     rename(sum.outputs[0], *base);
     removed_[at] = true;
   }
 
-  /// The term that is complete first and dies in the sum.
+  /// The term that is complete first and that no instruction reads after the sum.
   [[nodiscard]] std::optional<BufferId> first_term(const Instruction& sum, std::size_t at) const {
     std::optional<BufferId> first;
     for (const BufferId term : sum.inputs) {
-      if (std::count(sum.inputs.begin(), sum.inputs.end(), term) != 1 || program_.buffer(term).persistent)
-        return std::nullopt;
-      const auto writers = writers_.find(term);
-      if (writers == writers_.end()) return std::nullopt;
-      if (!first || writers->second.back() < writers_.at(*first).back()) first = term;
+      if (std::count(sum.inputs.begin(), sum.inputs.end(), term) != 1) return std::nullopt;
+      if (program_.buffer(term).base >= 0 || is_persistent(term)) return std::nullopt;
+      if (uses_.writers(term).empty()) return std::nullopt;
+      if (!first || uses_.writers(term).back() < uses_.writers(*first).back()) first = term;
     }
-    for (const Use& use : uses_.at(*first)) {
-      if (!use.in_this_task || use.at > at) return std::nullopt;
-    }
-    return first;
-  }
-
-  /// The last instruction before `at` that reads or writes `buffer`.
-  [[nodiscard]] std::size_t last_use_before(BufferId buffer, std::size_t at) const {
-    std::size_t last = writers_.at(buffer).back();
-    for (const Use& use : uses_.at(buffer)) {
-      if (use.at < at) last = std::max(last, use.at);
-    }
-    return last;
-  }
-
-  /// Puts `fused` in the place of `first`, with the results of `second`, which goes, and `more` behind them.
-  void replace(std::size_t first, Instruction fused, std::size_t second, const std::vector<BufferId>& more = {}) {
-    fused.outputs = instructions_[second].outputs;
-    fused.outputs.insert(fused.outputs.end(), more.begin(), more.end());
-    if (!is_supported(fused)) return;
-    instructions_[first] = std::move(fused);
-    removed_[second] = true;
-    move_uses(second, first);
-    for (const BufferId output : instructions_[first].outputs) writers_[output] = {first};
-  }
-
-  /// Puts `fused` in the place of `second`, unless what `first`, which goes, reads is another by then.
-  void replace_later(std::size_t first, Instruction fused, std::size_t second) {
-    for (const BufferId input : instructions_[first].inputs) {
-      if (is_written_behind(input, first)) return;
-    }
-    if (!is_supported(fused)) return;
-    instructions_[second] = std::move(fused);
-    removed_[first] = true;
-    move_uses(first, second);
-  }
-
-  /// What `from` read is read at `to` now.
-  void move_uses(std::size_t from, std::size_t to) {
-    for (auto& [buffer, uses] : uses_) {
-      for (Use& use : uses) {
-        if (use.in_this_task && use.at == from) use.at = to;
-      }
-    }
+    return uses_.is_read_after(*first, at) ? std::nullopt : first;
   }
 
   void rename(BufferId from, BufferId to) {
@@ -249,24 +247,22 @@ class TaskFuser {
     for (auto& [name, buffer] : program_.reports) {
       if (buffer == from) buffer = to;
     }
-    auto& uses = uses_[to];
-    const auto moved = uses_.find(from);
-    if (moved != uses_.end()) uses.insert(uses.end(), moved->second.begin(), moved->second.end());
-    uses_.erase(from);
+    uses_.rename(from, to);
   }
 
   Program& program_;
+  const Fusions& fusions_;
   const Device& device_;
   std::vector<Instruction>& instructions_;
   std::vector<bool> removed_;
-  std::map<BufferId, std::vector<Use>> uses_;
-  std::map<BufferId, std::vector<std::size_t>> writers_;
+  TaskUses uses_;
 };
 
 }  // namespace
 
-void fuse_instructions(Program& program, const Device& device) {
-  for (Task& task : program.tasks) TaskFuser(program, device, task).run();
+void fuse_instructions(Program& program, const OpRegistry& registry, const Device& device) {
+  const Fusions fusions = all_fusions(registry);
+  for (Task& task : program.tasks) TaskFuser(program, fusions, device, task).run();
 }
 
 }  // namespace strata::host

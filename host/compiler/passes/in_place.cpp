@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <compare>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// A place in a micro-batch's work on one chunk: tasks of a kind run before those of the next. Between chunks there is
-/// no order that holds for every schedule, so memory that several chunks use is not taken over.
+/// A position in the work of one micro-batch on one chunk. Tasks run in the order of their kinds. Chunks have no order
+/// that holds for every schedule, so memory that several chunks use is never reused.
 struct Position {
   Task::Kind kind = Task::Kind::prologue;
   std::size_t at = 0;
@@ -33,7 +36,8 @@ class InPlaceReuse {
   void run() {
     for (const Task& task : program_.tasks) {
       for (std::size_t at = 0; at < task.instructions.size(); ++at) {
-        if (!task.instructions[at].accumulate) visit(task.instructions[at], {task.kind, at});
+        const auto* compute = task.instructions[at].as<Compute>();
+        if (compute == nullptr || !compute->accumulate) visit(task.instructions[at], {task.kind, at});
       }
     }
   }
@@ -64,11 +68,20 @@ class InPlaceReuse {
   }
 
   [[nodiscard]] std::vector<int> candidates(const Instruction& instruction, int result) const {
-    if (instruction.kind == InstructionKind::collective) {
-      return instruction.collective == CollectiveKind::all_reduce ? std::vector<int>{0} : std::vector<int>{};
+    if (const auto* collective = instruction.as<Collective>()) {
+      return collective->kind == CollectiveKind::all_reduce ? std::vector<int>{0} : std::vector<int>{};
     }
-    if (instruction.kind != InstructionKind::compute || !registry_.has(instruction.op)) return {};
-    return registry_.get(instruction.op).in_place_operands(result);
+    const auto* compute = instruction.as<Compute>();
+    if (compute == nullptr || !registry_.has(compute->op)) return {};
+    const std::vector<int> operands = registry_.get(compute->op).in_place_operands(result);
+    const auto count = static_cast<int>(instruction.inputs.size());
+    for (const int operand : operands) {
+      if (operand >= 0 && operand < count) continue;
+      throw ConfigurationError("op '" + compute->op + "' of " + registry_.origin(compute->op) + ": in_place_operands(" +
+                               std::to_string(result) + ") names operand " + std::to_string(operand) +
+                               "; the op has the operands 0 to " + std::to_string(count - 1));
+    }
+    return operands;
   }
 
   [[nodiscard]] bool may_take_over(const Instruction& instruction, const Position& position, std::size_t operand,

@@ -5,8 +5,8 @@
 
 namespace strata::host {
 
-/// Lets results take over the memory of operands that nobody reads afterwards, where the op allows it; an all_reduce
-/// always may. Runs before the schedule makes variants of tasks.
+/// Lets results reuse the memory of operands that no later instruction reads, if the op allows it. An all_reduce always
+/// works in place.
 void reuse_operands_in_place(Program& program, const OpRegistry& registry);
 
 }  // namespace strata::host

@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/check/communication_under_way.hpp"
-
 namespace strata::host {
 namespace {
 
-/// Walks the schedule. A template collects the waits of all its instances: waiting for what is not under way costs
-/// nothing.
+/// Walks the schedule. A task collects the waits of all its runs, because waiting for a buffer that is not in flight
+/// costs nothing.
 class WaitInserter {
  public:
   explicit WaitInserter(Program& program) : program_(program), is_sent_(program.buffers.size(), false) {}
@@ -31,8 +29,8 @@ class WaitInserter {
     return {root, program_.buffer(root).persistent ? -1 : micro_batch};
   }
 
-  /// What may still be read or written there.
-  struct UnderWay {
+  /// Buffers of one memory that are in flight.
+  struct InFlight {
     std::set<BufferId> buffers;
     bool only_collectives = true;
     bool is_written = false;
@@ -43,13 +41,14 @@ class WaitInserter {
     now_ = 0;
     for (const TaskInstance& instance : program_.schedule) {
       for (Instruction& instruction : program_.tasks[static_cast<std::size_t>(instance.task)].instructions) {
+        if (!instance.runs(instruction)) continue;
         visit(instruction, instance.micro_batch);
         ++now_;
       }
     }
   }
 
-  // --- when memory that something asynchronous reads is touched for the last time
+  // --- last accesses of memory that asynchronous instructions read
 
   [[nodiscard]] std::vector<bool>::reference is_sent(BufferId buffer) {
     return is_sent_[static_cast<std::size_t>(program_.root(buffer))];
@@ -75,25 +74,25 @@ class WaitInserter {
   // --- waits
 
   void visit(Instruction& instruction, int micro_batch) {
-    for (const BufferId buffer : instruction.waits) under_way_.erase(memory(buffer, micro_batch));
-    const bool is_collective = instruction.kind == InstructionKind::collective;
+    for (const BufferId buffer : instruction.waits) in_flight_.erase(memory(buffer, micro_batch));
+    const bool is_collective = instruction.is<Collective>();
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId buffer : *buffers) {
-        const auto found = under_way_.find(memory(buffer, micro_batch));
-        if (found == under_way_.end()) continue;
-        // Collectives keep their order among themselves; messages and transfers are outside of it.
+        const auto found = in_flight_.find(memory(buffer, micro_batch));
+        if (found == in_flight_.end()) continue;
+        // Collectives run in order among themselves. Messages and transfers have no order.
         if (is_collective && found->second.only_collectives) continue;
-        // Two may read the same memory; the last one waits, so that the memory can be used again.
+        // Two instructions may read memory in flight. The last access waits, so that the memory can be reused.
         const bool writes = buffers == &instruction.outputs || found->second.is_written;
         if (!writes && last_touch_.at(found->first) > now_) continue;
         add_waits(instruction, found->second.buffers);
-        under_way_.erase(found);
+        in_flight_.erase(found);
       }
     }
     if (!is_asynchronous(instruction)) return;
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId buffer : *buffers) {
-        UnderWay& started = under_way_[memory(buffer, micro_batch)];
+        InFlight& started = in_flight_[memory(buffer, micro_batch)];
         started.buffers.insert(buffer);
         started.only_collectives = started.only_collectives && is_collective;
         started.is_written = started.is_written || buffers == &instruction.outputs;
@@ -113,7 +112,7 @@ class WaitInserter {
   std::vector<bool> is_sent_;  // by root buffer
   std::int64_t now_ = 0;
   std::map<Memory, std::int64_t> last_touch_;
-  std::map<Memory, UnderWay> under_way_;
+  std::map<Memory, InFlight> in_flight_;
 };
 
 }  // namespace

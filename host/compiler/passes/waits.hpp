@@ -4,10 +4,10 @@
 
 namespace strata::host {
 
-/// Gives every instruction the buffers of communication and transfers that it must wait for: those that it touches
-/// while one that started earlier may still write them, or read them where the instruction writes or is the last to
-/// touch them. Waits that are there already stay, and count as touches. Collectives run in the order in which they are
-/// started and do not wait for each other; messages and transfers are outside of that order.
+/// Adds to every instruction the asynchronous buffers that it must wait for. An instruction waits for a buffer in
+/// flight that it accesses if the communication writes the buffer, if the instruction writes it, or if the instruction
+/// is its last access. Existing waits stay, and count as accesses. Collectives do not wait for each other, because they
+/// run in the order in which they start. Messages and transfers have no order.
 void insert_waits(Program& program);
 
 }  // namespace strata::host

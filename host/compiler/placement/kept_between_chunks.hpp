@@ -5,9 +5,8 @@
 
 namespace strata::host {
 
-/// Lets work of one chunk that would read what another chunk recomputes read the forward value instead: it came with
-/// the forward pass, and the other chunk's backward pass, which would recompute it, comes later. What is then not
-/// needed any more is dropped.
+/// If a node reads a value that another chunk recomputes, redirects it to the stashed forward value. The other chunk's
+/// backward pass, which would recompute the value, runs later. Then removes nodes that are no longer needed.
 void keep_values_between_chunks(Graph& graph, const Stages& stages);
 
 }  // namespace strata::host

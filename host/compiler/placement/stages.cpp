@@ -6,9 +6,9 @@
 namespace strata::host {
 namespace {
 
-/// Every block in a chunk, every chunk on a stage, and every stage with work.
-void require_placement(const Placement& placement, const std::string& by, std::size_t blocks, const Mesh& mesh) {
-  const auto fail = [&](const std::string& what) { throw ConfigurationError(by + " places blocks wrongly: " + what); };
+/// Checks that every block has a chunk, every chunk a stage, and every stage work.
+void require_placement(const Placement& placement, const NamedStrategy& by, std::size_t blocks, const Mesh& mesh) {
+  const auto fail = [&](const std::string& what) { throw by.error("places blocks wrongly: " + what); };
   if (!mesh.has(placement.axis)) fail("the mesh has no axis '" + placement.axis + "'");
   const int chunks = static_cast<int>(placement.stage_of_chunk.size());
   if (placement.chunk_of_block.size() != blocks) {
@@ -28,11 +28,10 @@ void require_placement(const Placement& placement, const std::string& by, std::s
   }
 }
 
-/// Every task that there is exactly once, and gradients after what they are of.
+/// Checks that every task occurs exactly once, and gradients after their forward tasks.
 void require_schedule(const std::vector<ScheduledTask>& tasks, const Stages& stages, int stage, int micro_batches) {
   const auto fail = [&](const std::string& what) {
-    throw ConfigurationError(stages.scheduler->name + " schedules stage " + std::to_string(stage) +
-                             " wrongly: " + what);
+    throw stages.scheduler->error("schedules stage " + std::to_string(stage) + " wrongly: " + what);
   };
   std::set<std::tuple<Phase, int, int>> done;
   for (const ScheduledTask& task : tasks) {
@@ -77,7 +76,7 @@ std::vector<ScheduledTask> Stages::schedule(int stage, int micro_batches, bool t
     }
     return tasks;
   }
-  tasks = with_name(*scheduler, [&] { return scheduler->strategy->schedule(stage, micro_batches); });
+  tasks = scheduler->ask("schedule", [&](const Strategy& strategy) { return strategy.schedule(stage, micro_batches); });
   require_schedule(tasks, *this, stage, micro_batches);
   if (!training) std::erase_if(tasks, [](const ScheduledTask& task) { return task.phase != Phase::forward; });
   return tasks;
@@ -111,16 +110,17 @@ Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& 
   Stages stages;
   if (strategies.empty()) return stages;
   const std::vector<BlockCost> costs = block_costs(graph, registry);
-  const auto claim = find_claim(strategies, "the placement of blocks",
+  const auto claim = find_claim(strategies, "place", "the placement of blocks",
                                 [&](const Strategy& strategy) { return strategy.place(costs); });
   if (!claim) return stages;
-  require_placement(claim->decision, claim->by->name, costs.size(), mesh);
-  stages.axis = claim->decision.axis;
+  const Placement& placement = *claim->decision;
+  require_placement(placement, *claim->by, costs.size(), mesh);
+  stages.axis = placement.axis;
   stages.count = mesh.size(stages.axis);
-  stages.chunk_of_block = claim->decision.chunk_of_block;
-  stages.stage_of_chunk = claim->decision.stage_of_chunk;
+  stages.chunk_of_block = placement.chunk_of_block;
+  stages.stage_of_chunk = placement.stage_of_chunk;
+  stages.splits_weight_gradients = placement.splits_weight_gradients;
   stages.scheduler = *claim->by;
-  stages.splits_weight_gradients = claim->by->strategy->splits_weight_gradients();
   return stages;
 }
 

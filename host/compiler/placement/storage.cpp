@@ -8,6 +8,9 @@
 namespace strata::host {
 namespace {
 
+/// More blocks than any model has.
+constexpr int kMostPrefetch = 1 << 20;
+
 class StorageResolver {
  public:
   StorageResolver(const Graph& graph, const LayoutRules& rules, const std::vector<NamedStrategy>& strategies)
@@ -19,16 +22,23 @@ class StorageResolver {
     }
   }
 
-  [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) const {
+  [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) {
+    // Every rank that reads a constant computes it.
+    if (parameter.role == ParameterRole::constant) return {};
     const TensorType& type = graph_.type(parameter.value);
     const auto block = first_block_.find(parameter.value);
-    const ParameterDescription description{parameter.name, type.dims, element_count(graph_.shape(parameter.value)),
-                                           type.dtype, block == first_block_.end() ? 0 : block->second};
-    const auto claim = find_claim(strategies_, "the storage of parameter '" + parameter.name + "'",
+    const ParameterDescription description{parameter.name,
+                                           type.dims,
+                                           element_count(graph_.shape(parameter.value)),
+                                           type.dtype,
+                                           block == first_block_.end() ? 0 : block->second,
+                                           parameter.role};
+    const auto claim = find_claim(strategies_, "storage", "the storage of parameter '" + parameter.name + "'",
                                   [&](const Strategy& strategy) { return strategy.storage(description); });
     if (!claim) return {};
-    ParameterStorage storage = claim->decision;
-    require_possible(storage, claim->by->name);
+    ParameterStorage storage = *claim->decision;
+    require_possible(storage, *claim->by);
+    if (parameter.role == ParameterRole::frozen) keep_values_only(storage);
     const AxisSet sharding = axes_of(rules_.canonical(type.dims));
     for (auto* axes : {&storage.axes, &storage.secondary_axes}) {
       std::erase_if(*axes, [&](const Axis& axis) { return rules_.mesh().size(axis) == 1 || sharding.contains(axis); });
@@ -37,12 +47,15 @@ class StorageResolver {
     }
     if (storage.secondary_axes == storage.axes) storage.secondary_axes.clear();
     if (storage.axes.empty()) {
-      // Values outside of the device are brought there for each block, also where a single rank has them whole.
+      // Offloaded values are transferred to the device for each block, even if a single rank holds them whole.
       if (storage.values_place == MemoryPlace::device) storage.sharding = Sharding::nothing;
       storage.single_writer = false;
     }
+    if (storage != ParameterStorage{}) decided_by_.insert(claim->by->name);
     return storage;
   }
+
+  [[nodiscard]] const std::set<std::string>& decided_by() const { return decided_by_; }
 
  private:
   static AxisSet axes_of(const Layout& layout) {
@@ -51,24 +64,40 @@ class StorageResolver {
     return all;
   }
 
-  void require_possible(const ParameterStorage& storage, const std::string& by) const {
+  /// A frozen parameter has no gradient and no states to shard.
+  static void keep_values_only(ParameterStorage& storage) {
+    if (storage.sharding != Sharding::values) storage = {};
+    storage.states_place = MemoryPlace::device;
+  }
+
+  void require_possible(const ParameterStorage& storage, const NamedStrategy& by) const {
+    for (const auto* axes : {&storage.axes, &storage.secondary_axes}) {
+      std::set<Axis> seen;
+      for (const Axis& axis : *axes) {
+        if (!seen.insert(axis).second) throw by.error("stores parameters over mesh axis '" + axis + "' twice");
+      }
+    }
     for (const Axis& axis : storage.axes) {
       if (!rules_.mesh().has(axis)) {
-        throw ConfigurationError(by + " stores parameters over mesh axis '" + axis + "', which no strategy adds");
+        throw by.error("stores parameters over mesh axis '" + axis + "', which no strategy adds");
       }
+    }
+    if (storage.prefetch < 0 || storage.prefetch > kMostPrefetch) {
+      throw by.error("prefetches " + std::to_string(storage.prefetch) + " blocks ahead; accepted: 0 to " +
+                     std::to_string(kMostPrefetch));
     }
     const auto stored = [&](const Axis& axis) {
       return std::find(storage.axes.begin(), storage.axes.end(), axis) != storage.axes.end();
     };
     if (!std::all_of(storage.secondary_axes.begin(), storage.secondary_axes.end(), stored)) {
-      throw ConfigurationError(by + " keeps secondary pieces over axes that parameters are not stored over");
+      throw by.error("keeps secondary pieces over axes that parameters are not stored over");
     }
     if (storage.single_writer && (storage.sharding != Sharding::nothing || storage.axes.size() != 1)) {
-      throw ConfigurationError(by + " lets a single rank update parameters that it also shards");
+      throw by.error("lets a single rank update parameters that it also shards");
     }
     if (storage.values_place != MemoryPlace::device && storage.sharding != Sharding::values) {
-      throw ConfigurationError(by + " keeps values in " + std::string(to_string(storage.values_place)) +
-                               " memory without gathering them for the blocks that need them");
+      throw by.error("keeps values in " + std::string(to_string(storage.values_place)) +
+                     " memory without gathering them for the blocks that need them");
     }
   }
 
@@ -76,9 +105,23 @@ class StorageResolver {
   const LayoutRules& rules_;
   const std::vector<NamedStrategy>& strategies_;
   std::map<Value, int> first_block_;
+  std::set<std::string> decided_by_;
 };
 
-/// A rank has one file.
+/// If a single rank updates one trained parameter, it must update all of them.
+void require_one_writer(const Graph& graph, const std::vector<ParameterStorage>& storages) {
+  std::size_t trained = 0;
+  std::size_t single = 0;
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    if (graph.parameters[i].role != ParameterRole::trained) continue;
+    ++trained;
+    if (storages[i].single_writer) ++single;
+  }
+  if (single == 0 || single == trained) return;
+  throw ConfigurationError("some parameters are updated by a single rank, others by all; it must be all parameters");
+}
+
+/// Checks that strategies name the same directory, because a rank has only one file.
 void require_one_directory(const std::vector<ParameterStorage>& storages) {
   const ParameterStorage* first = nullptr;
   for (const ParameterStorage& each : storages) {
@@ -92,18 +135,15 @@ void require_one_directory(const std::vector<ParameterStorage>& storages) {
 
 }  // namespace
 
-std::vector<ParameterStorage> resolve_storage(const Graph& graph, const LayoutRules& rules,
-                                              const std::vector<NamedStrategy>& strategies) {
-  const StorageResolver resolver(graph, rules, strategies);
-  std::vector<ParameterStorage> storages;
-  storages.reserve(graph.parameters.size());
-  for (const Parameter& parameter : graph.parameters) storages.push_back(resolver.resolve(parameter));
-  const auto single = [](const ParameterStorage& storage) { return storage.single_writer; };
-  if (std::any_of(storages.begin(), storages.end(), single) && !std::all_of(storages.begin(), storages.end(), single)) {
-    throw ConfigurationError("some parameters are updated by a single rank, others by all; it must be all parameters");
-  }
-  require_one_directory(storages);
-  return storages;
+ResolvedStorage resolve_storage(const Graph& graph, const LayoutRules& rules,
+                                const std::vector<NamedStrategy>& strategies) {
+  StorageResolver resolver(graph, rules, strategies);
+  ResolvedStorage resolved;
+  for (const Parameter& parameter : graph.parameters) resolved.storages.push_back(resolver.resolve(parameter));
+  require_one_writer(graph, resolved.storages);
+  require_one_directory(resolved.storages);
+  resolved.decided_by = resolver.decided_by();
+  return resolved;
 }
 
 }  // namespace strata::host

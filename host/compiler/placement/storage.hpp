@@ -1,17 +1,27 @@
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
-#include "compiler/named_strategy.hpp"
+#include "compiler/stack.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 
 namespace strata::host {
 
-/// Asks the strategies how every parameter of the graph is stored. Axes are put in mesh order; those of one rank, and
-/// those that shard the parameter's compute layout already, are left out. \return by position in Graph::parameters.
-/// \throws ConfigurationError where two strategies answer for a parameter, or where an answer cannot be.
-[[nodiscard]] std::vector<ParameterStorage> resolve_storage(const Graph& graph, const LayoutRules& rules,
-                                                            const std::vector<NamedStrategy>& strategies);
+/// The storage of every parameter of a graph.
+struct ResolvedStorage {
+  /// Storage by position in Graph::parameters.
+  std::vector<ParameterStorage> storages;
+  /// Names of the strategies that chose other than default storage.
+  std::set<std::string> decided_by;
+};
+
+/// Asks the strategies for the storage of every parameter. Puts storage axes in mesh order. Drops axes of one rank and
+/// axes that already shard the parameter's compute layout. \throws PluginError if two strategies answer for a
+/// parameter, or if an answer is impossible.
+[[nodiscard]] ResolvedStorage resolve_storage(const Graph& graph, const LayoutRules& rules,
+                                              const std::vector<NamedStrategy>& strategies);
 
 }  // namespace strata::host

@@ -7,12 +7,8 @@ namespace strata::host {
 BufferRanges::BufferRanges(const Program& program) : program_(program) {
   roots_.reserve(program.buffers.size());
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    Root root{program.root(static_cast<BufferId>(i)), 0};
-    for (BufferId at = static_cast<BufferId>(i); at != root.buffer; at = program.buffer(at).base) {
-      const Buffer& view = program.buffer(at);
-      root.begin += view.offset * static_cast<std::int64_t>(size_of(view.dtype));
-    }
-    roots_.push_back(root);
+    const auto buffer = static_cast<BufferId>(i);
+    roots_.push_back({program.root(buffer), bytes_in_root(program, buffer).first});
   }
 }
 
@@ -44,6 +40,16 @@ std::string BufferRanges::describe_instance(std::int64_t instance) const {
          (micro_batch < 0 ? "" : " of micro-batch " + std::to_string(micro_batch));
 }
 
+std::pair<std::int64_t, std::int64_t> bytes_in_root(const Program& program, BufferId buffer) {
+  const BufferId root = program.root(buffer);
+  std::int64_t begin = 0;
+  for (BufferId at = buffer; at != root; at = program.buffer(at).base) {
+    const Buffer& view = program.buffer(at);
+    begin += view.offset * static_cast<std::int64_t>(size_of(view.dtype));
+  }
+  return {begin, begin + program.buffer(buffer).bytes()};
+}
+
 bool is_flat(const Buffer& buffer) {
   return buffer.shape.size() == 1 && (buffer.dims.empty() || buffer.dims.front() == "flat");
 }
@@ -55,11 +61,8 @@ std::string describe(const Program& program, BufferId buffer) {
 std::string describe(const Program& program, const TaskInstance& at, std::size_t instruction) {
   const Task& task = program.tasks.at(static_cast<std::size_t>(at.task));
   const Instruction& found = task.instructions.at(instruction);
-  const std::string_view what = found.kind == InstructionKind::compute      ? std::string_view(found.op)
-                                : found.kind == InstructionKind::collective ? to_string(found.collective)
-                                                                            : to_string(found.kind);
   return "task '" + task.name + "'" + (at.micro_batch < 0 ? "" : " micro-batch " + std::to_string(at.micro_batch)) +
-         ", instruction " + std::to_string(instruction) + " " + std::string(what) + " '" + found.name + "'";
+         ", instruction " + std::to_string(instruction) + " " + work_name(found) + " '" + found.name + "'";
 }
 
 void for_each_instruction(
@@ -67,7 +70,9 @@ void for_each_instruction(
     const std::function<void(const TaskInstance& at, std::size_t index, const Instruction& instruction)>& visit) {
   for (const TaskInstance& at : program.schedule) {
     const Task& task = program.tasks.at(static_cast<std::size_t>(at.task));
-    for (std::size_t i = 0; i < task.instructions.size(); ++i) visit(at, i, task.instructions[i]);
+    for (std::size_t i = 0; i < task.instructions.size(); ++i) {
+      if (at.runs(task.instructions[i])) visit(at, i, task.instructions[i]);
+    }
   }
 }
 

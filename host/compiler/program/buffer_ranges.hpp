@@ -3,14 +3,15 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/program.hpp"
 
 namespace strata::host {
 
-/// A run of bytes of one instance of a buffer's memory. An instance is the root buffer together with the micro-batch
-/// that it belongs to; persistent buffers have one only.
+/// A run of bytes in one instance of a buffer. An instance is a root buffer together with a micro-batch. A persistent
+/// buffer has one instance.
 struct ByteRange {
   std::int64_t instance = 0;
   std::int64_t begin = 0;
@@ -21,10 +22,10 @@ struct ByteRange {
   }
 };
 
-/// Where every buffer lies in its root.
+/// The position of every buffer within its root.
 class BufferRanges {
  public:
-  /// \throws VerificationError for a view of a buffer that is not there or of itself.
+  /// \throws VerificationError if a view has a missing base or is a view of itself.
   explicit BufferRanges(const Program& program);
 
   [[nodiscard]] BufferId root(BufferId buffer) const { return roots_.at(static_cast<std::size_t>(buffer)).buffer; }
@@ -32,14 +33,14 @@ class BufferRanges {
   [[nodiscard]] std::int64_t begin(BufferId buffer) const { return roots_.at(static_cast<std::size_t>(buffer)).begin; }
   [[nodiscard]] bool persistent(BufferId buffer) const { return program_.buffer(root(buffer)).persistent; }
 
-  /// What a task of `micro_batch` (-1: prologue, epilogue) means by `buffer`.
+  /// The bytes of `buffer` for a task of `micro_batch` (-1: prologue, epilogue).
   [[nodiscard]] ByteRange range(BufferId buffer, int micro_batch) const;
-  /// Number of the instance; below instance_count().
+  /// Number of the instance, below instance_count().
   [[nodiscard]] std::int64_t instance(BufferId buffer, int micro_batch) const;
   [[nodiscard]] std::int64_t instance_count() const;
   [[nodiscard]] BufferId root_of_instance(std::int64_t instance) const;
   [[nodiscard]] int micro_batch_of_instance(std::int64_t instance) const;
-  /// "%7 'h.0.mlp' of micro-batch 2".
+  /// The instance in words: "%7 'h.0.mlp' of micro-batch 2".
   [[nodiscard]] std::string describe_instance(std::int64_t instance) const;
 
  private:
@@ -52,15 +53,19 @@ class BufferRanges {
   std::vector<Root> roots_;
 };
 
-/// True for buffers that are made of the views in them (buckets): one dimension without a meaning of its own.
+/// Offsets of `buffer` within its root, in bytes: of its first byte, and after its last.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> bytes_in_root(const Program& program, BufferId buffer);
+
+/// True for a flat buffer, such as a bucket: it has one dimension without a meaning and consists of views.
 [[nodiscard]] bool is_flat(const Buffer& buffer);
 
-/// "%7 'h.0.mlp'".
+/// The buffer in words: "%7 'h.0.mlp'".
 [[nodiscard]] std::string describe(const Program& program, BufferId buffer);
-/// "task 'forward', instruction 3 linear 'h.0.mlp'", with the micro-batch if it is not negative.
+/// The instruction in words: "task 'forward', instruction 3 linear 'h.0.mlp'", with the micro-batch unless it is
+/// negative.
 [[nodiscard]] std::string describe(const Program& program, const TaskInstance& at, std::size_t instruction);
 
-/// Calls `visit` for every instruction in the order in which the rank starts them.
+/// Calls `visit` for every instruction that the rank executes, in the order in which it starts them.
 void for_each_instruction(
     const Program& program,
     const std::function<void(const TaskInstance& at, std::size_t index, const Instruction& instruction)>& visit);

@@ -15,7 +15,7 @@ std::int64_t local_size(const OpInstance& instance, const Dim& dim) {
                           "'");
 }
 
-/// A flat buffer has the shape that the dimensions which the instruction names for it give it.
+/// Describes an operand. A flat buffer takes the shape of the dimensions that the instruction names for it.
 OperandDescription describe_operand(const OpInstance& instance, const Buffer& buffer, const std::vector<Dims>& named,
                                     std::size_t index) {
   if (index >= named.size()) return {buffer.dtype, buffer.dims, buffer.shape};
@@ -30,45 +30,27 @@ OperandDescription describe_operand(const OpInstance& instance, const Buffer& bu
 
 OpInstance describe_instruction(const Program& program, const Instruction& instruction, const Coordinates& coordinates,
                                 std::uint64_t seed) {
+  const auto* compute = instruction.as<Compute>();
+  if (compute == nullptr) throw VerificationError("instruction '" + instruction.name + "' is no op");
   OpInstance instance;
-  instance.op = instruction.op;
+  instance.op = compute->op;
   instance.name = instruction.name;
-  instance.attributes = instruction.attributes;
+  instance.attributes = compute->attributes;
   instance.seed = seed;
-  instance.accumulate = instruction.accumulate;
-  for (const ShardedDim& dim : instruction.iteration) {
+  instance.accumulate = compute->accumulate;
+  for (const ShardedDim& dim : compute->iteration) {
     instance.index_maps[dim.dim] = index_map(dim, program.mesh, coordinates);
     if (dim.per_micro_batch) instance.micro_batch_dim = dim.dim;
   }
   for (std::size_t i = 0; i < instruction.inputs.size(); ++i) {
     const Buffer& buffer = program.buffer(instruction.inputs[i]);
-    instance.operands.push_back(describe_operand(instance, buffer, instruction.operand_dims, i));
+    instance.operands.push_back(describe_operand(instance, buffer, compute->operand_dims, i));
   }
   for (std::size_t i = 0; i < instruction.outputs.size(); ++i) {
     const Buffer& buffer = program.buffer(instruction.outputs[i]);
-    instance.results.push_back(describe_operand(instance, buffer, instruction.result_dims, i));
+    instance.results.push_back(describe_operand(instance, buffer, compute->result_dims, i));
   }
   return instance;
-}
-
-void add_workspaces(ProgramBuilder& builder, const Device& device) {
-  Program& program = builder.program();
-  const Coordinates first = program.mesh.coordinates(0);
-  for (Task& task : program.tasks) {
-    for (Instruction& instruction : task.instructions) {
-      if (instruction.kind != InstructionKind::compute) continue;
-      const OpInstance instance = describe_instruction(program, instruction, first, 0);
-      if (const auto why = device.unsupported(instance)) {
-        throw ConfigurationError("the device cannot run op '" + instruction.op + "' ('" + instruction.name +
-                                 "'): " + *why);
-      }
-      const std::int64_t bytes = device.workspace_bytes(instance);
-      if (bytes == 0) continue;
-      const auto elements = (bytes + 3) / 4;
-      instruction.workspace = builder.add_flat("scratch of " + instruction.op + " " + instruction.name,
-                                               BufferKind::workspace, DType::f32, elements);
-    }
-  }
 }
 
 }  // namespace strata::host

@@ -1,16 +1,15 @@
 #pragma once
 
-#include "compiler/program/program_builder.hpp"
+#include <cstdint>
+
 #include "strata/device.hpp"
+#include "strata/program.hpp"
 
 namespace strata::host {
 
-/// What a device is told of a compute instruction for the rank at `coordinates`.
+/// The OpInstance of a compute instruction for the rank at `coordinates`. \throws VerificationError for another
+/// instruction, or if the instruction does not iterate one of its dimensions.
 [[nodiscard]] OpInstance describe_instruction(const Program& program, const Instruction& instruction,
                                               const Coordinates& coordinates, std::uint64_t seed);
-
-/// Asks the device for the scratch memory of every compute instruction and adds it to the program.
-/// \throws ConfigurationError for an op that the device does not support.
-void add_workspaces(ProgramBuilder& builder, const Device& device);
 
 }  // namespace strata::host

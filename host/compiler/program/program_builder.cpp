@@ -42,27 +42,22 @@ Task& ProgramBuilder::task(Task::Kind kind, int chunk) {
   return program_.tasks.back();
 }
 
-Instruction ProgramBuilder::transfer(BufferId from, BufferId to, std::string name) {
+Instruction ProgramBuilder::collective(Collective collective, BufferId input, BufferId output,
+                                       const std::string& label) {
   Instruction instruction;
-  instruction.kind = InstructionKind::transfer;
-  instruction.name = std::move(name);
-  instruction.inputs = {from};
-  instruction.outputs = {to};
+  instruction.name = label;
+  instruction.inputs = {input};
+  instruction.outputs = {output};
+  collective.id = communication_id(label);
+  instruction.work = std::move(collective);
   return instruction;
 }
 
-Instruction ProgramBuilder::all_reduce(BufferId buffer, std::vector<Axis> axes, Reduction reduction,
+Instruction ProgramBuilder::all_reduce(BufferId buffer, std::vector<Axis> axes, std::optional<BufferKind> content,
                                        const std::string& label) {
-  Instruction instruction;
-  instruction.kind = InstructionKind::collective;
-  instruction.collective = CollectiveKind::all_reduce;
-  instruction.name = label + " all_reduce " + join(axes, "+");
-  instruction.inputs = {buffer};
-  instruction.outputs = {buffer};
-  instruction.reduction = reduction;
-  instruction.axes = std::move(axes);
-  instruction.id = communication_id(instruction.name);
-  return instruction;
+  const std::string name = label + " all_reduce " + join(axes, "+");
+  return collective({.kind = CollectiveKind::all_reduce, .axes = std::move(axes), .content = content}, buffer, buffer,
+                    name);
 }
 
 std::uint64_t ProgramBuilder::communication_id(const std::string& label) {
@@ -70,15 +65,22 @@ std::uint64_t ProgramBuilder::communication_id(const std::string& label) {
   return random::stream_key(static_cast<std::uint64_t>(repeated), label, 0);
 }
 
-Instruction program_op(std::string op, std::string name, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
-                       Attributes attributes) {
+Instruction flat_op(std::string op, std::string name, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                    Attributes attributes) {
   Instruction instruction;
-  instruction.kind = InstructionKind::compute;
-  instruction.op = std::move(op);
   instruction.name = std::move(name);
+  instruction.work = Compute{.op = std::move(op), .attributes = std::move(attributes)};
   instruction.inputs = std::move(inputs);
   instruction.outputs = std::move(outputs);
-  instruction.attributes = std::move(attributes);
+  return instruction;
+}
+
+Instruction transfer(BufferId from, BufferId to, std::string name) {
+  Instruction instruction;
+  instruction.name = std::move(name);
+  instruction.work = Transfer{};
+  instruction.inputs = {from};
+  instruction.outputs = {to};
   return instruction;
 }
 

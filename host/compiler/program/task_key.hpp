@@ -6,7 +6,7 @@
 
 namespace strata::host {
 
-/// Names a task template of a program.
+/// Identifies a task of a program.
 struct TaskKey {
   Task::Kind kind = Task::Kind::forward;
   int chunk = 0;

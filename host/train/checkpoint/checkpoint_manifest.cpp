@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
 constexpr int kVersion = 2;
-/// Version 1 knew blocks only.
+/// Version 1 stored whole blocks only, and no pieces of buckets.
 constexpr int kOldestVersion = 1;
 
 constexpr std::array<std::pair<Vocabulary::Kind, const char*>, 3> kVocabularies{
@@ -139,7 +139,7 @@ Manifest parse_manifest(const json& value) {
   manifest.run.vocabulary = parse_vocabulary(value.at("vocabulary"));
   if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
   for (const auto& [name, file] : value.at("files").items()) {
-    // A name from the manifest is opened beside it, never elsewhere.
+    // A file name must not lead out of the checkpoint's folder.
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
       throw RuntimeError("'" + name + "' is no name of a checkpoint's file");
     }

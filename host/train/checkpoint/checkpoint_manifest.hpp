@@ -13,24 +13,23 @@
 
 namespace strata::host {
 
-/// What a checkpoint knows of the run beside its tensors. Random numbers are counter-based: seed and step are their
-/// whole state.
+/// The state of a run besides its tensors. Random numbers are counter-based, so seed and step are their whole state.
 struct RunState {
-  /// Steps that are done.
+  /// Completed steps.
   std::uint64_t step = 0;
   std::uint64_t seed = 0;
-  /// Samples that those steps took.
+  /// Samples that the completed steps consumed.
   std::uint64_t samples = 0;
   /// The resolved configuration, as TOML.
   std::string configuration;
   Vocabulary vocabulary;
-  /// Empty for a run whose loss is not scaled.
+  /// Empty if the run does not scale its loss.
   std::optional<LossScalerState> loss_scaler = std::nullopt;
 
   bool operator==(const RunState&) const = default;
 };
 
-/// A part of a tensor in a file.
+/// A part of a tensor, and the file that contains it.
 struct ManifestPiece {
   std::string file;
   /// The tensor's name in that file.
@@ -50,13 +49,13 @@ struct ManifestTensor {
 
 struct ManifestFile {
   std::uint64_t bytes = 0;
-  /// XXH3-128.
+  /// XXH3-128 in hexadecimal.
   std::string checksum;
 
   bool operator==(const ManifestFile&) const = default;
 };
 
-/// The table of contents of a checkpoint: logical tensors with global shapes, and where their parts lie.
+/// The table of contents of a checkpoint: logical tensors with global shapes, and the files of their parts.
 struct Manifest {
   RunState run;
   std::map<std::string, ManifestTensor> tensors;
@@ -65,10 +64,10 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// JSON, with a checksum over itself.
+/// The manifest as JSON, with a checksum over itself.
 [[nodiscard]] std::string to_json(const Manifest& manifest);
 
-/// \throws RuntimeError, without a path, for anything that to_json would not have written.
+/// \throws RuntimeError, without a path, if to_json() cannot have written the text.
 [[nodiscard]] Manifest manifest_from_json(const std::string& text);
 
 /// Reads a manifest from disk. \throws RuntimeError with the path.

@@ -9,17 +9,17 @@
 namespace strata::host {
 
 /// \file
-/// Names inside a checkpoints folder.
+/// Names within a checkpoints folder.
 
 inline constexpr const char* kManifestName = "manifest.json";
-/// A file with the name of the last checkpoint.
+/// Name of the file that contains the name of the newest checkpoint.
 inline constexpr const char* kLatestName = "latest";
-/// Occurs in the names of what is not finished, and in no other.
+/// Part of the names of unfinished folders and files, and of no others.
 inline constexpr std::string_view kTemporaryMark = ".tmp-";
 
-/// "step-00000100".
+/// Name of the checkpoint of a step, such as "step-00000100".
 [[nodiscard]] std::string checkpoint_name(std::uint64_t step);
-/// The inverse, for a path's last component; none for any other name.
+/// The step of a checkpoint, from the last component of its path. Empty if that is not a checkpoint's name.
 [[nodiscard]] std::optional<std::uint64_t> step_of_checkpoint(const std::filesystem::path& directory);
 
 }  // namespace strata::host

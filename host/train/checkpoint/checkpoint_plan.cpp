@@ -13,13 +13,13 @@
 namespace strata::host {
 namespace {
 
-/// The pieces of a tensor on ranks that store it in the same way.
+/// The pieces of a tensor on all ranks that store it in the same way.
 struct Holding {
   TensorStorage storage;
   DType dtype = DType::f32;
   Shape shape;
   AxisSet axes;
-  /// Coordinates along `axes` of the pieces.
+  /// Coordinates along `axes` of the pieces that are known already.
   std::set<std::vector<int>> known;
   std::vector<CheckpointPiece> pieces;
 };
@@ -36,7 +36,7 @@ Holding& holding_of(std::vector<Holding>& holdings, const TensorStorage& storage
   return holding;
 }
 
-/// Adds what `rank` has of the tensor, unless an earlier rank has the same.
+/// Adds the part that `rank` holds, unless an earlier rank holds the same part.
 void add(Holding& holding, const Program& program, const PersistentTensor& tensor, int rank,
          const Coordinates& coordinates) {
   std::vector<int> place;
@@ -70,6 +70,7 @@ std::vector<PersistentTensor> persistent_tensors(const Program& program) {
     tensors.push_back({name, buffer, program.buffer(buffer).dtype, &parameter});
   };
   for (const StoredParameter& parameter : program.parameters) {
+    if (parameter.role == ParameterRole::constant) continue;
     add(parameter.name, parameter.value, parameter);
     for (const auto& [state, buffer] : parameter.states) add(state_name(state, parameter.name), buffer, parameter);
   }

@@ -12,25 +12,25 @@
 namespace strata::host {
 
 /// \file
-/// What a checkpoint holds, and which rank writes what. Computed from the programs alone, so that every rank comes to
-/// the same plan without asking the others.
+/// The contents of a checkpoint, and which rank writes which part. Every rank computes the same plan from the programs
+/// alone, without communication.
 
-/// A tensor of one rank's program that outlives the run: a parameter ("wte") or a state of its optimizer
+/// A tensor of one rank's program that checkpoints contain: a parameter ("wte") or an optimizer state
 /// ("optimizer/first_moment/wte").
 struct PersistentTensor {
   std::string name;
   BufferId buffer = -1;
   DType dtype = DType::f32;
-  /// In the program that it was found in.
+  /// The parameter in the program. Owned by the program.
   const StoredParameter* parameter = nullptr;
 };
 
 [[nodiscard]] std::vector<PersistentTensor> persistent_tensors(const Program& program);
 
-/// A state's name in a checkpoint.
+/// Name of an optimizer state in a checkpoint.
 [[nodiscard]] std::string state_name(std::string_view state, const std::string& parameter);
 
-/// A part of a logical tensor, the rank that writes it and where that has it.
+/// A part of a logical tensor, the rank that writes it, and its position in the rank's buffer.
 struct CheckpointPiece {
   int rank = 0;
   BufferSlice source;
@@ -44,12 +44,12 @@ struct CheckpointTensor {
   std::vector<CheckpointPiece> pieces;
 };
 
-/// Of the ranks that hold the same part of a tensor the first one writes it. Where programs store a tensor in different
-/// ways, such as tied weights in other buckets on two pipeline stages, one of them writes all of it. \return tensors by
-/// name. \throws VerificationError if the parts do not make up the tensor.
+/// Plans a checkpoint. If several ranks hold the same part of a tensor, the first of them writes it. If programs store
+/// a tensor in different ways, such as a tied weight in different buckets of two stages, one of the programs writes all
+/// of it. \return the tensors, sorted by name. \throws VerificationError if the parts do not cover a tensor.
 [[nodiscard]] std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks);
 
-/// Bytes of all tensors.
+/// Total size of all tensors in bytes.
 [[nodiscard]] std::uint64_t checkpoint_bytes(const std::vector<CheckpointTensor>& tensors);
 
 }  // namespace strata::host

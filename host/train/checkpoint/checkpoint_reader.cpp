@@ -24,7 +24,7 @@ bool is_checkpoint(const fs::path& path) {
   return fs::is_regular_file(path / kManifestName, ignored);
 }
 
-/// The checkpoint that `latest` names, else the one with the most steps; empty if there is none.
+/// The checkpoint named by `latest`, or else the one with the most steps. Empty if there is none.
 fs::path last_checkpoint(const fs::path& directory) {
   std::string name;
   std::ifstream(directory / kLatestName) >> name;
@@ -46,7 +46,7 @@ fs::path find_checkpoint(const fs::path& given) {
     if (const fs::path found = last_checkpoint(directory); !found.empty()) return found;
   }
   if (!fs::exists(given)) throw ConfigurationError("'" + given.string() + "': there is no such checkpoint");
-  throw ConfigurationError("'" + given.string() + "': no checkpoint is there; expected a folder with a " +
+  throw ConfigurationError("'" + given.string() + "': there is no checkpoint; expected a folder with a " +
                            kManifestName + ", or the output folder of a run that has written one");
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Room that a checkpoint needs beside its tensors.
+/// Bytes that a checkpoint needs in addition to its tensors.
 constexpr std::uint64_t kSpareBytes = 1U << 20U;
 
 std::string rank_file(int rank, const char* suffix) {
@@ -24,7 +24,7 @@ std::string rank_file(int rank, const char* suffix) {
   return name.data();
 }
 
-/// A rank's record of the file that it wrote, for the one that writes the manifest.
+/// Suffix of the file in which a rank records what it has written, for the process that writes the manifest.
 constexpr const char* kRecordSuffix = ".record";
 constexpr const char* kTensorSuffix = ".safetensors";
 
@@ -58,7 +58,7 @@ fs::path CheckpointStore::path_of(std::uint64_t step) const { return directory_ 
 void CheckpointStore::prepare(std::uint64_t bytes) const {
   std::error_code error;
   fs::create_directories(directory_, error);
-  if (error) throw RuntimeError("'" + directory_.string() + "': cannot be made: " + error.message());
+  if (error) throw RuntimeError("'" + directory_.string() + "': cannot be created: " + error.message());
   clean(0);
   const fs::path probe = directory_ / ".probe";
   OutputFile(probe).finish();
@@ -86,7 +86,7 @@ void CheckpointStore::clean(std::uint64_t step) const {
   std::sort(checkpoints.begin(), checkpoints.end());
   checkpoints.resize(checkpoints.size() - static_cast<std::size_t>(keep_));
   for (const auto& [old_step, path] : checkpoints) {
-    // Under a temporary name first: half a checkpoint must not look like one.
+    // Rename first, so that an interrupted removal does not leave half a checkpoint under a final name.
     const fs::path doomed = path.string() + std::string(kTemporaryMark) + "old";
     std::error_code failure;
     fs::rename(path, doomed, failure);
@@ -109,7 +109,7 @@ CheckpointWriter::~CheckpointWriter() {
 void CheckpointWriter::begin() {
   std::error_code error;
   fs::create_directories(temporary_, error);
-  if (error) throw RuntimeError("'" + temporary_.string() + "': cannot be made: " + error.message());
+  if (error) throw RuntimeError("'" + temporary_.string() + "': cannot be created: " + error.message());
   begun_ = true;
 }
 
@@ -174,7 +174,7 @@ fs::path CheckpointWriter::commit() {
   rename_or_exchange(temporary_, path);
   sync_directory(store_.directory());
   replace_file(store_.directory() / kLatestName, path.filename().string() + "\n");
-  // An older checkpoint of the same step now has the temporary name.
+  // An older checkpoint of the same step has got the temporary name, and clean() removes it.
   store_.clean(run_.step);
   begun_ = false;
   return path;

@@ -127,7 +127,7 @@ void replace_file(const std::filesystem::path& path, std::string_view text) {
     file.finish();
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced");
   } catch (...) {
-    // A full disk has no room for what a run that failed leaves behind.
+    // Remove the temporary file, which may fill the disk.
     ::unlink(temporary.c_str());
     throw;
   }
@@ -138,7 +138,7 @@ void rename_or_exchange(const std::filesystem::path& from, const std::filesystem
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno != ENOTEMPTY && errno != EEXIST) fail(to, "cannot be put in place");
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-  // A file system that cannot exchange: aside, then in place. A kill in between leaves the older checkpoints.
+  // Fallback for file systems without exchange. If the process is killed in between, older checkpoints still exist.
   const std::filesystem::path aside = from.string() + "-old";
   if (::rename(to.c_str(), aside.c_str()) != 0 || ::rename(from.c_str(), to.c_str()) != 0 ||
       ::rename(aside.c_str(), from.c_str()) != 0) {
@@ -158,7 +158,7 @@ FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use)
   const bool taken = errno == EWOULDBLOCK;
   ::close(std::exchange(descriptor_, -1));
   if (taken) throw RuntimeError(in_use);
-  // Some network file systems know no locks; the run goes on without.
+  // Some network file systems do not support locks. The run continues without one.
 }
 
 FileLock::~FileLock() {

@@ -10,7 +10,7 @@
 
 namespace strata::host {
 
-/// XXH3-128 over bytes that come in pieces.
+/// An incremental XXH3-128 checksum.
 class Checksum {
  public:
   Checksum();
@@ -19,7 +19,7 @@ class Checksum {
   Checksum& operator=(Checksum&&) noexcept;
 
   void update(const void* data, std::size_t bytes);
-  /// 32 hexadecimal digits of what came so far.
+  /// The checksum of all bytes so far, as 32 hexadecimal digits.
   [[nodiscard]] std::string hex() const;
 
  private:
@@ -27,10 +27,10 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
-/// The checksum of one run of bytes.
+/// The checksum of `bytes`.
 [[nodiscard]] std::string checksum_of(std::span<const std::byte> bytes);
 
-/// A new file being written. Every failure is a RuntimeError with the path and the system's reason.
+/// A new file for writing. Failures are RuntimeErrors with the path and the system's reason.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -39,7 +39,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
-  /// Forces everything onto the disk and closes the file; without it nothing is promised.
+  /// Syncs the file to the disk and closes it. Without this call, contents may be lost.
   void finish();
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
@@ -53,7 +53,7 @@ class OutputFile {
   Checksum checksum_;
 };
 
-/// A whole file, read-only in memory. \throws RuntimeError if it cannot be opened or is no regular file.
+/// A whole file, mapped read-only. \throws RuntimeError if it cannot be opened or is not a regular file.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -68,19 +68,21 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// Forces a directory's entries onto the disk.
+/// Syncs the entries of a directory to the disk.
 void sync_directory(const std::filesystem::path& directory);
 
-/// Writes `text` to a temporary beside `path`, syncs it and renames it: a reader sees the old or the new text.
+/// Replaces a file atomically: writes `text` to a temporary file beside `path`, syncs it and renames it. Readers see
+/// the old or the new text.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
-/// Makes `from` appear as `to` in one step, also where `to` is a directory that exists (it then has the name `from`).
+/// Renames `from` to `to` in one step. If `to` is an existing directory, the two exchange their names.
 void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Bytes that this user may still write where `directory` lies.
+/// Bytes that this user may still write on the file system of `directory`.
 [[nodiscard]] std::uint64_t free_bytes(const std::filesystem::path& directory);
 
-/// A lock that ends with the process that holds it. \throws RuntimeError with `in_use` if another process has it.
+/// A lock on a file, which the system releases when the process ends. \throws RuntimeError with the message `in_use` if
+/// another process holds it.
 class FileLock {
  public:
   FileLock(const std::filesystem::path& path, const std::string& in_use);

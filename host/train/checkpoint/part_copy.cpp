@@ -6,7 +6,7 @@
 namespace strata::host {
 namespace {
 
-/// Elements of a block below one index of each dim; the first entry is the whole block.
+/// Number of elements of a block below one index of each dim. The first entry is the whole block's.
 std::vector<std::int64_t> pitches(const std::vector<IndexMap>& dims) {
   std::vector<std::int64_t> result(dims.size() + 1, 1);
   for (std::size_t dim = dims.size(); dim-- > 0;) result[dim] = result[dim + 1] * dims[dim].local_size();

@@ -8,16 +8,16 @@
 
 namespace strata::host {
 
-/// Copies what two parts of one tensor have in common, from one's array to the other's.
+/// Copies the elements that two parts of a tensor have in common from one array to another.
 class PartCopy {
  public:
   PartCopy(const TensorPart& source, const TensorPart& destination, std::size_t element_bytes);
 
-  /// Both arrays begin with the first element of their part. \return elements copied.
+  /// Each array begins with the first element of its part. \return the number of copied elements.
   std::int64_t run(const std::byte* source, std::byte* destination) const;
 
  private:
-  /// A run of indices of a dim that both blocks have.
+  /// A run of indices of one dim that both blocks contain.
   struct Overlap {
     std::int64_t source = 0;
     std::int64_t destination = 0;
@@ -25,10 +25,10 @@ class PartCopy {
   };
   static std::vector<Overlap> overlaps(const IndexMap& source, const IndexMap& destination);
 
-  /// Dims from `dim` on, of which the first elements are `from` and `to` within the blocks.
+  /// Copies the dims from `dim` on. Their first elements are at `from` and `to` within the blocks.
   std::int64_t copy_dims(std::size_t dim, std::int64_t from, std::int64_t to, const std::byte* source,
                          std::byte* destination) const;
-  /// A run of elements within the blocks: as much of it as both parts have.
+  /// Copies the elements of a run of the blocks that both parts contain.
   std::int64_t copy_run(std::int64_t from, std::int64_t to, std::int64_t length, const std::byte* source,
                         std::byte* destination) const;
 
@@ -37,7 +37,7 @@ class PartCopy {
   std::int64_t destination_begin_;
   std::int64_t destination_end_;
   std::int64_t element_bytes_;
-  /// Elements of a block from one index of a dim to the next; one entry more, for single elements.
+  /// Distance in elements, within a block, between neighbouring indices of each dim. The extra last entry is 1.
   std::vector<std::int64_t> source_pitch_;
   std::vector<std::int64_t> destination_pitch_;
   std::vector<std::vector<Overlap>> overlaps_;

@@ -9,7 +9,7 @@ namespace {
 
 using Parts = std::vector<const TensorPart*>;
 
-/// Parts of equal blocks side by side, in the order of their elements.
+/// Groups parts with equal blocks, sorted by their elements.
 std::vector<Parts> by_block(const std::vector<TensorPart>& parts) {
   std::vector<Parts> groups;
   for (const TensorPart& part : parts) {

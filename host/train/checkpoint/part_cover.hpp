@@ -8,8 +8,8 @@
 
 namespace strata::host {
 
-/// What keeps `parts` from having every element of a tensor of `shape` once; none if they do. Blocks of different parts
-/// must be equal or have nothing in common.
+/// Why `parts` do not contain every element of a tensor of `shape` exactly once; empty if they do. Blocks of different
+/// parts must be equal or disjoint.
 [[nodiscard]] std::optional<std::string> find_cover_fault(const Shape& shape, const std::vector<TensorPart>& parts);
 
 }  // namespace strata::host

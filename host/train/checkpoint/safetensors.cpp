@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 using nlohmann::json;
 
-/// Longer headers are refused, as the format's own library does.
+/// Limit of the header's length, as in the safetensors library.
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::array<std::pair<DType, std::string_view>, 6> kNames{{{DType::f64, "F64"},
@@ -42,7 +42,7 @@ DType dtype_of(const std::string& name, const std::string& tensor) {
   return found->first;
 }
 
-/// Bytes of a tensor of `shape`, unless they overflow or a size is no size.
+/// Bytes of a tensor of `shape`. Empty if they overflow or a size is invalid.
 std::optional<std::uint64_t> checked_bytes(const json& shape, DType dtype) {
   std::uint64_t bytes = size_of(dtype);
   bool empty = false;

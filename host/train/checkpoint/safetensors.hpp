@@ -14,9 +14,9 @@
 namespace strata::host {
 
 /// \file
-/// The safetensors format (Hugging Face): 8 bytes with the header's length, a JSON header, then the tensors' bytes.
+/// The safetensors format of Hugging Face: 8 bytes with the length of the header, a JSON header, the tensors' bytes.
 
-/// A tensor that a file holds or shall hold.
+/// A tensor in a file, or to be written to one.
 struct SafetensorsTensor {
   std::string name;
   DType dtype = DType::f32;
@@ -27,17 +27,17 @@ struct SafetensorsTensor {
   }
 };
 
-/// Sorts into the order in which a file holds its tensors: large elements first, so that all are aligned; then by name.
+/// Sorts tensors into the order of a file: by descending element size, so that all are aligned, then by name.
 void sort_for_safetensors(std::vector<SafetensorsTensor>& tensors);
 
-/// The first bytes of a file that holds `tensors`, in that order; their data follows without gaps.
+/// Length and header of a file with `tensors` in this order. Their data follows without gaps.
 [[nodiscard]] std::string safetensors_header(const std::vector<SafetensorsTensor>& tensors,
                                              const std::map<std::string, std::string>& metadata);
 
-/// A file's tensors, read where they lie.
+/// The tensors of a mapped file.
 class SafetensorsFile {
  public:
-  /// \throws RuntimeError with the path for whatever is not as the format says.
+  /// \throws RuntimeError with the path if the file violates the format.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   struct Entry {
@@ -46,7 +46,7 @@ class SafetensorsFile {
   };
   [[nodiscard]] const std::map<std::string, Entry>& tensors() const { return tensors_; }
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// The whole file, for its checksum.
+  /// The bytes of the whole file, for its checksum.
   [[nodiscard]] std::span<const std::byte> bytes() const { return file_.bytes(); }
 
  private:

@@ -11,8 +11,8 @@
 
 namespace strata::host {
 
-/// Serves "tokens", "targets" (the token after each) and "positions" out of windows of a corpus; which window is a
-/// sample's is the derived class's choice.
+/// Serves "tokens", "targets" (the next token of each token) and "positions" from windows of a corpus. The derived
+/// class maps samples to windows.
 class WindowBatches : public InputSource {
  public:
   void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
@@ -20,7 +20,7 @@ class WindowBatches : public InputSource {
 
  protected:
   WindowBatches(const Corpus& corpus, TokenRange range) : corpus_(corpus), range_(range) {}
-  /// First token, within the range, of the window of a step's sample; none for a sample that counts nothing.
+  /// Index, within the range, of the first token of a sample's window. Empty for a sample without targets.
   [[nodiscard]] virtual std::optional<std::int64_t> window_begin(std::uint64_t step, std::int64_t sample) const = 0;
 
  private:
@@ -28,20 +28,20 @@ class WindowBatches : public InputSource {
   TokenRange range_;
 };
 
-/// Where a run stands in its data.
+/// The position of a run in its data.
 struct DataPosition {
   std::uint64_t step = 0;
-  /// Samples that all steps before `step` took.
+  /// Samples consumed by all steps before `step`.
   std::uint64_t samples = 0;
 };
 
-/// Random windows, each once an epoch. The samples that a step takes do not depend on ranks or micro-batches.
+/// Random windows, each once per epoch. The samples of a step do not depend on ranks or micro-batches.
 class TrainingBatches : public WindowBatches {
  public:
   TrainingBatches(const Corpus& corpus, EpochSampler sampler, std::int64_t global_batch, DataPosition start)
       : WindowBatches(corpus, corpus.training()), sampler_(sampler), global_batch_(global_batch), start_(start) {}
 
-  /// Samples taken before `step`.
+  /// Samples consumed before `step`.
   [[nodiscard]] std::uint64_t samples_before(std::uint64_t step) const;
 
  protected:
@@ -53,7 +53,7 @@ class TrainingBatches : public WindowBatches {
   DataPosition start_;
 };
 
-/// The validation part's windows in order; samples behind the last one have no targets.
+/// The windows of the validation part in order. Samples after the last window have no targets.
 class ValidationBatches : public WindowBatches {
  public:
   ValidationBatches(const Corpus& corpus, std::int64_t context, std::int64_t global_batch)
@@ -62,7 +62,7 @@ class ValidationBatches : public WindowBatches {
         global_batch_(global_batch),
         windows_((corpus.validation().size - 1) / context) {}
 
-  /// Batches that hold at least one window.
+  /// Number of batches that contain at least one window.
   [[nodiscard]] std::int64_t batches() const { return (windows_ + global_batch_ - 1) / global_batch_; }
 
  protected:

@@ -13,10 +13,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
-/// The header that llm.c writes before uint16 tokens: int32 magic, version, count, and zeros.
+/// Header that llm.c writes before uint16 tokens: int32 magic, version and count, then zeros.
 constexpr std::size_t kHeaderBytes = 1024;
 constexpr std::int32_t kMagic = 20240520;
-/// The same for uint32 tokens.
+/// Magic of the same header before uint32 tokens.
 constexpr std::int32_t kWideMagic = 20240801;
 
 std::shared_ptr<const MappedFile> map_data(const std::filesystem::path& path) {

@@ -12,14 +12,14 @@
 
 namespace strata::host {
 
-/// The configuration's [data] section.
+/// The section [data] of the configuration.
 struct DataSettings {
   enum class Format : std::uint8_t { text, tokens };
   std::filesystem::path path;
   Format format = Format::text;
-  /// For text: bytes or characters.
+  /// Tokenizer of text: bytes or characters.
   Vocabulary::Kind tokenizer = Vocabulary::Kind::bytes;
-  /// Share of the tokens, at the end, that is kept for validation.
+  /// Fraction of the tokens, at the end of the file, that is reserved for validation.
   double validation = 0.1;
 };
 
@@ -29,23 +29,24 @@ struct TokenRange {
   std::int64_t size = 0;
 };
 
-/// All tokens of a data file. Bytes and uint16 tokens stay in the file, which is mapped; characters are encoded once.
+/// All tokens of a data file. Bytes and uint16 tokens are read from the mapped file. Characters are encoded once.
 class Corpus {
  public:
-  /// \throws ConfigurationError with the path: missing, empty, damaged, not UTF-8.
+  /// \throws ConfigurationError with the path if the file is missing, empty, damaged or not UTF-8.
   explicit Corpus(DataSettings settings);
 
   [[nodiscard]] std::int64_t size() const { return size_; }
-  /// Copies tokens [begin, begin + count).
+  /// Copies the tokens [begin, begin + count) to `destination`.
   void copy(std::int64_t begin, std::int64_t count, std::int32_t* destination) const;
 
   [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
-  /// \throws ConfigurationError naming the first token that a vocabulary of `vocab` lacks, and its position.
+  /// \throws ConfigurationError that names the first token outside of a vocabulary of size `vocab`, and its position.
   void require_tokens_below(std::int64_t vocab) const;
 
   [[nodiscard]] TokenRange training() const;
   [[nodiscard]] TokenRange validation() const;
-  /// \throws ConfigurationError if `range` (called `part`) has no window of `context` tokens and their targets.
+  /// \throws ConfigurationError if `range`, named `part` in the message, is shorter than a window of `context` tokens
+  /// and the target of the last one.
   void require_window(const TokenRange& range, std::int64_t context, const std::string& part) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace strata::host {
 namespace {
 
-/// Small domains need more rounds than the usual four to look random.
+/// The usual four rounds do not look random on small domains.
 constexpr unsigned kRounds = 8;
 
 }  // namespace

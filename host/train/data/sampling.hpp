@@ -4,8 +4,8 @@
 
 namespace strata::host {
 
-/// A random permutation of [0, size) that is computed element by element: a Feistel network over the next power of
-/// four, walked until it comes back into range.
+/// A random permutation of [0, size), computed element by element. It is a Feistel network over the next power of four,
+/// repeated until the result is below `size` (cycle walking).
 class Permutation {
  public:
   Permutation(std::uint64_t key, std::uint64_t size);
@@ -19,16 +19,16 @@ class Permutation {
   unsigned half_bits_;
 };
 
-/// Decides which window of the text is sample g of a run. Each epoch visits every window of a grid once, in an order of
-/// its own; the grid begins at another token every epoch, so that windows differ too. Depends on nothing but the seed,
-/// the text's length and the context.
+/// Maps sample g of a run to a window of the text. Each epoch visits every window of a grid once, in its own random
+/// order. The grid starts at another token in every epoch, so windows differ between epochs. The mapping depends only
+/// on the seed, the text's length and the context.
 class EpochSampler {
  public:
-  /// `tokens` must exceed `context`: a window has the target of its last token as well.
+  /// `tokens` must exceed `context`, because a window needs the target of its last token.
   EpochSampler(std::uint64_t seed, std::int64_t tokens, std::int64_t context);
 
   [[nodiscard]] std::int64_t windows_per_epoch() const { return windows_; }
-  /// Index of the first token of sample `sample`.
+  /// Index of the first token of sample number `sample`.
   [[nodiscard]] std::int64_t window_begin(std::uint64_t sample) const;
 
  private:

@@ -6,7 +6,7 @@
 namespace strata::host {
 namespace {
 
-/// `value` in the largest of `units`, each `base` times the one before, with three digits.
+/// `value` with three digits in the largest fitting unit. Each unit is `base` times the one before.
 template <std::size_t N>
 std::string scaled(double value, double base, const std::array<const char*, N>& units) {
   std::size_t unit = 0;

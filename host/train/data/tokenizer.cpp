@@ -66,7 +66,7 @@ class CharacterTokenizer : public Tokenizer {
   std::vector<char32_t> characters_;
 };
 
-/// Numbers between white space.
+/// Reads and writes tokens as numbers separated by white space.
 class NumberTokenizer : public Tokenizer {
  public:
   std::vector<std::int32_t> encode(std::string_view text) const override {
@@ -122,7 +122,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Vocabulary& vocabulary) {
 char32_t next_code_point(std::string_view text, std::size_t& position) {
   const auto lead = static_cast<unsigned char>(text[position]);
   const std::size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  // Smallest code point that needs so many bytes: shorter forms only.
+  // Smallest code point for each length. UTF-8 forbids longer encodings of smaller code points.
   constexpr std::array<char32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
   char32_t code_point = length == 1 ? lead : lead & (0xFFU >> (length + 1));
   bool valid = (lead < 0x80 || lead >= 0xC2) && lead < 0xF5 && length <= text.size() - position;

@@ -10,36 +10,36 @@
 
 namespace strata::host {
 
-/// What turns text into tokens and back, small enough to be kept in every checkpoint.
+/// The mapping between text and tokens. Every checkpoint contains it.
 struct Vocabulary {
   enum class Kind : std::uint8_t {
     bytes,       ///< token = byte
     characters,  ///< token = index of the code point in `characters`
-    tokens       ///< the data came as tokens: shown as numbers
+    tokens       ///< the data consists of tokens, which are shown as numbers
   };
   Kind kind = Kind::bytes;
-  /// Ascending code points.
+  /// Code points in ascending order.
   std::vector<char32_t> characters;
 
   bool operator==(const Vocabulary&) const = default;
 };
 
-/// Number of different tokens; none where only the model knows.
+/// Number of different tokens. Empty if only the model knows it.
 [[nodiscard]] std::optional<std::int64_t> token_count(const Vocabulary& vocabulary);
 
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// \throws ConfigurationError naming what cannot be encoded and where.
+  /// \throws ConfigurationError that names the text that cannot be encoded, and its position.
   [[nodiscard]] virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
-  /// \throws RuntimeError for a token outside of the vocabulary.
+  /// \throws RuntimeError if a token is outside of the vocabulary.
   [[nodiscard]] virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
 };
 
 [[nodiscard]] std::unique_ptr<Tokenizer> make_tokenizer(const Vocabulary& vocabulary);
 
-/// Reads the code point at `position` and moves `position` behind it. \throws ConfigurationError with the byte offset
-/// if the text is not UTF-8 there.
+/// Reads the code point at `position` and advances `position` after it. \throws ConfigurationError with the byte
+/// offset if the text is not UTF-8 there.
 [[nodiscard]] char32_t next_code_point(std::string_view text, std::size_t& position);
 
 /// Appends the UTF-8 form of `code_point`.

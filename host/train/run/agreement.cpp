@@ -32,12 +32,12 @@ double Agreement::largest(double value) {
   call.input = memory_.get();
   call.output = memory_.get();
   call.elements = 1;
-  // Far from the ids of programs, and another one every time.
+  // A separate stream of ids, which differs from the ids of programs and changes with every call.
   call.id = random::stream_key(0, kName, calls_++);
   call.name = &kName;
   communicator_.start(call)->wait();
   device_.copy_to_host(StreamKind::compute, &value, memory_.get(), sizeof value);
-  // A decision must not be taken on a value that no rank gave.
+  // Check for failures, so that no rank decides on a value that was not reduced.
   communicator_.check();
   return value;
 }

@@ -8,15 +8,15 @@
 
 namespace strata::host {
 
-/// Lets all ranks of a run take one decision, wherever their processes are.
+/// Lets all ranks of a run agree on a decision, across processes.
 class Agreement {
  public:
-  /// Collective: every rank makes one, at the same point.
+  /// Collective: every rank constructs one at the same point.
   Agreement(Communicator& communicator, Device& device);
 
-  /// The largest of the values that the ranks give. Collective; returns when every rank has given its value.
+  /// The largest of the ranks' values. Collective: returns when every rank has called it.
   double largest(double value);
-  /// Returns when every rank has come here.
+  /// A barrier: returns when every rank has called it.
   void meet() { (void)largest(0); }
 
  private:

@@ -12,24 +12,26 @@
 
 namespace strata::host {
 
-/// Everything that is known of a run before it starts: what `strata check` judges and `strata explain` shows.
+/// Everything known about a run before it starts, for `strata check` and `strata explain`.
 struct Inspection {
   RunSetup setup;
   std::int64_t vocab = 0;
-  /// The first rank's; the others' are alike.
+  /// The device of the first rank. Other ranks have the same kind.
   std::unique_ptr<Device> device;
   TrainingPrograms programs;
-  /// What each rank needs, and what the device offers one.
+  /// Planned bytes of each rank, and the bytes that the device offers to one.
   std::vector<std::int64_t> planned_peak_bytes;
   std::int64_t device_bytes = 0;
+  /// The result of find_remarks().
+  std::vector<std::string> remarks;
 };
 
-/// Reads the configuration's data and compiles its programs. \throws ConfigurationError with the place in the
-/// configuration.
+/// Reads the configuration's data and compiles its programs. \throws ConfigurationError with the file and line of the
+/// faulty setting.
 [[nodiscard]] Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry);
 
-/// Why the run cannot work although it compiles: communication that does not match or would deadlock, or more memory
-/// than there is. Empty if nothing is known against it.
+/// Why the run cannot work although it compiles: mismatched or deadlocking communication, or too little memory. Empty
+/// if no fault was found.
 [[nodiscard]] std::optional<std::string> find_fault(const Inspection& inspection);
 
 }  // namespace strata::host

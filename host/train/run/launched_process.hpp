@@ -2,10 +2,10 @@
 
 namespace strata::host {
 
-/// Set by `strata launch`: how many processes it starts.
+/// Environment variable that `strata launch` sets to the number of processes it starts.
 inline constexpr const char* kLaunchedRanks = "STRATA_LAUNCHED_RANKS";
 
-/// How many processes `strata launch` has started, this one among them; 1 if it has not started this one.
+/// Number of processes that `strata launch` started, including this one. 1 if it did not start this one.
 [[nodiscard]] int launched_ranks();
 
 }  // namespace strata::host

@@ -9,7 +9,7 @@ namespace {
 
 /// min_lr + (lr - min_lr) · g, with g = t / warmup or ln(t + 1) / ln(warmup) while t < warmup, else 1.
 double warmup_rate(const LearningRateSchedule& schedule, double step) {
-  // DeepSpeed takes at least two steps: ln(1) is no divisor.
+  // As in DeepSpeed warm-up takes at least two steps, because the divisor ln(1) is 0.
   const double warmup = std::max(2.0, static_cast<double>(schedule.warmup));
   if (schedule.warmup <= 0 || step >= warmup) return schedule.lr;
   const double share = schedule.warmup_type == LearningRateSchedule::Warmup::linear
@@ -18,7 +18,7 @@ double warmup_rate(const LearningRateSchedule& schedule, double step) {
   return schedule.min_lr + (schedule.lr - schedule.min_lr) * share;
 }
 
-/// lr · (t + 1) / warmup while t < warmup; then the cosine, which reaches min_lr when all steps are done.
+/// lr · (t + 1) / warmup while t < warmup, then the cosine, which reaches min_lr after the last step.
 double warmup_cosine_rate(const LearningRateSchedule& schedule, double step) {
   const auto warmup = static_cast<double>(schedule.warmup);
   if (step < warmup) return schedule.lr * (step + 1) / warmup;

@@ -9,8 +9,8 @@ namespace strata::host {
 struct LearningRateSchedule {
   enum class Kind : std::uint8_t {
     constant,
-    warmup,        ///< min_lr to lr over `warmup` steps, then constant (DeepSpeed's WarmupLR)
-    warmup_cosine  ///< 0 to lr over `warmup` steps, then half a cosine that ends in min_lr after the last
+    warmup,        ///< from min_lr to lr over `warmup` steps, then constant (DeepSpeed's WarmupLR)
+    warmup_cosine  ///< from 0 to lr over `warmup` steps, then half a cosine down to min_lr
   };
   enum class Warmup : std::uint8_t { linear, logarithmic };
 
@@ -18,12 +18,12 @@ struct LearningRateSchedule {
   Warmup warmup_type = Warmup::linear;
   double lr = 1e-3;
   double min_lr = 0;
-  /// Steps of warming up.
+  /// Number of warm-up steps.
   std::int64_t warmup = 0;
-  /// Steps of the whole run; only the cosine knows them.
+  /// Number of steps of the whole run. Only warmup_cosine uses it.
   std::int64_t steps = 0;
 
-  /// The rate of step `step`, counted from 0.
+  /// Learning rate of step `step`, counted from 0.
   [[nodiscard]] double operator()(std::uint64_t step) const;
 };
 

@@ -10,12 +10,12 @@
 namespace strata::host {
 namespace {
 
-/// Below it gradients are no larger than without scaling: what isn't finite then has another cause.
+/// At this scale gradients are no larger than without scaling, so an overflow must have another cause.
 constexpr double kSmallestScale = 1;
-/// With a static scale, steps in a row that may be skipped before the run is given up.
+/// Limit of consecutive skipped steps with a static scale. Beyond it the run fails.
 constexpr int kMostSkippedInARow = 10;
 
-/// Losses that a step sums up: one for each element of the input "targets".
+/// Number of losses that a step sums: one for each element of the input "targets".
 double token_count(const Compiled& training) {
   double tokens = training.programs.front().micro_batches;
   for (const Node& node : training.graph.nodes()) {

@@ -9,38 +9,38 @@ namespace strata::host {
 
 struct Compiled;
 
-/// What a loss scaler has come to; part of a checkpoint.
+/// The state of a loss scaler, which checkpoints contain.
 struct LossScalerState {
-  /// Of the mean loss.
+  /// Scale of the mean loss.
   double scale = 1;
-  /// Good steps since the scale changed last.
+  /// Good steps since the last change of the scale.
   int good_steps = 0;
-  /// Since the beginning of the run.
+  /// Skipped steps since the beginning of the run.
   std::uint64_t skipped_steps = 0;
 
   bool operator==(const LossScalerState&) const = default;
 };
 
 /// Chooses the loss scale of every step (Micikevicius et al., "Mixed Precision Training", ICLR 2018). Every rank has
-/// one and feeds it the same gradient norms, so all agree.
+/// one. All ranks pass the same gradient norms, so all choose the same scale.
 class LossScaler {
  public:
-  /// `tokens`: how many losses a step sums up. Without settings nothing is scaled, and nothing skipped.
+  /// `tokens`: number of losses that a step sums. Empty settings disable scaling and skipping.
   LossScaler(const std::optional<LossScaling>& settings, double tokens);
-  /// For a training step.
+  /// Takes settings and token count from a compiled training step.
   explicit LossScaler(const Compiled& training);
 
   [[nodiscard]] bool is_active() const { return settings_.has_value(); }
   [[nodiscard]] const LossScalerState& state() const { return state_; }
-  /// Goes on from where another run was; a static scale stays what the settings say.
+  /// Continues from the state of another run. A static scale keeps the value of the settings.
   void restore(const LossScalerState& state);
 
-  /// What gradients of the summed loss are multiplied by: the scale over the tokens, as a power of two where the scale
-  /// is one, so that scaling loses no digit.
+  /// Factor of the gradients of the summed loss: the scale divided by the number of tokens, which is rounded to a power
+  /// of two. If the scale is a power of two as well, scaling is exact.
   [[nodiscard]] double factor() const { return state_.scale / tokens_; }
 
-  /// Takes note of how a step ended. \return true if it was skipped because its gradient norm is not finite. \throws
-  /// RuntimeError where a smaller scale would be no help.
+  /// Records the gradient norm of a step. \return true if the step was skipped because the norm is not finite. \throws
+  /// RuntimeError if a smaller scale cannot help.
   bool skips(double gradient_norm);
 
  private:

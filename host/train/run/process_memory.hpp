@@ -4,7 +4,7 @@
 
 namespace strata::host {
 
-/// Bytes of memory that this process holds now, and at most held so far; 0 where the system does not say.
+/// Resident bytes of this process, now and at most so far. 0 if the system does not report them.
 [[nodiscard]] std::int64_t resident_bytes();
 [[nodiscard]] std::int64_t peak_resident_bytes();
 

@@ -8,7 +8,7 @@
 
 namespace strata::host {
 
-/// Shows people how a run goes: one line that is rewritten on a terminal, plain lines now and then elsewhere.
+/// Prints the progress of a run: one line that is rewritten on a terminal, or a plain line every few steps elsewhere.
 class Progress {
  public:
   struct Style {
@@ -18,14 +18,14 @@ class Progress {
   };
 
   Progress(std::ostream& stream, Style style, std::uint64_t first_step, std::uint64_t steps);
-  /// Leaves the terminal on a line of its own.
+  /// Ends an open line on the terminal.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
-  /// Anything else worth a line.
+  /// Prints another line of text.
   void note(const std::string& text);
 
  private:
@@ -36,7 +36,7 @@ class Progress {
   std::uint64_t first_step_;
   std::uint64_t steps_;
   double seconds_ = 0;
-  /// On the terminal and not ended by a new line.
+  /// The line on the terminal that will be rewritten.
   std::string open_line_;
 };
 

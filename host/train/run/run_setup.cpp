@@ -1,71 +1,53 @@
 #include "train/run/run_setup.hpp"
 
-#include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "compiler/batch_split.hpp"
+#include "plugins/guarded_device.hpp"
+#include "plugins/guarded_world.hpp"
 #include "train/run/launched_process.hpp"
+#include "train/run/model_contract.hpp"
 
 namespace strata::host {
 namespace {
 
-std::vector<NamedStrategy> make_strategies(const RunConfiguration& configuration, const ResolvedPlugins& plugins) {
+std::vector<NamedStrategy> make_strategies(const ResolvedPlugins& plugins) {
   std::vector<NamedStrategy> strategies;
-  for (std::size_t i = 0; i < plugins.strategies.size(); ++i) {
-    const ResolvedPlugin<StrategyFactory>& plugin = plugins.strategies[i];
-    strategies.push_back({"strategy " + std::to_string(i + 1) + " '" + plugin.name + "'",
-                          with_place(configuration, configuration.strategies[i],
-                                     [&] { return plugin.factory->create(plugin.options); })});
+  for (const ResolvedPlugin<StrategyFactory>& plugin : plugins.strategies) {
+    strategies.push_back({plugin.origin.label,
+                          plugin.create("create",
+                                        [&](const StrategyFactory& factory) {
+                                          return std::shared_ptr<const Strategy>(factory.create(plugin.options));
+                                        }),
+                          plugin.origin.table});
   }
   return strategies;
 }
 
-/// The ops of Strata, of the model and of the strategies; a plugin that is used twice brings its own once.
-std::unique_ptr<OpRegistry> make_ops(const ResolvedPlugins& plugins) {
-  auto ops = std::make_unique<OpRegistry>();
-  register_core_ops(*ops);
-  plugins.model.factory->register_ops(*ops);
-  std::set<const StrategyFactory*> done;
-  for (const auto& plugin : plugins.strategies) {
-    if (done.insert(plugin.factory).second) plugin.factory->register_ops(*ops);
+/// The model's context, which must be at least 1.
+std::int64_t context_of(const ResolvedPlugin<ModelFactory>& plugin, const Model& model) {
+  const std::int64_t context = call_plugin(plugin.origin, "context", [&] { return model.context(); });
+  if (context < 1) {
+    throw PluginError(plugin.origin, "context", "",
+                      "its context is " + std::to_string(context) + " tokens; accepted: 1 or more");
   }
-  return ops;
+  return context;
 }
 
 void check_batch(const RunConfiguration& configuration, std::int64_t replicas) {
-  const auto [global, micro] = configuration.batch;
-  if (global % (micro * replicas) == 0) return;
-  throw configuration.error("batch.global", "found " + std::to_string(global) + "; accepted: a multiple of " +
-                                                std::to_string(micro * replicas) + ", which is batch.micro (" +
-                                                std::to_string(micro) + ") times the number of replicas (" +
-                                                std::to_string(replicas) + ")");
-}
-
-/// The compiler knows no configuration: its message, with the place of the strategy or device that it names, or else of
-/// the model. What a strategy says itself comes after its name and a colon, and may begin with one of its options.
-ConfigurationError at_culprit(const RunSetup& setup, const std::string& message) {
-  const RunConfiguration& configuration = setup.configuration;
-  for (std::size_t i = 0; i < setup.strategies.size(); ++i) {
-    const auto& [name, strategy] = setup.strategies[i];
-    if (message.starts_with(name + ": ")) {
-      return at_section(configuration, configuration.strategies[i], message.substr(name.size() + 2));
-    }
-    const std::vector<MeshAxis> axes = strategy->axes();
-    const bool named = message.starts_with(name) || std::any_of(axes.begin(), axes.end(), [&](const MeshAxis& axis) {
-                         return message.starts_with("mesh axis '" + axis.name + "'");
-                       });
-    if (named) return configuration.error(configuration.strategies[i].path, message);
+  try {
+    static_cast<void>(split_batch(configuration.batch.global, configuration.batch.micro, replicas));
+  } catch (const OptionError& error) {
+    throw configuration.error("batch." + error.option(), error.what());
   }
-  if (message.starts_with("the device")) return configuration.error(configuration.device.path, message);
-  return at_section(configuration, configuration.model, message);
 }
 
 }  // namespace
 
 std::int64_t RunSetup::vocab(const Vocabulary& data) const {
   const std::optional<std::int64_t> needed = token_count(data);
-  const std::optional<std::int64_t> given = model->vocab();
+  const std::optional<std::int64_t> given = model_vocab();
   if (!needed && !given) {
     throw configuration.error("model", "found no size of the vocabulary; data of tokens need a model that has one");
   }
@@ -79,52 +61,97 @@ std::int64_t RunSetup::vocab(const Vocabulary& data) const {
 CompileRequest RunSetup::request(GraphMode mode, std::int64_t vocab) const {
   CompileRequest request;
   request.model = model;
-  request.strategies = strategies;
+  request.model_origin = plugins.model.origin;
+  request.device_origin = plugins.device.origin;
+  request.strategies = stack.strategies;
   request.registry = ops.get();
   request.mode = mode;
   request.float_type = float_type;
   request.global_batch = configuration.batch.global;
   request.micro_batch = configuration.batch.micro;
   request.vocab = vocab;
-  request.optimizer = optimizer_settings(configuration.optimizer);
-  request.seed = static_cast<std::uint64_t>(configuration.run.seed);
+  request.optimizer = optimizer_settings(configuration.optimizer, *ops);
   return request;
 }
 
-Compiled RunSetup::compile(const CompileRequest& request, const Compiled* beside) const {
+std::optional<std::int64_t> RunSetup::model_vocab() const {
+  return with_places(configuration,
+                     [&] { return call_plugin(plugins.model.origin, "vocab", [&] { return model->vocab(); }); });
+}
+
+std::int64_t RunSetup::memory_bytes(const Device& device) const {
+  return with_places(configuration, [&] { return device.memory_bytes(); });
+}
+
+CommunicatorLimits RunSetup::limits(const World& world) const {
+  return with_places(configuration, [&] { return world.limits(); });
+}
+
+Options RunSetup::shrunk_model(const ShrinkRequest& request) const {
+  const ResolvedPlugin<ModelFactory>& plugin = plugins.model;
+  return with_places(configuration, [&] {
+    return call_plugin(plugin.origin, "shrink", [&] { return plugin.factory->shrink(plugin.options, request); });
+  });
+}
+
+std::uint64_t RunSetup::seed() const { return static_cast<std::uint64_t>(configuration.run.seed); }
+
+template <class Call>
+auto RunSetup::at_culprit(const Call& call) const {
   try {
-    return host::compile(request, beside);
+    return call();
+  } catch (const PluginError& error) {
+    throw located(configuration, error);
   } catch (const ConfigurationError& error) {
-    throw at_culprit(*this, error.what());
+    throw configuration.error(configuration.model.path, error.what());
   }
+}
+
+Compiled RunSetup::compile(const CompileRequest& request, const Compiled* beside) const {
+  return at_culprit([&] {
+    require_model_contract(*this, request);
+    return host::compile(request, beside);
+  });
 }
 
 Stages RunSetup::find_stages(const CompileRequest& request) const {
-  try {
-    return host::find_stages(request);
-  } catch (const ConfigurationError& error) {
-    throw at_culprit(*this, error.what());
-  }
+  return at_culprit([&] { return host::find_stages(request); });
+}
+
+std::unique_ptr<Device> RunSetup::make_device(const DeviceRequest& request) const {
+  const ResolvedPlugin<DeviceFactory>& plugin = plugins.device;
+  return with_places(configuration, [&] {
+    return guarded_device(
+        plugin.create("create", [&](const DeviceFactory& factory) { return factory.create(plugin.options, request); }),
+        plugin.origin);
+  });
 }
 
 std::unique_ptr<Device> RunSetup::make_device(int rank, const World& world) const {
-  const DeviceRequest request{rank, world.ranks_on_host(), world.index_on_host(rank)};
-  return with_place(configuration, configuration.device,
-                    [&] { return plugins.device.factory->create(plugins.device.options, request); });
+  const DeviceRequest request = with_places(configuration, [&] {
+    return DeviceRequest{.kernels = kernels.get(),
+                         .rank = rank,
+                         .ranks_on_host = world.ranks_on_host(),
+                         .index_on_host = world.index_on_host(rank)};
+  });
+  return make_device(request);
 }
 
 std::unique_ptr<Device> RunSetup::make_device(int rank, int ranks) const {
-  return with_place(configuration, configuration.device, [&] {
-    return plugins.device.factory->create(plugins.device.options, {rank, ranks, rank});
-  });
+  return make_device({.kernels = kernels.get(), .rank = rank, .ranks_on_host = ranks, .index_on_host = rank});
 }
 
 std::unique_ptr<World> RunSetup::make_world() const {
-  std::unique_ptr<World> world = with_place(configuration, configuration.communicator, [&] {
-    return plugins.communicator.factory->create(plugins.communicator.options, mesh.rank_count());
+  const ResolvedPlugin<CommunicatorFactory>& plugin = plugins.communicator;
+  const int ranks = stack.mesh.rank_count();
+  std::unique_ptr<World> world = with_places(configuration, [&] {
+    return guarded_world(
+        plugin.create("create",
+                      [&](const CommunicatorFactory& factory) { return factory.create(plugin.options, ranks); }),
+        plugin.origin);
   });
-  const bool all_here = static_cast<int>(world->local_ranks().size()) == mesh.rank_count();
-  if (launched_ranks() > 1 && all_here) {
+  const auto local = with_places(configuration, [&] { return world->local_ranks(); });
+  if (launched_ranks() > 1 && static_cast<int>(local.size()) == ranks) {
     throw configuration.error(configuration.communicator.path,
                               "found '" + configuration.communicator.plugin +
                                   "', which runs all ranks in one process; accepted for the processes of strata "
@@ -136,19 +163,15 @@ std::unique_ptr<World> RunSetup::make_world() const {
 RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
   RunSetup setup;
   setup.configuration = std::move(configuration);
-  RunConfiguration& resolved = setup.configuration;
-  setup.plugins = resolve_plugins(resolved, registry);
-  setup.ops = make_ops(setup.plugins);
-  setup.model = with_place(resolved, resolved.model,
-                           [&] { return setup.plugins.model.factory->create(setup.plugins.model.options); });
-  setup.strategies = make_strategies(resolved, setup.plugins);
-  try {
-    setup.mesh = build_mesh(setup.strategies);
-    setup.replicas = replica_count(setup.strategies);
-  } catch (const ConfigurationError& error) {
-    throw at_culprit(setup, error.what());
-  }
-  check_batch(resolved, setup.replicas);
+  setup.plugins = resolve_plugins(setup.configuration, registry);
+  with_places(setup.configuration, [&] {
+    provide_vocabulary(setup.plugins, *setup.ops, *setup.kernels);
+    const ResolvedPlugin<ModelFactory>& model = setup.plugins.model;
+    setup.model = model.create("create", [&](const ModelFactory& factory) { return factory.create(model.options); });
+    setup.context = context_of(model, *setup.model);
+    setup.stack = make_stack(make_strategies(setup.plugins));
+  });
+  check_batch(setup.configuration, setup.stack.replicas);
   return setup;
 }
 
@@ -172,15 +195,18 @@ Corpus open_data(const RunConfiguration& configuration, std::int64_t context) {
   }
 }
 
-OptimizerSettings optimizer_settings(const OptimizerSection& section) {
+OptimizerSettings optimizer_settings(const OptimizerSection& section, const OpRegistry& ops) {
   OptimizerSettings settings;
-  settings.kind = section.kind == OptimizerKind::sgd ? OptimizerSettings::Kind::sgd : OptimizerSettings::Kind::adamw;
-  settings.beta1 = section.beta1;
-  settings.beta2 = section.beta2;
-  settings.epsilon = section.epsilon;
-  settings.momentum = section.momentum;
-  settings.weight_decay = section.weight_decay;
+  settings.op = section.kind + "_update";
   settings.clip = section.clip;
+  const Attributes hyperparameters{
+      {"beta1", section.beta1}, {"beta2", section.beta2}, {"epsilon", section.epsilon}, {"momentum", section.momentum}};
+  const auto signature = ops.get(settings.op).flat_signature(hyperparameters);
+  settings.attributes.set("weight_decay", section.weight_decay);
+  if (!signature) return settings;
+  for (const std::string& name : signature->hyperparameters) {
+    settings.attributes.set(name, hyperparameters.values().at(name));
+  }
   return settings;
 }
 

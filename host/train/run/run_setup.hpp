@@ -16,47 +16,66 @@
 
 namespace strata::host {
 
-/// A configuration with its plugins loaded and the objects that they make: where every command begins that compiles
-/// or runs. Other sizes, devices or strategies are had by changing the configuration first. Lives no longer than the
-/// plugin registry.
+/// A configuration with its plugins loaded, and the objects that they create. Every command that compiles or runs
+/// starts from it. Callers change the configuration first to substitute sizes, devices or strategies. The plugin
+/// registry outlives the setup.
 struct RunSetup {
-  /// With every option of every plugin written out.
+  /// The configuration with the values of all options, including defaults.
   RunConfiguration configuration;
   ResolvedPlugins plugins;
-  std::unique_ptr<OpRegistry> ops;
+  /// Ops and kernels of Strata and all plugins. Devices and programs refer to them.
+  std::unique_ptr<OpRegistry> ops = std::make_unique<OpRegistry>();
+  std::unique_ptr<KernelRegistry> kernels = std::make_unique<KernelRegistry>();
   std::shared_ptr<const Model> model;
-  std::vector<NamedStrategy> strategies;
-  Mesh mesh;
-  /// Ranks over which the batch is split.
-  std::int64_t replicas = 1;
-  /// Element type of parameters and activations; a caller may choose f64.
+  /// Tokens of the model's context.
+  std::int64_t context = 1;
+  Stack stack;
+  /// Element type of parameters and activations. Verification sets f64.
   DType float_type = DType::f32;
 
-  /// Rows of the model's vocabulary for data with this one. \throws ConfigurationError if the model has too few, or if
-  /// neither says how many.
+  /// Rows of the model's vocabulary for data with the vocabulary `data`. \throws ConfigurationError if the model has
+  /// too few rows, or if neither model nor data determine the number.
   [[nodiscard]] std::int64_t vocab(const Vocabulary& data) const;
-  /// What to compile for a step, or a pass over as many sequences.
+  /// The request to compile a training step, or an evaluation pass over as many sequences.
   [[nodiscard]] CompileRequest request(GraphMode mode, std::int64_t vocab) const;
-  /// Compiles; what the model or the sizes do not allow is reported with its place in the configuration.
+  /// Compiles. Errors about the model or sizes get their file and line in the configuration.
   [[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr) const;
-  /// Where the blocks go, without compiling further; reported in the same way.
+  /// The placement of blocks, without further compilation. Errors get their file and line as in compile().
   [[nodiscard]] Stages find_stages(const CompileRequest& request) const;
-  /// The device of a rank of `world`.
+  /// Makes the device of a rank of `world`.
   [[nodiscard]] std::unique_ptr<Device> make_device(int rank, const World& world) const;
-  /// The same where all ranks are of this process.
+  /// Makes the device of a rank if this process has all `ranks`.
   [[nodiscard]] std::unique_ptr<Device> make_device(int rank, int ranks) const;
-  /// \throws ConfigurationError also if this process is one of several that would each run all ranks.
+  /// Makes the run's ranks. \throws ConfigurationError also if `strata launch` started several processes that would
+  /// each run all ranks.
   [[nodiscard]] std::unique_ptr<World> make_world() const;
+  /// The vocabulary that the model's options determine. Empty if the data determine it.
+  [[nodiscard]] std::optional<std::int64_t> model_vocab() const;
+  /// Bytes of a device's memory that the plan of a rank may use in this run.
+  [[nodiscard]] std::int64_t memory_bytes(const Device& device) const;
+  /// What the communicator of this run supports in `world`.
+  [[nodiscard]] CommunicatorLimits limits(const World& world) const;
+  /// The smallest options of the model that fit `request`.
+  [[nodiscard]] Options shrunk_model(const ShrinkRequest& request) const;
+  /// The seed of the run, which determines initial values, dropout and the order of the data.
+  [[nodiscard]] std::uint64_t seed() const;
+
+ private:
+  [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceRequest& request) const;
+  /// Runs `call`. A ConfigurationError gets the file and line of the plugin that caused it, or else of the model.
+  template <class Call>
+  auto at_culprit(const Call& call) const;
 };
 
-/// Loads the plugins, makes model and strategies, and checks what they say together (mesh, batch sizes). Touches no
-/// data. \throws ConfigurationError with the place in the configuration.
+/// Loads the plugins, creates model and strategies, and checks mesh and batch sizes. Reads no data. \throws
+/// ConfigurationError with file and line.
 [[nodiscard]] RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry);
 
-/// The data of a run, checked against the context that the model has and, where it is evaluated, the validation part.
+/// Opens the data of a run. Checks that its parts, including validation if the run evaluates, hold a window of
+/// `context` tokens.
 [[nodiscard]] Corpus open_data(const RunConfiguration& configuration, std::int64_t context);
 
-[[nodiscard]] OptimizerSettings optimizer_settings(const OptimizerSection& section);
+[[nodiscard]] OptimizerSettings optimizer_settings(const OptimizerSection& section, const OpRegistry& ops);
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration);
 
 }  // namespace strata::host

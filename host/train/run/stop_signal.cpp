@@ -5,7 +5,7 @@
 namespace strata::host {
 namespace {
 
-// A handler can reach nothing else; rank threads read it.
+// Global, because a signal handler has no other way to store data. Rank threads read it.
 std::atomic<int> received_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free, "A signal handler may touch lock-free atomics only.");
 

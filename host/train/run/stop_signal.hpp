@@ -4,8 +4,8 @@
 
 namespace strata::host {
 
-/// While it lives, the first SIGINT or SIGTERM is noted instead of ending the process; the second one ends it. One at a
-/// time in a process.
+/// Catches signals: during its lifetime the first SIGINT or SIGTERM is recorded, and the second one ends the process. A
+/// process has at most one StopSignal at a time.
 class StopSignal {
  public:
   StopSignal();
@@ -13,7 +13,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// The signal that came, 0 for none.
+  /// The recorded signal, or 0.
   [[nodiscard]] int received() const;
 
  private:

@@ -7,6 +7,7 @@
 
 #include "config/sections.hpp"
 #include "runtime/executor.hpp"
+#include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
@@ -15,7 +16,8 @@
 namespace strata::host {
 namespace {
 
-/// The last tokens of a text, from position 0 on; what lies behind them is never looked at by a causal model.
+/// Serves the last tokens of a text from position 0 on. The rest of the context is arbitrary, because a causal model
+/// does not look ahead.
 class TokenWindow : public InputSource {
  public:
   TokenWindow(const std::vector<std::int32_t>& text, std::int64_t context) : text_(text), context_(context) {}
@@ -40,7 +42,7 @@ class TokenWindow : public InputSource {
   std::int64_t context_;
 };
 
-/// Row `row` of the logits [batch seq vocab] that a pass has left.
+/// Row number `row` of the logits [batch seq vocab] that a pass has computed.
 std::vector<double> logits_row(const Buffer& buffer, const std::vector<std::byte>& memory, std::int64_t row) {
   const std::int64_t vocab = buffer.shape.back();
   std::vector<double> logits(static_cast<std::size_t>(vocab));
@@ -101,7 +103,7 @@ RunConfiguration generation_configuration(const CheckpointReader& checkpoint,
   RunConfiguration configuration = parse_configuration(checkpoint.run().configuration, source, overrides);
   configuration.strategies.clear();
   configuration.batch = {1, 1};
-  // How the run's ranks talked is of no concern to one rank.
+  // One rank does not need the communicator of the training run.
   const OptionSpecification* plugin = section_declaration("communicator").schema.find("plugin");
   configuration.communicator.plugin = std::get<std::string>(*plugin->default_value);
   configuration.communicator.options.clear();
@@ -120,10 +122,11 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::ve
     require_tokens_below(prompt, compiled.graph.sizes.at("vocab"));
     const Program& program = compiled.program(0);
     const auto arena = std::make_shared<Arena>(device, compiled.plan(0).arena_bytes);
-    Executor executor(program, compiled.plan(0), 0, request.seed, device, communicator, arena);
+    Executor executor(program, compiled.plan(0), 0, setup.seed(), device, communicator, arena);
+    initialize_constants(executor, setup.seed());
     checkpoint.restore(program, 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); });
 
-    TokenWindow window(prompt, setup.model->context());
+    TokenWindow window(prompt, setup.context);
     const BufferId output = program.reports.at("logits");
     std::vector<std::byte> memory(static_cast<std::size_t>(program.buffer(output).bytes()));
     for (std::int64_t made = 0; made < count; ++made) {

@@ -10,26 +10,26 @@
 
 namespace strata::host {
 
-/// How the next token is chosen.
+/// How generation chooses the next token.
 struct SamplingSettings {
-  /// Logits are divided by it; 0 takes the likeliest token.
+  /// Divisor of the logits. 0 always takes the most likely token.
   double temperature = 1;
-  /// Only the likeliest ones are candidates; 0: all.
+  /// Number of most likely tokens to choose from; 0: all.
   std::int64_t top_k = 0;
   std::uint64_t seed = 0;
 };
 
-/// Chooses a token by its logits; `index` counts the choices, each of which has its own random number.
+/// Chooses a token by its logits. `index` counts the choices and selects the random number.
 [[nodiscard]] std::int32_t choose_token(std::span<const double> logits, const SamplingSettings& settings,
                                         std::uint64_t index);
 
-/// A configuration of one rank that runs the model of a checkpoint: without strategies, batch 1.
+/// A configuration for one rank that runs the model of a checkpoint, without strategies and with batch size 1.
 [[nodiscard]] RunConfiguration generation_configuration(const CheckpointReader& checkpoint,
                                                         const std::vector<std::string>& overrides);
 
-/// Continues `prompt` by `count` tokens with the parameters of a checkpoint, and hands over each as it is made. The
-/// model sees as many of the last tokens as its context holds. \throws ConfigurationError for a token outside of the
-/// model's vocabulary.
+/// Continues `prompt` by `count` tokens with the parameters of a checkpoint. Passes each token to `on_token` as it is
+/// chosen. The model sees the last tokens, up to the size of its context. \throws ConfigurationError if a token is
+/// outside of the model's vocabulary.
 void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::vector<std::int32_t> prompt,
               std::int64_t count, const SamplingSettings& settings,
               const std::function<void(std::int32_t token)>& on_token);

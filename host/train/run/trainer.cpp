@@ -13,6 +13,7 @@
 #include "strata/error.hpp"
 #include "train/run/agreement.hpp"
 #include "train/run/process_memory.hpp"
+#include "train/run/remarks.hpp"
 
 namespace strata::host {
 namespace {
@@ -40,7 +41,7 @@ void require_known_tokens(const RunConfiguration& configuration, const Corpus& c
 
 }  // namespace
 
-/// One rank's thread.
+/// The work of one rank's thread.
 class Trainer::Rank {
  public:
   Rank(Trainer& trainer, Device& device, Communicator& communicator)
@@ -57,6 +58,7 @@ class Trainer::Rank {
       if (const auto& scaler = trainer.resume_->run().loss_scaler) scaler_.restore(*scaler);
       trainer.resume_->restore(training_->program(), rank_,
                                [&](const BufferSlice& slice, const void* host) { training_->write(slice, host); });
+      initialize_constants(*training_, seed());
     } else {
       initialize(*training_, seed());
     }
@@ -144,7 +146,7 @@ class Trainer::Rank {
     trainer_.observer_.evaluation({step, loss / tokens, static_cast<std::int64_t>(tokens)});
   }
 
-  /// The first rank hears of what the ranks of other processes used.
+  /// Sends the peaks of ranks in other processes to the first rank.
   void gather_peaks() {
     TrainingSummary& summary = trainer_.summary_;
     const auto of = [&](std::size_t rank, std::int64_t own) {
@@ -199,12 +201,13 @@ Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings
       store_(checkpoints_.directory, checkpoints_.keep),
       schedule_(learning_rate_schedule(setup.configuration)) {
   {
-    // Only asked what it can do; every rank makes its own on its own thread.
+    // This device only answers questions about kernels. Every rank makes its own on its own thread.
     const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), *world_);
     programs_ = compile_training(setup, setup.vocab(corpus.vocabulary()), device.get());
-    if (const auto fault = find_fault(programs_, world_->limits(), device->memory_bytes())) {
+    if (const auto fault = find_fault(programs_, setup.limits(*world_), setup.memory_bytes(*device))) {
       throw ConfigurationError(*fault);
     }
+    remarks_ = with_places(setup.configuration, [&] { return find_remarks(programs_, *device); });
   }
   require_known_tokens(setup.configuration, corpus, programs_.training.graph.sizes.at("vocab"));
   checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));
@@ -217,7 +220,7 @@ Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings
     start_ = {resume->run().step, resume->run().samples};
     summary_.step = start_.step;
   }
-  const std::int64_t context = setup.model->context();
+  const std::int64_t context = setup.context;
   const std::int64_t batch = setup.configuration.batch.global;
   const EpochSampler sampler(static_cast<std::uint64_t>(setup.configuration.run.seed), corpus.training().size, context);
   batches_ = std::make_unique<TrainingBatches>(corpus, sampler, batch, start_);

@@ -17,53 +17,55 @@
 
 namespace strata::host {
 
-/// Hears how a run goes, and may end it. Called by the first rank's thread, one call at a time.
+/// Receives the progress of a run and may stop it. The first rank's thread makes all calls.
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
   virtual void step(const StepRecord& /*record*/) {}
-  /// Once, for a device that has its own memory: how the training step is launched from now on.
+  /// Called once, for a device with its own memory, when it is known how the training step will be launched.
   virtual void graphs(const GraphUse& /*use*/) {}
   virtual void evaluation(const EvaluationRecord& /*record*/) {}
   virtual void checkpoint(const std::filesystem::path& /*path*/) {}
-  /// Asked after every step; true: write a checkpoint and return.
+  /// Called after every step. \return true to write a checkpoint and stop.
   [[nodiscard]] virtual bool stop() { return false; }
 };
 
-/// Where and how often a run keeps its state.
+/// Folder and frequency of a run's checkpoints.
 struct CheckpointSettings {
   std::filesystem::path directory;
-  /// Steps between checkpoints; 0: at the end only.
+  /// Steps between checkpoints; 0: only after the last step.
   std::int64_t every = 0;
-  /// Newest ones that stay; 0: all.
+  /// Number of newest checkpoints to keep; 0: all.
   int keep = 0;
 };
 
-/// Whether the first rank is of this process: the one that reports and writes what there is once.
+/// True if this process has the first rank, which reports and writes files that exist once.
 [[nodiscard]] bool has_first_rank(const World& world);
 
-/// Trains: steps, evaluations and checkpoints of all ranks of this process, each rank on a thread of its own.
+/// Trains all ranks of this process, each on its own thread: steps, evaluations and checkpoints.
 class Trainer {
  public:
-  /// Compiles, and makes sure that checkpoints can be written. `resume`: the checkpoint to go on from, or null. All
-  /// references outlive the trainer. `world`: the run's ranks; null: as the setup makes them. \throws
-  /// ConfigurationError for what cannot be.
+  /// Compiles, and checks that checkpoints can be written. `resume`: the checkpoint to continue from, or null. `world`:
+  /// the ranks of the run; null: made from the setup. All references outlive the trainer. \throws ConfigurationError if
+  /// the run is impossible.
   Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings checkpoints, const CheckpointReader* resume,
           TrainingObserver& observer, std::unique_ptr<World> world = nullptr);
 
   [[nodiscard]] const TrainingPrograms& programs() const { return programs_; }
-  /// Steps done before this run.
+  /// The result of find_remarks().
+  [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
+  /// Steps completed before this run.
   [[nodiscard]] std::uint64_t first_step() const { return start_.step; }
 
-  /// Trains up to the configured step. \throws RuntimeError: a device or peer failed, a checkpoint cannot be written,
-  /// the loss is no number.
+  /// Trains up to the configured step. \throws RuntimeError if a device or peer fails, a checkpoint cannot be written,
+  /// or the loss is NaN.
   TrainingSummary run();
 
  private:
   class Rank;
 
   [[nodiscard]] RunState state_after(std::uint64_t step, const LossScaler& scaler) const;
-  /// Where a rank's file of what is offloaded lies.
+  /// Folder of a rank's offload file.
   [[nodiscard]] std::filesystem::path offload_directory(int rank) const;
 
   const RunSetup& setup_;
@@ -72,6 +74,7 @@ class Trainer {
   TrainingObserver& observer_;
   std::unique_ptr<World> world_;
   TrainingPrograms programs_;
+  std::vector<std::string> remarks_;
   CheckpointSettings checkpoints_;
   CheckpointStore store_;
   std::vector<CheckpointTensor> checkpoint_plan_;
@@ -79,8 +82,8 @@ class Trainer {
   LearningRateSchedule schedule_;
   std::unique_ptr<TrainingBatches> batches_;
   std::unique_ptr<ValidationBatches> validation_;
-  /// Written by the first rank's thread, but for its entries by rank. In a process without the first rank only those
-  /// of its own ranks.
+  /// Filled by the first rank's thread, except that each rank fills its own entries of the lists. A process without the
+  /// first rank has only the entries of its own ranks.
   TrainingSummary summary_;
   std::vector<double> tokens_per_second_;
 };

@@ -7,10 +7,10 @@
 
 namespace strata::host {
 
-/// The machine-readable log of a run: a JSON object a line.
+/// The machine-readable log of a run, with one JSON object per line.
 class TrainingLog {
  public:
-  /// `append`: keep what is there, as a resumed run does. \throws ConfigurationError if the file cannot be opened.
+  /// `append`: keeps existing lines, for a resumed run. \throws ConfigurationError if the file cannot be opened.
   TrainingLog(const std::filesystem::path& path, bool append);
 
   void step(const StepRecord& record);

@@ -11,26 +11,26 @@
 
 namespace strata::host {
 
-/// The programs of a run: the training step and, where the run evaluates, a forward pass that uses the same parameters
-/// in the same memory.
+/// The programs of a run: the training step and, if the run evaluates, a forward pass that uses the same parameters in
+/// the same memory.
 struct TrainingPrograms {
   Compiled training;
   std::optional<Compiled> evaluation;
 
-  /// What each rank's arena must hold, by rank.
+  /// Size of each rank's arena in bytes.
   [[nodiscard]] std::vector<std::int64_t> planned_peak_bytes() const;
-  /// What each rank must have outside of its device, by rank.
+  /// Bytes of each rank outside of its device.
   [[nodiscard]] std::vector<OffloadBytes> planned_offload() const;
 };
 
-/// `device`: asked what it supports; null for anything.
+/// `device`: answers which ops are supported. Null: every op is supported.
 [[nodiscard]] TrainingPrograms compile_training(const RunSetup& setup, std::int64_t vocab, const Device* device);
 
-/// The programs of all ranks side by side.
+/// The programs of all ranks, for the checker.
 [[nodiscard]] RankPrograms rank_programs(const Compiled& compiled);
 
-/// Why the run cannot work although it compiles: communication that does not match or would deadlock, or more memory
-/// than a rank's device has. Empty if nothing is known against it.
+/// Why the run cannot work although it compiles: mismatched or deadlocking communication, or more memory than a rank's
+/// device has. Empty if no fault was found.
 [[nodiscard]] std::optional<std::string> find_fault(const TrainingPrograms& programs, const CommunicatorLimits& limits,
                                                     std::int64_t device_bytes);
 

@@ -5,7 +5,7 @@
 namespace strata::host {
 namespace {
 
-/// Steps in which caches, pages and clocks are still cold.
+/// First steps, in which caches, memory pages and clocks are not yet warmed up.
 constexpr std::ptrdiff_t kWarmupSteps = 3;
 
 }  // namespace

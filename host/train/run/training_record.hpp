@@ -8,49 +8,49 @@
 
 namespace strata::host {
 
-/// What one step gave.
+/// The results of one step.
 struct StepRecord {
-  /// Steps done, this one included.
+  /// Completed steps, including this one.
   std::uint64_t step = 0;
-  /// Mean over the step's tokens, in nats.
+  /// Mean loss over the step's tokens, in nats.
   double loss = 0;
   double gradient_norm = 0;
   double learning_rate = 0;
   double tokens_per_second = 0;
   double seconds = 0;
-  /// Of those, how long this rank's computation waited for communication outside of graphs.
+  /// Part of `seconds` in which this rank's computation waited for communication outside of graphs.
   double wait_seconds = 0;
-  /// Where the loss is scaled: by how much.
+  /// The loss scale, if the run scales its loss.
   std::optional<double> loss_scale = {};
-  /// The gradient was not finite: nothing was updated.
+  /// True if the gradient was not finite, so parameters were not updated.
   bool skipped = false;
 };
 
-/// What one evaluation gave.
+/// The results of one evaluation.
 struct EvaluationRecord {
   std::uint64_t step = 0;
   double loss = 0;
   std::int64_t tokens = 0;
 };
 
-/// What a whole run gave.
+/// The results of a whole run.
 struct TrainingSummary {
-  /// Steps done, those before a resumption included.
+  /// Completed steps, including those before a resumption.
   std::uint64_t step = 0;
   std::optional<double> loss;
   std::optional<double> evaluation_loss;
-  /// Over the steps of this process but the first few.
+  /// Median over the steps of this process, except the first few.
   double median_tokens_per_second = 0;
   std::int64_t peak_resident_bytes = 0;
-  /// By rank.
+  /// Bytes of each rank's arena, planned and used.
   std::vector<std::int64_t> planned_peak_bytes;
   std::vector<std::int64_t> arena_peak_bytes;
-  /// Outside of the device, by rank.
+  /// Bytes of each rank outside of its device, planned and used.
   std::vector<OffloadBytes> planned_offload = {};
   std::vector<OffloadBytes> offload_peak = {};
 };
 
-/// The median of `values`, of which the first few are left out where enough remain; 0 for none.
+/// The median of `values` without the first few, if enough remain. 0 if there are none.
 [[nodiscard]] double steady_median(std::vector<double> values);
 
 }  // namespace strata::host

@@ -8,8 +8,8 @@
 
 namespace strata::host {
 
-/// Tokens drawn by global index, so that every layout sees the same; one target in five is left out, so that ranks
-/// count unequally.
+/// Random tokens, keyed by global index, so that every layout sees the same ones. One target in five is left out, so
+/// that ranks have different token counts.
 class RandomInputs final : public InputSource {
  public:
   RandomInputs(std::uint64_t seed, std::int64_t vocab) : seed_(seed), vocab_(vocab) {}

@@ -14,7 +14,7 @@
 namespace strata::host {
 namespace {
 
-/// Collects the ranks' parts of the parameters into whole tensors and notes where replicas differ.
+/// Collects the ranks' parts of parameters into whole tensors, and records differences between replicas.
 class ParameterCollector {
  public:
   explicit ParameterCollector(StackResult& result) : result_(result) {}
@@ -51,12 +51,12 @@ class ParameterCollector {
 
 double relative(double found, double expected) {
   const double difference = std::abs(found - expected);
-  // NaN must not pass for small.
+  // NaN compares as no difference, so return infinity for it.
   if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
   return difference == 0 ? 0 : difference / std::max(std::abs(expected), std::numeric_limits<double>::min());
 }
 
-/// Relative to the largest element, since single ones may be near zero.
+/// The largest difference, relative to the largest element, because single elements may be near zero.
 double relative(const std::vector<double>& found, const std::vector<double>& expected) {
   if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
   double largest = 0;
@@ -77,7 +77,7 @@ double worst_step(const std::vector<double>& found, const std::vector<double>& e
   return worst;
 }
 
-/// A proof has no output folder.
+/// Folder of offload files. Verification has no output folder, so the default is the system's temporary folder.
 std::filesystem::path offload_directory(const Program& program) {
   return program.offload_directory.empty() ? std::filesystem::temp_directory_path()
                                            : std::filesystem::path(program.offload_directory);

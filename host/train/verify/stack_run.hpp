@@ -12,46 +12,48 @@
 
 namespace strata::host {
 
-/// What a few steps of a stack leave behind.
+/// The results of a few steps of a stack.
 struct StackResult {
-  std::vector<double> losses;          ///< mean over tokens, one a step
-  std::vector<double> gradient_norms;  ///< one a step
-  /// Every parameter, whole, after the last step.
+  std::vector<double> losses;          ///< mean over tokens, one per step
+  std::vector<double> gradient_norms;  ///< one per step
+
+  /// Every whole parameter after the last step.
   std::map<std::string, std::vector<double>> parameters;
-  /// Largest difference between ranks that hold the same element; bitwise equal replicas give 0.
+  /// Largest difference between ranks that hold the same element. 0 if replicas are bitwise equal.
   double replica_difference = 0;
   std::vector<std::int64_t> planned_peak_bytes;
   std::vector<std::int64_t> arena_peak_bytes;
-  /// Outside of the device, by rank: planned, and used.
+  /// Bytes of each rank outside of its device, planned and used.
   std::vector<OffloadBytes> planned_offload;
   std::vector<OffloadBytes> offload_peak;
 };
 
-/// Largest relative differences between a stack and one rank.
+/// Largest relative differences between a stack and a single rank.
 struct StackDifference {
   double loss = 0;
   double gradient_norm = 0;
   double parameter = 0;
-  /// The parameter that differs most.
+  /// The parameter with the largest difference.
   std::string worst_parameter;
-  /// Left out because their true gradient is zero: an adaptive optimizer turns rounding noise into steps.
+  /// Parameters that were not compared, because their true gradient is zero: an adaptive optimizer turns rounding noise
+  /// into steps.
   std::vector<std::string> excluded;
 
   [[nodiscard]] double worst() const;
 };
 
-/// What is run.
+/// The parameters of run_stack().
 struct StackSettings {
   std::uint64_t seed = 0;
   double learning_rate = 0;
   int steps = 3;
 };
 
-/// Runs compiled f64 programs for some steps, every rank on a thread.
+/// Runs compiled f64 programs for some steps, with one thread per rank.
 [[nodiscard]] StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
                                     const StackSettings& settings, InputSource& inputs);
 
-/// \param graph whose parameters are compared.
+/// `graph`: the graph whose parameters are compared.
 [[nodiscard]] StackDifference compare(const StackResult& stack, const StackResult& single, const Graph& graph);
 
 }  // namespace strata::host

@@ -7,27 +7,39 @@
 
 namespace strata::host {
 
-/// How a stack is verified.
+/// Options of `strata verify`.
 struct VerificationOptions {
   int steps = 3;
-  /// Keep the configuration's own sizes instead of the smallest that are divisible the same way.
+  /// Keeps the configuration's own sizes. If false, uses the smallest sizes with the same divisibility.
   bool full = false;
-  /// The plugin of the stack's devices, with its default options. The one rank is always on the reference device.
-  std::string device = "reference";
+  /// The plugin of the stack's devices, with default options. The meaning of an empty name depends on the function. The
+  /// single rank always uses the reference device.
+  std::string device = {};
 };
 
-/// A verified stack.
+/// Size of the vocabulary if neither the model nor the data determine it.
+inline constexpr std::int64_t kVerifiedVocab = 256;
+
+/// The result of verify_stack().
 struct Verification {
   StackResult stack;
   StackResult single;
   StackDifference difference;
-  /// What was run, after shrinking.
+  /// The configuration after shrinking.
   RunConfiguration configuration;
   Mesh mesh;
 };
 
-/// Trains in f64 from random tokens (some of them without a target): the configured stack on one thread a rank, and one
-/// rank of the same model on the reference device. \throws what compiling or running throws.
+/// The configuration with the smallest sizes that have the same divisibility, so that the same rules apply.
+[[nodiscard]] RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& registry);
+
+/// Compiles the stack of `setup` for values of type `float_type`, and trains some steps from random tokens.
+StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
+                            Graph* graph = nullptr);
+
+/// Trains twice in f64 from random tokens, some without a target: the configured stack with one thread per rank, and a
+/// single rank of the same model on the reference device. The stack uses reference devices too unless `options` names
+/// another. \throws what compiling or running throws.
 [[nodiscard]] Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
                                         const VerificationOptions& options);
 

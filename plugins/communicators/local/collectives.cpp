@@ -7,7 +7,7 @@ namespace strata::local {
 
 namespace {
 
-/// Chunks of an all_reduce begin at multiples of this many elements, so that no two ranks write one cache line.
+/// Alignment, in elements, of the chunks of an all_reduce, so that no two ranks write to one cache line.
 constexpr std::int64_t kChunkGranularity = 64;
 
 const std::byte* at(const void* data, std::int64_t elements, DType dtype) {
@@ -27,7 +27,7 @@ class Work {
         index_(collective.index),
         size_(static_cast<int>(collective.calls.size())) {}
 
-  /// Reduces elements [begin, begin + count) of all inputs, in group order, to `destination`.
+  /// Reduces elements [begin, begin + count) of all inputs to `destination`, in group order.
   void reduce(void* destination, std::int64_t begin, std::int64_t count) const {
     if (count == 0) return;
     std::vector<const void*> sources;
@@ -41,13 +41,13 @@ class Work {
                  count * static_cast<std::int64_t>(size_of(own_.dtype)));
   }
 
-  /// Every rank begins with another peer, so that not all read the same memory at once.
+  /// Calls `function` for every peer. Ranks start with different peers, so that they do not all read the same memory.
   template <class Function>
   void for_each_peer(int first, Function function) const {
     for (int step = first; step < size_; ++step) function((index_ + step) % size_);
   }
 
-  /// Element at which rank `index` begins its part of an all_reduce.
+  /// First element of rank `index`'s chunk of an all_reduce.
   [[nodiscard]] std::int64_t chunk_begin(int index) const {
     const std::int64_t even = (own_.elements + size_ - 1) / size_;
     const std::int64_t chunk = (even + kChunkGranularity - 1) / kChunkGranularity * kChunkGranularity;

@@ -7,19 +7,19 @@
 
 namespace strata::local {
 
-/// A collective as one rank carries it out: it reads the peers' buffers and writes its own.
+/// One rank's part of a collective. The rank reads its peers' buffers and writes only its own.
 struct CollectiveStage {
   Device& device;
-  /// The calls of all ranks, in group order.
+  /// The calls of all ranks in group order.
   const std::vector<const CollectiveCall*>& calls;
-  /// This rank's position among them.
+  /// This rank's position in the group.
   int index = 0;
 };
 
-/// Stages of work; all ranks meet before each and after the last.
+/// Number of stages of a collective. All ranks meet before each stage and after the last.
 [[nodiscard]] int stage_count(CollectiveKind kind);
 
-/// Enqueues stage `stage` (from 0) of this rank on the communication stream.
+/// Enqueues stage number `stage` (from 0) of this rank on the communication stream.
 void run_stage(const CollectiveStage& collective, int stage);
 
 }  // namespace strata::local

@@ -19,7 +19,7 @@ class LocalRequest final : public Request {
     if (operation_->kind == Operation::Kind::send) {
       wait_for_receiver(lock);
     } else {
-      // The worker ends every wait of its own, after the timeout too.
+      // No timeout here, because the worker ends every operation, also after the timeout.
       changed().wait(lock, [this] { return operation_->done; });
     }
     if (operation_->fault) raise(*operation_->fault);

@@ -11,7 +11,7 @@
 
 namespace strata::local {
 
-/// One rank's end of a world whose ranks are threads of one process.
+/// One rank's endpoint in a world whose ranks are threads of one process.
 class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<SharedState> shared, int rank, Device& device);

@@ -13,9 +13,9 @@ namespace strata::local {
 
 using Clock = std::chrono::steady_clock;
 
-/// Ranks in the order in which their pieces lie and their values are added.
+/// The ranks of a group. Their order determines the order of pieces and of additions.
 struct Group {
-  /// The same number on every rank.
+  /// The group's number, equal on all ranks.
   int number = 0;
   std::vector<int> ranks;
 
@@ -26,31 +26,31 @@ struct Group {
 
 using communicators::Fault;
 
-/// One communication of one rank, shared by its request, its worker and the peers that meet it.
+/// One communication of one rank. Its request, its worker and the participating peers share it.
 struct Operation : communicators::Operation {
   using communicators::Operation::Operation;
 
   /// Null for a message.
   std::shared_ptr<const Group> group;
-  /// The point of the compute stream after which the buffers may be touched; null: they may be already.
+  /// The event of the compute stream after which the buffers may be accessed. Null: they may be accessed at once.
   std::shared_ptr<Event> ready;
-  /// When a receive is given up.
+  /// The time at which a receive times out.
   Clock::time_point deadline;
 
   // Guarded by SharedState::mutex.
-  bool taken = false;  ///< a send that its receiver is reading
+  bool taken = false;  ///< true for a send that its receiver is reading
   bool done = false;
   std::optional<Fault> fault;
 };
 
 using OperationPointer = std::shared_ptr<Operation>;
 
-/// What all ranks of a collective must agree on: "all_reduce sum of 100 f32".
+/// The properties that all ranks of a collective must agree on: "all_reduce sum of 100 f32".
 [[nodiscard]] std::string describe_contents(const CollectiveCall& call);
-/// True if both ranks mean the same collective.
+/// True if the calls of two ranks describe the same collective.
 [[nodiscard]] bool agree(const CollectiveCall& left, const CollectiveCall& right);
 
-/// Throws the error for `fault`: AbortedError where another rank failed, else RuntimeError.
+/// Throws the error for `fault`: AbortedError if another rank failed, else RuntimeError.
 [[noreturn]] void raise(const Fault& fault);
 
 }  // namespace strata::local

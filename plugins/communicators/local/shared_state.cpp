@@ -139,7 +139,7 @@ std::string SharedState::find_dead_end(const Operation& operation, const Meeting
     const int peer = meeting.group->ranks[i];
     RankState& state = rank(peer);
     if (state.left) return "waits for " + describe_rank(peer);
-    // Collectives run in order: a peer that waits for this rank in another one will never come here.
+    // Collectives run in order, so a peer that waits for this rank in another collective will never arrive here.
     if (!state.meeting || state.meeting.get() == &meeting) continue;
     const int here = state.meeting->group->index_of(operation.rank);
     if (here < 0 || state.meeting->arrived[static_cast<std::size_t>(here)] > 0) continue;

@@ -16,43 +16,44 @@
 
 namespace strata::local {
 
-/// The ranks of a group at one collective. They pass its stages together: a rank starts stage s when all have arrived
-/// at it, and nobody leaves while a peer may still touch its buffers.
+/// A collective in progress. The ranks of the group pass its stages together: a rank starts stage s when all have
+/// arrived at s, and no rank leaves while a peer may still access its buffers.
 struct Meeting {
   explicit Meeting(std::shared_ptr<const Group> members);
 
   std::shared_ptr<const Group> group;
-  /// By position in the group; null where the rank is not there yet.
+  /// Operations by position in the group; null if the rank has not arrived.
   std::vector<OperationPointer> seats;
-  /// Stages that each rank has arrived at; 0: not there.
+  /// Number of stages at which each rank has arrived; 0: the rank has not arrived at all.
   std::vector<int> arrived;
-  /// Ranks inside a stage, reading their peers.
+  /// Number of ranks within a stage, which read their peers' buffers.
   int working = 0;
-  /// Why the collective failed, without the rank that says so; empty while it has not.
+  /// Why the collective failed, without the name of the rank that reports it. Empty if it has not failed.
   std::string fault;
 
   [[nodiscard]] bool all_at(int stage) const;
 };
 
-/// What one rank shows to the others.
+/// The state of one rank that other ranks see.
 struct RankState {
-  /// Its worker waits here, and the threads that wait for its requests.
+  /// Its worker waits for worker_changed. Threads that wait for its requests wait for request_changed.
   std::condition_variable worker_changed;
   std::condition_variable request_changed;
   bool connected = false;
   bool left = false;
-  /// The collective that its worker is in, and where.
+  /// The collective that the worker is in, and its meeting.
   OperationPointer collective;
   std::shared_ptr<Meeting> meeting;
-  /// Posted and not yet matched.
+  /// Receives that have been posted and not yet matched.
   std::vector<OperationPointer> receives;
-  /// The send that somebody waits for, for messages.
+  /// A send that a thread is waiting for, for error messages.
   OperationPointer awaited_send;
-  /// Peers that are reading one of its sends.
+  /// Number of peers that are reading one of the rank's sends.
   int readers = 0;
 };
 
-/// Where all ranks of a world meet. Everything is guarded by one mutex, held for look-ups only, never while data moves.
+/// The shared state of all ranks of a world. One mutex guards everything. It is held for look-ups only, and never while
+/// data is copied.
 class SharedState {
  public:
   SharedState(int rank_count, std::chrono::duration<double> timeout);
@@ -63,36 +64,36 @@ class SharedState {
   [[nodiscard]] Clock::time_point deadline() const;
   [[nodiscard]] std::string timeout_text() const;
 
-  // All that follow are called with the mutex held.
+  // Callers of the functions below hold the mutex.
 
   [[nodiscard]] RankState& rank(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
-  /// The group of these ranks in this order, made when it is first asked for.
+  /// The group of these ranks in this order, which is created on first use.
   [[nodiscard]] std::shared_ptr<const Group> group(const std::vector<int>& ranks);
 
-  /// Seats `operation` in its meeting, which becomes faulty if the ranks do not mean the same.
+  /// Adds `operation` to its meeting. If the ranks' calls differ, the meeting fails.
   [[nodiscard]] std::shared_ptr<Meeting> arrive(const OperationPointer& operation);
-  /// Says that a rank has reached the next stage. The last one at the last stage closes the meeting.
+  /// Records that a rank has reached the next stage. The last rank at the last stage closes the meeting.
   void advance(Meeting& meeting, int index, int last_stage);
-  /// Ends the meeting for everyone in it.
+  /// Ends the meeting with an error on all its ranks.
   void fail(Meeting& meeting, const std::string& fault);
   void wake_members(const Meeting& meeting);
 
-  /// Makes a send visible to its receiver.
+  /// Makes a send available to its receiver.
   void post(const OperationPointer& send);
-  /// The oldest posted send that `receive` asks for; null if there is none.
+  /// The oldest posted send that matches `receive`, or null.
   [[nodiscard]] OperationPointer take(const Operation& receive);
-  /// Takes back the sends of a rank that nobody reads (all of them, or only one).
+  /// Withdraws the sends of a rank that no peer is reading: all of them, or only `only`.
   void withdraw(int rank, const Operation* only);
   void finish(const OperationPointer& operation, std::optional<Fault> fault = std::nullopt);
 
   void abort(const std::string& reason);
   [[nodiscard]] const std::optional<std::string>& abort_reason() const { return abort_reason_; }
-  /// The fault with which `operation` ends after an abort.
+  /// The error of `operation` after an abort.
   [[nodiscard]] Fault aborted(const Operation& operation) const;
 
-  /// "rank 2, which waits in all_gather 'x' (id 3)".
+  /// A rank in words: "rank 2, which waits in all_gather 'x' (id 3)".
   [[nodiscard]] std::string describe_rank(int rank) const;
-  /// Why `operation` can never complete, empty as long as it can: a peer has left, or waits for this rank elsewhere.
+  /// Why `operation` can never complete: a peer has left, or waits for this rank in another operation. Empty if it can.
   [[nodiscard]] std::string find_dead_end(const Operation& operation, const Meeting& meeting, int stage);
 
  private:

@@ -37,7 +37,7 @@ void Worker::hand_over(const OperationPointer& operation) {
       state().receives.push_back(operation);
       break;
     case Operation::Kind::send:
-      // Without an event the data is there: the receiver need not wait for this rank's worker.
+      // Without an event the data is ready, so the receiver need not wait for this worker.
       if (!operation->ready) return shared_->post(operation);
       unpublished_sends_.push_back(operation);
       break;
@@ -59,7 +59,7 @@ void Worker::run() {
   }
   fail_everything(kClosed);
   state().worker_changed.wait(lock, [this] { return closing_; });
-  // Handed over before the abort was seen.
+  // Operations that were passed before the abort became visible.
   fail_everything(kClosed);
   shared_->withdraw(rank_, nullptr);
   state().worker_changed.wait(lock, [this] { return state().readers == 0; });
@@ -102,7 +102,7 @@ void Worker::run_collective(Lock& lock, const OperationPointer& operation) {
     if (!lock.owns_lock()) lock.lock();
     fault = Fault{fault_text(*operation, error.what()), false};
   }
-  // The meeting has a fault by now, so that no peer begins to read; those that do already are waited for.
+  // Once the meeting has failed no peer starts to read. Wait for the peers that are already reading.
   if (const std::shared_ptr<Meeting> meeting = state().meeting; meeting && fault) {
     shared_->fail(*meeting, fault->text);
     state().worker_changed.wait(lock, [&] { return meeting->working == 0; });
@@ -210,7 +210,7 @@ void Worker::publish(Lock& lock, const OperationPointer& send) {
   }
   lock.lock();
   if (fault) return shared_->finish(send, std::move(fault));
-  // Its caller may have given up meanwhile.
+  // The sender may have timed out in the meantime.
   if (!send->done) shared_->post(send);
 }
 

@@ -8,15 +8,15 @@
 
 namespace strata::local {
 
-/// All ranks, each a thread of this process.
+/// A world whose ranks are threads of this process.
 class LocalWorld final : public World {
  public:
-  /// \param timeout seconds that a rank waits for its peers before it gives up.
+  /// `timeout`: seconds after which a rank stops waiting for its peers.
   LocalWorld(int rank_count, double timeout);
 
   [[nodiscard]] int rank_count() const override { return shared_->rank_count(); }
   [[nodiscard]] std::vector<int> local_ranks() const override;
-  /// Sends never wait for their receive.
+  /// Sends never block, and receives match by id.
   [[nodiscard]] CommunicatorLimits limits() const override { return {0, true}; }
   [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
 

@@ -9,15 +9,16 @@
 
 namespace strata::nccl {
 
-/// The libraries below the communicator.
+/// The libraries that the communicator uses.
 struct Backend {
   std::shared_ptr<NcclLibrary> nccl;
   std::shared_ptr<GpuRuntime> gpu;
-  /// The runtime that a device's streams must belong to.
+  /// The runtime of the device's streams, such as "cuda".
   std::string runtime;
 };
 
-/// Called when the first rank connects: a plan needs no library. \throws ConfigurationError if there is none.
+/// Loads the libraries when the first rank connects, because compiling needs none. \throws ConfigurationError if a
+/// library is missing.
 using LoadBackend = std::function<Backend()>;
 
 }  // namespace strata::nccl

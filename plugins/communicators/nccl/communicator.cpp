@@ -17,6 +17,7 @@ class NcclRequest final : public Request {
   void wait() override {
     engine_.await_launch(*operation_);
     gpu_.wait(compute_, operation_->done.get());
+    operation_->waited = true;
   }
 
  private:
@@ -26,16 +27,36 @@ class NcclRequest final : public Request {
   OperationPointer operation_;
 };
 
+/// The marks of a capture's communications: from `begin` to before `end`.
+struct MarkRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 class CapturedOperations final : public CapturedCommunication {
  public:
-  CapturedOperations(Engine& engine, void* compute, std::shared_ptr<const Operations> operations)
-      : engine_(engine), compute_(compute), operations_(std::move(operations)) {}
+  CapturedOperations(Engine& engine, GpuRuntime& gpu, void* compute, const GraphMarks& marks, const MarkRange& range,
+                     std::shared_ptr<const Operations> operations)
+      : engine_(engine),
+        gpu_(gpu),
+        compute_(compute),
+        marks_(marks),
+        range_(range),
+        operations_(std::move(operations)) {}
 
-  void launched() override { engine_.watch_graph(*operations_, engine_.events().record(compute_)); }
+  void launched() override {
+    if (operations_->empty()) return;
+    // Clear the marks after the graph and before its next launch.
+    marks_.clear(gpu_, compute_, range_.begin, range_.end);
+    engine_.watch_graph(operations_, engine_.events().record(compute_));
+  }
 
  private:
   Engine& engine_;
+  GpuRuntime& gpu_;
   void* compute_;
+  const GraphMarks& marks_;
+  MarkRange range_;
   std::shared_ptr<const Operations> operations_;
 };
 
@@ -46,7 +67,7 @@ NativeStream compute_stream(Device& device, const Backend& backend) {
                            "'; found the device '" + device.description() + "'");
 }
 
-/// The same on all ranks of the group: their numbers, in a length that does not grow.
+/// The key of a group's link, equal on all ranks: its rank numbers in a form of bounded length.
 std::string group_key(const std::vector<int>& ranks) {
   std::string text;
   for (const int rank : ranks) text += std::to_string(rank) + " ";
@@ -60,8 +81,12 @@ std::string channel_key(int from, int to) { return "channel " + std::to_string(f
 NcclCommunicator::NcclCommunicator(Backend backend, std::shared_ptr<rendezvous::Store> store, const Place& place,
                                    Device& device, double timeout)
     : place_(place),
+      device_(device),
+      store_(store),
+      timeout_(timeout),
       gpu_(backend.gpu),
       compute_(compute_stream(device, backend)),
+      marks_(*gpu_),
       engine_(std::move(backend), std::move(store), place.rank, compute_.device, timeout) {}
 
 int NcclCommunicator::create_group(const std::vector<int>& ranks) {
@@ -75,24 +100,42 @@ std::unique_ptr<Request> NcclCommunicator::start(const CollectiveCall& call) {
   if (call.group < 0 || call.group >= static_cast<int>(groups_.size())) {
     throw RuntimeError(fault_text(*operation, "there is no group " + std::to_string(call.group)));
   }
-  operation->link = groups_[static_cast<std::size_t>(call.group)];
+  operation->link = group(call.group);
   const std::string misuse = communicators::find_misuse(call, operation->link->size(), operation->link->index());
   if (!misuse.empty()) throw RuntimeError(fault_text(*operation, misuse));
-  return hand_over({}, operation);
+  operation->after = conflicts(*operation);
+  collectives_in_flight_.push_back(operation);
+  return hand_over(operation);
+}
+
+Operations NcclCommunicator::conflicts(const Operation& operation) {
+  std::erase_if(collectives_in_flight_, [](const OperationPointer& each) { return each->waited; });
+  Operations found;
+  for (const OperationPointer& each : collectives_in_flight_) {
+    if (each->link == operation.link) continue;
+    if (communicators::conflict(operation.call, operation.link->size(), each->call, each->link->size())) {
+      found.push_back(each);
+    }
+  }
+  return found;
+}
+
+std::shared_ptr<Link> NcclCommunicator::channel(int from, int to) {
+  return engine_.link(channel_key(from, to), {from, to});
 }
 
 std::unique_ptr<Request> NcclCommunicator::send(const MessageCall& call) {
   const OperationPointer operation = message(Operation::Kind::send, call);
   if (call.peer == rank()) return to_itself(operation);
-  operation->link = engine_.link(channel_key(rank(), call.peer), {rank(), call.peer});
-  return hand_over({rank(), call.peer}, operation);
+  operation->link = channel(rank(), call.peer);
+  return hand_over(operation);
 }
 
 std::unique_ptr<Request> NcclCommunicator::receive(const MessageCall& call) {
   const OperationPointer operation = message(Operation::Kind::receive, call);
   if (call.peer == rank()) return to_itself(operation);
-  operation->link = engine_.link(channel_key(call.peer, rank()), {call.peer, rank()});
-  return hand_over({call.peer, rank()}, operation);
+  operation->link = channel(call.peer, rank());
+  return hand_over(operation);
 }
 
 OperationPointer NcclCommunicator::message(Operation::Kind kind, const MessageCall& call) {
@@ -101,9 +144,9 @@ OperationPointer NcclCommunicator::message(Operation::Kind kind, const MessageCa
   return operation;
 }
 
-std::unique_ptr<Request> NcclCommunicator::hand_over(const LaneKey& lane, const OperationPointer& operation) {
+std::unique_ptr<Request> NcclCommunicator::hand_over(const OperationPointer& operation) {
   place_in_work(*operation);
-  launch({{lane, operation}});
+  launch({operation});
   return request(operation);
 }
 
@@ -127,24 +170,24 @@ std::unique_ptr<Request> NcclCommunicator::to_itself(const OperationPointer& ope
                                                   std::to_string(receive->message.bytes)));
   }
   receive->own_message = send->message.data;
-  // The later of the two points of the compute stream holds for both.
+  // Both operations wait for the later of the two events, which is that of the operation posted last.
   other->ready = operation->ready;
-  const LaneKey lane{rank(), rank()};
-  launch({{lane, receive}, {lane, send}});
+  launch({receive, send});
   return request(operation);
 }
 
 void NcclCommunicator::place_in_work(Operation& operation) {
   operation.ready = engine_.events().record(compute_.handle);
   operation.captured = captured_ != nullptr;
+  if (operation.captured && operation.uses_link()) operation.marks = marks_.take();
 }
 
 void NcclCommunicator::launch(const Operations& operations) {
   engine_.hand_over(operations);
   if (!captured_) return;
-  for (const auto& [lane, operation] : operations) {
+  for (const OperationPointer& operation : operations) {
     engine_.await_launch(*operation);
-    if (operation->is_in_graph()) captured_->emplace_back(lane, operation);
+    if (operation->marks) captured_->push_back(operation);
   }
 }
 
@@ -157,15 +200,23 @@ std::optional<std::string> NcclCommunicator::uncapturable() const {
 std::unique_ptr<CapturedCommunication> NcclCommunicator::capture(const std::function<void()>& communicate) {
   if (const auto reason = uncapturable()) throw RuntimeError("communication cannot be captured: " + *reason);
   const auto operations = std::make_shared<Operations>();
+  const std::int64_t marks = marks_.count();
+  // The caller has waited for everything that was started before, and operations of the capture belong to its graph
+  // only.
+  collectives_in_flight_.clear();
   captured_ = operations;
   try {
     communicate();
   } catch (...) {
     captured_ = nullptr;
+    collectives_in_flight_.clear();
+    marks_.give_back(marks);
     throw;
   }
   captured_ = nullptr;
-  return std::make_unique<CapturedOperations>(engine_, compute_.handle, operations);
+  collectives_in_flight_.clear();
+  return std::make_unique<CapturedOperations>(engine_, *gpu_, compute_.handle, marks_, MarkRange{marks, marks_.count()},
+                                              operations);
 }
 
 std::unique_ptr<Request> NcclCommunicator::request(const OperationPointer& operation) {

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstring>
 #include <string>
 
 #include "strata/error.hpp"
@@ -22,8 +23,21 @@ cudaEvent_t as_event(void* handle) { return static_cast<cudaEvent_t>(handle); }
 
 void CudaGpuRuntime::use_device(int device) { require(cudaSetDevice(device), "cudaSetDevice"); }
 
+int CudaGpuRuntime::multiprocessors(int device) {
+  int count = 0;
+  require(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  return count;
+}
+
+std::shared_ptr<void> CudaGpuRuntime::allocate_pinned(std::int64_t bytes) {
+  void* memory = nullptr;
+  require(cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocDefault), "cudaHostAlloc");
+  std::memset(memory, 0, static_cast<std::size_t>(bytes));
+  return {memory, [](void* each) { cudaFreeHost(each); }};
+}
+
 void* CudaGpuRuntime::create_stream() {
-  // Communication is what others wait for: it goes before the kernels that run beside it.
+  // Highest priority, because other work waits for communication.
   int lowest = 0;
   int highest = 0;
   require(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
@@ -46,11 +60,6 @@ void CudaGpuRuntime::record(void* event, void* stream) {
   require(cudaEventRecord(as_event(event), as_stream(stream)), "cudaEventRecord");
 }
 
-void CudaGpuRuntime::record_in_graph(void* event, void* stream) {
-  require(cudaEventRecordWithFlags(as_event(event), as_stream(stream), cudaEventRecordExternal),
-          "cudaEventRecordWithFlags");
-}
-
 void CudaGpuRuntime::wait(void* stream, void* event) {
   require(cudaStreamWaitEvent(as_stream(stream), as_event(event), 0), "cudaStreamWaitEvent");
 }
@@ -60,6 +69,10 @@ bool CudaGpuRuntime::is_reached(void* event) {
   if (result == cudaErrorNotReady) return false;
   require(result, "cudaEventQuery");
   return true;
+}
+
+void CudaGpuRuntime::fill(void* stream, void* pinned, unsigned char value, std::int64_t bytes) {
+  require(cudaMemsetAsync(pinned, value, static_cast<std::size_t>(bytes), as_stream(stream)), "cudaMemsetAsync");
 }
 
 void CudaGpuRuntime::copy(void* stream, void* destination, const void* source, std::int64_t bytes) {

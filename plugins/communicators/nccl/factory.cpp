@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cuda_gpu_runtime.hpp"
+#include "library_environment.hpp"
 #include "loaded_nccl.hpp"
 #include "strata/error.hpp"
 #include "world.hpp"
@@ -34,6 +35,8 @@ NcclCommunicatorFactory::NcclCommunicatorFactory()
                .choices = {}}} {}
 
 std::unique_ptr<World> NcclCommunicatorFactory::create(const Options& options, int rank_count) const {
+  // The ranks' threads start later, so it is safe to change the environment here.
+  set_library_environment();
   const Timeouts timeouts{options.number("timeout"), options.number("start_timeout")};
   LoadBackend load = [library = options.word("library")] {
     return Backend{std::make_shared<LoadedNccl>(library), std::make_shared<CudaGpuRuntime>(), "cuda"};

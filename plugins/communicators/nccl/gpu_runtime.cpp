@@ -35,10 +35,4 @@ EventPointer EventPool::record(void* stream) {
   return event;
 }
 
-EventPointer EventPool::record_in_graph(void* stream) {
-  EventPointer event = take();
-  gpu_->record_in_graph(event.get(), stream);
-  return event;
-}
-
 }  // namespace strata::nccl

@@ -20,7 +20,7 @@ Link::Link(std::shared_ptr<NcclLibrary> nccl, std::shared_ptr<rendezvous::Store>
 
 Link::~Link() { abort(); }
 
-bool Link::advance() {
+bool Link::advance(int blocks) {
   if (ready_) return true;
   if (handle_ == nullptr) {
     std::string id;
@@ -32,16 +32,25 @@ bool Link::advance() {
     } else {
       return false;
     }
-    handle_ = nccl_->begin_communicator(id, size(), index_);
+    handle_ = nccl_->begin_communicator(id, size(), index_, blocks);
   }
   ready_ = nccl_->is_ready(handle_);
   return ready_;
 }
 
-void Link::close(Clock::time_point deadline) noexcept {
+void Link::begin_close() noexcept {
   if (handle_ == nullptr || !ready_) return abort();
   try {
     nccl_->finalize(handle_);
+  } catch (const std::exception&) {
+    // The run is over, so the communicator only needs to be released.
+    abort();
+  }
+}
+
+void Link::close(Clock::time_point deadline) noexcept {
+  if (handle_ == nullptr) return;
+  try {
     while (!nccl_->is_ready(handle_)) {
       if (Clock::now() >= deadline) return abort();
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -49,7 +58,6 @@ void Link::close(Clock::time_point deadline) noexcept {
     nccl_->destroy(handle_);
     handle_ = nullptr;
   } catch (const std::exception&) {
-    // The run is over: what is left of the communicator must only go away.
     abort();
   }
 }

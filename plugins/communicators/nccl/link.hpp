@@ -9,12 +9,12 @@
 
 namespace strata::nccl {
 
-/// This rank's end of the NCCL communicator of some ranks. It is made step by step, so that a rank need not wait for
-/// the others to come: the first of the ranks makes an id and leaves it in the store, all of them begin with it, and
-/// NCCL brings them together beside other work.
+/// This rank's end of an NCCL communicator. It is created in steps, so that a rank need not wait for the others. The
+/// first rank makes an id and puts it into the store. All ranks start with that id. NCCL connects them in the
+/// background.
 class Link {
  public:
-  /// `key`: the same on all ranks and for no other link.
+  /// `key`: identifies the link. It is equal on all ranks of the link.
   Link(std::shared_ptr<NcclLibrary> nccl, std::shared_ptr<rendezvous::Store> store, std::vector<int> ranks, int rank,
        std::string key);
   ~Link();
@@ -24,16 +24,20 @@ class Link {
   [[nodiscard]] const std::vector<int>& ranks() const { return ranks_; }
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] int index() const { return index_; }
+  [[nodiscard]] const std::string& key() const { return key_; }
 
-  // What follows is the progress thread's.
+  // The functions below are called by the progress thread only.
 
-  /// Takes the next step if it can. \return true when the link is ready.
-  [[nodiscard]] bool advance();
-  /// Whether the last call on it has returned. \throws RuntimeError if communication on it has failed.
+  /// Performs the next step of the creation if possible. `blocks`: upper limit of the blocks of NCCL's kernels on the
+  /// link. \return true when the link is ready.
+  [[nodiscard]] bool advance(int blocks);
+  /// True if the last call on the link has returned. \throws RuntimeError if communication on it has failed.
   [[nodiscard]] bool is_idle() const { return nccl_->is_ready(handle_); }
   [[nodiscard]] void* handle() const { return handle_; }
 
-  /// Ends it after its work, aborting what is not over until `deadline`.
+  /// Starts to end the communicator after its work. The other ranks must do so as well.
+  void begin_close() noexcept;
+  /// Ends the communicator. Aborts work that has not ended at `deadline`.
   void close(rendezvous::Clock::time_point deadline) noexcept;
   void abort() noexcept;
 

@@ -10,7 +10,7 @@
 namespace strata::nccl {
 namespace {
 
-/// The first with communicators that don't block.
+/// The first version with non-blocking communicators.
 constexpr int kOldestVersion = 21400;
 
 std::string version_text(int version) {
@@ -44,7 +44,7 @@ ncclComm_t handle(void* communicator) { return static_cast<ncclComm_t>(communica
 cudaStream_t cuda(void* stream) { return static_cast<cudaStream_t>(stream); }
 std::size_t count(std::int64_t elements) { return static_cast<std::size_t>(elements); }
 
-/// A library that stays loaded: NCCL's own threads run in it.
+/// Loads a library for good, because threads of NCCL run in it.
 void* load(const std::string& library) {
   void* loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (loaded != nullptr) return loaded;
@@ -89,7 +89,7 @@ struct LoadedNccl::Functions {
     find(library, "ncclCommAbort", abort);
   }
 
-  /// A call that returns at once may still be under way.
+  /// Throws if a call failed. A call in progress is no failure.
   void require(ncclResult_t result, const char* call, ncclComm_t communicator) const {
     if (result == ncclSuccess || result == ncclInProgress) return;
     const char* detail = get_last_error(communicator);
@@ -129,12 +129,14 @@ std::string LoadedNccl::make_id() {
   return {id.internal, sizeof id.internal};
 }
 
-void* LoadedNccl::begin_communicator(const std::string& id, int size, int index) {
+void* LoadedNccl::begin_communicator(const std::string& id, int size, int index, int blocks) {
   ncclUniqueId unique{};
   if (id.size() != sizeof unique.internal) throw RuntimeError("an id of NCCL has a wrong length");
   std::memcpy(unique.internal, id.data(), id.size());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  // NCCL's configuration calls a block a CTA.
+  if (blocks > 0) config.maxCTAs = blocks;
   ncclComm_t communicator = nullptr;
   functions_->require(functions_->init_rank(&communicator, size, unique, index, &config), "ncclCommInitRankConfig",
                       communicator);

@@ -7,16 +7,16 @@
 
 namespace strata::nccl {
 
-/// NCCL's shared library, loaded when a run needs it: the plugin can be looked at on machines that have none.
+/// NCCL's shared library, loaded when a run needs it. So `strata plugins` works on machines without NCCL.
 class LoadedNccl final : public NcclLibrary {
  public:
-  /// \throws ConfigurationError if `library` cannot be loaded, or is too old.
+  /// \throws ConfigurationError if `library` cannot be loaded or is too old.
   explicit LoadedNccl(const std::string& library);
   ~LoadedNccl() override;
 
   [[nodiscard]] std::string version() const override;
   [[nodiscard]] std::string make_id() override;
-  [[nodiscard]] void* begin_communicator(const std::string& id, int size, int index) override;
+  [[nodiscard]] void* begin_communicator(const std::string& id, int size, int index, int blocks) override;
   [[nodiscard]] bool is_ready(void* communicator) override;
   void all_reduce(void* communicator, void* stream, const void* input, void* output, std::int64_t elements, DType dtype,
                   Reduction reduction) override;

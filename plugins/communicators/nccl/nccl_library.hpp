@@ -9,24 +9,25 @@
 
 namespace strata::nccl {
 
-/// What the communicator uses of NCCL; tests have one of their own. Handles are ncclComm_t and cudaStream_t.
-/// Communicators are non-blocking: every call on one returns at once, and the next may follow when is_ready() says so.
-/// Calls throw RuntimeError with NCCL's explanation.
+/// The part of NCCL that the communicator calls. Tests substitute an implementation in host memory. Handles are
+/// ncclComm_t and cudaStream_t. Communicators are non-blocking: every call returns at once, and the next call must wait
+/// until is_ready() returns true. Functions throw RuntimeError with NCCL's explanation.
 class NcclLibrary {
  public:
   virtual ~NcclLibrary();
 
-  /// "2.28.9".
+  /// The version, such as "2.28.9".
   [[nodiscard]] virtual std::string version() const = 0;
 
-  /// What the ranks of a new communicator must share.
+  /// Makes the id that the ranks of a new communicator must share.
   [[nodiscard]] virtual std::string make_id() = 0;
-  /// Begins to make the communicator of `size` ranks for the one at position `index`, on this thread's GPU.
-  [[nodiscard]] virtual void* begin_communicator(const std::string& id, int size, int index) = 0;
-  /// False while the last call is under way. Also throws if a communication that was started has failed.
+  /// Starts to create a communicator of `size` ranks, for the rank at position `index`, on this thread's GPU. `blocks`:
+  /// upper limit of the blocks of its kernels, equal on all of its ranks. 0 lets NCCL choose.
+  [[nodiscard]] virtual void* begin_communicator(const std::string& id, int size, int index, int blocks) = 0;
+  /// False while the last call is in progress. Throws if communication on the communicator has failed.
   [[nodiscard]] virtual bool is_ready(void* communicator) = 0;
 
-  /// `elements` of the input on this rank; reduce_scatter divides it by the number of ranks.
+  /// Starts a collective or message on `stream`. `elements` counts the input on this rank.
   virtual void all_reduce(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
                           DType dtype, Reduction reduction) = 0;
   virtual void all_gather(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
@@ -37,14 +38,14 @@ class NcclLibrary {
                          DType dtype, int root) = 0;
   virtual void send(void* communicator, void* stream, const void* data, std::int64_t bytes, int peer) = 0;
   virtual void receive(void* communicator, void* stream, void* data, std::int64_t bytes, int peer) = 0;
-  /// What this thread calls between the two runs as one.
+  /// Fuses the calls of this thread between begin_group() and end_group() into one.
   virtual void begin_group() = 0;
   virtual void end_group() = 0;
 
-  /// Begins to end a communicator whose work is done; destroy() follows when it is ready.
+  /// Starts to end a communicator whose work has ended. Call destroy() when it is ready.
   virtual void finalize(void* communicator) = 0;
   virtual void destroy(void* communicator) = 0;
-  /// Ends a communicator and what is under way on it, in whatever state.
+  /// Ends a communicator in any state, including its communication in progress.
   virtual void abort(void* communicator) noexcept = 0;
 };
 

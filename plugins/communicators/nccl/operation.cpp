@@ -10,7 +10,7 @@ std::int64_t bytes_of(const CollectiveCall& call) {
   return call.elements * static_cast<std::int64_t>(size_of(call.dtype));
 }
 
-/// Calls that run as one, also where one of them fails.
+/// Fuses NCCL calls into one. The destructor ends the group, also after an error.
 class CallGroup {
  public:
   explicit CallGroup(NcclLibrary& nccl) : nccl_(nccl) { nccl_.begin_group(); }
@@ -19,7 +19,7 @@ class CallGroup {
     try {
       nccl_.end_group();
     } catch (const std::exception&) {
-      // The error that made this necessary is the one to tell.
+      // Report the first error, not this one.
     }
   }
   CallGroup(const CallGroup&) = delete;
@@ -35,7 +35,7 @@ class CallGroup {
   bool ended_ = false;
 };
 
-/// NCCL has no collective for it: every rank sends to every rank, itself too, as one.
+/// Composed of messages, because NCCL has no all_to_all: every rank sends to every rank, including itself.
 void all_to_all(const CollectiveCall& call, const Link& link, NcclLibrary& nccl, void* stream) {
   const std::int64_t piece = bytes_of(call) / link.size();
   CallGroup group(nccl);
@@ -63,7 +63,7 @@ void enqueue_collective(const CollectiveCall& call, const Link& link, NcclLibrar
   }
 }
 
-/// What needs no other rank.
+/// Copies data that needs no other rank.
 void copy(GpuRuntime& gpu, void* stream, void* to, const void* from, std::int64_t bytes) {
   if (to != from) gpu.copy(stream, to, from, bytes);
 }

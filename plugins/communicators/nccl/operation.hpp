@@ -1,10 +1,14 @@
 #pragma once
 
+#include <exception>
 #include <memory>
+#include <optional>
+#include <vector>
 
-#include "gpu_runtime.hpp"
+#include "graph_marks.hpp"
 #include "link.hpp"
 #include "shared/operation.hpp"
+#include "strata/error.hpp"
 
 namespace strata::nccl {
 
@@ -12,34 +16,47 @@ namespace strata::nccl {
 struct Operation : communicators::Operation {
   using communicators::Operation::Operation;
 
-  /// Null for a message to this rank itself.
+  /// The link to the other ranks. Null for a message to this rank itself.
   std::shared_ptr<Link> link;
-  /// Of a message from this rank to itself, at its receive: what is sent.
+  /// In a receive from this rank itself: the data to copy.
   const void* own_message = nullptr;
-  /// The point of the compute stream after which the buffers may be touched.
+  /// The event of the compute stream after which the buffers may be accessed.
   EventPointer ready;
-  /// The point after the communication; set when `launched` is.
+  /// The event after the communication. Set together with `launched`.
   EventPointer done;
-  /// It is on its stream. Guarded by the engine's mutex.
+  /// True if the operation is on its stream. Guarded by the engine's mutex.
   bool launched = false;
-  /// A capture has it: once launched, it is carried out with every launch of a graph.
+  /// True if the operation was captured. Once launched, it runs with every launch of the graph.
   bool captured = false;
-  /// Of one that uses its link in a graph: the points of the last launch before and after it.
-  EventPointer begun;
-  EventPointer ended;
+  /// Earlier collectives of other groups that access the same memory.
+  std::vector<std::shared_ptr<Operation>> after;
+  /// For a collective: true if the compute stream waits for it, so that later operations run after it. Used by the
+  /// rank's thread only.
+  bool waited = false;
+  /// For an operation in a graph: the marks that each launch sets before and after it.
+  std::optional<OperationMarks> marks;
 
-  /// Whether it moves nothing.
+  /// True if no data is communicated.
   [[nodiscard]] bool is_empty() const { return kind == Kind::collective ? call.elements == 0 : message.bytes == 0; }
-  /// Whether other ranks take part.
+  /// True if other ranks take part.
   [[nodiscard]] bool uses_link() const { return link && link->size() > 1 && !is_empty(); }
-  /// Whether graphs are watched for it.
-  [[nodiscard]] bool is_in_graph() const { return captured && uses_link(); }
 };
 
 using OperationPointer = std::shared_ptr<Operation>;
+using Operations = std::vector<OperationPointer>;
 
-/// Puts the communication on `stream`. Its link is ready. \return false if that is all, true if NCCL was called: then
-/// it is on the stream once the link is idle.
+/// Runs `work`. Adds the operation's name to the message of an error.
+template <class Work>
+auto named(const Operation& operation, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    throw RuntimeError(fault_text(operation, error.what()));
+  }
+}
+
+/// Enqueues the communication on `stream`. Its link must be ready. \return true if NCCL was called: the communication
+/// is then on the stream once the link is idle. False if it is on the stream at once.
 [[nodiscard]] bool enqueue(const Operation& operation, NcclLibrary& nccl, GpuRuntime& gpu, void* stream);
 
 }  // namespace strata::nccl

@@ -14,25 +14,25 @@ namespace strata::nccl {
 
 /// Seconds that ranks wait for each other.
 struct Timeouts {
-  /// In a communication.
+  /// In one communication.
   double communication = 300;
-  /// When processes come together.
+  /// At the start, when processes connect.
   double start = 300;
 };
 
-/// All ranks of a run: threads of this process, or this process one rank and others the rest.
+/// A world of NCCL ranks. Either all ranks are threads of this process, or this process is one rank.
 class NcclWorld final : public World {
  public:
   /// All ranks are threads of this process.
   NcclWorld(LoadBackend load, int rank_count, const Timeouts& timeouts);
-  /// This process is one rank. Returns when all have come together. \throws as rendezvous::join.
+  /// This process is one rank. Returns when all ranks have connected. \throws as rendezvous::join().
   NcclWorld(LoadBackend load, const rendezvous::ProcessEnvironment& environment, const Timeouts& timeouts);
-  /// A rank that leaves before it has connected fails the run: the others wait for it.
+  /// If this rank ends before it has connected, the run fails, because the others wait for it.
   ~NcclWorld() override;
 
   [[nodiscard]] int rank_count() const override { return rank_count_; }
   [[nodiscard]] std::vector<int> local_ranks() const override { return local_ranks_; }
-  /// NCCL matches messages from one rank to another by their order; sends wait on the GPU, not on the host.
+  /// NCCL matches messages between two ranks by order. Sends never block the host, only the stream.
   [[nodiscard]] CommunicatorLimits limits() const override { return {0, false}; }
   [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
   [[nodiscard]] int ranks_on_host() const override { return ranks_on_host_; }

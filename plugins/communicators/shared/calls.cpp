@@ -19,13 +19,27 @@ std::int64_t output_elements(const CollectiveCall& call, int size) {
   return call.elements;
 }
 
-/// True if peers could read what this rank overwrites. In place is fine where a rank writes only what it alone reads.
+/// Bytes from `begin` to before `end`.
+struct Range {
+  const std::byte* begin = nullptr;
+  const std::byte* end = nullptr;
+
+  [[nodiscard]] bool overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+};
+
+Range read_by(const CollectiveCall& call) {
+  return {at(call.input, 0, call.dtype), at(call.input, call.elements, call.dtype)};
+}
+
+Range written_by(const CollectiveCall& call, int size) {
+  return {at(call.output, 0, call.dtype), at(call.output, output_elements(call, size), call.dtype)};
+}
+
+/// True if peers could read data that this rank overwrites. In-place work is allowed if only this rank reads the data.
 bool overlaps(const CollectiveCall& call, int size, int index) {
   const std::byte* input = at(call.input, 0, call.dtype);
   const std::byte* output = at(call.output, 0, call.dtype);
-  const bool apart = input >= at(call.output, output_elements(call, size), call.dtype) ||
-                     output >= at(call.input, call.elements, call.dtype);
-  if (apart || size == 1) return false;
+  if (size == 1 || !read_by(call).overlaps(written_by(call, size))) return false;
   switch (call.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
@@ -53,6 +67,12 @@ std::string find_misuse(const CollectiveCall& call, int size, int index) {
   if (call.elements > 0 && (call.input == nullptr || call.output == nullptr)) return "no memory given";
   if (overlaps(call, size, index)) return "input and output overlap";
   return {};
+}
+
+bool conflict(const CollectiveCall& one, int size, const CollectiveCall& other, int other_size) {
+  const Range written = written_by(one, size);
+  const Range other_written = written_by(other, other_size);
+  return written.overlaps(read_by(other)) || written.overlaps(other_written) || read_by(one).overlaps(other_written);
 }
 
 void require_group(const std::vector<int>& ranks, int rank, int rank_count) {

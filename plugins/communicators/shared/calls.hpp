@@ -7,13 +7,17 @@
 
 namespace strata::communicators {
 
-/// What is wrong with `call` by itself in a group of `size` ranks, at position `index`; empty if nothing is.
+/// Why `call` is invalid for position `index` in a group of `size` ranks. Empty if it is valid.
 [[nodiscard]] std::string find_misuse(const CollectiveCall& call, int size, int index);
 
-/// \throws RuntimeError unless `ranks` are different ones out of `rank_count`, `rank` among them.
+/// True if one of two collectives writes memory that the other reads or writes. `size` and `other_size`: ranks of their
+/// groups.
+[[nodiscard]] bool conflict(const CollectiveCall& one, int size, const CollectiveCall& other, int other_size);
+
+/// \throws RuntimeError unless `ranks` are distinct, below `rank_count`, and include `rank`.
 void require_group(const std::vector<int>& ranks, int rank, int rank_count);
 
-/// "[0, 2, 5]".
+/// A list in words: "[0, 2, 5]".
 [[nodiscard]] std::string rank_list(const std::vector<int>& ranks);
 
 }  // namespace strata::communicators

@@ -7,14 +7,14 @@
 
 namespace strata::communicators {
 
-/// Why a communication failed. Kept as text, not as an exception: the exception is made in the thread that throws it.
+/// Why a communication failed, as text. The thread that reports it creates the exception.
 struct Fault {
   std::string text;
-  /// True where the cause is another rank's failure.
+  /// True if another rank's failure is the cause.
   bool aborted = false;
 };
 
-/// One communication of one rank: what was asked for. Each communicator adds how far it is.
+/// One communication of one rank, as it was requested. Each communicator adds its progress.
 struct Operation {
   enum class Kind : std::uint8_t { collective, send, receive };
 
@@ -24,15 +24,16 @@ struct Operation {
 
   Kind kind = Kind::collective;
   int rank = 0;
-  /// A copy: messages may name the communication after its caller has gone.
+  /// A copy of the name, because messages need it even after the caller has gone.
   std::string name;
   CollectiveCall call;  // collective
   MessageCall message;  // send, receive
 };
 
-/// "all_reduce 'bucket 3' (id 17)", "send 'x' (id 4) to rank 2" or "receive 'x' (id 4) from rank 2".
+/// An operation in words: "all_reduce 'bucket 3' (id 17)", "send 'x' (id 4) to rank 2", "receive 'x' (id 4) from rank
+/// 2".
 [[nodiscard]] std::string describe(const Operation& operation);
-/// "rank 1: all_reduce 'x' (id 5): why".
+/// The text of a failure: "rank 1: all_reduce 'x' (id 5): why".
 [[nodiscard]] std::string fault_text(const Operation& operation, const std::string& why);
 
 }  // namespace strata::communicators

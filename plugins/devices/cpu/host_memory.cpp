@@ -37,7 +37,7 @@ std::shared_ptr<void> allocate_small(std::int64_t bytes) {
 
 std::shared_ptr<void> allocate_host_memory(std::int64_t bytes) {
   if (bytes < 2 * kHugePage) return allocate_small(bytes);
-  // Mapped pages are zero already; the alignment lets huge pages spare misses in the address cache.
+  // Mapped pages are zero already. Alignment to huge pages saves TLB misses.
   const auto size = static_cast<std::size_t>(round_up(bytes, kHugePage) + kHugePage);
   void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) fail(bytes);

@@ -5,10 +5,11 @@
 
 namespace strata::cpu {
 
-/// Zeroed memory on a cache line, large ones on huge pages. \throws RuntimeError if there is not enough.
+/// Zeroed memory that is aligned to a cache line, on huge pages if it is large. \throws RuntimeError if memory is
+/// short.
 std::shared_ptr<void> allocate_host_memory(std::int64_t bytes);
 
-/// What the system can give without swapping.
+/// Bytes that the system can provide without swapping.
 std::int64_t available_memory_bytes();
 
 }  // namespace strata::cpu

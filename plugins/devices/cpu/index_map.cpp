@@ -1,11 +1,13 @@
 #include "index_map.hpp"
 
+#include "strata/kernel_tools.hpp"
+
 namespace strata::cpu {
 
 DimIndices::DimIndices(const OpInstance& op, const Dim& dim)
-    : DimIndices(index_map(op, dim), op.micro_batch_dim == dim) {}
+    : DimIndices(kernels::index_map(op, dim), op.micro_batch_dim == dim) {}
 
-DimIndices::DimIndices(const OpInstance& op, const Dims& dims) : DimIndices(index_map(op, dims), false) {}
+DimIndices::DimIndices(const OpInstance& op, const Dims& dims) : DimIndices(kernels::index_map(op, dims), false) {}
 
 DimIndices::DimIndices(const strata::IndexMap& map, bool moves)
     : local_size_(map.local_size()), global_size_(map.global_size), moves_(moves) {

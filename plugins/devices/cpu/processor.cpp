@@ -11,7 +11,7 @@
 namespace strata::cpu {
 namespace {
 
-/// What follows the first "key : " of /proc/cpuinfo, or nothing.
+/// The value of the first "key : value" line of /proc/cpuinfo. Empty if there is none.
 std::string processor_field(const std::string& key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

@@ -2,20 +2,20 @@
 
 #include <string>
 
-#include "kernels/kernel_library.hpp"
+#include "kernels/instruction_set.hpp"
 
 namespace strata::cpu {
 
-/// "AMD EPYC 7763 64-Core Processor", or the architecture where the system doesn't say.
+/// The processor's name, such as "AMD EPYC 7763 64-Core Processor", or the architecture if the system gives no name.
 std::string processor_name();
 
-/// Cores that this process may use.
+/// Number of cores that this process may use.
 int core_count();
 
-/// "AVX-512, AMX for bf16": what kernels and matrix products use.
+/// The instruction sets that kernels and matrix products use, such as "AVX-512, AMX for bf16".
 std::string unit_names(InstructionSet instruction_set);
 
-/// \throws ConfigurationError if the processor lacks it.
+/// The instruction set named `word`. \throws ConfigurationError if the processor lacks it.
 InstructionSet instruction_set_named(const std::string& word);
 
 }  // namespace strata::cpu

@@ -4,7 +4,7 @@
 #include "strata/half.hpp"
 
 /// \file
-/// Single elements, for code that is not worth vectors.
+/// Access to single elements, for code that is not worth vectorising.
 
 namespace strata::cpu {
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Reads the output of cuobjdump -sass and counts, for every kernel, the instructions that say how it moves and
-# multiplies: accesses of 16 bytes and of less, matrix units, asynchronous copies, and local memory (spilled registers).
+# Reads the output of cuobjdump -sass. For every kernel, counts the instructions that move and multiply data: accesses
+# of 16 bytes and of less, matrix units, asynchronous copies, and local memory (spilled registers).
 # Usage: cuobjdump -sass -arch sm_90a device_cuda.so | sh count-instructions.sh
 set -eu
 

@@ -6,10 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernel.hpp"
-#include "kernel_table.hpp"
 #include "strata/error.hpp"
-#include "strata/half.hpp"
 
 namespace strata::reference {
 namespace {
@@ -18,26 +15,15 @@ constexpr std::int64_t kAlignment = 64;
 
 }  // namespace
 
+ReferenceDevice::ReferenceDevice(const DeviceRequest& request)
+    : HostMemoryDevice("the reference device", request.kernels, std::make_unique<KernelEnvironment>("host", 1),
+                       KernelPolicy::reference_only),
+      ranks_on_host_(std::max(1, request.ranks_on_host)) {}
+
 std::string ReferenceDevice::description() const { return "reference, 1 thread"; }
 
 std::int64_t ReferenceDevice::memory_bytes() const {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / ranks_on_host_;
-}
-
-std::optional<std::string> ReferenceDevice::unsupported(const OpInstance& instance) const {
-  const KernelEntry* entry = find_kernel(instance.op);
-  if (entry == nullptr) return "the reference device has no kernel for op '" + instance.op + "'";
-  return mismatch(*entry, instance);
-}
-
-std::int64_t ReferenceDevice::workspace_bytes(const OpInstance& instance) const {
-  const KernelEntry* entry = find_kernel(instance.op);
-  return entry == nullptr || entry->workspace == nullptr ? 0 : entry->workspace(instance);
-}
-
-std::unique_ptr<Kernel> ReferenceDevice::prepare(const OpInstance& instance) {
-  if (const auto reason = unsupported(instance)) throw ConfigurationError(*reason);
-  return make_kernel(*find_kernel(instance.op), instance);
 }
 
 std::shared_ptr<void> ReferenceDevice::allocate(std::int64_t bytes) {
@@ -48,10 +34,13 @@ std::shared_ptr<void> ReferenceDevice::allocate(std::int64_t bytes) {
   return {memory, std::free};
 }
 
-const OptionSchema& ReferenceDeviceFactory::options() const { return options_; }
+const OptionSchema& ReferenceDeviceFactory::options() const {
+  static const OptionSchema kNone;
+  return kNone;
+}
 
 std::unique_ptr<Device> ReferenceDeviceFactory::create(const Options& /*options*/, const DeviceRequest& request) const {
-  return std::make_unique<ReferenceDevice>(std::max(1, request.ranks_on_host));
+  return std::make_unique<ReferenceDevice>(request);
 }
 
 }  // namespace strata::reference

@@ -4,19 +4,14 @@
 
 namespace strata::reference {
 
-/// One thread, host memory, f64 arithmetic whatever the elements' type. Slow and simple: other devices are measured
-/// against it.
+/// A device with one thread, host memory and reference kernels only, which compute in f64 whatever the type of the
+/// elements. It is slow and simple. Other devices are compared with it.
 class ReferenceDevice final : public HostMemoryDevice {
  public:
-  explicit ReferenceDevice(int ranks_on_host) : ranks_on_host_(ranks_on_host) {}
+  explicit ReferenceDevice(const DeviceRequest& request);
 
   [[nodiscard]] std::string description() const override;
   [[nodiscard]] std::int64_t memory_bytes() const override;
-
-  [[nodiscard]] std::optional<std::string> unsupported(const OpInstance& instance) const override;
-  [[nodiscard]] std::int64_t workspace_bytes(const OpInstance& instance) const override;
-  [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& instance) override;
-
   [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override;
 
  private:
@@ -27,9 +22,6 @@ class ReferenceDeviceFactory final : public DeviceFactory {
  public:
   [[nodiscard]] const OptionSchema& options() const override;
   [[nodiscard]] std::unique_ptr<Device> create(const Options& options, const DeviceRequest& request) const override;
-
- private:
-  OptionSchema options_;
 };
 
 }  // namespace strata::reference

@@ -8,10 +8,10 @@
 
 namespace strata::devices {
 
-/// Why an operand with some of the dims of `whole` cannot be broadcast along it.
+/// Why `part` cannot be broadcast to `whole`. Empty if its dims are among those of `whole`.
 std::optional<std::string> unsupported_broadcast(const OperandDescription& whole, const OperandDescription& part);
 
-/// `whole` with those of its dims marked that `part` has; neighbours that are alike are merged.
+/// The shape of `whole`, with those of its dims marked that `part` has. Neighbouring dims of the same kind are merged.
 BroadcastShape broadcast_shape(const OperandDescription& whole, const OperandDescription& part);
 
 }  // namespace strata::devices

@@ -11,7 +11,7 @@ std::int64_t size_of_dim(const OperandDescription& operand, const Dim& dim) {
   return operand.shape[static_cast<std::size_t>(find_dim(operand.dims, dim))];
 }
 
-/// Elements between neighbours along `dim`; 0 where the operand lacks it.
+/// Distance, in elements, between neighbours along `dim`; 0 if the operand lacks it.
 std::int64_t stride_of_dim(const OperandDescription& operand, const Dim& dim) {
   const int position = find_dim(operand.dims, dim);
   if (position < 0) return 0;
@@ -30,7 +30,7 @@ std::int64_t product(const Dims& dims, const OperandDescription& operand) {
   return result;
 }
 
-/// The order of `operand`'s dims that lie in both operands and not in the result.
+/// The dims that both operands have and the result lacks, in the order of `operand`.
 Dims contracted_dims(const OperandDescription& operand, const OperandDescription& other, const OperandDescription& y) {
   Dims dims;
   for (const Dim& dim : operand.dims) {
@@ -39,20 +39,20 @@ Dims contracted_dims(const OperandDescription& operand, const OperandDescription
   return dims;
 }
 
-/// The same elements with the dims in another order.
+/// The operand with its dims in another order.
 OperandDescription reordered(const OperandDescription& operand, const Dims& dims) {
   OperandDescription result{operand.dtype, dims, {}};
   for (const Dim& dim : dims) result.shape.push_back(size_of_dim(operand, dim));
   return result;
 }
 
-/// Several dims walked as one.
+/// Several dims taken as one.
 struct WalkedDims {
   std::int64_t size = 1;
   std::int64_t stride = 0;
 };
 
-/// Empty if steps along `dims`, in this order, are not evenly spaced in the operand.
+/// The dims of an operand taken as one. Empty if steps along them, in this order, do not have equal distances.
 std::optional<WalkedDims> walk(const OperandDescription& operand, const Dims& dims) {
   WalkedDims walked;
   for (const Dim& dim : dims) {
@@ -66,10 +66,10 @@ std::optional<WalkedDims> walk(const OperandDescription& operand, const Dims& di
   return walked;
 }
 
-/// [batch, first, second] without gaps.
+/// The layout of contiguous [batch, first, second].
 MatrixLayout contiguous_layout(std::int64_t first, std::int64_t second) { return {false, second, first * second}; }
 
-/// How an operand serves as [batch, first, second] as it lies, or empty.
+/// The layout of an operand as [batch, first, second] without packing. Empty if it needs packing.
 std::optional<MatrixLayout> layout_of(const OperandDescription& operand, const Dims& batch, const Dims& first,
                                       const Dims& second, MatrixLayouts layouts) {
   const auto matrices = walk(operand, batch);
@@ -77,7 +77,7 @@ std::optional<MatrixLayout> layout_of(const OperandDescription& operand, const D
   const auto columns = walk(operand, second);
   if (!matrices || !rows || !columns) return std::nullopt;
 
-  // A matrix of one row or one column lies either way.
+  // A matrix with one row or one column has both layouts.
   const auto lies_along = [](const WalkedDims& outer, const WalkedDims& inner) {
     return (inner.size == 1 || inner.stride == 1) && (outer.size == 1 || outer.stride >= inner.size);
   };
@@ -101,7 +101,7 @@ Permutation permutation_to(const OperandDescription& part, const OperandDescript
     const std::int64_t size = whole.shape[i];
     if (size == 1) continue;
     const std::int64_t stride = stride_of_dim(part, whole.dims[i]);
-    // Neighbours that stay together count as one dim.
+    // Merge neighbouring dims that stay neighbours.
     if (!permutation.sizes.empty() && permutation.strides.back() == size * stride) {
       permutation.sizes.back() *= size;
       permutation.strides.back() = stride;
@@ -142,7 +142,7 @@ EinsumPlan plan_einsum(const OperandDescription& x, const OperandDescription& w,
   const OperandDescription& b = plan.swapped ? x : w;
   const Dims& of_a = plan.swapped ? of_w : of_x;
   const Dims& of_b = plan.swapped ? of_x : of_w;
-  // The larger operand decides the order of the contracted dims, so that the smaller one is packed if they disagree.
+  // The larger operand determines the order of the contracted dims, so that the smaller one is packed if they disagree.
   const bool a_is_larger = element_count(a.shape) >= element_count(b.shape);
   const Dims contracted = a_is_larger ? contracted_dims(a, b, y) : contracted_dims(b, a, y);
 

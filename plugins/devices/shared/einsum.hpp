@@ -8,39 +8,39 @@
 
 namespace strata::devices {
 
-/// Reads a tensor in another order of its dims, or again and again along dims that it lacks.
+/// Reads a tensor in another order of its dims, with repetition along dims that it lacks.
 struct Permutation {
-  Shape sizes;                        ///< in the order of writing
-  std::vector<std::int64_t> strides;  ///< of the tensor that is read; 0 where it lacks the dim
+  Shape sizes;                        ///< sizes in the order of writing
+  std::vector<std::int64_t> strides;  ///< strides of the tensor that is read; 0 for dims that it lacks
   [[nodiscard]] std::int64_t elements() const { return element_count(sizes); }
 };
 
-/// How `part`, which has some of the dims of `whole`, is read in the order of `whole`.
+/// The permutation that reads `part`, which has some of the dims of `whole`, in the order of `whole`.
 Permutation permutation_to(const OperandDescription& part, const OperandDescription& whole);
 
-/// How the matrices of a batch lie in a tensor.
+/// The memory layout of a batch of matrices in a tensor.
 struct MatrixLayout {
-  bool transposed = false;   ///< [columns, rows]
-  std::int64_t leading = 1;  ///< elements from one row (transposed: column) to the next; along it there are no gaps
-  std::int64_t batch_stride = 0;  ///< elements from one matrix to the next
+  bool transposed = false;        ///< true: matrices are stored as [columns, rows]
+  std::int64_t leading = 1;       ///< distance, in elements, of rows (transposed: columns), which are contiguous
+  std::int64_t batch_stride = 0;  ///< distance of matrices, in elements
 };
 
-/// Which layouts of matrices a device multiplies as they lie.
+/// The layouts of matrices that a device multiplies without packing.
 enum class MatrixLayouts : std::uint8_t {
-  contiguous,  ///< one matrix behind the other, without gaps
-  strided      ///< with any leading size and batch stride
+  contiguous,  ///< matrices follow one another without gaps
+  strided      ///< any `leading` and `batch_stride`
 };
 
-/// A product of two tensors over named dims as matrix products: `batch` times c[rows, columns] = a[rows, depth] ·
-/// b[depth, columns]. Operands and result whose dims don't group that way are packed and unpacked.
+/// A product of two tensors over named dims as `batch` matrix products: c[rows, columns] = a[rows, depth] · b[depth,
+/// columns]. Operands are packed and results unpacked if their dims do not have that form.
 struct EinsumPlan {
   std::int64_t batch = 1;
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   std::int64_t depth = 1;
-  /// a is the second operand and b the first.
+  /// True if a is the second operand and b the first.
   bool swapped = false;
-  /// After packing and before unpacking. c is never transposed.
+  /// Layouts after packing and before unpacking. c is never transposed.
   MatrixLayout a;
   MatrixLayout b;
   MatrixLayout c;
@@ -49,23 +49,23 @@ struct EinsumPlan {
   std::optional<Permutation> unpack;
 };
 
-/// Why x · w -> y is no such product.
+/// Why x · w -> y is not such a product. Empty if it is.
 std::optional<std::string> unsupported_einsum(const OperandDescription& x, const OperandDescription& w,
                                               const OperandDescription& y);
 EinsumPlan plan_einsum(const OperandDescription& x, const OperandDescription& w, const OperandDescription& y,
                        MatrixLayouts layouts);
 
-/// Whether the columns of the planned product are the last dims of `y` that a bias has, so that it can be added there.
+/// True if the dims of `bias` are the last dims of `y` and the columns of the product, so that the product can add it.
 bool is_over_columns(const EinsumPlan& plan, const OperandDescription& bias, const OperandDescription& y);
 
-/// Calls write(i, element) for i = 0, 1, … in the order of writing within tiles that fit the cache.
+/// Calls write(i, element) for i = 0, 1, … in the order of writing, within tiles that fit into the cache.
 template <class Element, class Write>
 void permute(const Permutation& permutation, const Element* source, const Write& write) {
   constexpr std::int64_t kTile = 32;
   const Shape& sizes = permutation.sizes;
   const auto& strides = permutation.strides;
   const std::size_t last = sizes.size() - 1;
-  // The dim along which reading is contiguous: tiles span it and the last one, along which writing is.
+  // Tiles span two dims: the one along which reading is contiguous, and the last one, along which writing is.
   const auto fastest = static_cast<std::size_t>(std::min_element(strides.begin(), strides.end()) - strides.begin());
   std::int64_t fastest_pitch = 1;
   for (std::size_t i = fastest + 1; i <= last; ++i) fastest_pitch *= sizes[i];

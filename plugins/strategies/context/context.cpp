@@ -1,7 +1,7 @@
-/// Context parallelism: every rank along one axis holds another part of every sequence. All ops but attention work on
-/// tokens one by one; attention has K and V travel around the axis (Liu et al., "Ring Attention with Blockwise
-/// Transformers for Near-Infinite Context", 2023), gathers them, or trades tokens for heads (Jacobs et al., "DeepSpeed
-/// Ulysses", 2023).
+/// Context parallelism: every rank along one axis holds another part of every sequence. All ops except attention work
+/// on single tokens. For attention there are three methods: move K and V around a ring (Liu et al., "Ring Attention
+/// with Blockwise Transformers for Near-Infinite Context", 2023), gather K and V, or exchange tokens for heads (Jacobs
+/// et al., "DeepSpeed Ulysses", 2023).
 
 #include "ring_attention.hpp"
 #include "strata/strategy.hpp"
@@ -11,11 +11,11 @@ namespace {
 
 using namespace strata;
 
-/// As data parallelism: after the dimensions of weights, before what is split for memory only.
+/// Considered after the dimensions of weights, and before sequence parallelism, which only saves memory.
 constexpr int kSequencePriority = 20;
-/// Within attention heads take the axis before the sequence does.
+/// Considered before the sequence, so that in attention the heads take the axis.
 constexpr int kHeadPriority = 15;
-/// Query heads that share a key head are split only where the key heads cannot be.
+/// Considered after the key heads, so that query heads of one key head are split only if key heads cannot be.
 constexpr int kGroupPriority = 16;
 
 bool is_attention(const std::string& op) { return op == "attention" || op == "attention_gradient"; }
@@ -25,7 +25,7 @@ class ContextParallel final : public Strategy {
   explicit ContextParallel(const Options& options)
       : axis_{options.word("axis"), static_cast<int>(options.integer("size"))}, attention_(options.word("attention")) {
     const std::string& balance = options.word("balance");
-    // With Ulysses every rank does whole sequences: there is nothing to balance.
+    // With Ulysses every rank has whole sequences in attention, so a causal mask needs no balancing.
     const bool zigzag = balance == "zigzag" || (balance == "auto" && attention_ != "ulysses");
     distribution_ = zigzag ? Distribution::zigzag : Distribution::block;
   }
@@ -42,11 +42,10 @@ class ContextParallel final : public Strategy {
     return rules;
   }
 
-  [[nodiscard]] bool claims_node(const Node& node, const IterationLayout& iteration) const override {
-    return attention_ == "ring" && is_attention(node.op) && travels(iteration, axis_.name);
+  [[nodiscard]] Lowering lower(const Node& node, const IterationLayout& iteration) const override {
+    if (attention_ != "ring" || !is_attention(node.op) || !travels(iteration, axis_.name)) return {};
+    return [this](LoweringContext& context) { lower_ring_attention(context, axis_.name); };
   }
-
-  void lower(LoweringContext& context) const override { lower_ring_attention(context, axis_.name); }
 
  private:
   [[nodiscard]] Rule attention_rule(const Dim& dim, int priority) const {
@@ -83,15 +82,15 @@ class ContextFactory final : public StrategyFactory {
       {.name = "attention",
        .type = OptionType::word,
        .default_value = OptionValue(std::string("ring")),
-       .documentation = "How queries meet the keys of other ranks: these travel around the ring, are gathered, or are "
-                        "traded for heads by an all_to_all.",
+       .documentation =
+           "How queries reach the keys of other ranks: ring moves keys around the ranks, all_gather gathers "
+           "them, ulysses exchanges tokens for heads by all_to_all.",
        .choices = {"ring", "all_gather", "ulysses"}},
       {.name = "balance",
        .type = OptionType::word,
        .default_value = OptionValue(std::string("auto")),
-       .documentation =
-           "How positions are dealt: zigzag gives every rank the same work under a causal mask, none gives "
-           "runs; auto is zigzag but for ulysses.",
+       .documentation = "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
+                        "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
        .choices = {"auto", "zigzag", "none"}}};
 };
 

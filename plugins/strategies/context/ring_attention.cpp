@@ -15,17 +15,17 @@ constexpr int kQuery = 0;
 constexpr int kKey = 1;
 constexpr int kValue = 2;
 
-/// K and V on their way. Two messages, since to pack them into one would copy them.
+/// K and V on their way around the ring. They are two messages, because packing them into one would copy them.
 class TravellingKeys {
  public:
   explicit TravellingKeys(RingLowering& ring) : ring_(ring), key_(ring.operand(kKey)), value_(ring.operand(kValue)) {}
 
   [[nodiscard]] BufferId key() const { return key_; }
   [[nodiscard]] BufferId value() const { return value_; }
-  /// What has been sent last: the buffers may be used again when that is over.
+  /// The buffers sent last. They may be reused when that message is complete.
   [[nodiscard]] const std::vector<BufferId>& sent() const { return sent_; }
 
-  /// Starts the exchange for `hop`, after the one before it is over: two pairs of buffers are enough.
+  /// Starts the exchange for `hop` after the previous exchange is complete, so two pairs of buffers suffice.
   void start(int hop) {
     const std::string name = " for hop " + std::to_string(hop);
     next_key_ = ring_.like_operand("key" + name, kKey, ring_.operand_type(kKey));
@@ -35,7 +35,7 @@ class TravellingKeys {
     sent_ = {key_, value_};
   }
 
-  /// Turns to the keys of the next hop.
+  /// Makes the received keys the current ones.
   void advance() {
     key_ = next_key_;
     value_ = next_value_;
@@ -50,8 +50,8 @@ class TravellingKeys {
   std::vector<BufferId> sent_;
 };
 
-/// The gradient of K or of V, which follows its keys around the ring and gathers what every rank has to add. The owner
-/// adds its own part at the end, so that it comes home after one message less than there are ranks.
+/// The gradient of K or V, which moves around the ring with its keys and accumulates the contributions of all ranks.
+/// The owner adds its own contribution last, so the gradient needs one message less than there are ranks.
 class TravellingGradient {
  public:
   TravellingGradient(RingLowering& ring, int result, std::string name)
@@ -60,10 +60,10 @@ class TravellingGradient {
         type_(RingLowering::accumulated(ring.result_type(result))),
         name_(std::move(name)) {}
 
-  /// A buffer for what the keys of `hop` get.
+  /// Adds a buffer for the contribution of `hop`.
   BufferId part(int hop) { return ring_.like_result(name_ + " of hop " + std::to_string(hop), result_, type_); }
 
-  /// Takes the part of `hop` along.
+  /// Adds the contribution of `hop` to the moving gradient.
   void add(int hop, BufferId part) {
     if (hop == 0) {
       own_ = part;
@@ -94,7 +94,7 @@ class TravellingGradient {
   std::vector<BufferId> sent_;
 };
 
-/// Calls hop(i) for every hop, with the keys of the next one on their way.
+/// Calls hop(i) for every hop, while the keys of the next hop are in flight.
 template <class Hop>
 void travel(RingLowering& ring, TravellingKeys& keys, const Hop& hop) {
   for (int i = 0; i < ring.hops(); ++i) {

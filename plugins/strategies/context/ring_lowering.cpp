@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "strata/compiler_ops.hpp"
+
 namespace context {
 
 using namespace strata;
@@ -68,7 +70,7 @@ std::vector<ShardedDim> RingLowering::iteration(int hop) const {
       dims.push_back(context_.sharded_dim(dim, context_.graph().sizes.at(dim), context_.iteration().at(dim)));
       continue;
     }
-    // The keys are dealt as the queries are.
+    // Keys have the same sharding as queries.
     ShardedDim keys = context_.sharded_dim(kSequence, context_.graph().sizes.at(kSequence), {axis_});
     keys.dim = kKeySequence;
     keys.axes.front().shift = -hop;
@@ -77,81 +79,61 @@ std::vector<ShardedDim> RingLowering::iteration(int hop) const {
   return dims;
 }
 
-/// Named as the node: the name keys the random numbers.
-Instruction RingLowering::instruction(const std::string& op) const {
-  Instruction instruction;
-  instruction.kind = InstructionKind::compute;
-  instruction.name = context_.node().name;
-  instruction.op = op;
-  return instruction;
+Instruction RingLowering::instruction(Compute work, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+                                      std::vector<BufferId> waits) const {
+  // The name is the node's, because it keys the random numbers.
+  return {.name = context_.node().name,
+          .work = std::move(work),
+          .inputs = std::move(inputs),
+          .outputs = std::move(outputs),
+          .waits = std::move(waits)};
 }
 
 void RingLowering::compute(int hop, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
                            std::vector<BufferId> waits) {
-  Instruction compute = instruction(context_.node().op);
-  compute.attributes = context_.node().attributes;
+  Compute work{.op = context_.node().op, .attributes = context_.node().attributes};
   const DType type = result_type(0).dtype;
   const DType wanted = accumulated(result_type(0)).dtype;
-  if (type != wanted) compute.attributes.set("dtype", std::string(to_string(wanted)));
-  compute.inputs = std::move(inputs);
-  compute.outputs = std::move(outputs);
-  compute.operand_dims = context_.space().operands;
-  compute.result_dims = context_.space().results;
-  compute.iteration = iteration(hop);
-  compute.waits = std::move(waits);
-  context_.emit(std::move(compute));
+  if (type != wanted) work.attributes.set("dtype", std::string(to_string(wanted)));
+  work.operand_dims = context_.space().operands;
+  work.result_dims = context_.space().results;
+  work.iteration = iteration(hop);
+  context_.emit(instruction(std::move(work), std::move(inputs), std::move(outputs), std::move(waits)));
 }
 
-Instruction RingLowering::elementwise(const std::string& op, int index, std::vector<BufferId> inputs,
-                                      BufferId output) const {
+Compute RingLowering::elementwise(const std::string& op, int index, std::size_t operands) const {
   const Dims& dims = context_.space().results.at(static_cast<std::size_t>(index));
-  Instruction elementwise = instruction(op);
-  elementwise.operand_dims.assign(inputs.size(), dims);
-  elementwise.result_dims = {dims};
-  elementwise.inputs = std::move(inputs);
-  elementwise.outputs = {output};
-  elementwise.iteration = iteration(0);
-  return elementwise;
+  Compute work{.op = op};
+  work.operand_dims.assign(operands, dims);
+  work.result_dims = {dims};
+  work.iteration = iteration(0);
+  return work;
 }
 
 void RingLowering::add(int index, std::vector<BufferId> inputs, BufferId output, std::vector<BufferId> waits) {
-  Instruction sum = elementwise("sum", index, std::move(inputs), output);
-  sum.waits = std::move(waits);
-  context_.emit(std::move(sum));
+  Compute work = elementwise(ops::kSum, index, inputs.size());
+  context_.emit(instruction(std::move(work), std::move(inputs), {output}, std::move(waits)));
 }
 
 void RingLowering::merge(std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
   const std::vector<Dims>& dims = context_.space().results;
-  Instruction merge = instruction("attention_merge");
-  merge.operand_dims = {dims.at(0), dims.at(1), dims.at(0), dims.at(1)};
-  merge.result_dims = dims;
-  merge.inputs = std::move(inputs);
-  merge.outputs = std::move(outputs);
-  merge.iteration = iteration(0);
-  context_.emit(std::move(merge));
+  Compute work{.op = "attention_merge"};
+  work.operand_dims = {dims.at(0), dims.at(1), dims.at(0), dims.at(1)};
+  work.result_dims = dims;
+  work.iteration = iteration(0);
+  context_.emit(instruction(std::move(work), std::move(inputs), std::move(outputs), {}));
 }
 
 // --- messages
 
-/// Send and receive alternate, so that a channel of one message is enough.
+/// Sends and receives alternate, so a channel capacity of one message suffices.
 void RingLowering::pass_on(const std::string& what, BufferId from, BufferId into, std::vector<BufferId> waits) {
-  Instruction send;
-  send.kind = InstructionKind::send;
-  send.name = label(what);
-  send.inputs = {from};
-  send.axes = {axis_};
-  send.peer = 1;
-  send.relative_peer = true;
-  send.id = context_.communication_id(send.name);
-  send.waits = std::move(waits);
-  Instruction receive = send;
-  receive.kind = InstructionKind::receive;
-  receive.inputs.clear();
-  receive.outputs = {into};
-  receive.peer = -1;
-  receive.waits.clear();
-  context_.emit(std::move(send));
-  context_.emit(std::move(receive));
+  const std::string name = label(what);
+  const std::uint64_t id = context_.communication_id(name);
+  const Peer next{axis_, 1, true};
+  const Peer previous{axis_, -1, true};
+  context_.emit({.name = name, .work = Send{next, id}, .inputs = {from}, .waits = std::move(waits)});
+  context_.emit({.name = name, .work = Receive{previous, id}, .outputs = {into}});
 }
 
 // --- results
@@ -161,9 +143,9 @@ void RingLowering::define(int index, BufferId buffer) {
   const TensorType type = result_type(index);
   if (type.dtype != accumulated(type).dtype) {
     const BufferId rounded = like_result("result " + std::to_string(index), index, type);
-    Instruction cast = elementwise("cast", index, {buffer}, rounded);
+    Compute cast = elementwise(ops::kCast, index, 1);
     cast.attributes.set("dtype", std::string(to_string(type.dtype)));
-    context_.emit(std::move(cast));
+    context_.emit(instruction(std::move(cast), {buffer}, {rounded}, {}));
     buffer = rounded;
   }
   AxisSet partial;

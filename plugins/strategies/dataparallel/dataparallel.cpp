@@ -1,5 +1,6 @@
-/// The scheme that came before distributed data parallelism: the batch is split over one axis, the first rank along it
-/// gathers all gradients, holds the optimizer and updates, and broadcasts the parameters. Kept to compare with.
+/// Data parallelism with one writer, the scheme before distributed data parallelism. The batch is split over one axis.
+/// The first rank along the axis gathers all gradients, holds the optimizer states, updates, and broadcasts the
+/// parameters. It serves as a baseline.
 
 #include "strata/strategy.hpp"
 
@@ -11,7 +12,7 @@ class SingleWriter final : public Strategy {
  public:
   explicit SingleWriter(const Options& options)
       : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
-        buckets_{static_cast<std::int64_t>(options.number("bucket_mb") * 1024 * 1024), false} {}
+        buckets_{static_cast<std::int64_t>(options.number("bucket_mb") * 1024 * 1024), options.boolean("overlap")} {}
 
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return {axis_}; }
 
@@ -42,15 +43,26 @@ class SingleWriterFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      {"size", OptionType::integer, std::nullopt, "Ranks along the axis: replicas that share the batch.", 1, 65536, {}},
-      {"axis", OptionType::word, OptionValue(std::string("dp")), "Name of the mesh axis.", {}, {}, {}},
-      {"bucket_mb",
-       OptionType::number,
-       OptionValue(25.0),
-       "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB.",
-       0.001,
-       65536,
-       {}}};
+      {.name = "size",
+       .type = OptionType::integer,
+       .documentation = "Ranks along the axis: replicas that share the batch.",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "axis",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("dp")),
+       .documentation = "Name of the mesh axis."},
+      {.name = "bucket_mb",
+       .type = OptionType::number,
+       .default_value = OptionValue(25.0),
+       .documentation = "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB.",
+       .minimum = 0.001,
+       .maximum = 65536},
+      {.name = "overlap",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(false),
+       .documentation =
+           "Send each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."}};
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-/// Data parallelism: every rank along one axis trains on another part of the batch, and gradients are summed over the
-/// axis in flat buckets while the backward pass goes on (Li et al., "PyTorch Distributed: Experiences on Accelerating
-/// Data Parallel Training", VLDB 2020).
+/// Distributed data parallelism: every rank along one axis trains on another part of the batch. Gradients are summed
+/// over the axis in flat buckets, overlapping with the backward pass (Li et al., "PyTorch Distributed: Experiences on
+/// Accelerating Data Parallel Training", VLDB 2020).
 
 #include <charconv>
 
@@ -30,7 +30,7 @@ class DistributedDataParallel final : public Strategy {
   [[nodiscard]] std::optional<GradientBuckets> gradient_buckets() const override { return buckets_; }
 
  private:
-  /// "node=4".
+  /// Parses an axis such as "node=4".
   static MeshAxis parse_axis(const std::string& text) {
     const std::size_t equals = text.find('=');
     MeshAxis axis{text.substr(0, equals), 0};
@@ -39,8 +39,8 @@ class DistributedDataParallel final : public Strategy {
       const auto [rest, error] = std::from_chars(text.data() + equals + 1, end, axis.size);
       if (error == std::errc{} && rest == end && axis.size > 0) return axis;
     }
-    throw ConfigurationError("replicate: found \"" + text +
-                             "\"; accepted: the name of an axis and the ranks along it, such as \"node=4\"");
+    throw OptionError("replicate", "found \"" + text +
+                                       "\"; accepted: the name of an axis and the ranks along it, such as \"node=4\"");
   }
 
   std::vector<MeshAxis> axes_;
@@ -56,37 +56,31 @@ class DdpFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      {"size", OptionType::integer, std::nullopt, "Ranks along the axis: replicas that share the batch.", 1, 65536, {}},
-      {"axis",
-       OptionType::word,
-       OptionValue(std::string("dp")),
-       "Name of the mesh axis.",
-       std::nullopt,
-       std::nullopt,
-       {}},
-      {"replicate",
-       OptionType::words,
-       OptionValue(std::vector<std::string>{}),
-       "Further axes over which the model is replicated, outermost first, each as \"name=size\": they lie outside of "
-       "the "
-       "axis, and gradients are summed over all of them at once.",
-       std::nullopt,
-       std::nullopt,
-       {}},
-      {"bucket_mb",
-       OptionType::number,
-       OptionValue(25.0),
-       "Gradients are reduced in flat buckets of at most this many MiB.",
-       0.001,
-       65536,
-       {}},
-      {"overlap",
-       OptionType::boolean,
-       OptionValue(true),
-       "Reduce each bucket as soon as its gradients are complete, beside the rest of the backward pass.",
-       std::nullopt,
-       std::nullopt,
-       {}}};
+      {.name = "size",
+       .type = OptionType::integer,
+       .documentation = "Ranks along the axis: replicas that share the batch.",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "axis",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("dp")),
+       .documentation = "Name of the mesh axis."},
+      {.name = "replicate",
+       .type = OptionType::words,
+       .default_value = OptionValue(std::vector<std::string>{}),
+       .documentation = "Further axes over which the model is replicated, outermost first, each as \"name=size\": they "
+                        "are outside of the axis, and one collective sums gradients over all of them."},
+      {.name = "bucket_mb",
+       .type = OptionType::number,
+       .default_value = OptionValue(25.0),
+       .documentation = "Gradients are reduced in flat buckets of at most this many MiB.",
+       .minimum = 0.001,
+       .maximum = 65536},
+      {.name = "overlap",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(true),
+       .documentation = "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the "
+                        "backward pass."}};
 };
 
 }  // namespace

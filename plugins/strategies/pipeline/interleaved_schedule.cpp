@@ -12,10 +12,10 @@ namespace {
 
 void check_micro_batches(int stages, int micro_batches) {
   if (micro_batches % stages == 0) return;
-  throw strata::ConfigurationError(
-      "schedule: \"interleaved\" found " + std::to_string(micro_batches) + " micro-batches on " +
-      std::to_string(stages) + " stages; accepted: a multiple of " + std::to_string(stages) +
-      " micro-batches, which are batch.global over batch.micro and the number of replicas");
+  throw strata::OptionError("schedule",
+                            "\"interleaved\" found " + std::to_string(micro_batches) + " micro-batches on " +
+                                std::to_string(stages) + " stages; accepted: a multiple of " + std::to_string(stages) +
+                                " micro-batches, which are batch.global over batch.micro and the number of replicas");
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ void check_micro_batches(int stages, int micro_batches) {
 std::vector<strata::ScheduledTask> interleaved_schedule(int stage, int stages, int virtual_stages, int micro_batches) {
   check_micro_batches(stages, micro_batches);
   if (virtual_stages == 1) return one_forward_one_backward_schedule(stage, stages, micro_batches);
-  // Micro-batches go in groups of as many as there are stages: a group through one chunk, then through the next.
+  // Groups of as many micro-batches as stages go through one chunk, then through the next chunk, and so on.
   const auto chunk_index = [&](int turn) { return turn / stages % virtual_stages; };
   const auto chunk = [&](int index) { return index * stages + stage; };
   const int turns = micro_batches * virtual_stages;

@@ -6,10 +6,10 @@
 
 namespace pipeline {
 
-/// 1F1B over several chunks a stage, chunk c on stage c mod stages (Narayanan et al., SC 2021): the pipeline fills and
-/// runs empty in steps of a chunk instead of a stage, for more messages and more micro-batches in flight. With one
-/// chunk a stage it is 1F1B.
-/// \throws strata::ConfigurationError if the micro-batches are no multiple of the stages.
+/// Interleaved 1F1B: several chunks per stage, chunk c on stage c mod stages (Narayanan et al., SC 2021). The pipeline
+/// fills and drains chunk by chunk instead of stage by stage, at the price of more messages and more micro-batches in
+/// flight. With one chunk per stage it is 1F1B. \throws strata::ConfigurationError if the number of micro-batches is
+/// not a multiple of the number of stages.
 [[nodiscard]] std::vector<strata::ScheduledTask> interleaved_schedule(int stage, int stages, int virtual_stages,
                                                                       int micro_batches);
 

@@ -1,5 +1,5 @@
-/// Pipeline parallelism: consecutive blocks of the model on consecutive ranks along one axis (stages), and a step's
-/// micro-batches following each other through them.
+/// Pipeline parallelism: consecutive blocks of the model are on consecutive ranks along one axis, the stages. The
+/// micro-batches of a step follow each other through the stages.
 
 #include <utility>
 
@@ -20,17 +20,16 @@ class Pipeline final : public Strategy {
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return {{settings_.axis, settings_.stages}}; }
 
   [[nodiscard]] std::optional<Placement> place(const std::vector<BlockCost>& blocks) const override {
-    Placement placement{settings_.axis, {}, stages_of_chunks(settings_)};
+    Placement placement{.axis = settings_.axis,
+                        .chunk_of_block = {},
+                        .stage_of_chunk = stages_of_chunks(settings_),
+                        .splits_weight_gradients = pipeline::splits_weight_gradients(settings_.schedule)};
     const std::vector<int> sizes = split_blocks(blocks, settings_);
     for (std::size_t chunk = 0; chunk < sizes.size(); ++chunk) {
       placement.chunk_of_block.insert(placement.chunk_of_block.end(), static_cast<std::size_t>(sizes[chunk]),
                                       static_cast<int>(chunk));
     }
     return placement;
-  }
-
-  [[nodiscard]] bool splits_weight_gradients() const override {
-    return pipeline::splits_weight_gradients(settings_.schedule);
   }
 
   [[nodiscard]] std::vector<ScheduledTask> schedule(int stage, int micro_batches) const override {

@@ -13,7 +13,7 @@ namespace {
 
 using namespace strata;
 
-/// In the order of ScheduleKind.
+/// Names in the order of ScheduleKind.
 constexpr std::array<std::string_view, 6> kSchedules = {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zbv"};
 
 constexpr const char* kAcceptedSplits =
@@ -24,19 +24,20 @@ ScheduleKind schedule_from(const std::string& word) {
   return static_cast<ScheduleKind>(found - kSchedules.begin());
 }
 
-/// Chunks of a stage: what the schedule fixes, or what is asked for.
+/// Chunks per stage: the number that the schedule requires, or `given`.
 int virtual_stages_from(ScheduleKind schedule, std::int64_t given) {
   if (schedule == ScheduleKind::interleaved) return static_cast<int>(given);
   const int fixed = schedule == ScheduleKind::zbv ? 2 : 1;
   if (given != 1 && given != fixed) {
-    throw ConfigurationError("virtual_stages: found " + std::to_string(given) + " with schedule \"" +
-                             std::string(kSchedules.at(static_cast<std::size_t>(schedule))) + "\", which has " +
-                             std::to_string(fixed) + "; accepted: any number with \"interleaved\" only");
+    throw OptionError("virtual_stages", "found " + std::to_string(given) + " with schedule \"" +
+                                            std::string(kSchedules.at(static_cast<std::size_t>(schedule))) +
+                                            "\", which has " + std::to_string(fixed) +
+                                            "; accepted: any number with \"interleaved\" only");
   }
   return fixed;
 }
 
-/// A positive number without anything around it but blanks.
+/// Parses a positive number, which blanks may surround.
 std::optional<int> block_count(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
@@ -52,7 +53,7 @@ std::vector<int> block_counts(const std::string& list) {
   while (begin <= list.size()) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     const std::optional<int> count = block_count(std::string_view(list).substr(begin, end - begin));
-    if (!count) throw ConfigurationError("split: found \"" + list + "\"; accepted: " + kAcceptedSplits);
+    if (!count) throw OptionError("split", "found \"" + list + "\"; accepted: " + kAcceptedSplits);
     counts.push_back(*count);
     begin = end + 1;
   }
@@ -64,9 +65,9 @@ Split split_from(const std::string& word, int chunks) {
   if (word == "even") return {Split::Kind::even, {}};
   Split split{Split::Kind::given, block_counts(word)};
   if (static_cast<int>(split.blocks.size()) != chunks) {
-    throw ConfigurationError("split: found \"" + word + "\", which is " + std::to_string(split.blocks.size()) +
-                             " chunks; accepted: " + std::to_string(chunks) +
-                             " chunks, which is the stages times the chunks of a stage");
+    throw OptionError("split", "found \"" + word + "\", which is " + std::to_string(split.blocks.size()) +
+                                   " chunks; accepted: " + std::to_string(chunks) +
+                                   " chunks, which is the stages times the chunks of a stage");
   }
   return split;
 }

@@ -13,16 +13,16 @@ enum class ScheduleKind : unsigned char { naive, gpipe, one_forward_one_backward
 struct Split {
   enum class Kind : unsigned char { cost, even, given };
   Kind kind = Kind::cost;
-  /// Kind::given: blocks of each chunk.
+  /// For Kind::given: the number of blocks of each chunk.
   std::vector<int> blocks;
 };
 
-/// The plugin's options, checked against each other.
+/// The plugin's options, checked individually and together.
 struct Settings {
   std::string axis;
   int stages = 1;
   ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
-  /// Chunks of a stage.
+  /// Number of chunks per stage.
   int virtual_stages = 1;
   Split split;
 
@@ -31,7 +31,7 @@ struct Settings {
 
 [[nodiscard]] const strata::OptionSchema& option_schema();
 
-/// \throws strata::ConfigurationError that names the option.
+/// Reads the options. \throws strata::ConfigurationError that names the option.
 [[nodiscard]] Settings settings_from(const strata::Options& options);
 
 }  // namespace pipeline

@@ -22,10 +22,10 @@ std::vector<double> prefix_sums(const std::vector<double>& costs) {
   return sums;
 }
 
-/// The least possible largest part.
+/// The smallest possible size of the largest part.
 double least_largest_part(const std::vector<double>& sums, int parts) {
   const std::size_t count = sums.size() - 1;
-  // least[i]: of the first i costs in as many parts as rounds were done.
+  // least[i]: the smallest largest part for the first i costs in `part` parts.
   std::vector<double> least(sums.begin(), sums.end());
   least[0] = kInfinity;
   for (int part = 1; part < parts; ++part) {
@@ -34,7 +34,7 @@ double least_largest_part(const std::vector<double>& sums, int parts) {
       for (std::size_t begin = end; begin-- > 0;) {
         const double last = sums[end] - sums[begin];
         next[end] = std::min(next[end], std::max(least[begin], last));
-        if (last >= next[end]) break;  // an earlier begin only makes the last part larger
+        if (last >= next[end]) break;  // for earlier begins the last part is even larger
       }
     }
     least = std::move(next);
@@ -42,7 +42,7 @@ double least_largest_part(const std::vector<double>& sums, int parts) {
   return least[count];
 }
 
-/// Sizes of the parts, none above `limit`, with the least sum of squares.
+/// Sizes of the parts with the smallest sum of squares, if no part may exceed `limit`.
 std::vector<int> least_squares_split(const std::vector<double>& sums, int parts, double limit) {
   const std::size_t count = sums.size() - 1;
   std::vector<double> least(count + 1, kInfinity);
@@ -72,7 +72,7 @@ std::vector<int> least_squares_split(const std::vector<double>& sums, int parts,
   return sizes;
 }
 
-/// As many blocks in each, the first chunks taking what is left over.
+/// Parts of equal size. The first ones get one more if the division has a remainder.
 std::vector<int> even_split(int blocks, int chunks) {
   std::vector<int> sizes(static_cast<std::size_t>(chunks), blocks / chunks);
   for (int chunk = 0; chunk < blocks % chunks; ++chunk) ++sizes[static_cast<std::size_t>(chunk)];
@@ -82,8 +82,8 @@ std::vector<int> even_split(int blocks, int chunks) {
 std::vector<int> given_split(const std::vector<int>& sizes, int blocks) {
   const std::int64_t listed = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   if (listed == blocks) return sizes;
-  throw ConfigurationError("split: found " + std::to_string(listed) + " blocks in all; accepted: " +
-                           std::to_string(blocks) + ", as many as the model has, embedding and head included");
+  throw OptionError("split", "found " + std::to_string(listed) + " blocks in all; accepted: " + std::to_string(blocks) +
+                                 ", as many as the model has, embedding and head included");
 }
 
 }  // namespace
@@ -98,9 +98,8 @@ std::vector<int> split_blocks(const std::vector<BlockCost>& blocks, const Settin
   if (count < settings.chunks()) {
     const std::string each =
         settings.virtual_stages > 1 ? " of " + std::to_string(settings.virtual_stages) + " chunks" : "";
-    throw ConfigurationError("size: found " + std::to_string(settings.stages) + " stages" + each +
-                             "; accepted: at most " + std::to_string(count) +
-                             " chunks in all, the number of blocks of the model");
+    throw OptionError("size", "found " + std::to_string(settings.stages) + " stages" + each + "; accepted: at most " +
+                                  std::to_string(count) + " chunks in all, the number of blocks of the model");
   }
   if (settings.split.kind == Split::Kind::even) return even_split(count, settings.chunks());
   if (settings.split.kind == Split::Kind::given) return given_split(settings.split.blocks, count);

@@ -8,14 +8,14 @@
 
 namespace pipeline {
 
-/// A stage's work in the order in which it is asked for. Each call is for the next micro-batch of that phase and chunk.
+/// Builds the order of a stage's work. Each call appends the next micro-batch of a phase and chunk.
 class WorkOrder {
  public:
   void forward(int chunk) { append(strata::Phase::forward, chunk); }
   void backward(int chunk) { append(strata::Phase::backward, chunk); }
   void weight(int chunk) { append(strata::Phase::weight, chunk); }
 
-  /// How many micro-batches of a phase and chunk there are.
+  /// Number of micro-batches so far of a phase and chunk.
   [[nodiscard]] int count(strata::Phase phase, int chunk) const;
   [[nodiscard]] const std::vector<strata::ScheduledTask>& tasks() const { return tasks_; }
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace strata;
 
-/// ZB-V of one stage, phase by phase of its life. `down` is its chunk on the way down, `up` the one on the way up.
+/// Builds ZB-V for one stage, section by section. `down` is its chunk on the way down, `up` the one on the way up.
 class ZbvOrder {
  public:
   ZbvOrder(int stage, int stages)
@@ -29,7 +29,7 @@ class ZbvOrder {
     order_.weight(chunk);
   }
 
-  /// Forward passes until the first gradient arrives, then one of each.
+  /// Forward passes until the first gradient arrives, then forward and backward passes in turn.
   void fill() {
     for (int i = 0; i < 2 * from_here_ - 1; ++i) order_.forward(down_);
     for (int i = 0; i < before_; ++i) {
@@ -51,7 +51,7 @@ class ZbvOrder {
     }
   }
 
-  /// The other stages' gradients first; weight gradients fill what would be the bubble.
+  /// Activation gradients first, because other stages wait for them. Weight gradients fill the bubble.
   void drain() {
     for (int i = 0; i < before_; ++i) {
       order_.backward(down_);
@@ -86,8 +86,9 @@ std::vector<ScheduledTask> zb_h1_schedule(int stage, int stages, int micro_batch
 }
 
 std::vector<ScheduledTask> zbv_schedule(int stage, int stages, int micro_batches) {
-  // The order is that of a pipeline that fills up, which takes 2·stages - 1 micro-batches. Without those that there
-  // are not it remains an order of the others, since micro-batches never wait for each other's results.
+  // The construction assumes a pipeline that fills up, with at least 2·stages - 1 micro-batches. If there are fewer,
+  // build the schedule for that many and drop the missing ones. The rest is valid, because micro-batches are
+  // independent.
   const int filling = std::max(micro_batches, 2 * stages - 1);
   std::vector<ScheduledTask> tasks = ZbvOrder(stage, stages).build(filling);
   std::erase_if(tasks, [&](const ScheduledTask& task) { return task.micro_batch >= micro_batches; });

@@ -39,7 +39,7 @@ class TypeMixer {
     return registry_.get(node.op).operand_precision(static_cast<int>(operand));
   }
 
-  /// Values that an op, or the host, needs in the type that the model gave them.
+  /// Values that an op or the host needs in the type that the model chose.
   [[nodiscard]] std::set<Value> unchanged_values() const {
     std::set<Value> values;
     for (const Sink& sink : graph_.sinks) values.insert(sink.value);
@@ -90,7 +90,7 @@ class TypeMixer {
     return type;
   }
 
-  /// The narrowest type that holds every operand of the kind `common`; `compute` where there is none.
+  /// The narrowest type that holds every operand of precision `common`. `compute` if there is no such operand.
   [[nodiscard]] DType common_type(const Node& node) const {
     std::set<DType> types;
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
@@ -102,7 +102,7 @@ class TypeMixer {
     return types.size() == 1 ? *types.begin() : DType::f32;
   }
 
-  /// `value` in `type`, cast in `block` where it has another one; readers of one block share the cast.
+  /// `value` in `type`. If it has another type, emits a cast in `block`, which all readers of the block share.
   Value converted(Value value, DType type, int block) {
     if (graph_.type(value).dtype == type) return value;
     const auto [known, added] = casts_.try_emplace({value, type, block});
@@ -122,7 +122,7 @@ class TypeMixer {
     return known->second;
   }
 
-  /// Where what leaves the graph is cast: the block that made it, or for a leaf the first one.
+  /// The block for the cast of a value that leaves the graph: its producer's, or block 0 for a leaf.
   [[nodiscard]] int block_of(Value value) const { return std::max(graph_.node(value.node).block, 0); }
 
   Graph& graph_;

@@ -50,18 +50,20 @@ class PrecisionFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      word("compute", "bf16", "Type of matrix products, attention, activations and what lies between blocks.",
+      word("compute", "bf16", "Type of matrix products, attention and activations, also of those between blocks.",
            {"bf16", "fp16", "f32"}),
-      word("reduce", "f32", "Type in which the gradients of parameters in the compute type are added up and reduced.",
+      word("reduce", "f32",
+           "Type in which gradients of parameters in the compute type are accumulated over micro-batches and reduced "
+           "over ranks.",
            {"f32", "bf16"}),
       word("loss_scale", "auto",
-           "Whether gradients are scaled on their way: auto is dynamic for fp16 and off for the others.",
+           "How the loss, and with it every gradient, is scaled: auto is dynamic for fp16 and off for the others.",
            {"auto", "off", "static", "dynamic"}),
       number("initial_scale", 65536, 1, 0x1p40,
-             "The scale of the mean loss: a static one throughout, a dynamic one at first."),
-      number("growth_factor", 2, 1, 1024, "What a dynamic scale is multiplied by after growth_interval good steps."),
+             "The static scale of the mean loss, or the first value of a dynamic one."),
+      number("growth_factor", 2, 1, 1024, "Multiplies a dynamic scale after growth_interval good steps."),
       number("backoff_factor", 0.5, 0.001, 0.999,
-             "What a dynamic scale is multiplied by after a step whose gradient was not finite."),
+             "Multiplies a dynamic scale after a step whose gradient was not finite."),
       {.name = "growth_interval",
        .type = OptionType::integer,
        .default_value = std::int64_t{2000},

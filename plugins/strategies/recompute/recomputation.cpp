@@ -33,7 +33,8 @@ class Recomputation {
   static bool is_forward(const Node& node) { return !node.is_leaf() && node.phase == Phase::forward; }
   static bool is_backward(const Node& node) { return !node.is_leaf() && node.phase != Phase::forward; }
 
-  /// Numbers the blocks of which the backward pass reads anything: an embedding, of which it does not, begins no group.
+  /// Groups the blocks whose results the backward pass reads. An embedding starts no group, because nothing reads its
+  /// results.
   void group_blocks() {
     std::set<int> blocks;
     for (const Node& node : graph_.nodes()) {
@@ -53,8 +54,8 @@ class Recomputation {
     return found == group_of_block_.end() ? std::nullopt : Group(found->second);
   }
 
-  /// What the forward pass of another group reads is kept for that group's own recomputation. A loss keeps what it
-  /// leaves for its gradient: one number a token.
+  /// Values that other groups read are stashed, because their recomputation starts from them. Results of the loss are
+  /// stashed too, because they are small: one number per token.
   void find_kept_values() {
     for (const Node& node : graph_.nodes()) {
       if (!is_forward(node)) continue;
@@ -73,7 +74,7 @@ class Recomputation {
            (plan_.ops.empty() || plan_.ops.contains(node.op));
   }
 
-  /// The value that stands for `value` in the backward pass of a group.
+  /// The value that replaces `value` in the backward pass of a group.
   Value recomputed(Value value, const Group& of_group) {
     if (!of_group || !is_recomputed(value, *of_group)) return value;
     const auto known = clones_.find(value.node);

@@ -7,18 +7,19 @@
 
 namespace recompute {
 
-/// What is computed again in the backward pass instead of being kept.
+/// The values that the backward pass recomputes instead of stashing them.
 struct RecomputationPlan {
-  /// Blocks that are recomputed together, from what the first of them is given.
+  /// Number of consecutive blocks that are recomputed together, from the inputs of the first of them.
   int blocks_together = 1;
-  /// Ops whose results are recomputed; empty: all.
+  /// Ops whose results are recomputed. Empty: all ops.
   std::set<std::string> ops;
-  /// False: the results of the last block, whose backward pass follows at once, are kept.
+  /// False: the last block is not recomputed, because its backward pass starts right after its forward pass.
   bool last_block = false;
 };
 
-/// Lets every backward node read clones of the forward nodes of its own group of blocks; each clone stands right before
-/// the first node that reads it. A clone has the forward node's name, and so draws the same random numbers.
+/// Redirects backward nodes from forward nodes to clones of them, for forward nodes in the same group of blocks. Each
+/// clone stands right before its first reader. A clone has the forward node's name, so it draws the same random
+/// numbers.
 void recompute(strata::Graph& graph, const RecomputationPlan& plan);
 
 }  // namespace recompute

@@ -1,5 +1,5 @@
-/// Recomputation: results of the forward pass that the backward pass needs are computed again instead of being kept
-/// (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
+/// Recomputation (activation checkpointing): the backward pass recomputes results of the forward pass, so that they
+/// need not be stashed (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
 
 #include "recomputation.hpp"
 #include "strata/error.hpp"
@@ -16,15 +16,15 @@ class Recompute final : public Strategy {
     const std::string& policy = options.word("policy");
     const auto every = static_cast<int>(options.integer("every"));
     if (policy != "every" && every != 1) {
-      throw ConfigurationError("every: found " + std::to_string(every) + " beside policy = \"" + policy +
-                               "\"; it is for policy = \"every\" only");
+      throw OptionError("every", "found " + std::to_string(every) + " beside policy = \"" + policy +
+                                     "\"; it is for policy = \"every\" only");
     }
     if (policy == "none") return;
     RecomputationPlan plan;
     plan.blocks_together = every;
     plan.last_block = options.boolean("last_block");
     if (policy == "selective") plan.ops = {options.words("ops").begin(), options.words("ops").end()};
-    if (policy == "selective" && plan.ops.empty()) throw ConfigurationError("ops: found none; accepted: names of ops");
+    if (policy == "selective" && plan.ops.empty()) throw OptionError("ops", "found none; accepted: names of ops");
     plan_ = std::move(plan);
   }
 
@@ -33,14 +33,14 @@ class Recompute final : public Strategy {
     for (const std::string& op : plan_->ops) {
       if (registry.has(op)) continue;
       const std::string similar = nearest(op, registry.names());
-      throw ConfigurationError("ops: there is no op '" + op + "'" +
-                               (similar.empty() ? "" : "; did you mean '" + similar + "'?"));
+      throw OptionError("ops",
+                        "there is no op '" + op + "'" + (similar.empty() ? "" : "; did you mean '" + similar + "'?"));
     }
     recompute(graph, *plan_);
   }
 
  private:
-  /// Empty: everything is kept.
+  /// Empty: nothing is recomputed.
   std::optional<RecomputationPlan> plan_;
 };
 
@@ -68,11 +68,12 @@ class RecomputeFactory final : public StrategyFactory {
       {.name = "ops",
        .type = OptionType::words,
        .default_value = OptionValue(std::vector<std::string>{"attention"}),
-       .documentation = "With policy \"selective\": ops whose results are recomputed from what the block keeps."},
+       .documentation =
+           "With policy \"selective\": ops whose results are recomputed from values that the block stashes."},
       {.name = "last_block",
        .type = OptionType::boolean,
        .default_value = OptionValue(false),
-       .documentation = "Recompute the last block (the head) too: saves memory only where its backward pass does not "
+       .documentation = "Recompute the last block (the head) too: saves memory only if its backward pass does not "
                         "follow at once, as in a gpipe schedule."}};
 };
 

@@ -1,7 +1,7 @@
-/// Tensor parallelism: attention heads, feed-forward columns and vocabulary rows over one axis (Shoeybi et al.,
-/// "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism", 2019), and sequence
-/// parallelism: the tokens over the same axis where the layers are not split (Korthikanti et al., "Reducing Activation
-/// Recomputation in Large Transformer Models", MLSys 2023).
+/// Tensor parallelism: one axis shards attention heads, feed-forward columns and vocabulary rows (Shoeybi et al.,
+/// "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model Parallelism", 2019). With sequence
+/// parallelism the same axis shards tokens between these layers (Korthikanti et al., "Reducing Activation Recomputation
+/// in Large Transformer Models", MLSys 2023).
 
 #include "strata/strategy.hpp"
 
@@ -9,11 +9,12 @@ namespace {
 
 using namespace strata;
 
-/// Before the other strategies' rules: a dimension that weights have is worth an axis more than one of activations.
+/// Considered before other strategies' rules. Sharding a dimension of weights also shrinks memory at rest, which
+/// sharding a dimension of activations does not.
 constexpr int kWeightPriority = 10;
-/// Query heads that share a key head are split only where the key heads cannot be.
+/// Considered after the key heads, so that query heads of one key head are split only if key heads cannot be.
 constexpr int kGroupPriority = 11;
-/// After everything else: tokens are split only in the ops that have none of the dimensions above.
+/// Considered last: tokens are sharded only in ops without any of the dimensions above.
 constexpr int kSequencePriority = 90;
 
 class TensorParallel final : public Strategy {
@@ -71,9 +72,8 @@ class TensorFactory final : public StrategyFactory {
       {.name = "sequence_parallel",
        .type = OptionType::boolean,
        .default_value = OptionValue(false),
-       .documentation =
-           "Split the tokens over the axis where the layers are not split (norms, residuals, dropout): less "
-           "memory for the same traffic."},
+       .documentation = "Split norms, residuals and dropout, which the axis does not split otherwise, by tokens: less "
+                        "memory for the same traffic."},
       {.name = "vocab_parallel",
        .type = OptionType::boolean,
        .default_value = OptionValue(true),
@@ -81,8 +81,8 @@ class TensorFactory final : public StrategyFactory {
       {.name = "overlap_chunks",
        .type = OptionType::integer,
        .default_value = OptionValue(std::int64_t{1}),
-       .documentation = "Cut the axis' collectives and the matrix products beside them into this many parts along the "
-                        "micro-batch, so that one part travels while the next is computed; 1: whole.",
+       .documentation = "Split collectives over the axis and the matrix products next to them into this many chunks "
+                        "along the micro-batch, so that communication and computation overlap; 1: no split.",
        .minimum = 1,
        .maximum = 64}};
 };

@@ -15,5 +15,5 @@ class ZeroFactory final : public StrategyFactory {
 }  // namespace
 
 STRATA_PLUGIN(strategy, "zero", "0.1.0", "Apache-2.0",
-              "ZeRO and FSDP: optimizer states, gradients and parameters dealt over the ranks that share the batch.",
+              "ZeRO and FSDP: optimizer states, gradients and parameters sharded over the ranks that share the batch.",
               ZeroFactory);

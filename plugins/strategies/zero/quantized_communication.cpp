@@ -15,7 +15,7 @@ namespace {
 constexpr int kWeightBits = 8;
 constexpr int kGradientBits = 4;
 
-/// Every rank's piece, in the order of the ranks.
+/// All-gathers the pieces, in the order of the ranks.
 void gather(ConversionContext& context, std::optional<BlockQuantization> quantization) {
   const PlannedCollective& planned = context.planned();
   const WireFormat format(context, quantization, planned.input_elements);
@@ -23,9 +23,9 @@ void gather(ConversionContext& context, std::optional<BlockQuantization> quantiz
   format.all_gather(own, planned.axes, {context.output(), planned.dtype, context.mesh().size(planned.axes)});
 }
 
-/// Pieces go straight to their owner, who adds them up: on a ring every hop would quantise the sum so far. With several
-/// axes the innermost one comes first: fewest bytes go the longest way. Before each hop the pieces lie as the ranks do,
-/// outermost axis first.
+/// Reduce-scatters by all_to_all: each rank sends every piece directly to its owner, which sums. A ring would quantise
+/// the partial sum again in every hop. With several axes the innermost one comes first, so that the fewest bytes cross
+/// the slowest links. Before each exchange, pieces are in rank order, outermost axis first.
 void reduce_scatter(ConversionContext& context, std::optional<BlockQuantization> quantization) {
   const PlannedCollective& planned = context.planned();
   const WireFormat format(context, quantization, planned.output_elements);
@@ -55,14 +55,15 @@ bool QuantizedCommunication::claims(const PlannedCollective& collective) const {
   const std::vector<Axis>& axes = collective.axes;
   if (!is_over_storage(axes)) return false;
   if (collective.kind == CollectiveKind::reduce_scatter) {
-    return settings_.gradients && collective.value == BufferKind::gradient;
+    return settings_.gradients && collective.content == BufferKind::gradient;
   }
-  // A gather from secondary pieces, which stays within a node, gives what the forward pass computed with.
+  // A gather from secondary pieces stays as it is. It stays within a node, and it yields the values that the forward
+  // pass used.
   const bool from_storage = std::all_of(own_.begin(), own_.end(), [&](const MeshAxis& axis) {
     return axis.size == 1 || std::find(axes.begin(), axes.end(), axis.name) != axes.end();
   });
   return settings_.weights && from_storage && collective.kind == CollectiveKind::all_gather &&
-         collective.value == BufferKind::parameter;
+         collective.content == BufferKind::parameter;
 }
 
 void QuantizedCommunication::convert(ConversionContext& context) const {

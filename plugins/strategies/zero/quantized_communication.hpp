@@ -7,11 +7,11 @@
 
 namespace zero {
 
-/// ZeRO++'s quantised communication (Wang et al., "ZeRO++: Extremely Efficient Collective Communication for Giant Model
-/// Training", 2023) in the place of the collectives of buckets.
+/// Quantised communication of ZeRO++, which replaces collectives of buckets (Wang et al., "ZeRO++: Extremely Efficient
+/// Collective Communication for Giant Model Training", 2023).
 class QuantizedCommunication {
  public:
-  /// `own`: the axes that the strategy adds to shard storage over; `storage`: all those that storage is dealt over.
+  /// `own`: the sharding axes that the strategy adds. `storage`: all axes that shard the storage.
   QuantizedCommunication(const QuantizationSettings& settings, std::vector<strata::MeshAxis> own,
                          std::vector<strata::Axis> storage);
 

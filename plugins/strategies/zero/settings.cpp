@@ -8,125 +8,101 @@ using namespace strata;
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
-      {"size",
-       OptionType::integer,
-       std::nullopt,
-       "Ranks along the axis: they share the batch and the storage.",
-       1,
-       65536,
-       {}},
-      {"stage",
-       OptionType::integer,
-       OptionValue(std::int64_t{1}),
-       "What is dealt to the ranks: 1 the optimizer's states, 2 gradients too, 3 parameters too (FSDP).",
-       1,
-       3,
-       {}},
-      {"axis", OptionType::word, OptionValue(std::string("dp")), "Name of the mesh axis.", {}, {}, {}},
-      {"replicate",
-       OptionType::integer,
-       OptionValue(std::int64_t{1}),
-       "Copies of the sharded model (HSDP): adds an axis of this size, named after the axis with \"_replicate\", "
-       "outside "
-       "of it.",
-       1,
-       65536,
-       {}},
-      {"also_over",
-       OptionType::words,
-       OptionValue(std::vector<std::string>{}),
-       "Axes of other strategies, such as a context axis, over which storage is dealt too.",
-       {},
-       {},
-       {}},
-      {"bucket_mb",
-       OptionType::number,
-       OptionValue(25.0),
-       "Parameters lie in flat buckets whose gradients have at most this many MiB.",
-       0.001,
-       65536,
-       {}},
-      {"overlap",
-       OptionType::boolean,
-       OptionValue(true),
-       "Reduce each bucket as soon as its gradients are complete, beside the rest of the backward pass.",
-       {},
-       {},
-       {}},
-      {"prefetch",
-       OptionType::integer,
-       OptionValue(std::int64_t{1}),
-       "Stage 3: blocks ahead of their use at which parameters begin to be gathered.",
-       0,
-       1024,
-       {}},
-      {"reshard_after_forward",
-       OptionType::boolean,
-       OptionValue(true),
-       "Stage 3: free gathered parameters after the forward pass and gather them again for the backward pass.",
-       {},
-       {},
-       {}},
-      {"hierarchical_partition",
-       OptionType::integer,
-       OptionValue(std::int64_t{1}),
-       "Stage 3: groups of this many neighbouring ranks (a node) keep a second set of shards among them, from which "
-       "the "
-       "backward pass gathers (ZeRO++ hpZ); 1 for none.",
-       1,
-       65536,
-       {}},
-      {"offload_optimizer",
-       OptionType::word,
-       OptionValue(std::string("none")),
-       "Where the optimizer's states lie: none (on the device), host (in the host's memory) or file (on disk).",
-       {},
-       {},
-       {"none", "host", "file"}},
-      {"offload_param",
-       OptionType::word,
-       OptionValue(std::string("none")),
-       "Stage 3: where the parameters lie; each block's are brought to the device ahead of their use.",
-       {},
-       {},
-       {"none", "host", "file"}},
-      {"offload_directory",
-       OptionType::word,
-       OptionValue(std::string()),
-       "Directory of the files of offload_optimizer and offload_param, one without a name for each rank; empty: "
-       "run.output.",
-       {},
-       {},
-       {}},
-      {"quantized_weights",
-       OptionType::boolean,
-       OptionValue(false),
-       "Stage 3: gather parameters as 8-bit integers with a scale a block (ZeRO++ qwZ); changes results slightly.",
-       {},
-       {},
-       {}},
-      {"quantized_gradients",
-       OptionType::boolean,
-       OptionValue(false),
-       "Reduce gradients as 4-bit integers with a scale a block (ZeRO++ qgZ), each once a hop; changes results.",
-       {},
-       {},
-       {}},
-      {"quantization_block",
-       OptionType::integer,
-       OptionValue(std::int64_t{256}),
-       "Numbers that share a scale in quantised communication; even.",
-       2,
-       1048576,
-       {}},
-      {"quantization",
-       OptionType::word,
-       OptionValue(std::string("on")),
-       "off: quantised communication's collectives carry numbers as they are; on: they do so for f64 only, in which "
-       "stacks are verified; always: they quantise f64 too.",
-       {},
-       {},
-       {"on", "off", "always"}}};
+      {.name = "size",
+       .type = OptionType::integer,
+       .documentation = "Ranks along the axis: they share the batch and the storage.",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "stage",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{1}),
+       .documentation = "What the ranks shard: 1 the optimizer states, 2 gradients too, 3 parameters too (FSDP).",
+       .minimum = 1,
+       .maximum = 3},
+      {.name = "axis",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("dp")),
+       .documentation = "Name of the mesh axis."},
+      {.name = "replicate",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{1}),
+       .documentation = "Copies of the sharded model (HSDP): adds an axis of this size, named after the axis with "
+                        "\"_replicate\", outside of it.",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "also_over",
+       .type = OptionType::words,
+       .default_value = OptionValue(std::vector<std::string>{}),
+       .documentation = "Axes of other strategies, such as a context axis, that shard the storage too."},
+      {.name = "bucket_mb",
+       .type = OptionType::number,
+       .default_value = OptionValue(25.0),
+       .documentation = "Largest size of a flat bucket's gradients in MiB.",
+       .minimum = 0.001,
+       .maximum = 65536},
+      {.name = "overlap",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(true),
+       .documentation =
+           "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."},
+      {.name = "prefetch",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{1}),
+       .documentation = "Stage 3: how many blocks ahead of their use parameters start to be gathered.",
+       .minimum = 0,
+       .maximum = 1024},
+      {.name = "reshard_after_forward",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(true),
+       .documentation =
+           "Stage 3: free gathered parameters after the forward pass and gather them again for the backward pass."},
+      {.name = "hierarchical_partition",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{1}),
+       .documentation = "Stage 3: groups of this many neighbouring ranks (a node) keep a secondary copy of the "
+                        "parameters, sharded within the group, from which the backward pass gathers (ZeRO++ hpZ); "
+                        "1: no such copy.",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "offload_optimizer",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("none")),
+       .documentation = "Where the optimizer states are stored: none (on the device), host (in the host's memory) or "
+                        "file (on disk).",
+       .choices = {"none", "host", "file"}},
+      {.name = "offload_param",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("none")),
+       .documentation = "Stage 3: where the parameters are stored; each block's are copied to the device ahead of use.",
+       .choices = {"none", "host", "file"}},
+      {.name = "offload_directory",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string()),
+       .documentation =
+           "Directory of the files of offload_optimizer and offload_param, one nameless file per rank; empty: "
+           "run.output."},
+      {.name = "quantized_weights",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(false),
+       .documentation = "Stage 3: gather parameters as 8-bit integers with one scale per block (ZeRO++ qwZ); changes "
+                        "results slightly."},
+      {.name = "quantized_gradients",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(false),
+       .documentation =
+           "Reduce gradients as 4-bit integers with one scale per block (ZeRO++ qgZ), once per hop; changes results."},
+      {.name = "quantization_block",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{256}),
+       .documentation = "Numbers that share a scale in quantised communication; even.",
+       .minimum = 2,
+       .maximum = 1048576},
+      {.name = "quantization",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("on")),
+       .documentation = "on: quantised communication quantises all types but f64, in which stacks are verified; "
+                        "always: it quantises f64 too; off: it runs the same collectives without quantising.",
+       .choices = {"on", "off", "always"}}};
   return kSchema;
 }
 
@@ -140,13 +116,14 @@ QuantizationSettings read_quantization(const Options& options, int stage) {
   settings.off = options.word("quantization") == "off";
   settings.spares_f64 = options.word("quantization") == "on";
   if (settings.weights && stage != 3) {
-    throw ConfigurationError("quantized_weights: found true with stage " + std::to_string(stage) +
-                             "; accepted: false, or stage 3: in other stages what is gathered replaces the values that "
-                             "are trained, and quantisation would undo small updates");
+    throw OptionError("quantized_weights",
+                      "found true with stage " + std::to_string(stage) +
+                          "; accepted: false, or stage 3: in other stages what is gathered replaces the values that "
+                          "are trained, and quantisation would undo small updates");
   }
   if (settings.block % 2 != 0) {
-    throw ConfigurationError("quantization_block: found " + std::to_string(settings.block) +
-                             "; accepted: an even number, since two 4-bit integers share a byte");
+    throw OptionError("quantization_block", "found " + std::to_string(settings.block) +
+                                                "; accepted: an even number, since two 4-bit integers share a byte");
   }
   return settings;
 }
@@ -159,9 +136,10 @@ MemoryPlace read_place(const Options& options, const std::string& option) {
 
 void require_stage_for_offload(const Settings& settings) {
   if (settings.offload_param == MemoryPlace::device || settings.stage == 3) return;
-  throw ConfigurationError("offload_param: found \"" + std::string(to_string(settings.offload_param)) +
-                           "\" with stage " + std::to_string(settings.stage) +
-                           "; accepted: \"none\", or stage 3, the only one that gathers parameters for each block");
+  throw OptionError("offload_param",
+                    "found \"" + std::string(to_string(settings.offload_param)) + "\" with stage " +
+                        std::to_string(settings.stage) +
+                        "; accepted: \"none\", or stage 3, the only one that gathers parameters for each block");
 }
 
 }  // namespace
@@ -184,13 +162,14 @@ Settings read_settings(const Options& options) {
   require_stage_for_offload(settings);
   settings.quantization = read_quantization(options, settings.stage);
   if (settings.hierarchical_partition > 1 && settings.stage != 3) {
-    throw ConfigurationError("hierarchical_partition: found " + std::to_string(settings.hierarchical_partition) +
-                             " with stage " + std::to_string(settings.stage) +
-                             "; accepted: 1, or stage 3, the only one that gathers parameters");
+    throw OptionError("hierarchical_partition", "found " + std::to_string(settings.hierarchical_partition) +
+                                                    " with stage " + std::to_string(settings.stage) +
+                                                    "; accepted: 1, or stage 3, the only one that gathers parameters");
   }
   if (settings.size % settings.hierarchical_partition != 0) {
-    throw ConfigurationError("hierarchical_partition: found " + std::to_string(settings.hierarchical_partition) +
-                             "; accepted: a divisor of size (" + std::to_string(settings.size) + ")");
+    throw OptionError("hierarchical_partition", "found " + std::to_string(settings.hierarchical_partition) +
+                                                    "; accepted: a divisor of size (" + std::to_string(settings.size) +
+                                                    ")");
   }
   return settings;
 }

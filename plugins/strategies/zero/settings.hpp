@@ -9,33 +9,34 @@
 
 namespace zero {
 
-/// What travels quantised.
+/// Which collectives are quantised.
 struct QuantizationSettings {
   bool weights = false;
   bool gradients = false;
-  /// Numbers that share a scale.
+  /// Numbers per scale.
   std::int64_t block = 256;
-  /// Its collectives, with numbers as they are: always, or for f64.
+  /// True: never quantises, but uses the same collectives.
   bool off = false;
+  /// True: does not quantise f64.
   bool spares_f64 = true;
 };
 
-/// The plugin's options, checked.
+/// The plugin's options, checked individually and together.
 struct Settings {
   int stage = 1;
   std::string axis;
   int size = 1;
-  /// Copies of the sharded model, each on `size` ranks.
+  /// Number of copies of the sharded model, each on `size` ranks.
   int replicate = 1;
-  /// Axes of other strategies over which is sharded too.
+  /// Axes of other strategies that also shard the storage.
   std::vector<std::string> also_over;
   double bucket_mb = 25;
   bool overlap = true;
   int prefetch = 1;
   bool reshard_after_forward = true;
-  /// Ranks of a node that keep a second copy of the parameters among them; 1: none.
+  /// Ranks of a node that share a secondary copy of the parameters; 1: no such copy.
   int hierarchical_partition = 1;
-  /// Where the optimizer's states, and the parameters, lie.
+  /// Where optimizer states and parameters are stored.
   strata::MemoryPlace offload_optimizer = strata::MemoryPlace::device;
   strata::MemoryPlace offload_param = strata::MemoryPlace::device;
   std::string offload_directory;
@@ -44,7 +45,7 @@ struct Settings {
 
 [[nodiscard]] const strata::OptionSchema& schema();
 
-/// \throws strata::ConfigurationError where options do not fit each other.
+/// Reads the options. \throws strata::ConfigurationError if they contradict each other.
 [[nodiscard]] Settings read_settings(const strata::Options& options);
 
 }  // namespace zero

@@ -8,7 +8,7 @@ using namespace strata;
 
 namespace {
 
-// The dimensions of buffers on the way.
+// Dimensions of the encoded buffers.
 const Dim kSources = "source";
 const Dim kRuns = "run";
 const Dim kNumbers = "number";
@@ -21,12 +21,10 @@ EncodedNumbers WireFormat::encode(const Numbers& numbers) const {
   if (!quantization_) return {{{"numbers", numbers.buffer, numbers.dtype, length_}}, numbers.runs};
   const Part integers = add_part({"integers", -1, DType::i8, quantization_->bytes(length_)}, numbers.runs, "quantised");
   const Part scales = add_part({"scales", -1, sum_type(), quantization_->scales(length_)}, numbers.runs, "quantised");
-  Instruction quantize = op("quantize_blocks", 1, numbers.runs);
-  quantize.inputs = {numbers.buffer};
-  quantize.outputs = {integers.buffer, scales.buffer};
+  Compute quantize = op("quantize_blocks", 1, numbers.runs);
   quantize.operand_dims = {{kRuns, kNumbers}};
   quantize.result_dims = {{kRuns, kBytes}, {kRuns, kBlocks}};
-  context_.emit(std::move(quantize));
+  emit(std::move(quantize), {numbers.buffer}, {integers.buffer, scales.buffer});
   return {{integers, scales}, numbers.runs};
 }
 
@@ -35,13 +33,14 @@ EncodedNumbers WireFormat::pack(const EncodedNumbers& encoded, const Axis& axis)
   const int ranks = context_.mesh().size(axis);
   for (const Part& part : encoded.parts) {
     packed.parts.push_back(add_part(part, encoded.runs, "packed for " + axis));
-    Instruction copy;
-    copy.kind = InstructionKind::copy;
-    copy.name = context_.label() + " " + part.name + " packed for " + axis;
-    copy.inputs = {part.buffer};
-    copy.outputs = {packed.parts.back().buffer};
-    copy.copy = {CopyDescription::Kind::pack, encoded.runs / ranks, ranks, part.per_run, {axis, Distribution::block}};
-    context_.emit(std::move(copy));
+    context_.emit({.name = context_.label() + " " + part.name + " packed for " + axis,
+                   .work = Copy{.kind = Copy::Kind::pack,
+                                .outer = encoded.runs / ranks,
+                                .size = ranks,
+                                .inner = part.per_run,
+                                .axis = {axis, Distribution::block}},
+                   .inputs = {part.buffer},
+                   .outputs = {packed.parts.back().buffer}});
   }
   return packed;
 }
@@ -67,24 +66,22 @@ void WireFormat::all_gather(const EncodedNumbers& encoded, const std::vector<Axi
 
 void WireFormat::add_up(const EncodedNumbers& encoded, const Numbers& into) const {
   if (quantization_) return dequantize(encoded, into);
-  Instruction sum = op("reduce_sum", encoded.runs / into.runs, into.runs);
+  Compute sum = op("reduce_sum", encoded.runs / into.runs, into.runs);
   sum.attributes.set("result", join({kRuns, kNumbers}));
-  sum.inputs = {encoded.parts.front().buffer};
-  sum.outputs = {into.buffer};
   sum.operand_dims = {{kSources, kRuns, kNumbers}};
   sum.result_dims = {{kRuns, kNumbers}};
-  context_.emit(std::move(sum));
+  emit(std::move(sum), {encoded.parts.front().buffer}, {into.buffer});
 }
 
 void WireFormat::dequantize(const EncodedNumbers& encoded, const Numbers& into) const {
-  Instruction dequantize = op("dequantize_blocks", encoded.runs / into.runs, into.runs);
+  Compute dequantize = op("dequantize_blocks", encoded.runs / into.runs, into.runs);
   dequantize.attributes.set("result", join({kRuns, kNumbers}));
   if (into.dtype != sum_type()) dequantize.attributes.set("dtype", std::string(to_string(into.dtype)));
-  for (const Part& part : encoded.parts) dequantize.inputs.push_back(part.buffer);
-  dequantize.outputs = {into.buffer};
+  std::vector<BufferId> inputs;
+  for (const Part& part : encoded.parts) inputs.push_back(part.buffer);
   dequantize.operand_dims = {{kSources, kRuns, kBytes}, {kSources, kRuns, kBlocks}};
   dequantize.result_dims = {{kRuns, kNumbers}};
-  context_.emit(std::move(dequantize));
+  emit(std::move(dequantize), std::move(inputs), {into.buffer});
 }
 
 Numbers WireFormat::add_sums(std::int64_t runs) const {
@@ -104,28 +101,27 @@ WireFormat::Part WireFormat::add_part(const Part& like, std::int64_t runs, const
 
 void WireFormat::communicate(CollectiveKind kind, const std::vector<Axis>& axes, const Part& from,
                              BufferId into) const {
-  Instruction instruction;
-  instruction.kind = InstructionKind::collective;
-  instruction.collective = kind;
-  instruction.name = context_.label() + " " + from.name + " " + std::string(to_string(kind)) + " " + join(axes, "+");
-  instruction.inputs = {from.buffer};
-  instruction.outputs = {into};
-  instruction.axes = axes;
-  instruction.id = context_.communication_id(instruction.name);
-  context_.emit(std::move(instruction));
+  const std::string name =
+      context_.label() + " " + from.name + " " + std::string(to_string(kind)) + " " + join(axes, "+");
+  context_.emit({.name = name,
+                 .work = Collective{.kind = kind, .axes = axes, .id = context_.communication_id(name)},
+                 .inputs = {from.buffer},
+                 .outputs = {into}});
 }
 
-Instruction WireFormat::op(const std::string& name, std::int64_t sources, std::int64_t runs) const {
-  Instruction instruction;
-  instruction.kind = InstructionKind::compute;
-  instruction.op = name;
-  instruction.name = context_.label();
-  instruction.iteration = {{kSources, sources, {}, false}, {kRuns, runs, {}, false}, {kNumbers, length_, {}, false}};
-  if (!quantization_) return instruction;
-  instruction.iteration.push_back({kBytes, quantization_->bytes(length_), {}, false});
-  instruction.iteration.push_back({kBlocks, quantization_->scales(length_), {}, false});
-  quantization_->add_to(instruction.attributes);
-  return instruction;
+Compute WireFormat::op(const std::string& name, std::int64_t sources, std::int64_t runs) const {
+  Compute work{.op = name};
+  work.iteration = {{kSources, sources, {}, false}, {kRuns, runs, {}, false}, {kNumbers, length_, {}, false}};
+  if (!quantization_) return work;
+  work.iteration.push_back({kBytes, quantization_->bytes(length_), {}, false});
+  work.iteration.push_back({kBlocks, quantization_->scales(length_), {}, false});
+  quantization_->add_to(work.attributes);
+  return work;
+}
+
+void WireFormat::emit(Compute work, std::vector<BufferId> inputs, std::vector<BufferId> outputs) const {
+  context_.emit(
+      {.name = context_.label(), .work = std::move(work), .inputs = std::move(inputs), .outputs = std::move(outputs)});
 }
 
 }  // namespace zero

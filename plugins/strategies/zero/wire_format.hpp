@@ -10,46 +10,47 @@
 
 namespace zero {
 
-/// Runs of numbers, one after another.
+/// `runs` runs of numbers in one buffer, one after another.
 struct Numbers {
   strata::BufferId buffer = -1;
   strata::DType dtype = strata::DType::f32;
   std::int64_t runs = 0;
 };
 
-/// The same as they travel: in one buffer, or in one of integers and one of their scales.
+/// Encoded numbers for communication: one buffer of numbers, or one of integers and one of scales.
 struct EncodedNumbers {
   struct Part {
     std::string name;
     strata::BufferId buffer = -1;
     strata::DType dtype = strata::DType::f32;
-    /// Elements of the buffer for one run.
+    /// Elements of the buffer per run.
     std::int64_t per_run = 0;
   };
   std::vector<Part> parts;
   std::int64_t runs = 0;
 };
 
-/// Builds the instructions that bring runs of `length` numbers to other ranks. Without a quantisation numbers travel as
-/// they are, through the same collectives.
+/// Emits instructions that encode, communicate and decode runs of `length` numbers. Without a quantisation numbers are
+/// not encoded, but use the same collectives.
 class WireFormat {
  public:
   WireFormat(strata::ConversionContext& context, std::optional<strata::BlockQuantization> quantization,
              std::int64_t length)
       : context_(context), quantization_(quantization), length_(length) {}
 
-  /// What comes out of encode() and all other functions that give something is in buffers of its own, unless numbers
-  /// travel as they are.
+  /// Encodes numbers. The functions that return buffers add new ones, except that without a quantisation encode()
+  /// returns the given buffer.
   [[nodiscard]] EncodedNumbers encode(const Numbers& numbers) const;
-  /// Runs that lie as [outer, ranks of the axis] become [ranks, outer].
+  /// Reorders runs from [outer, ranks of the axis] to [ranks, outer].
   [[nodiscard]] EncodedNumbers pack(const EncodedNumbers& encoded, const strata::Axis& axis) const;
   [[nodiscard]] EncodedNumbers all_to_all(const EncodedNumbers& encoded, const strata::Axis& axis) const;
-  /// Brings the runs of all ranks together in `into`.
+  /// Gathers the runs of all ranks and decodes them to `into`.
   void all_gather(const EncodedNumbers& encoded, const std::vector<strata::Axis>& axes, const Numbers& into) const;
-  /// The runs of `encoded` are those of `into`, from several ranks in turn: writes their sum.
+  /// Decodes the runs that several ranks have sent and writes their sum to `into`. `encoded` has the runs of one rank
+  /// after those of another.
   void add_up(const EncodedNumbers& encoded, const Numbers& into) const;
 
-  /// A buffer for sums of runs: f32, unless numbers are f64 or travel as they are.
+  /// Adds a buffer for sums of runs. Its type is f32, unless the numbers are f64 or there is no quantisation.
   [[nodiscard]] Numbers add_sums(std::int64_t runs) const;
 
  private:
@@ -59,8 +60,9 @@ class WireFormat {
   [[nodiscard]] Part add_part(const Part& like, std::int64_t runs, const std::string& step) const;
   void communicate(strata::CollectiveKind kind, const std::vector<strata::Axis>& axes, const Part& from,
                    strata::BufferId into) const;
-  /// An op whose dimensions are those of runs; `sources` ranks' runs lie one after another.
-  [[nodiscard]] strata::Instruction op(const std::string& name, std::int64_t sources, std::int64_t runs) const;
+  /// An op on runs. The runs of `sources` ranks follow one another.
+  [[nodiscard]] strata::Compute op(const std::string& name, std::int64_t sources, std::int64_t runs) const;
+  void emit(strata::Compute work, std::vector<strata::BufferId> inputs, std::vector<strata::BufferId> outputs) const;
   void dequantize(const EncodedNumbers& encoded, const Numbers& into) const;
 
   strata::ConversionContext& context_;

@@ -50,12 +50,10 @@ std::vector<Axis> Zero::storage_axes() const {
   return axes;
 }
 
-bool Zero::claims_collective(const PlannedCollective& collective) const {
-  return QuantizedCommunication(settings_.quantization, sharding_axes(), storage_axes()).claims(collective);
-}
-
-void Zero::convert(ConversionContext& context) const {
-  QuantizedCommunication(settings_.quantization, sharding_axes(), storage_axes()).convert(context);
+Conversion Zero::convert(const PlannedCollective& collective) const {
+  QuantizedCommunication quantized(settings_.quantization, sharding_axes(), storage_axes());
+  if (!quantized.claims(collective)) return {};
+  return [quantized = std::move(quantized)](ConversionContext& context) { quantized.convert(context); };
 }
 
 }  // namespace zero

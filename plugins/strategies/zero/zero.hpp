@@ -6,8 +6,8 @@
 
 namespace zero {
 
-/// Data parallelism without redundancy: ranks that share the batch deal optimizer states, gradients and parameters
-/// among them (Rajbhandari et al., "ZeRO", SC 2020; stage 3 is what PyTorch calls FSDP, Zhao et al., VLDB 2023).
+/// ZeRO: the ranks of a data-parallel axis share optimizer states, gradients and parameters instead of each holding all
+/// (Rajbhandari et al., "ZeRO", SC 2020). PyTorch calls stage 3 FSDP (Zhao et al., VLDB 2023).
 class Zero final : public strata::Strategy {
  public:
   explicit Zero(Settings settings);
@@ -17,14 +17,13 @@ class Zero final : public strata::Strategy {
   [[nodiscard]] std::optional<strata::GradientBuckets> gradient_buckets() const override;
   [[nodiscard]] std::optional<strata::ParameterStorage> storage(
       const strata::ParameterDescription& parameter) const override;
-  [[nodiscard]] bool claims_collective(const strata::PlannedCollective& collective) const override;
-  void convert(strata::ConversionContext& context) const override;
+  [[nodiscard]] strata::Conversion convert(const strata::PlannedCollective& collective) const override;
 
  private:
-  /// The axes over which storage is dealt, outermost first: one, or two with a hierarchical partition.
+  /// The strategy's sharding axes, outermost first: one, or two with a hierarchical partition.
   [[nodiscard]] std::vector<strata::MeshAxis> sharding_axes() const;
 
-  /// The same and those of other strategies.
+  /// sharding_axes() and the axes of other strategies that also shard the storage.
   [[nodiscard]] std::vector<strata::Axis> storage_axes() const;
 
   Settings settings_;

@@ -9,10 +9,10 @@
 
 namespace strata {
 
-/// A constant of a node: a number, a flag or a word.
+/// The value of one attribute: a flag, an integer, a number or a word.
 using Attribute = std::variant<bool, std::int64_t, double, std::string>;
 
-/// Constants of a node by name ("p" of dropout, "epsilon" of layer_norm, "kind" of activation).
+/// The attributes of a node by name, such as "p" of dropout, "epsilon" of layer_norm and "kind" of activation.
 class STRATA_API Attributes {
  public:
   Attributes() = default;
@@ -21,7 +21,7 @@ class STRATA_API Attributes {
   void set(const std::string& name, Attribute value) { values_[name] = std::move(value); }
   [[nodiscard]] bool has(const std::string& name) const { return values_.contains(name); }
 
-  /// The value of `name`. \throws VerificationError if it is missing or of another type.
+  /// The value of the attribute `name`. \throws VerificationError if it is missing or has another type.
   [[nodiscard]] bool flag(const std::string& name) const;
   [[nodiscard]] std::int64_t integer(const std::string& name) const;
   [[nodiscard]] double number(const std::string& name) const;
@@ -37,7 +37,7 @@ class STRATA_API Attributes {
   std::map<std::string, Attribute> values_;
 };
 
-/// "{epsilon=1e-05 kind=gelu_tanh}", empty for none.
+/// The attributes in one line, such as "{epsilon=1e-05 kind=gelu_tanh}". Empty if there are none.
 STRATA_API std::string to_string(const Attributes& attributes);
 
 }  // namespace strata

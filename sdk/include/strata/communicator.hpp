@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,129 +17,164 @@
 
 namespace strata {
 
-/// Another rank failed, and this one stopped because of it: never the root cause.
+/// This rank stopped because another rank failed. The error is never the root cause, so reports name the other rank.
 class STRATA_API AbortedError : public RuntimeError {
  public:
   using RuntimeError::RuntimeError;
   ~AbortedError() override;
 };
 
-/// A communication under way.
+/// A communication in flight. The caller owns it.
 class STRATA_API Request {
  public:
   virtual ~Request();
-  /// Makes the device's compute stream wait for the result (a CPU: returns when it is there). Called once.
-  /// \throws RuntimeError that names rank, communication and the peers that did not come, after the timeout,
-  /// AbortedError when a peer aborted.
+  /// Makes the device's compute stream wait for the communication. On a CPU, returns once the result is in memory.
+  /// Called exactly once. \throws RuntimeError after the timeout, naming the rank, the communication and the peers that
+  /// did not take part. \throws AbortedError if a peer aborted.
   virtual void wait() = 0;
 };
 
-/// One rank's part of a collective over contiguous memory. Element counts are of the input on this rank; the output has
-/// all_reduce, all_to_all, broadcast: as many; all_gather: times the group's size; reduce_scatter: divided by it.
-/// Pieces lie in group order. all_reduce and broadcast may work in place.
+/// One rank's part of a collective over contiguous memory. `elements` counts the input on this rank. Output elements,
+/// for a group of n ranks:
+///   all_reduce, all_to_all, broadcast   elements
+///   all_gather                          elements · n
+///   reduce_scatter                      elements / n
+/// Pieces lie in group order. all_reduce and broadcast may work in place (input == output).
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Reduction reduction = Reduction::sum;
   DType dtype = DType::f32;
+  /// The number that create_group() returned.
   int group = 0;
+  /// Index in the group of the rank that broadcasts.
   int root = 0;
   const void* input = nullptr;
   void* output = nullptr;
   std::int64_t elements = 0;
-  /// The program's logical id and micro-batch: ranks meet under it, and a mismatch is an error instead of a wrong sum.
+  /// The program's logical id combined with the micro-batch. Ranks match calls by it, so mismatched calls raise an
+  /// error instead of computing a wrong sum.
   std::uint64_t id = 0;
-  /// For messages: the instruction's name.
+  /// The instruction's name, for error messages. Owned by the caller.
   const std::string* name = nullptr;
 };
 
 /// One message between two ranks.
 struct MessageCall {
-  int peer = 0;  ///< rank in the world
+  int peer = 0;  ///< rank in the world, not in a group
   void* data = nullptr;
   std::int64_t bytes = 0;
+  /// As CollectiveCall::id.
   std::uint64_t id = 0;
   const std::string* name = nullptr;
 };
 
-/// What the static check must know.
+/// Limits of a communicator that the program checker takes into account when it looks for deadlocks.
 struct CommunicatorLimits {
-  /// Messages that may be under way from one rank to another before a send waits for its receive; 0: unlimited.
+  /// Messages that may be in flight from one rank to another before a further send blocks; 0: unlimited.
   int channel_capacity = 0;
-  /// True where a receive takes the message with its id, whatever was sent before it; false where messages from one
-  /// rank to another are received in the order in which they were sent.
+  /// True if a receive matches the message with its id, in whatever order messages were sent. False if a rank receives
+  /// messages of one sender in the order in which they were sent.
   bool matches_messages_by_id = false;
 };
 
-/// Bytes and calls that a rank has handed over, by kind of collective and axes; send counts as its own kind.
+/// Calls that a rank has issued and the bytes that it has sent, for one kind of collective over one set of axes. Sends
+/// are counted as a kind of their own.
 struct Traffic {
   std::int64_t calls = 0;
   double bytes_sent = 0;
 };
 
-/// Communication that a graph of the device holds. Ends after the graph, and before the communicator.
+/// Communication that was captured in a graph of the device. Destroyed after the graph and before the communicator.
 class STRATA_API CapturedCommunication {
  public:
   virtual ~CapturedCommunication();
-  /// To be called after each launch of the graph: from then on the communicator watches over this communication, as
-  /// over what is started, until it is over. \throws what Request::wait() would.
+  /// Called after each launch of the graph. From then on the communicator watches this communication for failures and
+  /// timeouts, as it does for started requests, until it ends. \throws what Request::wait() throws.
   virtual void launched() = 0;
 };
 
-/// One rank's end. Communication starts after what was enqueued on the device's compute stream before the call, and
-/// runs beside what is enqueued after it.
+/// The communication of one rank in a program, from which a communicator can set itself up.
+struct CommunicationPlan {
+  struct Collective {
+    int group = 0;
+    CollectiveKind kind = CollectiveKind::all_reduce;
+
+    auto operator<=>(const Collective&) const = default;
+  };
+
+  std::set<Collective> collectives = {};
+  /// World ranks that this rank sends messages to, and that it receives messages from.
+  std::set<int> sends_to = {};
+  std::set<int> receives_from = {};
+};
+
+/// One rank's endpoint. A communication starts after the work that was enqueued on the device's compute stream before
+/// the call. It overlaps with work that is enqueued after the call. Collectives of one group run in the order in which
+/// they are started. So do any two collectives that access the same memory, unless both only read it. Other collectives
+/// may run concurrently.
 class STRATA_API Communicator {
  public:
   virtual ~Communicator();
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int rank_count() const = 0;
-  /// Makes a group of ranks (this one among them), in that order. Every member calls it, in the same order of groups.
-  /// \return its number.
+  /// Makes a group of `ranks`, which include this one, in the given order. Every member makes the call, and all members
+  /// create their common groups in the same order. \return the group's number.
   [[nodiscard]] virtual int create_group(const std::vector<int>& ranks) = 0;
+  /// Starts this rank's part of a collective. Memory of the call stays valid until the request has been waited for.
   [[nodiscard]] virtual std::unique_ptr<Request> start(const CollectiveCall& call) = 0;
-  /// The data is free for reuse once the request is waited for; sends do not wait for their receive.
+  /// Starts a send. It does not block until the peer receives. The data may be reused once the request has been waited
+  /// for.
   [[nodiscard]] virtual std::unique_ptr<Request> send(const MessageCall& call) = 0;
+  /// Starts a receive into `call.data`, which is valid once the request has been waited for.
   [[nodiscard]] virtual std::unique_ptr<Request> receive(const MessageCall& call) = 0;
-  /// Ends every wait of every rank with an error that carries `reason`. Called by the rank that failed, from any
+  /// Ends every wait of every rank with an AbortedError that carries `reason`. The rank that failed calls it, from any
   /// thread.
   virtual void abort(const std::string& reason) noexcept = 0;
 
-  /// Where wait() returns before the communication is over, as with a GPU, it may still fail: to be called once the
-  /// compute stream is synchronized, before the results are used. Default: nothing can have failed. \throws what
-  /// Request::wait() would.
+  /// Reports failures of communication whose wait() has returned already. On a GPU wait() only enqueues a dependency,
+  /// so the communication may fail later. Called when the compute stream has been synchronized, before results are
+  /// used. Default: does nothing. \throws what Request::wait() throws.
   virtual void check();
 
-  /// Empty if capture() is possible, else why not; the same on all ranks. Default: it is not.
+  /// Why capture() is impossible, or empty if it is possible. All ranks get the same answer. Default: it is impossible.
   [[nodiscard]] virtual std::optional<std::string> uncapturable() const;
-  /// To be called within Device::capture() of this rank's device. Calls `communicate`, which may start communication as
-  /// it has been carried out before, and waits for all that it starts; this becomes part of what the device captures.
-  /// Every rank must capture its end of a communication, or none: that holds for each launch as well.
-  /// \throws what `communicate` throws, RuntimeError if the communication cannot be captured. Then the other ranks have
-  /// to be stopped with abort().
+  /// Captures communication into the graph of a running Device::capture() of this rank's device. Calls `communicate`,
+  /// which may start only communication that has run before, and waits for everything that `communicate` starts. Either
+  /// every rank of a communication captures its part, or none does. The same holds for launches. \throws what
+  /// `communicate` throws. \throws RuntimeError if the communication cannot be captured; the caller then stops the
+  /// other ranks with abort().
   [[nodiscard]] virtual std::unique_ptr<CapturedCommunication> capture(const std::function<void()>& communicate);
+
+  /// Sets up the communication of `plan` in advance. A set-up at the first use could wait for kernels that wait for
+  /// other ranks, which is a deadlock. All ranks call it before the first step of a program, each with its own plan.
+  /// Default: does nothing. \throws what Request::wait() throws.
+  virtual void make_ready(const CommunicationPlan& plan);
 };
 
-/// All ranks of a run, as far as this process sees them.
+/// All ranks of a run, as seen by one process.
 class STRATA_API World {
  public:
   virtual ~World();
   [[nodiscard]] virtual int rank_count() const = 0;
-  /// Ranks that this process runs, each on a thread of its own.
+  /// The ranks that this process runs, each on its own thread.
   [[nodiscard]] virtual std::vector<int> local_ranks() const = 0;
+  /// The limits for the program checker, the same on all ranks.
   [[nodiscard]] virtual CommunicatorLimits limits() const = 0;
-  /// Called once per local rank, from that rank's thread; the device outlives the communicator.
+  /// Connects one local rank. Called once per local rank, on that rank's thread. The device outlives the communicator.
   [[nodiscard]] virtual std::unique_ptr<Communicator> connect(int rank, Device& device) = 0;
 
-  /// Ranks that share this process's machine, those of other processes too. Default: the local ranks.
+  /// Number of ranks on this machine, including ranks of other processes. Default: the number of local ranks.
   [[nodiscard]] virtual int ranks_on_host() const;
-  /// Position of a local rank among them. Default: its position among the local ranks.
+  /// Position of a local rank among the ranks of its machine. Default: its position among the local ranks.
   [[nodiscard]] virtual int index_on_host(int rank) const;
 };
 
-/// What a communicator plugin hands to the host.
+/// The factory of a communicator plugin.
 class STRATA_API CommunicatorFactory : public PluginFactory {
  public:
   ~CommunicatorFactory() override;
-  /// `rank_count`: the mesh's. \throws ConfigurationError if it does not fit how the processes were started.
+  /// `rank_count`: number of ranks of the mesh. \throws ConfigurationError if the processes were started with another
+  /// number.
   [[nodiscard]] virtual std::unique_ptr<World> create(const Options& options, int rank_count) const = 0;
 };
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/attributes.hpp"
 #include "strata/export.hpp"
+#include "strata/kernel.hpp"
 #include "strata/layout.hpp"
 #include "strata/options.hpp"
 #include "strata/plugin.hpp"
@@ -19,169 +19,127 @@
 
 namespace strata {
 
-/// One operand or result as a kernel sees it: contiguous, row-major.
-struct OperandDescription {
-  DType dtype = DType::f32;
-  /// Names of the iteration dimensions that its dimensions walk.
-  Dims dims;
-  /// Local sizes.
-  Shape shape;
-};
-
-/// One op with everything known that is known before the run, for one rank.
-struct OpInstance {
-  std::string op;
-  /// Keys random numbers: strata::random::stream_key(seed, name, step).
-  std::string name;
-  Attributes attributes;
-  std::vector<OperandDescription> operands;
-  std::vector<OperandDescription> results;
-  /// For every iteration dimension, which global indices this rank computes.
-  std::map<Dim, IndexMap, std::less<>> index_maps;
-  /// Iteration dimension whose global index grows by its global size with every micro-batch ("batch"), if any.
-  std::optional<Dim> micro_batch_dim;
-  std::uint64_t seed = 0;
-  /// Results are added to what the outputs hold.
-  bool accumulate = false;
-};
-
-/// What changes from launch to launch.
-struct StepContext {
-  std::uint64_t step = 0;  ///< the optimizer step, from 0
-  int micro_batch = 0;
-  double learning_rate = 0;
-  /// What gradients of the loss are multiplied by until the update: `scale_gradient` multiplies, `gradient_scale`
-  /// divides.
-  double loss_scale = 1;
-  /// Steps before this one that changed nothing because a gradient was not finite; optimizers don't count them.
-  std::uint64_t skipped_steps = 0;
-};
-
-/// Operands in the order of OpInstance, in device memory. A result may alias the operand that
-/// OpDefinition::in_place_operands names.
-struct KernelArguments {
-  std::span<const void* const> operands;
-  std::span<void* const> results;
-  void* workspace = nullptr;
-  StepContext context;
-};
-
-/// A prepared op. Launching allocates nothing.
-class STRATA_API Kernel {
- public:
-  virtual ~Kernel();
-  /// Enqueues the work on the device's compute stream.
-  virtual void launch(const KernelArguments& arguments) = 0;
-};
-
+/// The streams of a device.
 enum class StreamKind : std::uint8_t {
   compute,
   communication,
-  transfer  ///< copies between the device and memory outside of it
+  transfer  ///< copies between the device and host memory
 };
 
-/// A stream as the device's own runtime knows it, for communicators and tools that work with that runtime.
+/// A stream in terms of the device's own runtime. Communicators and profilers that use that runtime need it.
 struct NativeStream {
-  /// Whose handle it is. "cuda": a cudaStream_t. Empty: the device has no such streams.
+  /// The runtime that the handle belongs to. "cuda": a cudaStream_t. Empty: the device has no native streams.
   std::string_view runtime = {};
   void* handle = nullptr;
-  /// The device's number in that runtime, as this process counts.
+  /// The device's ordinal in that runtime, as this process counts.
   int device = 0;
 };
 
-/// A point in a stream's work.
+/// A point in the work of one stream, which other streams can wait for.
 class STRATA_API Event {
  public:
   virtual ~Event();
 };
 
-/// Work of a compute stream that was captured, to be enqueued again as a whole: what a launch costs is paid once for
-/// all of it.
+/// Captured work of a compute stream, launched again as a whole. Capturing saves the launch overhead of the single
+/// kernels.
 class STRATA_API StepGraph {
  public:
   virtual ~StepGraph();
-  /// Enqueues the work on the compute stream, ordered there as a kernel is. Kernels find `step` instead of what they
-  /// were captured with, except for the micro-batch, which stays each launch's own. What they compute has the same bits
-  /// as when they are launched one by one. \throws RuntimeError
+  /// Enqueues the captured work on the compute stream, in order with other work. Kernels read the values of `step`,
+  /// except that each keeps the micro-batch with which it was captured. Results have the same bits as those of single
+  /// launches. \throws RuntimeError if the launch fails.
   virtual void launch(const StepContext& step) = 0;
 };
 
-/// One rank's device. Work on one stream runs in order; streams are independent but for events. A device whose work is
-/// done when a call returns (a CPU) needs no events and returns null ones. Not thread-safe, but the communication
-/// stream and the transfer stream may each be used from another thread than the compute stream.
+/// One rank's device. Work on one stream runs in order. Streams are independent of each other unless events order them.
+/// A device whose calls return when the work is done (a CPU) returns null events. Not thread-safe, except that the
+/// communication stream and the transfer stream may each be used from another thread than the compute stream.
 class STRATA_API Device {
  public:
   virtual ~Device();
 
-  /// For people: "AMD EPYC, 1 thread, AVX-512".
+  /// One line for logs, such as "AMD EPYC, 1 thread, AVX-512".
   [[nodiscard]] virtual std::string description() const = 0;
-  /// Bytes that a rank may plan to use.
+  /// Bytes that the memory plan of one rank may use.
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
   /// True if host code may read and write device memory directly.
   [[nodiscard]] virtual bool is_host_memory() const = 0;
 
-  /// Empty if the device has a kernel for `instance`, else why not.
+  /// Why the device has no kernel for `instance`, or empty if it has one.
   [[nodiscard]] virtual std::optional<std::string> unsupported(const OpInstance& instance) const = 0;
   /// Scratch bytes that the kernel for `instance` needs.
   [[nodiscard]] virtual std::int64_t workspace_bytes(const OpInstance& instance) const = 0;
-  /// \throws ConfigurationError if unsupported.
+  /// Builds the kernel for `instance`. The caller owns it; the device outlives it. \throws ConfigurationError if the
+  /// instance is unsupported.
   [[nodiscard]] virtual std::unique_ptr<Kernel> prepare(const OpInstance& instance) = 0;
+  /// The kernel that prepare() selects, for reports. Empty if there is none. Default: a kernel of the device itself for
+  /// every supported instance.
+  [[nodiscard]] virtual std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const;
 
-  /// Memory aligned to 64 bytes or more, zeroed. Called once per rank with the planned size. \throws RuntimeError if
-  /// there is not enough.
+  /// Zeroed memory aligned to 64 bytes or more. The host calls it once per rank, with the size that the memory plan
+  /// computed. \throws RuntimeError if memory is short.
   [[nodiscard]] virtual std::shared_ptr<void> allocate(std::int64_t bytes) = 0;
 
+  /// Copies `bytes` bytes from host memory. Memory of allocate_host() must stay unchanged until the stream has run the
+  /// copy. Other memory may be reused when the call returns.
   virtual void copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) = 0;
-  /// Returns when the data is there.
+  /// Copies `bytes` bytes to host memory. Returns when the data has arrived.
   virtual void copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) = 0;
+  /// Copies `bytes` bytes within the device.
   virtual void copy(StreamKind stream, void* destination, const void* source, std::int64_t bytes) = 0;
-  /// `rows` runs of `width` bytes, `pitch` bytes apart.
+  /// Copies `rows` runs of `width` bytes within the device. Consecutive runs begin one pitch (in bytes) apart.
   virtual void copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
                          std::int64_t source_pitch, std::int64_t width, std::int64_t rows) = 0;
-  /// destination[i] = reduction over sources[j][i], in the order of sources, bf16 and f16 in f32. The destination may
-  /// be one of the sources.
+  /// destination[i] = reduction over j of sources[j][i], in the order of `sources`. bf16 and f16 are accumulated in
+  /// f32. The destination may be one of the sources.
   virtual void reduce(StreamKind stream, Reduction reduction, DType dtype, void* destination,
                       std::span<const void* const> sources, std::int64_t elements) = 0;
+  /// Sets `bytes` bytes to zero.
   virtual void fill_zero(StreamKind stream, void* destination, std::int64_t bytes) = 0;
 
-  /// Null for a device whose calls return when the work is done.
+  /// Marks the current end of the work on `stream`. A device whose calls return when the work is done returns null.
   [[nodiscard]] virtual std::shared_ptr<Event> record(StreamKind stream) = 0;
-  /// Makes work enqueued later on `stream` wait for `event` (null: nothing).
+  /// Makes work that is enqueued later on `stream` wait for `event` (null: nothing).
   virtual void wait(StreamKind stream, const std::shared_ptr<Event>& event) = 0;
   /// Returns when the stream is idle.
   virtual void synchronize(StreamKind stream) = 0;
 
-  /// The handle of a stream, which lives as long as the device. Work that others enqueue there is ordered with the
-  /// device's own. Default: none.
+  /// The stream's handle in the device's runtime, valid as long as the device. Work that other libraries enqueue on it
+  /// is ordered with the device's own work. Default: no handle.
   [[nodiscard]] virtual NativeStream native_stream(StreamKind stream);
 
-  /// Host memory, zeroed and aligned to 64 bytes or more, that copies read and write at any time after the call that
-  /// enqueued them. Default: ordinary memory. \throws RuntimeError if there is not enough.
+  /// Zeroed host memory aligned to 64 bytes or more (page-locked on a GPU). Asynchronous copies may read and write it
+  /// after the call that enqueued them returns. Default: ordinary memory. \throws RuntimeError if memory is short.
   [[nodiscard]] virtual std::shared_ptr<void> allocate_host(std::int64_t bytes);
 
-  /// Empty if capture() is possible, else why not. Default: the device has no graphs.
+  /// Why capture() is impossible, or empty if it is possible. Default: it is impossible.
   [[nodiscard]] virtual std::optional<std::string> uncapturable() const;
-  /// Calls `enqueue` and records what it puts on the compute stream instead of doing it. That may be kernels that have
-  /// been launched before, copies within the device, reductions, zeros, and copies from allocate_host(); addresses are
-  /// recorded, and what is there is read by each launch of the graph. Nothing may be waited for. The device outlives
-  /// the graph, and so must kernels and memory while it is launched. \throws what `enqueue` throws, RuntimeError if the
-  /// work cannot be captured. Then none of it was done, and the device can be used as before.
+  /// Runs `enqueue` and records the work that it puts on the compute stream instead of executing it. `enqueue` may
+  /// launch kernels that have been launched before, copy within the device, copy from allocate_host() memory, reduce
+  /// and fill with zeros. It must not wait for anything. The graph records addresses, and each launch reads the memory
+  /// anew. The device, the kernels and the memory outlive the graph. \throws what `enqueue` throws. \throws
+  /// RuntimeError if the work cannot be captured. After an error none of the work has run, and the device works as
+  /// before.
   [[nodiscard]] virtual std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue);
 };
 
-/// Which of the ranks in this process a device is for.
+/// The rank that a device is created for.
 struct DeviceRequest {
+  /// All kernels that the run's plugins registered. Outlives the device.
+  const KernelRegistry* kernels = nullptr;
   int rank = 0;
-  /// Ranks that share the machine: a CPU device divides the cores by it.
+  /// Number of ranks on the machine. A CPU device divides the cores by it.
   int ranks_on_host = 1;
-  /// Position of the rank among those: which of the machine's GPUs is its own.
+  /// Position of the rank among the ranks of the machine. A GPU device uses it to choose a GPU.
   int index_on_host = 0;
 };
 
-/// What a device plugin hands to the host.
+/// The factory of a device plugin.
 class STRATA_API DeviceFactory : public PluginFactory {
  public:
   ~DeviceFactory() override;
+  /// Creates the device of one rank. \throws ConfigurationError if the machine does not have it.
   [[nodiscard]] virtual std::unique_ptr<Device> create(const Options& options, const DeviceRequest& request) const = 0;
 };
 

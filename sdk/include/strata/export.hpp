@@ -1,5 +1,5 @@
 #pragma once
 
 /// \file
-/// Marks what libstrata and plugins export; everything else stays hidden.
+/// STRATA_API marks the symbols that libstrata and plugins export. Builds hide all other symbols.
 #define STRATA_API __attribute__((visibility("default")))

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/attributes.hpp"
@@ -13,7 +16,7 @@ namespace strata {
 
 class OpRegistry;
 
-/// One result of one node.
+/// A reference to one result of one node.
 struct Value {
   int node = -1;
   int result = 0;
@@ -21,67 +24,102 @@ struct Value {
   auto operator<=>(const Value&) const = default;
 };
 
-/// What a node's work is for.
+/// The pass that a node belongs to.
 enum class Phase : std::uint8_t {
-  forward,   ///< F
+  forward,   ///< F: activations and the loss
   backward,  ///< B: gradients of activations
-  weight     ///< W: direct producers of parameter gradients, and nothing else
+  weight     ///< W: only nodes that directly produce a parameter gradient
 };
 
+/// "F", "B" or "W".
 STRATA_API std::string_view to_string(Phase phase);
 
-/// One op of the logical graph.
+/// One op of the logical graph, with global sizes.
 struct Node {
   int id = -1;
-  /// The op's name in the registry; "parameter" and "input" are the two kinds of leaves.
+  /// The op's name in the registry. "parameter" and "input" are the two kinds of leaves.
   std::string op;
-  /// Unique among forward nodes and stable: parameters and inputs are known by it, and random numbers are keyed by it.
-  /// Clones and gradient nodes that must draw the same numbers carry the same name.
+  /// Unique among forward nodes, and the same in every layout. It identifies parameters and inputs, and it keys random
+  /// numbers. A clone or gradient node that must draw the same numbers carries the same name.
   std::string name;
   std::vector<Value> operands;
   std::vector<TensorType> results;
   Attributes attributes;
-  /// The layer that the node belongs to, ascending from 0 in execution order; -1 for leaves.
+  /// The layer of the node, ascending from 0 in execution order; -1 for leaves.
   int block = -1;
   Phase phase = Phase::forward;
-  /// The forward node that this one repeats instead of its results being kept; -1 for none. Where its result would have
-  /// to be communicated again, the partitioner keeps the forward one.
+  /// Id of the forward node that this node recomputes; -1 if it recomputes none. If recomputing a result would repeat a
+  /// communication, the partitioner stashes the forward result instead.
   int recomputes = -1;
 
   [[nodiscard]] bool is_leaf() const { return op == "parameter" || op == "input"; }
 };
 
-/// How a parameter starts.
+/// A formula for the initial values of a parameter, such as a rotary table. Implementations keep no state, because
+/// several threads call them.
+class STRATA_API Initializer {
+ public:
+  virtual ~Initializer();
+  /// The value at `index` of a parameter of `shape`. `index` is global, with one number per dimension. `key` is the
+  /// parameter's stream of random numbers (strata::random) and is the same on every rank. The value must depend on
+  /// these arguments only, so that every layout starts from the same values.
+  [[nodiscard]] virtual double value(std::span<const std::int64_t> index, const Shape& shape,
+                                     std::uint64_t key) const = 0;
+};
+
+/// The initial values of a parameter.
 struct Initialization {
-  enum class Kind : std::uint8_t { constant, normal };
+  enum class Kind : std::uint8_t {
+    constant,  ///< `value` everywhere
+    normal,    ///< normally distributed with mean 0 and standard deviation `value`
+    custom     ///< the values of `initializer`
+  };
   Kind kind = Kind::constant;
-  /// The constant, or the standard deviation of a normal with mean 0.
   double value = 0.0;
+  std::shared_ptr<const Initializer> initializer = nullptr;
+
+  bool operator==(const Initialization&) const = default;
 
   static Initialization constant(double value) { return {Kind::constant, value}; }
   static Initialization normal(double standard_deviation) { return {Kind::normal, standard_deviation}; }
+  static Initialization custom(std::shared_ptr<const Initializer> initializer) {
+    return {Kind::custom, 0.0, std::move(initializer)};
+  }
 };
 
-/// What is trained.
+/// Whether training changes a parameter, and whether checkpoints contain it.
+enum class ParameterRole : std::uint8_t {
+  trained,
+  frozen,   ///< keeps its loaded values: no gradient, no optimizer states, in checkpoints
+  constant  ///< computed from the model's options at every start: no gradient, no optimizer states, not in checkpoints
+};
+
+STRATA_API std::string_view to_string(ParameterRole role);
+
+/// A tensor that the model owns.
 struct Parameter {
   std::string name;
   Value value;
   Initialization initialization;
-  /// Whether weight decay applies (matrices and embeddings: yes; gains and biases: no).
+  /// Whether weight decay applies. Usual: true for matrices and embeddings, false for gains and biases.
   bool decay = true;
-  /// True where the gradient vanishes for every input (a key bias under softmax): an adaptive optimizer then turns
-  /// rounding noise into steps, so equality tests leave the parameter out, and say so.
+  /// True if the gradient is zero for every input, such as that of a key bias under softmax. An adaptive optimizer
+  /// turns its rounding noise into steps, so equality tests exclude the parameter and report that.
   bool gradient_is_zero = false;
-  /// Element type in which gradients are accumulated and reduced; empty: f32, or f64 for f64 values. Values of a lower
-  /// type than f32 are trained through a "master" copy in f32 among the optimizer's states.
+  ParameterRole role = ParameterRole::trained;
+  /// Element type in which gradients are accumulated and reduced. Empty: f64 for f64 values, else f32. A parameter
+  /// whose value type is shorter than f32 is trained through a "master" copy in f32 among the optimizer states.
   std::optional<DType> gradient_type = std::nullopt;
+
+  bool operator==(const Parameter&) const = default;
 };
 
-/// Gradients of a loss are multiplied by a factor, so that small ones survive a low-precision type, and divided again
-/// before the update (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
+/// Loss scaling: gradients of the loss are multiplied by a factor, so that small ones survive in a low-precision type,
+/// and divided by it before the update (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
 struct LossScaling {
   double initial = 65536;
-  /// True: halved (times `backoff`) after an overflow, whose step is skipped, and grown after `interval` good steps.
+  /// True: an overflow skips the step and multiplies the scale by `backoff`. After `interval` good steps the scale
+  /// grows by the factor `growth`.
   bool dynamic = true;
   double growth = 2;
   double backoff = 0.5;
@@ -90,113 +128,131 @@ struct LossScaling {
   bool operator==(const LossScaling&) const = default;
 };
 
-/// What leaves the graph.
+/// A value that the graph delivers.
 struct Sink {
   enum class Kind : std::uint8_t {
-    loss,                ///< scalar: sum of the loss over tokens
-    count,               ///< scalar: number of tokens that the loss sums over
-    parameter_gradient,  ///< one contribution to a parameter's gradient; several are summed
-    output               ///< a value that the evaluation pass or generation reads, by name
+    loss,                ///< scalar: the loss, summed over tokens
+    count,               ///< scalar: the number of tokens in that sum
+    parameter_gradient,  ///< one contribution to a parameter's gradient; a parameter may have several
+    output               ///< a named value for evaluation or generation
   };
   Kind kind = Kind::output;
-  /// The parameter's or the output's name; empty for loss and count.
+  /// Name of the parameter or output; empty for loss and count.
   std::string name;
   Value value;
 };
 
-/// What is being built; a model leaves out what only training needs through GraphBuilder.
+/// The purpose of a graph. In evaluation mode GraphBuilder emits no dropout.
 enum class GraphMode : std::uint8_t { training, evaluation };
 
-/// The logical graph: named dimensions, no mesh. Nodes stand in an order in which every operand precedes its use.
+/// The logical graph: named dimensions, global sizes, no mesh. Every operand precedes its use in nodes().
 class STRATA_API Graph {
  public:
-  /// Dimensions and their global sizes; "batch" is one micro-batch over all replicas.
+  /// Global size of each dimension. "batch" is one micro-batch over all replicas.
   DimSizes sizes;
   std::vector<Parameter> parameters;
   std::vector<Sink> sinks;
-  /// Set by the strategy that needs it; two are an error.
+  /// Set by the strategy that needs loss scaling. A second strategy that sets it is an error.
   std::optional<LossScaling> loss_scaling;
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
+  /// The node with this id. \throws VerificationError if there is none.
   [[nodiscard]] const Node& node(int id) const;
   [[nodiscard]] Node& node(int id);
   [[nodiscard]] const TensorType& type(Value value) const;
+  /// Global sizes of a value, in elements.
   [[nodiscard]] Shape shape(Value value) const { return shape_of(type(value).dims, sizes); }
+  /// The parameter named `name`, or null. The graph owns it.
   [[nodiscard]] const Parameter* find_parameter(const std::string& name) const;
 
   /// Gives `node` a fresh id and appends it. \return the id.
   int append(Node node);
-  /// Gives `node` a fresh id without placing it; place it with replace_nodes(). For rewrites.
+  /// Gives `node` a fresh id without placing it. Rewrites then place it with replace_nodes().
   int allocate_id() { return next_id_++; }
-  /// Replaces the nodes (same ids where they are kept). \throws VerificationError on a repeated or unknown id.
+  /// Replaces all nodes. Nodes that stay keep their ids. \throws VerificationError if an id is repeated or unknown.
   void replace_nodes(std::vector<Node> nodes);
   /// Redirects every operand and sink that reads `from` to `to`.
   void replace_uses(Value from, Value to);
-  /// Drops nodes that no sink needs, except leaves that are parameters.
+  /// Removes nodes that no sink depends on. Parameters stay.
   void remove_dead_nodes();
 
+  /// Number of blocks (layers): the largest block of a node plus 1.
   [[nodiscard]] int block_count() const;
 
  private:
   std::vector<Node> nodes_;
-  std::vector<int> position_;  // by id; -1 where the id is not placed
+  std::vector<int> position_;  // index in nodes_ by id; -1 if the id is not placed
   int next_id_ = 0;
 };
 
-/// One line a node, dimensions and types spelled out.
+/// The graph as text: one line per node, with dimensions and types.
 STRATA_API std::string to_string(const Graph& graph);
 
-/// Checks every invariant of a graph: operands defined before use, types as the op infers them, unique forward names,
-/// sinks and parameters that exist, W nodes that produce parameter gradients only, sizes for every dimension. \throws
-/// VerificationError that names the phase `after` and the node.
+/// Checks every invariant of a graph. Operands precede their uses. Result types equal what the op infers. Forward names
+/// are unique. Sinks and parameters exist. W nodes produce parameter gradients only. Every dimension has a size.
+/// \throws VerificationError that names the phase `after` which made the graph, and the node.
 STRATA_API void verify(const Graph& graph, const OpRegistry& registry, const std::string& after);
 
-/// What a model is written with: every call appends one node in the current block.
+/// Builds the logical graph of a model. Every call appends one node to the current block.
 class STRATA_API GraphBuilder {
  public:
+  /// `graph` and `registry` outlive the builder. `float_type` is the element type of parameters.
   GraphBuilder(Graph& graph, const OpRegistry& registry, GraphMode mode, DType float_type);
 
   [[nodiscard]] Graph& graph() { return graph_; }
   [[nodiscard]] GraphMode mode() const { return mode_; }
   [[nodiscard]] DType float_type() const { return float_type_; }
 
-  /// Names a dimension. "batch" and "vocab" are there already.
-  /// \throws ConfigurationError if it is there with another size or the size is below 1.
+  /// Defines a dimension and its global size. The host has defined "batch" and "vocab". \throws ConfigurationError if
+  /// the dimension has another size already, or if the size is below 1.
   void define_dim(const Dim& dim, std::int64_t size);
+  /// The size of `dim`, or empty if it is not defined.
   [[nodiscard]] std::optional<std::int64_t> find_size(const Dim& dim) const;
 
-  /// The block of the nodes that follow; must not descend.
+  /// Sets the block (layer) of the nodes that follow. Blocks ascend.
   void begin_block(int block);
 
-  /// A trained tensor; a second call with the same name gives the same value (tied weights).
+  /// A trained parameter. A second call with the same name returns the same value, which ties the weights. `decay` and
+  /// `gradient_is_zero`: see Parameter. \throws VerificationError if the name exists with other dims.
   Value parameter(const std::string& name, const Dims& dims, Initialization initialization, bool decay,
                   bool gradient_is_zero = false);
-  /// Data from the host: "tokens" [batch seq], "targets" [batch seq], "positions" [seq], all i32.
+  /// A parameter that training does not change. \throws VerificationError if the name exists with other dims.
+  Value frozen_parameter(const std::string& name, const Dims& dims, Initialization initialization);
+  /// A parameter that `initialization` computes at every start from the model's options, such as a rotary table.
+  /// \throws VerificationError if the name exists with other dims.
+  Value constant(const std::string& name, const Dims& dims, Initialization initialization);
+  /// Data of the current micro-batch: "tokens" [batch seq], "targets" [batch seq], "positions" [seq], all i32.
   Value input(const std::string& name, const Dims& dims, DType dtype = DType::i32);
 
+  /// Looks up rows of `table` [vocab …] by `ids`.
   Value embedding(Value table, Value ids, const std::string& name);
-  /// Contracts the dims that `x` and `weight` share and `result` lacks.
+  /// Multiplies `x` by `weight` and contracts the dims that both have and `result` lacks.
   Value linear(Value x, Value weight, const Dims& result, const std::string& name);
-  /// `y` has the dims of `x` or an ordered subset of them.
+  /// x + y. `y` has the dims of `x` or an ordered subset of them, such as a bias.
   Value add(Value x, Value y, const std::string& name);
-  /// Normalises the last dim of `x`, which is the only dim of `gain` and `bias`.
+  /// Normalises over the last dim of `x`, which is the only dim of `gain` and `bias`.
   Value layer_norm(Value x, Value gain, Value bias, double epsilon, const std::string& name);
-  /// `kind`: gelu_tanh, relu or silu.
+  /// `kind`: one of activation_functions().
   Value activation(Value x, const std::string& kind, const std::string& name);
-  /// `x` itself when `probability` is 0 or the mode is not training.
+  /// Dropout with drop probability `probability`. Returns `x` itself if that is 0 or the mode is not training.
   Value dropout(Value x, double probability, const std::string& name);
-  /// q [batch seq heads… head_dim]; k and v the same with fewer heads for grouped queries.
+  /// Attention of q [batch seq heads… head_dim] over k and v. Grouped queries: the heads dims of k and v are the first
+  /// of those of q, such as [kv_heads] for [kv_heads group].
   Value attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name);
-  /// Sums the loss over targets that are not negative; registers the loss sink and, for the main loss, the count.
+  /// Appends the cross-entropy of `logits`, summed over targets that are not negative. Registers the loss sink and, if
+  /// `main`, the token count.
   void cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main = true);
-  /// Names a value for evaluation and generation ("logits").
+  /// Registers `value` as an output for evaluation and generation, such as "logits".
   void output(const std::string& name, Value value);
 
-  /// Any registered op. \return one value per result.
+  /// Appends any registered op. \return one value per result. \throws ConfigurationError if no plugin of the run
+  /// registers the op.
   std::vector<Value> op(const std::string& op, std::vector<Value> operands, const std::string& name,
                         Attributes attributes = {});
 
  private:
+  Value add_parameter(Parameter parameter, const Dims& dims);
+
   Graph& graph_;
   const OpRegistry& registry_;
   GraphMode mode_;

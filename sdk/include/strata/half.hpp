@@ -6,27 +6,28 @@
 #include <limits>
 
 /// \file
-/// The 16-bit floating-point types as bits, for code without hardware support.
+/// Conversions of the 16-bit floating-point types, for code without hardware support for them.
 
 namespace strata {
 
-/// The nearest bf16 (ties to even) as bits; NaN stays NaN.
+/// The bits of the nearest bf16, ties to even. NaN stays NaN.
 inline std::uint16_t to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
 }
 
+/// The number with these bits, exactly.
 inline float from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
 
-/// The nearest IEEE binary16 (ties to even) as bits; too large a number becomes infinity, NaN stays NaN.
+/// The bits of the nearest IEEE binary16, ties to even. Larger magnitudes become infinity. NaN stays NaN.
 inline std::uint16_t to_f16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16U) & 0x8000U;
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7E00U);
   const float magnitude = std::fabs(value);
   if (magnitude >= 65520.0F) return static_cast<std::uint16_t>(sign | 0x7C00U);
-  // Below 2^-14 the spacing is 2^-24: adding 0.5 puts the last bit there and lets the hardware round.
+  // Below 2^-14 a binary16 has a spacing of 2^-24, as a binary32 has near 0.5. So adding 0.5 rounds to that spacing.
   if (magnitude < 0x1p-14F) {
     const auto rounded = std::bit_cast<std::uint32_t>(magnitude + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
     return static_cast<std::uint16_t>(sign | rounded);
@@ -35,6 +36,7 @@ inline std::uint16_t to_f16(float value) {
   return static_cast<std::uint16_t>(sign | ((rebased + 0xFFFU + ((rebased >> 13U) & 1U)) >> 13U));
 }
 
+/// The number with these bits, exactly.
 inline float from_f16(std::uint16_t bits) {
   const int exponent = (bits >> 10U) & 0x1F;
   const int mantissa = bits & 0x3FF;

@@ -13,39 +13,41 @@
 
 namespace strata {
 
-/// How the pieces of a dimension are dealt to the ranks along an axis.
+/// How an axis divides a dimension among its ranks.
 enum class Distribution : std::uint8_t {
-  block,  ///< rank i holds the i-th contiguous piece
-  zigzag  ///< of 2n pieces rank i holds the i-th and the (2n-1-i)-th: balances a causal mask
+  block,  ///< rank i holds the i-th of n contiguous pieces
+  zigzag  ///< rank i holds pieces i and 2n-1-i of 2n, which balances the work under a causal mask
 };
 
-/// How a partial value becomes whole.
+/// How the ranks' partial values combine to the whole value.
 enum class Reduction : std::uint8_t { sum, max };
 
 STRATA_API std::string_view to_string(Reduction reduction);
 
-/// Decides whether a rule applies: the op's name (empty for a tensor at rest) and its iteration (or the tensor's) dims.
+/// Decides whether a rule applies. `op` is the op's name, or empty for a tensor at rest. `dims` are the iteration dims
+/// of the op, or the dims of the tensor.
 using RuleFilter = std::function<bool(const std::string& op, const Dims& dims)>;
 
-/// Maps a named dimension onto a mesh axis.
+/// Maps a named dimension onto a mesh axis. Example: {"heads", "tp"} shards the heads over the tensor axis.
 struct Rule {
   Dim dim;
   Axis axis;
-  /// Rules are walked in ascending priority: the first one that fits takes the axis. Changes cost, never results.
+  /// The rule with the lowest number is considered first, and the first rule that fits takes the axis. Priorities
+  /// change cost, never results.
   int priority = 50;
   Distribution distribution = Distribution::block;
-  /// Empty: applies everywhere.
+  /// Restricts the rule to some ops or tensors. Empty: the rule applies everywhere.
   RuleFilter filter;
 };
 
-/// For each dimension of a tensor the axes that shard it, outermost first; an empty list is a whole dimension.
+/// The axes that shard each dimension of a tensor, outermost first. A dimension without axes is whole on every rank.
 using Layout = std::vector<std::vector<Axis>>;
-/// For each iteration dimension of an op the axes that shard it.
+/// The axes that shard each iteration dimension of an op, outermost first.
 using IterationLayout = std::map<Dim, std::vector<Axis>, std::less<>>;
-/// The axes over which a value is a partial sum (or maximum).
+/// The axes over which a value is partial: a sum (or maximum) over these ranks is still to be taken.
 using AxisSet = std::set<Axis>;
 
-/// A run of consecutive indices of a shard and where it lies in the whole dimension.
+/// A run of consecutive indices that is contiguous both in the shard and in the whole dimension.
 struct IndexSegment {
   std::int64_t local_begin = 0;
   std::int64_t global_begin = 0;
@@ -54,50 +56,52 @@ struct IndexSegment {
   bool operator==(const IndexSegment&) const = default;
 };
 
-/// Which global indices a rank holds of a dimension, in local order. The one function that knows zigzag: data loader,
-/// position ids, masks, dropout and gathers all use it.
+/// The global indices of a dimension that one rank holds, in local order. Loader, position ids, masks, dropout and
+/// gathers all use it, so no other code knows zigzag. Example: of 8 indices over 2 zigzag ranks, rank 0 holds 0 1 6 7.
 struct STRATA_API IndexMap {
   std::int64_t global_size = 0;
   std::vector<IndexSegment> segments;
 
+  /// Number of indices that the rank holds.
   [[nodiscard]] std::int64_t local_size() const;
-  /// The global index of a local one. \throws VerificationError if out of range.
+  /// The global index of the local index `local`. \throws VerificationError if `local` is out of range.
   [[nodiscard]] std::int64_t global_index(std::int64_t local) const;
   /// True if the map is one run that starts at 0 and covers the dimension.
   [[nodiscard]] bool is_whole() const;
-  /// What remains when this map's indices, in local order, are dealt to `count` ranks and this is rank `index`.
+  /// Divides this map's indices, in local order, among `count` ranks. \return the part of rank `index`.
   [[nodiscard]] IndexMap piece(int count, int index, Distribution distribution) const;
-  /// The whole dimension.
+  /// The map that holds all of a dimension of `size`.
   static IndexMap whole(std::int64_t size);
 
   bool operator==(const IndexMap&) const = default;
 };
 
-/// The runs of [0, size) that rank `index` of `count` holds.
+/// The runs of [0, size) that rank `index` of `count` ranks holds.
 STRATA_API std::vector<IndexSegment> split_dimension(std::int64_t size, int count, int index,
                                                      Distribution distribution);
 
-/// The rules of all strategies on one mesh: decides every layout.
+/// The rules of all strategies on one mesh. It decides every layout.
 class STRATA_API LayoutRules {
  public:
   LayoutRules() = default;
-  /// Keeps the rules whose axis has more than one rank, sorted by priority (stable).
+  /// Keeps the rules whose axis has more than one rank, sorted by priority. Rules of equal priority keep their order.
   LayoutRules(Mesh mesh, DimSizes sizes, std::vector<Rule> rules);
 
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] const DimSizes& sizes() const { return sizes_; }
 
-  /// Walks the rules for an op (or, with an empty name, a tensor) over `dims`; dims in `whole` are never sharded. An
-  /// axis is used at most once; a dimension that its whole axis set does not divide is skipped. Axes nest in mesh
-  /// order; those of filtered rules are innermost.
+  /// Applies the rules, by priority, to the iteration dims of an op, or with an empty name to the dims of a tensor.
+  /// Dims in `whole` are never sharded. An axis is used at most once. A dimension that the product of its axes does not
+  /// divide is skipped. Axes of one dimension nest in mesh order, with the axes of filtered rules innermost.
   [[nodiscard]] IterationLayout assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole = {}) const;
-  /// The layout in which a tensor of `dims` rests.
+  /// The layout of a tensor of `dims` at rest.
   [[nodiscard]] Layout canonical(const Dims& dims) const;
 
-  /// Size of one rank's shard of `dims` under `layout`.
+  /// Shape of one rank's shard, in elements, of a tensor of `dims` under `layout`.
   [[nodiscard]] Shape local_shape(const Dims& dims, const Layout& layout) const;
-  /// What the rank at `coordinates` holds of `dim` when `axes` shard it.
+  /// The indices of `dim` that the rank at `coordinates` holds if `axes` shard it.
   [[nodiscard]] IndexMap index_map(const Dim& dim, const std::vector<Axis>& axes, const Coordinates& coordinates) const;
+  /// How `axis` divides `dim`.
   [[nodiscard]] Distribution distribution(const Dim& dim, const Axis& axis) const;
 
  private:
@@ -107,7 +111,7 @@ class STRATA_API LayoutRules {
   std::map<std::pair<Dim, Axis>, Distribution> distributions_;
 };
 
-/// "batch/dp seq embed/tp+cp".
+/// Dimensions with their axes, such as "batch/dp seq embed/tp+cp".
 STRATA_API std::string to_string(const Dims& dims, const Layout& layout);
 
 }  // namespace strata

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "strata/export.hpp"
@@ -12,10 +13,11 @@
 namespace strata {
 
 /// \file
-/// What a strategy is given when it builds instructions itself: of one node (Strategy::lower), or in the place of one
+/// The contexts in which a strategy builds instructions itself: for one node (Strategy::lower), or in place of one
 /// collective (Strategy::convert).
 
-/// One node on its way to instructions of one task. Owned by the host, valid during the call.
+/// One node that a strategy turns into instructions of a task. The host owns the context, which is valid during the
+/// call.
 class STRATA_API LoweringContext {
  public:
   virtual ~LoweringContext();
@@ -23,55 +25,66 @@ class STRATA_API LoweringContext {
   [[nodiscard]] virtual const Graph& graph() const = 0;
   [[nodiscard]] virtual const Node& node() const = 0;
   [[nodiscard]] virtual const LayoutRules& rules() const = 0;
-  /// What the op declares.
+  /// The op's iteration space.
   [[nodiscard]] virtual const IterationSpace& space() const = 0;
-  /// What the rules give it.
+  /// The layout that the rules assign to the iteration space.
   [[nodiscard]] virtual const IterationLayout& iteration() const = 0;
 
-  /// The buffer that holds an operand in `layout`; emits the conversion where it has another one.
+  /// The buffer that holds operand `index` in `layout`. Emits a conversion if the operand has another layout.
   virtual BufferId operand(int index, const Layout& layout) = 0;
-  /// A buffer for one micro-batch; `shape` is local.
+  /// Adds a buffer of one micro-batch. `shape` is local, in elements.
   virtual BufferId add_buffer(const std::string& name, BufferKind kind, const TensorType& type, const Shape& shape) = 0;
-  /// An iteration dimension of `global_size` that `axes` shard as the rules say for `dim`.
+  /// An iteration dimension of `global_size` that `axes` shard with the distributions that the rules give `dim`.
   [[nodiscard]] virtual ShardedDim sharded_dim(const Dim& dim, std::int64_t global_size,
                                                const std::vector<Axis>& axes) const = 0;
-  /// The id of a communication; the same label gives the same id on every rank.
+  /// The id of a communication. A label has the same id on every rank.
   virtual std::uint64_t communication_id(const std::string& label) = 0;
-  /// Appends an instruction to the node's task.
+  /// Appends an instruction to the task of the node.
   virtual void emit(Instruction instruction) = 0;
-  /// Says where result `index` is: `buffer`, laid out as `layout`, a partial sum over `partial`. Called once a result.
+  /// Defines result `index` of the node: it is in `buffer`, has the layout `layout` and is partial over `partial`.
+  /// Called once per result.
   virtual void define(int index, BufferId buffer, const Layout& layout, const AxisSet& partial) = 0;
 };
 
-/// A collective that the compiler is about to emit.
+/// A collective of the program, described to strategies that may claim it.
 struct PlannedCollective {
   CollectiveKind kind = CollectiveKind::all_reduce;
-  /// What travels: parameter (values of a bucket), gradient (of a bucket) or activation.
-  BufferKind value = BufferKind::activation;
+  /// Kind of the values: parameter (values of a bucket), gradient (of a bucket) or activation.
+  BufferKind content = BufferKind::activation;
   Reduction reduction = Reduction::sum;
   std::vector<Axis> axes;
   DType dtype = DType::f32;
-  /// Elements of the input on this rank, and of the output.
+  /// Elements of the input and of the output on this rank.
   std::int64_t input_elements = 0;
   std::int64_t output_elements = 0;
 };
 
-/// One collective in whose place a strategy puts instructions of its own.
+/// One collective that a strategy replaces by its own instructions. They must write the whole output and communicate
+/// over the axes of the collective only.
 class STRATA_API ConversionContext {
  public:
   virtual ~ConversionContext();
 
   [[nodiscard]] virtual const Mesh& mesh() const = 0;
+  /// The collective to replace.
   [[nodiscard]] virtual const PlannedCollective& planned() const = 0;
-  /// For names of instructions and buffers.
+  /// Prefix for names of instructions and buffers.
   [[nodiscard]] virtual const std::string& label() const = 0;
+  /// The buffer to read.
   [[nodiscard]] virtual BufferId input() const = 0;
-  /// Written whole; the input itself where the collective works in place, else the input is left as it is.
+  /// The buffer to write. It equals input() if the collective works in place. If not, the input must stay unchanged.
   [[nodiscard]] virtual BufferId output() const = 0;
-  /// A flat buffer that lives as long as it is used.
+  /// Adds a flat buffer that lives from its first write to its last use.
   virtual BufferId add_flat(const std::string& name, DType dtype, std::int64_t elements) = 0;
+  /// The id of a communication. A label has the same id on every rank.
   virtual std::uint64_t communication_id(const std::string& label) = 0;
+  /// Appends an instruction to those that replace the collective.
   virtual void emit(Instruction instruction) = 0;
 };
+
+/// Builds the instructions of a node that a strategy has claimed.
+using Lowering = std::function<void(LoweringContext&)>;
+/// Builds the instructions that replace a collective which a strategy has claimed.
+using Conversion = std::function<void(ConversionContext&)>;
 
 }  // namespace strata

@@ -7,11 +7,11 @@
 
 namespace strata {
 
-/// Where bytes lie.
+/// Where a buffer is stored.
 enum class MemoryPlace : std::uint8_t {
   device,
-  host,  ///< memory of the host, outside of the device's arena
-  file   ///< a file, outside of memory
+  host,  ///< host memory, outside of the device's arena
+  file   ///< a file
 };
 
 STRATA_API std::string_view to_string(MemoryPlace place);

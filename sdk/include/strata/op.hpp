@@ -14,38 +14,39 @@
 
 namespace strata {
 
-/// The loop nest of an op: what the partitioner needs to know to shard it, and all it knows.
+/// The loop nest of an op. The partitioner knows nothing else about the op when it shards it.
 struct STRATA_API IterationSpace {
-  /// Iteration dimension of each dimension of each operand and result (attention: K's "seq" iterates "kv_seq").
+  /// The iteration dimension of each dimension of each operand and result. Example: the "seq" of attention's k iterates
+  /// "kv_seq".
   std::vector<Dims> operands;
   std::vector<Dims> results;
-  /// Dimensions that every rank needs whole.
+  /// Iteration dimensions that must not be sharded.
   std::set<Dim> whole;
-  /// How results missing a sharded iteration dimension are completed.
+  /// How ranks combine a result that lacks a sharded iteration dimension. Example: a sum, if the contracted dimension
+  /// of a matrix product is sharded.
   Reduction reduction = Reduction::sum;
-  /// Operands that may stay a partial sum because the op is linear in them and adds nothing else.
+  /// Operands that may stay partial sums, because the op is linear in them and adds nothing else.
   std::set<int> partial_operands;
 
   /// Every iteration dimension once, in order of appearance.
   [[nodiscard]] Dims dims() const;
 };
 
-/// In which floating-point type a run of mixed precision hands an operand to its op. Says nothing of f64 runs, where
-/// every value is f64.
+/// The floating-point type in which mixed precision hands an operand to its op. In f64 runs every value is f64 instead.
 enum class OperandPrecision : std::uint8_t {
-  unchanged,  ///< the type that the model gave it: the op is not known to be accurate in another one
-  low,        ///< the compute type: the op gains from a short type and adds up in f32 inside (matrix products)
-  any,        ///< whatever type it has: a short one costs the op no accuracy of its own
-  common      ///< the widest type among the op's operands of this kind
+  unchanged,  ///< the type that the model chose, because the op may be inaccurate in another
+  low,        ///< the compute type: the op is faster in it and accumulates in f32 (matrix products)
+  any,        ///< the type of the operand's producer: a short type costs the op no accuracy
+  common      ///< the widest type among the operands of this precision
 };
 
-/// What one execution costs, for the sizes of the graph.
+/// Cost of one execution of a node, for the global sizes of the graph.
 struct Cost {
   double flops = 0;  ///< a multiply-add counts as two
   double bytes = 0;  ///< operands read plus results written
 };
 
-/// Lets an op's gradient rule read the forward node and emit nodes of the same graph.
+/// The context in which an op's gradient rule reads the forward node and emits nodes of the same graph.
 class STRATA_API GradientContext {
  public:
   virtual ~GradientContext();
@@ -54,53 +55,136 @@ class STRATA_API GradientContext {
   [[nodiscard]] virtual const Node& node() const = 0;
   [[nodiscard]] Value operand(int index) const { return node().operands.at(static_cast<std::size_t>(index)); }
   [[nodiscard]] Value result(int index) const { return {node().id, index}; }
-  /// Gradient of the loss by result `index`; empty where none flows (and always for a loss, whose own gradient is one).
+  /// Gradient of the loss with respect to result `index`. Empty if the loss does not depend on it, and always for the
+  /// loss itself, whose gradient is 1.
   [[nodiscard]] virtual std::optional<Value> cotangent(int index) = 0;
-  /// False for inputs and integers.
+  /// False for inputs, integers and parameters that are not trained.
   [[nodiscard]] virtual bool needs_gradient(int operand) const = 0;
-  /// Emits a node whose results go to `operand` alone: a W node if that is a parameter, else a B node.
+  /// Emits a node that contributes to the gradient of `operand` alone: a W node if that is a parameter, else a B node.
+  /// \return one value per result.
   virtual std::vector<Value> emit(int operand, const std::string& op, std::vector<Value> operands,
                                   Attributes attributes) = 0;
-  /// Adds a term to the gradient of `operand`. Parameters' terms become sinks and are never summed in the graph.
+  /// Adds a term to the gradient of `operand`. Terms of a parameter become separate sinks, which the graph never sums.
   virtual void contribute(int operand, Value gradient) = 0;
+
+ protected:
+  /// For contribute(). \throws VerificationError that names the op for a gradient of other dimensions than its operand.
+  void require_dims_of_operand(int operand, Value gradient) const;
 };
 
-/// Lets an op that is a short-hand replace itself by simpler ones.
+/// The context in which an op replaces itself by simpler ops.
 class STRATA_API DecomposeContext {
  public:
   virtual ~DecomposeContext();
   [[nodiscard]] virtual const Graph& graph() const = 0;
   [[nodiscard]] virtual const Node& node() const = 0;
-  /// Emits a node with the block and phase of node(). \return one value per result.
+  /// Emits a node with the block and the phase of node(). \return one value per result.
   virtual std::vector<Value> emit(const std::string& op, std::vector<Value> operands, Attributes attributes) = 0;
-  /// Says which value stands for result `index` from now on.
+  /// Redirects all uses of result `index` to `value`.
   virtual void replace(int index, Value value) = 0;
 };
 
-/// Everything that Strata knows of an op except how a device computes it.
+/// Emits the gradient of every operand that needs one. \throws VerificationError if that is impossible.
+using GradientRule = std::function<void(GradientContext&)>;
+/// Emits the simpler nodes that replace a node, and names their values that replace its results.
+using Decomposition = std::function<void(DecomposeContext&)>;
+
+/// How an op is used outside of graphs, on flat buffers and scalars: zeroing and accumulating gradients, updating
+/// parameters. Such an instruction names no dimensions.
+struct FlatSignature {
+  /// Number of operands.
+  int inputs = 0;
+  /// Number of results. An update counts the values only.
+  int outputs = 1;
+  /// True: each result has as many elements as the first input, or any number if there is no input. False: each result
+  /// is one number.
+  bool elementwise = true;
+  /// True for an op that updates parameters. It updates the values in place as its first result. The further results
+  /// have as many elements each: a "master" copy in f32 if the values have a shorter type, then the states.
+  bool is_update = false;
+  /// Names of an update's optimizer states, such as "first_moment", in the order of its results.
+  std::vector<std::string> states = {};
+  /// Attributes of an update that the configuration sets, such as "beta1".
+  std::vector<std::string> hyperparameters = {};
+};
+
+/// Two instructions that a fused op may replace, as FusionPattern::fit sees them.
+struct FusionPair {
+  const Attributes& producer;
+  const Attributes& consumer;
+  /// Iteration dimensions of each operand of the two. Both lists are empty for ops on flat buffers.
+  const std::vector<Dims>& producer_operands;
+  const std::vector<Dims>& consumer_operands;
+  /// True if other instructions read the producer's result too. The fused op must then also write that result.
+  bool keeps_product = false;
+};
+
+/// A pair of instructions that a fused op replaces. `consumer` reads the only result of `producer` as its operand
+/// number `operand`. The fused op has the producer's operands, then the other operands of the consumer. It has the
+/// results of the consumer. It iterates over the dimensions of both. Example: linear(x, w) -> t and add(t, b) -> y
+/// become linear_bias(x, w, b) -> y. A pair is not fused if both iterate over one dimension with different shards, or
+/// if only one of them is an op on flat buffers.
+struct FusionPattern {
+  /// Position of the fused instruction, if both positions are possible.
+  enum class Place : std::uint8_t {
+    producer,  ///< early, so the result is ready sooner
+    consumer   ///< late, so the result occupies memory for less time
+  };
+
+  std::string producer;
+  std::string consumer;
+  int operand = 0;
+  Place place = Place::producer;
+  /// True if the fused op can also write the producer's result, as its last result.
+  bool can_keep_product = false;
+  /// Returns the attributes of the fused op, or empty if the op cannot replace the pair.
+  std::function<std::optional<Attributes>(const FusionPair&)> fit;
+};
+
+/// Everything that Strata knows about an op, except how a device computes it. The compiler asks the definition and
+/// never compares names. Implementations keep no state, because several threads call them.
 class STRATA_API OpDefinition {
  public:
   virtual ~OpDefinition();
 
+  /// The op's unique name, such as "linear". Graphs and programs refer to the op by it.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// One sentence: operands, results, attributes.
+  /// Version of this definition. Two plugins that register an op of the same name and version register the same op.
+  [[nodiscard]] virtual int version() const;
+  /// One or two sentences on operands, results and attributes, with their dimensions.
   [[nodiscard]] virtual std::string documentation() const = 0;
-  /// Result types of `node` from its operands and attributes. \throws VerificationError when they do not fit.
+  /// Infers the result types of `node` from its operands and attributes. \throws VerificationError if they do not fit.
   [[nodiscard]] virtual std::vector<TensorType> infer(const Graph& graph, const Node& node) const = 0;
+  /// The op's iteration space. Default: every dimension of operands and results is iterated under its own name.
   [[nodiscard]] virtual IterationSpace iteration(const Graph& graph, const Node& node) const;
-  /// Emits the gradient of every operand that needs one. \throws VerificationError for an op without a gradient.
-  virtual void gradient(GradientContext& context) const;
-  /// Replaces the node by simpler ones; false where the op stands for itself.
-  virtual bool decompose(DecomposeContext& context) const;
+  /// The gradient rule. Empty (the default) if the op has no gradient.
+  [[nodiscard]] virtual GradientRule gradient() const;
+  /// The decomposition. Empty (the default) if no simpler ops replace the op.
+  [[nodiscard]] virtual Decomposition decomposition() const;
+  /// Floating-point operations and bytes of one execution, for the global sizes of the graph. Default: one operation
+  /// per element of the largest result, and the bytes of all operands and results once.
   [[nodiscard]] virtual Cost cost(const Graph& graph, const Node& node) const;
-  /// The operands whose memory the result `result` may take over, because its element i depends on no other element of
-  /// them (of their row, for row-wise ops) once that is read.
+  /// The operands whose memory result `result` may reuse. That is correct if the kernel reads element i (for row-wise
+  /// ops, row i) of the operand before it writes element i, and never later. Default: none.
   [[nodiscard]] virtual std::vector<int> in_place_operands(int result) const;
-  /// Types of operands under mixed precision; results follow by infer(). Integer operands are not asked for.
+  /// Precision of a floating-point operand under mixed precision. infer() then gives the results their types.
   [[nodiscard]] virtual OperandPrecision operand_precision(int operand) const;
+
+  /// True if the op reads the previous contents of its results, which are not among its operands. Default: false.
+  /// Accumulating instructions need not say so, because the compiler knows that they read them.
+  [[nodiscard]] virtual bool reads_results() const;
+  /// True for a matrix product and its fused forms, which the compiler may split into chunks that overlap with chunks
+  /// of a collective. The op splits along the first dimension of its first operand, which is also the first dimension
+  /// of every result. Row i of the results may depend on row i of the operands that have that dimension, and on the
+  /// whole of the other operands. Default: false.
+  [[nodiscard]] virtual bool is_product() const;
+  /// How the op works on flat buffers. Empty (the default) if it occurs in graphs only.
+  [[nodiscard]] virtual std::optional<FlatSignature> flat_signature(const Attributes& attributes) const;
+  /// For a fused op: the pairs of instructions that it replaces if the device has a kernel for it. Default: none.
+  [[nodiscard]] virtual std::vector<FusionPattern> fusions() const;
 };
 
-/// All known ops; owned by the host, one per process or per test. Plugins add to it through their factory.
+/// All ops of a run. The host owns it. Plugins add to it in PluginFactory::provide.
 class STRATA_API OpRegistry {
  public:
   OpRegistry();
@@ -108,25 +192,36 @@ class STRATA_API OpRegistry {
   OpRegistry(OpRegistry&&) noexcept;
   OpRegistry& operator=(OpRegistry&&) noexcept;
 
-  /// \throws ConfigurationError if the name is taken.
-  void add(std::unique_ptr<OpDefinition> definition);
-  /// \throws VerificationError naming the nearest known op.
+  /// Adds an op of the plugin `origin`. If the same name and version are registered already, the registered definition
+  /// stays. \throws ConfigurationError that names both origins if another version is registered.
+  void add(std::unique_ptr<OpDefinition> definition, const std::string& origin);
+  /// The definition of `name`. \throws VerificationError that suggests the nearest registered name.
   [[nodiscard]] const OpDefinition& get(const std::string& name) const;
   [[nodiscard]] bool has(const std::string& name) const;
+  /// Names of all registered ops, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
+  /// The plugin that registered an op ("libstrata" for Strata's own). \throws VerificationError for an unknown op.
+  [[nodiscard]] const std::string& origin(const std::string& name) const;
 
  private:
-  std::map<std::string, std::unique_ptr<OpDefinition>> definitions_;
+  struct Entry {
+    std::unique_ptr<OpDefinition> definition;
+    std::string origin;
+  };
+
+  [[nodiscard]] const Entry& entry(const std::string& name) const;
+
+  std::map<std::string, Entry> entries_;
 };
 
-/// Registers the ops that Strata brings (sdk/src/ops, one file a family).
-STRATA_API void register_core_ops(OpRegistry& registry);
+/// Ids of the nodes that need a gradient: trained parameters, and every node that depends on one.
+[[nodiscard]] STRATA_API std::set<int> trained_nodes(const Graph& graph);
 
-/// Appends to `graph` the gradient of all its loss sinks: B and W nodes, and one parameter_gradient sink per
-/// contribution.
+/// Appends the gradient of all loss sinks to `graph`: B nodes, W nodes and one parameter_gradient sink per
+/// contribution. \throws VerificationError if an op on the way has no gradient.
 STRATA_API void differentiate(Graph& graph, const OpRegistry& registry);
 
-/// Replaces every short-hand op (cross_entropy) by its pieces.
+/// Replaces every op that has a decomposition, such as cross_entropy, by its simpler ops.
 STRATA_API void decompose(Graph& graph, const OpRegistry& registry);
 
 }  // namespace strata

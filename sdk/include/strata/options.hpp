@@ -12,35 +12,36 @@
 
 namespace strata {
 
-/// The value of an option. Lists are of numbers or of words.
+/// The value of an option. A list holds numbers or words.
 using OptionValue =
     std::variant<bool, std::int64_t, double, std::string, std::vector<double>, std::vector<std::string>>;
 
+/// The type of an option's value, in the order of OptionValue's alternatives.
 enum class OptionType : std::uint8_t { boolean, integer, number, word, numbers, words };
 
 STRATA_API std::string_view to_string(OptionType type);
-/// As TOML would write it.
+/// The value as TOML text.
 STRATA_API std::string to_string(const OptionValue& value);
 
-/// One option: the single source of its type, default, range, help text and error messages.
+/// One option: the only source of its type, default, range, help text and error messages.
 struct OptionSpecification {
   std::string name;
   OptionType type = OptionType::integer;
-  /// Empty: the option is required.
+  /// The default value. Empty: the option is required.
   std::optional<OptionValue> default_value = {};
-  /// One sentence.
+  /// One sentence for help and the reference page.
   std::string documentation = {};
-  /// Inclusive range of a number (of each number of a list).
+  /// Inclusive range of a number, or of each number of a list.
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
-  /// Accepted words; empty for any.
+  /// Accepted words. Empty: every word is accepted.
   std::vector<std::string> choices = {};
 };
 
-/// What an option accepts, for messages and help: "an integer of at least 1", "one of \"adamw\", \"sgd\"".
+/// The accepted values in words, for messages and help: "an integer of at least 1", "one of \"adamw\", \"sgd\"".
 STRATA_API std::string accepted_values(const OptionSpecification& option);
 
-/// All options of a plugin or of a section of the configuration, in the order in which help shows them.
+/// All options of a plugin or of a section of the configuration, in the order of the help text.
 class STRATA_API OptionSchema {
  public:
   OptionSchema() = default;
@@ -48,25 +49,27 @@ class STRATA_API OptionSchema {
   explicit OptionSchema(std::vector<OptionSpecification> options) : options_(std::move(options)) {}
 
   [[nodiscard]] const std::vector<OptionSpecification>& options() const { return options_; }
+  /// The option named `name`, or null. The schema owns it.
   [[nodiscard]] const OptionSpecification* find(const std::string& name) const;
 
-  /// Checks type (an integer is accepted as a number), range and choices; the message names what was found and what is
-  /// accepted, without a place: the caller knows file and line. \throws ConfigurationError.
+  /// Checks type, range and choices of `value`. An integer is accepted as a number. \return the value in the option's
+  /// type. \throws ConfigurationError that names the found value and the accepted ones. The message has no file and
+  /// line; the caller adds them.
   [[nodiscard]] OptionValue checked(const OptionSpecification& option, OptionValue value) const;
 
  private:
   std::vector<OptionSpecification> options_;
 };
 
-/// The checked values of a schema's options.
+/// Checked values of the options of a schema.
 class STRATA_API Options {
  public:
   Options() = default;
   explicit Options(std::map<std::string, OptionValue> values) : values_(std::move(values)) {}
-  /// Every default of `schema`, overridden by `given`. \throws ConfigurationError for unknown, missing or bad values.
+  /// All defaults of `schema`, overridden by `given`. \throws ConfigurationError for unknown, missing or bad values.
   Options(const OptionSchema& schema, const std::map<std::string, OptionValue>& given);
 
-  /// \throws ConfigurationError if the option is missing or of another type.
+  /// The value of the option `name`. \throws ConfigurationError if the option is missing or has another type.
   [[nodiscard]] bool boolean(const std::string& name) const;
   [[nodiscard]] std::int64_t integer(const std::string& name) const;
   [[nodiscard]] double number(const std::string& name) const;
@@ -81,7 +84,7 @@ class STRATA_API Options {
   std::map<std::string, OptionValue> values_;
 };
 
-/// The candidate closest to `word` by edit distance, empty when nothing is near.
+/// The candidate with the smallest edit distance to `word`. Empty if no candidate is near.
 STRATA_API std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace strata

@@ -10,50 +10,71 @@
 
 namespace strata {
 
-/// The interface version. Major: incompatible; minor: virtual functions or fields were appended.
-inline constexpr std::uint16_t kAbiMajor = 1;
-inline constexpr std::uint16_t kAbiMinor = 2;
+/// Version of the binary interface. The host loads a plugin only if both have the same number. Within one number,
+/// classes that plugins derive from and structs that they pass by value keep their layout. The number is also the
+/// SONAME of libstrata.
+inline constexpr std::uint16_t kAbiNumber = 2;
 
-enum class PluginKind : std::uint32_t { strategy = 1, model = 2, communicator = 3, device = 4 };
+/// The kind of a plugin, which determines its factory.
+enum class PluginKind : std::uint32_t {
+  strategy = 1,
+  model = 2,
+  communicator = 3,
+  device = 4,
+  library = 5  ///< registers ops and kernels only
+};
 
 STRATA_API std::string_view to_string(PluginKind kind);
 
-/// What a plugin file says of itself, read from the ELF section `.strata_plugin` before any of its code runs. Fixed
-/// layout; strings are zero-padded and zero-terminated.
+/// Description of a plugin in its file. The host reads it from the ELF section `.strata_plugin` before it runs any code
+/// of the plugin. The layout is fixed. Strings are zero-padded and zero-terminated.
 struct PluginRecord {
   char magic[16];
   std::uint32_t record_size;
   PluginKind kind;
-  std::uint16_t abi_major;
-  std::uint16_t abi_minor;
+  std::uint16_t abi;
+  std::uint16_t reserved;  ///< always 0
   char name[32];
   char version[16];
   char licence[32];
-  /// What must agree between host and plugin for C++ objects to cross: compiler family and its ABI, standard library,
-  /// sanitizer.
+  /// Properties of the build that host and plugin must share to pass C++ objects: the compiler's ABI, the standard
+  /// library, type information, sanitizers.
   char flavour[64];
   char description[160];
 };
 static_assert(sizeof(PluginRecord) == 332, "The record's layout is part of the ABI.");
 
+/// PluginRecord::magic, the ELF section of the record, and the name of the entry point.
 inline constexpr std::string_view kPluginMagic = "STRATA-PLUGIN\n\x1a";
 inline constexpr const char* kPluginSection = ".strata_plugin";
 inline constexpr const char* kPluginEntry = "strata_plugin_entry";
 
-/// What every plugin hands to the host, by kind a StrategyFactory, ModelFactory, CommunicatorFactory or DeviceFactory.
+class Registration;
+
+/// The object through which the host uses a plugin. Depending on the kind it is a StrategyFactory, ModelFactory,
+/// CommunicatorFactory, DeviceFactory or LibraryFactory.
 class STRATA_API PluginFactory {
  public:
   virtual ~PluginFactory();
-  /// The plugin's options: type, default, range and one sentence each.
+  /// The plugin's options, each with a unique name.
   [[nodiscard]] virtual const OptionSchema& options() const = 0;
+  /// Registers the plugin's ops and kernels. The host calls it once per run, before it creates objects of any plugin.
+  /// Default: none.
+  virtual void provide(Registration& registration, const Options& options) const;
 };
 
-/// The flavour of this build of the SDK.
+/// The factory of a library plugin, which only registers ops and kernels.
+class STRATA_API LibraryFactory : public PluginFactory {
+ public:
+  ~LibraryFactory() override;
+};
+
+/// PluginRecord::flavour of this build of the SDK.
 STRATA_API std::string_view build_flavour();
 
 namespace detail {
 
-/// Copies a literal into a zero-padded field at compile time; too long a text does not compile.
+/// Copies a literal into a zero-padded field at compile time. A text that is too long does not compile.
 template <std::size_t N, std::size_t M>
 constexpr void assign_field(char (&field)[N], const char (&text)[M]) {
   static_assert(M <= N, "The text is too long for its field of the plugin record.");
@@ -63,7 +84,7 @@ constexpr void assign_field(char (&field)[N], const char (&text)[M]) {
 }  // namespace detail
 }  // namespace strata
 
-// The flavour is spelt out of macros so that it is known when a plugin is compiled.
+// Macros make up the flavour, so that the plugin's own compiler determines the plugin's flavour.
 #if defined(__SANITIZE_THREAD__)
 #define STRATA_FLAVOUR_SANITIZER "+tsan"
 #elif defined(__SANITIZE_ADDRESS__)
@@ -87,10 +108,15 @@ constexpr void assign_field(char (&field)[N], const char (&text)[M]) {
 #else
 #define STRATA_FLAVOUR_LIBRARY "libstdc++-old"
 #endif
-#define STRATA_FLAVOUR "itanium-abi " STRATA_FLAVOUR_LIBRARY STRATA_FLAVOUR_SANITIZER
+#if defined(__GXX_RTTI)
+#define STRATA_FLAVOUR_TYPES ""
+#else
+#define STRATA_FLAVOUR_TYPES " without-rtti"
+#endif
+#define STRATA_FLAVOUR "itanium-abi " STRATA_FLAVOUR_LIBRARY STRATA_FLAVOUR_TYPES STRATA_FLAVOUR_SANITIZER
 
-/// Put once, at namespace scope outside of any namespace, into a plugin: writes the record and the entry point.
-/// `KIND` is an enumerator of PluginKind; `FACTORY` a default-constructible class derived from that kind's factory.
+/// Writes the record and the entry point of a plugin. Use it once per plugin, outside of any namespace. `KIND` is an
+/// enumerator of PluginKind. `FACTORY` is a default-constructible class derived from the factory of that kind.
 #define STRATA_PLUGIN(KIND, NAME, VERSION, LICENCE, DESCRIPTION, FACTORY)                                             \
   namespace {                                                                                                         \
   constexpr ::strata::PluginRecord make_strata_plugin_record() {                                                      \
@@ -98,8 +124,7 @@ constexpr void assign_field(char (&field)[N], const char (&text)[M]) {
     ::strata::detail::assign_field(record.magic, "STRATA-PLUGIN\n\x1a");                                              \
     record.record_size = sizeof(::strata::PluginRecord);                                                              \
     record.kind = ::strata::PluginKind::KIND;                                                                         \
-    record.abi_major = ::strata::kAbiMajor;                                                                           \
-    record.abi_minor = ::strata::kAbiMinor;                                                                           \
+    record.abi = ::strata::kAbiNumber;                                                                                \
     ::strata::detail::assign_field(record.name, NAME);                                                                \
     ::strata::detail::assign_field(record.version, VERSION);                                                          \
     ::strata::detail::assign_field(record.licence, LICENCE);                                                          \

@@ -16,16 +16,15 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-/// What the keys of op `name` have in common in all steps of a run with `seed`: FNV-1a over the name, mixed with the
-/// seed.
+/// The part of the keys of op `name` that is the same in all steps: FNV-1a over the name, mixed with the seed.
 STRATA_API std::uint64_t stream_base(std::uint64_t seed, std::string_view name);
-/// The key of one step. For kernels that learn of the step when they run.
+/// The key of one step. Kernels that learn the step only at launch derive it from stream_base().
 constexpr std::uint64_t step_key(std::uint64_t base, std::uint64_t step) { return mix(base ^ step); }
-/// The key of one stream of random numbers: everything drawn by op `name` at `step` of a run with `seed`.
+/// The key of one stream: all random numbers of op `name` at `step` of a run with `seed`.
 STRATA_API std::uint64_t stream_key(std::uint64_t seed, std::string_view name, std::uint64_t step);
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): four words from a counter and a
-/// key. Inline because kernels of every device draw from it.
+/// Philox4x32-10: four random words from a counter and a key (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+/// 3", SC'11). It is inline because kernels of every device call it.
 inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = std::uint64_t{0xD2511F53U} * counter[0];
@@ -38,7 +37,7 @@ inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> coun
   return counter;
 }
 
-/// The words of one block of a stream: the counter is the block's number.
+/// The four words of block number `block` of the stream `key`. The block number is the counter.
 inline std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t block) {
   const std::array<std::uint32_t, 4> counter{static_cast<std::uint32_t>(block),
                                              static_cast<std::uint32_t>(block >> 32U), 0, 0};
@@ -48,15 +47,15 @@ inline std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t 
 /// The word of element `index` of a stream: lane index % 4 of block index / 4.
 inline std::uint32_t word(std::uint64_t key, std::uint64_t index) { return philox4x32(key, index / 4)[index % 4]; }
 
-/// Elements whose word is below this are dropped: floor(probability · 2^32).
+/// The threshold floor(probability · 2^32). Dropout drops the elements whose word is below it.
 inline std::uint32_t drop_threshold(double probability) {
   return static_cast<std::uint32_t>(probability * 4294967296.0);
 }
 
-/// A standard normal number for element `index`: Box-Muller on the words of Philox block `index`.
+/// A standard normal number for element `index`, by the Box-Muller transform of the words of block `index`.
 STRATA_API double normal(std::uint64_t key, std::uint64_t index);
 
-/// A whole number in [0, bound) for element `index`, without bias that matters below 2^32.
+/// An integer in [0, bound) for element `index`. The bias is negligible for bounds below 2^32.
 STRATA_API std::uint64_t below(std::uint64_t key, std::uint64_t index, std::uint64_t bound);
 
 }  // namespace strata::random

@@ -2,23 +2,13 @@
 
 namespace strata::ops {
 
-void require_known_activation(const Node& node) {
-  const std::string& kind = node.attributes.word("kind");
-  if (kind != "gelu_tanh" && kind != "relu" && kind != "silu") {
-    throw VerificationError("op " + node.op + " '" + node.name + "': unknown kind '" + kind +
-                            "'; accepted: gelu_tanh, relu, silu");
-  }
-}
-
 namespace {
 
 class Activation final : public NamedOp {
  public:
   Activation()
       : NamedOp("activation",
-                "x -> f(x), f by attribute kind: gelu_tanh (Hendrycks, Gimpel, \"Gaussian Error Linear Units\", 2016, "
-                "the tanh form), "
-                "relu, silu.") {}
+                "x -> f(x), f by attribute kind: gelu_tanh, relu, silu, or another one of activation_functions().") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 1);
@@ -27,10 +17,12 @@ class Activation final : public NamedOp {
     return {types[0]};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    context.contribute(0, context.emit(0, "activation_gradient", {*dy, context.operand(0)},
-                                       {{"kind", context.node().attributes.word("kind")}})[0]);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      context.contribute(0, context.emit(0, "activation_gradient", {*dy, context.operand(0)},
+                                         {{"kind", context.node().attributes.word("kind")}})[0]);
+    };
   }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
@@ -53,9 +45,9 @@ class ActivationGradient final : public NamedOp {
 
 }  // namespace
 
-void register_activation(OpRegistry& registry) {
-  registry.add(std::make_unique<Activation>());
-  registry.add(std::make_unique<ActivationGradient>());
+void register_activation(Registration& registration) {
+  registration.add(std::make_unique<Activation>());
+  registration.add(std::make_unique<ActivationGradient>());
 }
 
 }  // namespace strata::ops

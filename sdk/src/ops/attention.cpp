@@ -5,13 +5,13 @@
 namespace strata::ops {
 namespace {
 
-/// K and V walk the sequence by an index of their own, which every rank needs whole.
+/// Renames "seq" of k and v to "kv_seq", an iteration dimension of its own, which every rank needs whole.
 Dims with_kv_seq(Dims dims) {
   std::replace(dims.begin(), dims.end(), Dim("seq"), Dim("kv_seq"));
   return dims;
 }
 
-/// Heads of queries and keys: all dims between "seq" and the last.
+/// The head dims of queries or keys: all dims between "seq" and the last.
 Dims head_dims(const Dims& dims) { return {dims.begin() + 2, dims.end() - 1}; }
 
 class AttentionOp : public NamedOp {
@@ -40,7 +40,7 @@ class AttentionOp : public NamedOp {
     static_cast<void>(node.attributes.flag("causal"));
   }
 
-  /// The log-sum-exp is kept in f32 for low-precision operands.
+  /// Type of the log-sum-exp, which is f32 for operands of shorter types.
   static TensorType log_sum_exponential_type(const TensorType& q) {
     Dims dims{"batch"};
     const Dims heads = head_dims(q.dims);
@@ -49,13 +49,14 @@ class AttentionOp : public NamedOp {
     return {dims, statistic_type(q.dtype)};
   }
 
-  /// `type` in the type that the attribute dtype says: what is merged or added up over pieces of the keys is wanted in
-  /// f32 where the operands are shorter.
+  /// `type` with the element type in the attribute `dtype`. Results for pieces of the keys, which are merged or
+  /// accumulated later, need f32 even if the operands are shorter.
   static TensorType result_of(const Node& node, const TensorType& type) {
     return {type.dims, result_type(node, type.dtype)};
   }
 
-  /// 4·s² multiply-adds a head and head_dim element forward (scores and values), halved by a causal mask.
+  /// Floating-point operations of `products` matrix products over queries and keys, halved under a causal mask. The
+  /// forward pass has two: scores, and values.
   static double flops(const Graph& graph, const Node& node, double products) {
     double elements = 2 * products;
     for (const std::int64_t size : graph.shape(node.operands[0])) elements *= static_cast<double>(size);
@@ -87,14 +88,16 @@ class Attention final : public AttentionOp {
     return space;
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto cotangent = context.cotangent(0);
-    require_no_cotangent(context, 1);
-    const auto gradients = context.emit(
-        0, "attention_gradient",
-        {context.operand(0), context.operand(1), context.operand(2), context.result(0), context.result(1), *cotangent},
-        context.node().attributes);
-    for (const int index : {0, 1, 2}) context.contribute(index, gradients[static_cast<std::size_t>(index)]);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto cotangent = context.cotangent(0);
+      require_no_cotangent(context, 1);
+      const auto gradients = context.emit(0, "attention_gradient",
+                                          {context.operand(0), context.operand(1), context.operand(2),
+                                           context.result(0), context.result(1), *cotangent},
+                                          context.node().attributes);
+      for (const int index : {0, 1, 2}) context.contribute(index, gradients[static_cast<std::size_t>(index)]);
+    };
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::low; }
@@ -135,12 +138,12 @@ class AttentionGradient final : public AttentionOp {
 
   Cost cost(const Graph& graph, const Node& node) const override {
     Cost cost = OpDefinition::cost(graph, node);
-    cost.flops = flops(graph, node, 5);  // scores again, dP, dV, dQ, dK
+    cost.flops = flops(graph, node, 5);  // recomputed scores, dP, dV, dQ, dK
     return cost;
   }
 };
 
-/// Makes one of what attention gave for two pieces of the keys.
+/// Merges the outputs of attention over two pieces of the keys.
 class AttentionMerge final : public AttentionOp {
  public:
   AttentionMerge()
@@ -166,10 +169,10 @@ class AttentionMerge final : public AttentionOp {
 
 }  // namespace
 
-void register_attention(OpRegistry& registry) {
-  registry.add(std::make_unique<Attention>());
-  registry.add(std::make_unique<AttentionGradient>());
-  registry.add(std::make_unique<AttentionMerge>());
+void register_attention(Registration& registration) {
+  registration.add(std::make_unique<Attention>());
+  registration.add(std::make_unique<AttentionGradient>());
+  registration.add(std::make_unique<AttentionMerge>());
 }
 
 }  // namespace strata::ops

@@ -3,7 +3,7 @@
 namespace strata::ops {
 namespace {
 
-/// Checks logits […  V] with targets […] i32.
+/// Base of ops on logits […  V] and targets […] i32.
 class TargetOp : public NamedOp {
  public:
   using NamedOp::NamedOp;
@@ -17,7 +17,7 @@ class TargetOp : public NamedOp {
     require_float(logits, node);
     require(!logits.dims.empty(), node, "logits have at least one dim");
   }
-  /// Of what stands for a row of logits.
+  /// Type of a value per row of logits.
   static TensorType row_type(const TensorType& logits) {
     return {without_last(logits.dims), statistic_type(logits.dtype)};
   }
@@ -42,23 +42,26 @@ class CrossEntropy final : public TargetOp {
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
 
-  void gradient(GradientContext& context) const override {
-    require_no_cotangent(context, 1);
-    context.contribute(0, context.emit(0, "cross_entropy_gradient",
-                                       {context.operand(0), context.result(1), context.operand(1)}, {})[0]);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      require_no_cotangent(context, 1);
+      context.contribute(0, context.emit(0, "cross_entropy_gradient",
+                                         {context.operand(0), context.result(1), context.operand(1)}, {})[0]);
+    };
   }
 
-  bool decompose(DecomposeContext& context) const override {
-    const Value logits = context.node().operands[0];
-    const Value targets = context.node().operands[1];
-    const Value maximum = context.emit("row_max", {logits}, {})[0];
-    const Value exponentials = context.emit("sum_exponentials", {logits, maximum}, {})[0];
-    const Value log_sum = context.emit("log_sum_exponential", {maximum, exponentials}, {})[0];
-    const Value picked = context.emit("pick", {logits, targets}, {})[0];
-    context.replace(0, context.emit("cross_entropy_sum", {log_sum, picked, targets}, {})[0]);
-    context.replace(1, log_sum);
-    context.replace(2, context.emit("count_targets", {targets}, {})[0]);
-    return true;
+  Decomposition decomposition() const override {
+    return [](DecomposeContext& context) {
+      const Value logits = context.node().operands[0];
+      const Value targets = context.node().operands[1];
+      const Value maximum = context.emit("row_max", {logits}, {})[0];
+      const Value exponentials = context.emit("sum_exponentials", {logits, maximum}, {})[0];
+      const Value log_sum = context.emit("log_sum_exponential", {maximum, exponentials}, {})[0];
+      const Value picked = context.emit("pick", {logits, targets}, {})[0];
+      context.replace(0, context.emit("cross_entropy_sum", {log_sum, picked, targets}, {})[0]);
+      context.replace(1, log_sum);
+      context.replace(2, context.emit("count_targets", {targets}, {})[0]);
+    };
   }
 };
 
@@ -155,15 +158,15 @@ class CrossEntropyGradient final : public TargetOp {
 
 }  // namespace
 
-void register_cross_entropy(OpRegistry& registry) {
-  registry.add(std::make_unique<CrossEntropy>());
-  registry.add(std::make_unique<RowMax>());
-  registry.add(std::make_unique<SumExponentials>());
-  registry.add(std::make_unique<LogSumExponential>());
-  registry.add(std::make_unique<Pick>());
-  registry.add(std::make_unique<CrossEntropySum>());
-  registry.add(std::make_unique<CountTargets>());
-  registry.add(std::make_unique<CrossEntropyGradient>());
+void register_cross_entropy(Registration& registration) {
+  registration.add(std::make_unique<CrossEntropy>());
+  registration.add(std::make_unique<RowMax>());
+  registration.add(std::make_unique<SumExponentials>());
+  registration.add(std::make_unique<LogSumExponential>());
+  registration.add(std::make_unique<Pick>());
+  registration.add(std::make_unique<CrossEntropySum>());
+  registration.add(std::make_unique<CountTargets>());
+  registration.add(std::make_unique<CrossEntropyGradient>());
 }
 
 }  // namespace strata::ops

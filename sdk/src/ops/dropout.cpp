@@ -6,10 +6,10 @@ namespace {
 class Dropout final : public NamedOp {
  public:
   Dropout()
-      : NamedOp("dropout",
-                "x -> x / (1-p) where the element is kept, else 0 (attribute p). The mask depends on seed, name, step "
-                "and the element's "
-                "global index only; applied to a gradient under the same name it is its own gradient.") {}
+      : NamedOp(
+            "dropout",
+            "x -> x / (1-p) where the element is kept, else 0 (attribute p). The mask depends on seed, name, step and "
+            "the element's global index only; applied to a gradient under the same name it is its own gradient.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 1);
@@ -19,9 +19,11 @@ class Dropout final : public NamedOp {
     return {types[0]};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
+    };
   }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
@@ -43,10 +45,22 @@ class DropoutAdd final : public NamedOp {
     return {types[0]};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
-    context.contribute(1, *dy);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
+      context.contribute(1, *dy);
+    };
+  }
+
+  /// dropout(x) -> t, add(residual, t) -> y. Placed at the consumer, because the residual may be computed in between.
+  std::vector<FusionPattern> fusions() const override {
+    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> {
+      const bool is_alike = pair.consumer_operands.at(0) == pair.consumer_operands.at(1);
+      return is_alike ? std::optional(pair.producer) : std::nullopt;
+    };
+    return {
+        {.producer = "dropout", .consumer = "add", .operand = 1, .place = FusionPattern::Place::consumer, .fit = fit}};
   }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
@@ -55,9 +69,9 @@ class DropoutAdd final : public NamedOp {
 
 }  // namespace
 
-void register_dropout(OpRegistry& registry) {
-  registry.add(std::make_unique<Dropout>());
-  registry.add(std::make_unique<DropoutAdd>());
+void register_dropout(Registration& registration) {
+  registration.add(std::make_unique<Dropout>());
+  registration.add(std::make_unique<DropoutAdd>());
 }
 
 }  // namespace strata::ops

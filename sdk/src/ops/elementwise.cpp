@@ -17,14 +17,16 @@ class Add final : public NamedOp {
     return {types[0]};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    context.contribute(0, *dy);
-    if (!context.needs_gradient(1)) return;
-    const Dims dims = context.graph().type(context.operand(1)).dims;
-    const bool repeated = dims != context.graph().type(*dy).dims;
-    const Attributes attributes = gradient_attributes(context, 1, {{"result", join(dims)}});
-    context.contribute(1, repeated ? context.emit(1, "reduce_sum", {*dy}, attributes)[0] : *dy);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      context.contribute(0, *dy);
+      if (!context.needs_gradient(1)) return;
+      const Dims dims = context.graph().type(context.operand(1)).dims;
+      const bool repeated = dims != context.graph().type(*dy).dims;
+      const Attributes attributes = gradient_attributes(context, 1, {{"result", join(dims)}});
+      context.contribute(1, repeated ? context.emit(1, "reduce_sum", {*dy}, attributes)[0] : *dy);
+    };
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
@@ -60,10 +62,12 @@ class Sum final : public NamedOp {
     return {types[0]};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    for (int index = 0; index < static_cast<int>(context.node().operands.size()); ++index)
-      context.contribute(index, *dy);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      for (int index = 0; index < static_cast<int>(context.node().operands.size()); ++index)
+        context.contribute(index, *dy);
+    };
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
@@ -89,13 +93,15 @@ class Cast final : public NamedOp {
     return {{types[0].dims, to}};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    const Value x = context.operand(0);
-    // A parameter's gradient is added up in a type of its own: to round it before would lose digits.
-    if (context.graph().node(x.node).op == "parameter") return context.contribute(0, *dy);
-    const std::string back(to_string(context.graph().type(x).dtype));
-    context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      const Value x = context.operand(0);
+      // A parameter's gradient is accumulated in its own type. Rounding it to the parameter's type would lose digits.
+      if (context.graph().node(x.node).op == "parameter") return context.contribute(0, *dy);
+      const std::string back(to_string(context.graph().type(x).dtype));
+      context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
+    };
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
@@ -125,12 +131,12 @@ class ScaleGradient final : public NamedOp {
 
 }  // namespace
 
-void register_elementwise(OpRegistry& registry) {
-  registry.add(std::make_unique<Add>());
-  registry.add(std::make_unique<ReduceSum>());
-  registry.add(std::make_unique<Sum>());
-  registry.add(std::make_unique<Cast>());
-  registry.add(std::make_unique<ScaleGradient>());
+void register_elementwise(Registration& registration) {
+  registration.add(std::make_unique<Add>());
+  registration.add(std::make_unique<ReduceSum>());
+  registration.add(std::make_unique<Sum>());
+  registration.add(std::make_unique<Cast>());
+  registration.add(std::make_unique<ScaleGradient>());
 }
 
 }  // namespace strata::ops

@@ -8,8 +8,7 @@ class Embedding final : public NamedOp {
   Embedding()
       : NamedOp("embedding",
                 "table [V E], ids […] i32 -> […  E]: the table's row of each id; an id outside of the shard's rows "
-                "gives zeros, so a "
-                "sharded table gives partial sums.") {}
+                "gives zeros, so a sharded table gives partial sums.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 2);
@@ -21,11 +20,13 @@ class Embedding final : public NamedOp {
     return {{dims, types[0].dtype}};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    const std::string dims = join(context.graph().type(context.operand(0)).dims);
-    const Attributes attributes = gradient_attributes(context, 0, {{"result", dims}});
-    context.contribute(0, context.emit(0, "embedding_gradient", {*dy, context.operand(1)}, attributes)[0]);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      const std::string dims = join(context.graph().type(context.operand(0)).dims);
+      const Attributes attributes = gradient_attributes(context, 0, {{"result", dims}});
+      context.contribute(0, context.emit(0, "embedding_gradient", {*dy, context.operand(1)}, attributes)[0]);
+    };
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
@@ -36,8 +37,7 @@ class EmbeddingGradient final : public NamedOp {
   EmbeddingGradient()
       : NamedOp("embedding_gradient",
                 "dy […  E], ids […] i32 -> [V E] (attribute result; dtype, where it is not that of dy): adds each row "
-                "of dy "
-                "to the row of its id, in a fixed order.") {}
+                "of dy to the row of its id, in a fixed order.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 2);
@@ -57,9 +57,9 @@ class EmbeddingGradient final : public NamedOp {
 
 }  // namespace
 
-void register_embedding(OpRegistry& registry) {
-  registry.add(std::make_unique<Embedding>());
-  registry.add(std::make_unique<EmbeddingGradient>());
+void register_embedding(Registration& registration) {
+  registration.add(std::make_unique<Embedding>());
+  registration.add(std::make_unique<EmbeddingGradient>());
 }
 
 }  // namespace strata::ops

@@ -3,7 +3,7 @@
 namespace strata::ops {
 namespace {
 
-/// What the whole family shares: the normalised (last) dim is needed whole.
+/// Base of the family. The normalised (last) dim must not be sharded.
 class NormOp : public NamedOp {
  public:
   using NamedOp::NamedOp;
@@ -36,20 +36,22 @@ class LayerNorm final : public NormOp {
     return {types[0], statistic, statistic};
   }
 
-  void gradient(GradientContext& context) const override {
-    const auto dy = context.cotangent(0);
-    require_no_cotangent(context, 1);
-    require_no_cotangent(context, 2);
-    const Value x = context.operand(0);
-    const Value mean = context.result(1);
-    const Value inverse_std = context.result(2);
-    if (context.needs_gradient(0)) {
-      context.contribute(
-          0, context.emit(0, "layer_norm_input_gradient", {*dy, x, context.operand(1), mean, inverse_std}, {})[0]);
-    }
-    const auto parameters = context.emit(1, "layer_norm_parameter_gradient", {*dy, x, mean, inverse_std}, {});
-    context.contribute(1, parameters[0]);
-    context.contribute(2, parameters[1]);
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const auto dy = context.cotangent(0);
+      require_no_cotangent(context, 1);
+      require_no_cotangent(context, 2);
+      const Value x = context.operand(0);
+      const Value mean = context.result(1);
+      const Value inverse_std = context.result(2);
+      if (context.needs_gradient(0)) {
+        context.contribute(
+            0, context.emit(0, "layer_norm_input_gradient", {*dy, x, context.operand(1), mean, inverse_std}, {})[0]);
+      }
+      const auto parameters = context.emit(1, "layer_norm_parameter_gradient", {*dy, x, mean, inverse_std}, {});
+      context.contribute(1, parameters[0]);
+      context.contribute(2, parameters[1]);
+    };
   }
 
   OperandPrecision operand_precision(int operand) const override {
@@ -94,10 +96,10 @@ class LayerNormParameterGradient final : public NormOp {
 
 }  // namespace
 
-void register_layer_norm(OpRegistry& registry) {
-  registry.add(std::make_unique<LayerNorm>());
-  registry.add(std::make_unique<LayerNormInputGradient>());
-  registry.add(std::make_unique<LayerNormParameterGradient>());
+void register_layer_norm(Registration& registration) {
+  registration.add(std::make_unique<LayerNorm>());
+  registration.add(std::make_unique<LayerNormInputGradient>());
+  registration.add(std::make_unique<LayerNormParameterGradient>());
 }
 
 }  // namespace strata::ops

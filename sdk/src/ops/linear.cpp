@@ -6,7 +6,7 @@
 namespace strata::ops {
 namespace {
 
-/// Shared by the plain product and its fused forms.
+/// Base of the plain product and of its fused forms.
 class LinearOp : public NamedOp {
  public:
   using NamedOp::NamedOp;
@@ -23,9 +23,10 @@ class LinearOp : public NamedOp {
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::low; }
+  bool is_product() const override { return true; }
 
  protected:
-  /// The product's type. \throws VerificationError where the operands do not make one.
+  /// The type of the product. \throws VerificationError if the operands do not match.
   static TensorType infer_product(const std::vector<TensorType>& types, const Node& node) {
     require_float(types[0], node);
     require(types[0].dtype == types[1].dtype, node,
@@ -45,7 +46,14 @@ class LinearOp : public NamedOp {
     return {result, result_type(node, types[0].dtype)};
   }
 
-  /// The weight's gradient is x·dy, the input's dy·w: both keep the operand that the other loses.
+  /// The attributes of a product fused with the activation after it.
+  static Attributes with_kind(const FusionPair& pair) {
+    Attributes attributes = pair.producer;
+    attributes.set("kind", pair.consumer.word("kind"));
+    return attributes;
+  }
+
+  /// Contributes x·dy to the weight's gradient and dy·w to the input's.
   static void contribute_products(GradientContext& context, Value dy) {
     for (const int index : {0, 1}) {
       if (!context.needs_gradient(index)) continue;
@@ -70,10 +78,13 @@ class Linear final : public LinearOp {
     return {infer_product(operand_types(graph, node, 2), node)};
   }
 
-  void gradient(GradientContext& context) const override { contribute_products(context, *context.cotangent(0)); }
+  GradientRule gradient() const override {
+    return [](GradientContext& context) { contribute_products(context, *context.cotangent(0)); };
+  }
 };
 
-/// Shared by the fused forms, which do to a sum what can be done once only: the summed dims must be whole.
+/// Base of the fused forms. They add or apply something to the finished sum, so the contracted dims must not be
+/// sharded.
 class WholeLinearOp : public LinearOp {
  public:
   using LinearOp::LinearOp;
@@ -87,7 +98,7 @@ class WholeLinearOp : public LinearOp {
   }
 
  protected:
-  /// The type of the product with the third operand as its bias.
+  /// The type of the product of the first two operands, with the third as bias.
   static TensorType infer_biased(const Graph& graph, const Node& node) {
     const auto types = operand_types(graph, node, 3);
     const TensorType product = infer_product(types, node);
@@ -111,14 +122,27 @@ class LinearBias final : public WholeLinearOp {
     return {infer_biased(graph, node)};
   }
 
-  void gradient(GradientContext& context) const override {
-    const Value dy = *context.cotangent(0);
-    contribute_products(context, dy);
-    if (!context.needs_gradient(2)) return;
-    const Dims dims = context.graph().type(context.operand(2)).dims;
-    const bool repeated = dims != context.graph().type(dy).dims;
-    const Attributes attributes = gradient_attributes(context, 2, {{"result", join(dims)}});
-    context.contribute(2, repeated ? context.emit(2, "reduce_sum", {dy}, attributes)[0] : dy);
+  /// linear(x, w) -> t, add(t, b) -> y
+  std::vector<FusionPattern> fusions() const override {
+    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> {
+      const Dims& product = pair.consumer_operands.at(0);
+      const Dims& bias = pair.consumer_operands.at(1);
+      const bool is_end = bias.size() < product.size() && std::equal(bias.rbegin(), bias.rend(), product.rbegin());
+      return is_end ? std::optional(pair.producer) : std::nullopt;
+    };
+    return {{.producer = "linear", .consumer = "add", .operand = 0, .fit = fit}};
+  }
+
+  GradientRule gradient() const override {
+    return [](GradientContext& context) {
+      const Value dy = *context.cotangent(0);
+      contribute_products(context, dy);
+      if (!context.needs_gradient(2)) return;
+      const Dims dims = context.graph().type(context.operand(2)).dims;
+      const bool repeated = dims != context.graph().type(dy).dims;
+      const Attributes attributes = gradient_attributes(context, 2, {{"result", join(dims)}});
+      context.contribute(2, repeated ? context.emit(2, "reduce_sum", {dy}, attributes)[0] : dy);
+    };
   }
 };
 
@@ -136,6 +160,16 @@ class LinearBiasActivation final : public WholeLinearOp {
     const TensorType product = infer_biased(graph, node);
     if (saves_input(node)) return {product, product};
     return {product};
+  }
+
+  /// linear_bias(x, w, b) -> u, activation(u) -> y. Also writes u if other instructions read it.
+  std::vector<FusionPattern> fusions() const override {
+    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> {
+      Attributes attributes = with_kind(pair);
+      if (pair.keeps_product) attributes.set("saves_input", true);
+      return attributes;
+    };
+    return {{.producer = "linear_bias", .consumer = "activation", .operand = 0, .can_keep_product = true, .fit = fit}};
   }
 
  private:
@@ -159,15 +193,27 @@ class LinearActivationGradient final : public WholeLinearOp {
     require_same(types[2], product, node);
     return {product};
   }
+
+  /// linear(x, w) -> t, activation_gradient(t, u) -> y. Placed at the consumer for two reasons. Recomputation may
+  /// produce u in between. And if the weight's gradient, which is computed in between too, is the last reader of an
+  /// operand, the result can reuse its memory.
+  std::vector<FusionPattern> fusions() const override {
+    const auto fit = [](const FusionPair& pair) -> std::optional<Attributes> { return with_kind(pair); };
+    return {{.producer = "linear",
+             .consumer = "activation_gradient",
+             .operand = 0,
+             .place = FusionPattern::Place::consumer,
+             .fit = fit}};
+  }
 };
 
 }  // namespace
 
-void register_linear(OpRegistry& registry) {
-  registry.add(std::make_unique<Linear>());
-  registry.add(std::make_unique<LinearBias>());
-  registry.add(std::make_unique<LinearBiasActivation>());
-  registry.add(std::make_unique<LinearActivationGradient>());
+void register_linear(Registration& registration) {
+  registration.add(std::make_unique<Linear>());
+  registration.add(std::make_unique<LinearBias>());
+  registration.add(std::make_unique<LinearBiasActivation>());
+  registration.add(std::make_unique<LinearActivationGradient>());
 }
 
 }  // namespace strata::ops

@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "strata/activation.hpp"
+#include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 #include "strata/op.hpp"
+#include "strata/registration.hpp"
 
 namespace strata::ops {
 
-/// An op with its name and its sentence; families derive from it.
+/// Base of Strata's ops, which stores name and documentation.
 class NamedOp : public OpDefinition {
  public:
   NamedOp(std::string name, std::string documentation)
@@ -18,7 +21,7 @@ class NamedOp : public OpDefinition {
   [[nodiscard]] std::string documentation() const override { return documentation_; }
 
  protected:
-  /// \throws VerificationError naming the node unless `holds`.
+  /// \throws VerificationError that names the node if `holds` is false.
   static void require(bool holds, const Node& node, const std::string& what) {
     if (!holds) throw VerificationError("op " + node.op + " '" + node.name + "': " + what);
   }
@@ -44,10 +47,11 @@ class NamedOp : public OpDefinition {
     require(is_floating_point(type.dtype), node, "expected a floating-point operand, found " + to_string(type));
   }
 
-  /// The type of what is added up or kept for the gradient: f32 for short types.
+  /// The type for accumulation and for statistics that the gradient needs: f32, or f64 if `type` is f64.
   static DType statistic_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
 
-  /// What the attribute dtype says, or else `type`: some ops can leave a result in a wider type than their operands.
+  /// The type in the attribute `dtype`, or `type` without it. Some ops can write a result in a wider type than their
+  /// operands'.
   static DType result_type(const Node& node, DType type) {
     if (!node.attributes.has("dtype")) return type;
     const DType result = dtype_from_string(node.attributes.word("dtype"));
@@ -55,8 +59,8 @@ class NamedOp : public OpDefinition {
     return result;
   }
 
-  /// `attributes` for a node that gives the gradient of `operand`: a parameter's in the type in which its gradient is
-  /// added up.
+  /// The attributes of a node that computes the gradient of `operand`. For a parameter, adds the type in which its
+  /// gradient is accumulated.
   static Attributes gradient_attributes(const GradientContext& context, int operand, Attributes attributes) {
     const Node& leaf = context.graph().node(context.operand(operand).node);
     if (leaf.op != "parameter") return attributes;
@@ -67,7 +71,7 @@ class NamedOp : public OpDefinition {
     return attributes;
   }
 
-  /// Result `index` exists for the gradient only: nothing may differentiate through it.
+  /// Checks that no gradient flows to result `index`, which exists for the backward pass only.
   static void require_no_cotangent(GradientContext& context, int index) {
     require(!context.cotangent(index).has_value(), context.node(),
             "has no gradient through result " + std::to_string(index));
@@ -78,7 +82,7 @@ class NamedOp : public OpDefinition {
   std::string documentation_;
 };
 
-/// The words of an attribute such as "batch seq embed".
+/// Splits an attribute such as "batch seq embed" into dims.
 inline Dims split_dims(const std::string& text) {
   std::istringstream words(text);
   Dims dims;
@@ -91,10 +95,16 @@ inline Dims without_last(Dims dims) {
   return dims;
 }
 
-/// \throws VerificationError naming the node unless its attribute kind is an activation's.
-void require_known_activation(const Node& node);
+/// \throws VerificationError that names the node if the attribute `kind` is no known activation.
+inline void require_known_activation(const Node& node) {
+  try {
+    static_cast<void>(activation_function(node.attributes.word("kind")));
+  } catch (const VerificationError& error) {
+    throw VerificationError("op " + node.op + " '" + node.name + "': " + error.what());
+  }
+}
 
-/// True if `part` is `whole` with some dimensions left out, in the same order.
+/// True if `part` is `whole` without some of its dimensions, in the same order.
 inline bool is_ordered_subset(const Dims& part, const Dims& whole) {
   std::size_t at = 0;
   for (const Dim& dim : whole) {
@@ -102,16 +112,5 @@ inline bool is_ordered_subset(const Dims& part, const Dims& whole) {
   }
   return at == part.size();
 }
-
-// One function a family; registry.cpp calls them all.
-void register_embedding(OpRegistry& registry);
-void register_linear(OpRegistry& registry);
-void register_elementwise(OpRegistry& registry);
-void register_layer_norm(OpRegistry& registry);
-void register_activation(OpRegistry& registry);
-void register_dropout(OpRegistry& registry);
-void register_attention(OpRegistry& registry);
-void register_cross_entropy(OpRegistry& registry);
-void register_quantization(OpRegistry& registry);
 
 }  // namespace strata::ops

@@ -7,7 +7,7 @@
 namespace strata::ops {
 namespace {
 
-/// The names of the dimensions that take the place of the one along which is quantised.
+/// Names of the dimensions that replace the quantised dimension in integers and scales.
 const Dim kBytes = "byte";
 const Dim kBlocks = "block";
 
@@ -16,7 +16,7 @@ Dims with_last(Dims dims, const Dim& last) {
   return dims;
 }
 
-/// Every rank quantises whole runs: blocks must not depend on the layout.
+/// Requires whole runs on every rank, because blocks must not depend on the layout.
 IterationSpace whole_runs(IterationSpace space, const Dim& run) {
   space.whole = {run, kBytes, kBlocks};
   return space;
@@ -74,9 +74,9 @@ class DequantizeBlocks final : public NamedOp {
 
 }  // namespace
 
-void register_quantization(OpRegistry& registry) {
-  registry.add(std::make_unique<QuantizeBlocks>());
-  registry.add(std::make_unique<DequantizeBlocks>());
+void register_quantization(Registration& registration) {
+  registration.add(std::make_unique<QuantizeBlocks>());
+  registration.add(std::make_unique<DequantizeBlocks>());
 }
 
 }  // namespace strata::ops

@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::int64_t kPatternBytes = std::int64_t{4} << 20;
 constexpr int kMostSets = 16;
-/// A graph of more launches gains nothing.
+/// Number of launches in a graph. More launches do not measure better.
 constexpr int kLaunchesOfGraph = 32;
 
-/// Full types hold second moments, sums and counts too, which are positive.
+/// Full types also hold second moments, sums and counts, which are positive.
 double number(DType dtype, std::uint64_t index, std::int64_t integers_below) {
   const std::uint32_t word = random::word(random::mix(1), index);
   if (!is_floating_point(dtype)) return static_cast<double>(word % static_cast<std::uint64_t>(integers_below));
@@ -25,7 +25,7 @@ double number(DType dtype, std::uint64_t index, std::int64_t integers_below) {
 
 }  // namespace
 
-/// Several sets of operands, results and scratch memory, and the pointers that launches get.
+/// Several sets of operands, results and scratch memory, and the pointers that launches take.
 struct KernelTimer::Arguments {
   std::vector<std::shared_ptr<void>> memory;
   std::vector<std::vector<const void*>> operands;
@@ -114,7 +114,7 @@ double KernelTimer::seconds(const StepKernel& kernel) {
   const std::unique_ptr<Kernel> prepared = device_.prepare(kernel.instance);
   const Arguments arguments = make_arguments(kernel);
   const int sets = static_cast<int>(arguments.operands.size());
-  // A device whose calls return when the work is done gains nothing from many launches.
+  // A device whose calls block until the work is done gains nothing from many launches.
   const int rounds = device_.uncapturable() ? 1 : std::max(1, kLaunchesOfGraph / sets);
   return time(rounds * sets, [&] {
     for (int i = 0; i < rounds * sets; ++i) {

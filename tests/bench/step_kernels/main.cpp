@@ -1,5 +1,6 @@
-// Times every kernel of a configuration's training step on its device, each beside the shortest time that the device
-// could take for it: the larger of arithmetic over its matrix rate and bytes over its copy rate, both measured first.
+// Times every kernel of a configuration's training step on its device. Prints each beside the shortest time that the
+// device could take for it: the larger of arithmetic over matrix rate and bytes over copy rate. Both rates are measured
+// first.
 // Usage: step_kernels CONFIG [--set KEY=VALUE]... (step_kernels --help)
 
 #include <CLI/CLI.hpp>
@@ -102,8 +103,8 @@ void write_json(const std::string& path, const std::string& device, const std::v
 void run(const Settings& settings) {
   host::PluginRegistry plugins = make_plugins();
   const host::RunSetup setup = host::prepare(settings.configuration.load(), plugins);
-  if (setup.mesh.rank_count() != 1) {
-    throw ConfigurationError("found a stack of " + std::to_string(setup.mesh.rank_count()) +
+  if (setup.stack.mesh.rank_count() != 1) {
+    throw ConfigurationError("found a stack of " + std::to_string(setup.stack.mesh.rank_count()) +
                              " ranks; accepted: one rank, whose kernels have the whole sizes");
   }
   const std::unique_ptr<Device> device = setup.make_device(0, 1);
@@ -111,7 +112,7 @@ void run(const Settings& settings) {
   host::CompileRequest request = setup.request(GraphMode::training, vocab);
   request.device = device.get();
   const host::Compiled compiled = setup.compile(request);
-  const std::vector<StepKernel> kernels = step_kernels(compiled.program(0), *setup.ops, request.seed);
+  const std::vector<StepKernel> kernels = step_kernels(compiled.program(0), *setup.ops, setup.seed());
 
   TimerSettings limits = settings.timer;
   limits.integers_below = std::min(limits.integers_below, vocab);
@@ -123,8 +124,7 @@ void run(const Settings& settings) {
               rates.bytes_per_second * 1e-9);
   std::vector<TimedKernel> timed;
   for (const StepKernel& kernel : kernels) timed.push_back({kernel, timer.seconds(kernel)});
-  print_table(timed, rates,
-              static_cast<double>(setup.configuration.batch.global) * static_cast<double>(setup.model->context()));
+  print_table(timed, rates, static_cast<double>(setup.configuration.batch.global) * static_cast<double>(setup.context));
   if (!settings.json.empty()) write_json(settings.json, device->description(), timed, rates, dtype);
 }
 

@@ -11,8 +11,7 @@ namespace {
 /// Optimizers read the values and states that they write.
 bool reads_results(const OpInstance& instance) { return instance.accumulate || instance.op.ends_with("_update"); }
 
-/// What is touched of a table from which rows or elements are picked, or to which they are added: no more than there
-/// are of those.
+/// Bytes that are accessed in a table whose rows or elements are picked or added to: at most those of the picked ones.
 std::int64_t bytes_touched(const OperandDescription& table, const OperandDescription& picked) {
   return std::min(element_count(table.shape), element_count(picked.shape)) *
          static_cast<std::int64_t>(size_of(table.dtype));
@@ -36,7 +35,7 @@ bool multiplies_matrices(const OpInstance& instance) {
   return instance.op.starts_with("linear") || instance.op == "attention" || instance.op == "attention_gradient";
 }
 
-/// Of matrix units: the op as the only node of a graph with the instance's sizes, for its cost.
+/// FLOPs of the op on matrix units, from the cost of a graph with one node and the instance's sizes.
 double flops_of(const OpInstance& instance, const OpRegistry& registry) {
   if (!multiplies_matrices(instance)) return 0;
   Graph graph;
@@ -114,7 +113,7 @@ std::vector<StepKernel> step_kernels(const Program& program, const OpRegistry& r
   std::map<std::string, std::size_t> known;
   for (const TaskInstance& scheduled : program.schedule) {
     for (const Instruction& each : program.tasks.at(static_cast<std::size_t>(scheduled.task)).instructions) {
-      if (each.kind != InstructionKind::compute) continue;
+      if (!each.is<Compute>() || !scheduled.runs(each)) continue;
       OpInstance instance = host::describe_instruction(program, each, program.mesh.coordinates(0), seed);
       const auto [found, is_new] = known.try_emplace(key_of(instance), kernels.size());
       if (is_new) {

@@ -10,26 +10,26 @@
 
 namespace strata::bench {
 
-/// A kernel of a training step: an op of one size, with the arithmetic and the memory traffic that it can't do without.
+/// A kernel of a training step: an op of one size, with its least arithmetic and memory traffic.
 struct StepKernel {
-  /// "linear_bias [8 1024 768] [768 3072] [3072] bf16".
+  /// Such as "linear_bias [8 1024 768] [768 3072] [3072] bf16".
   std::string label;
   OpInstance instance;
   /// Launches in a step.
   std::int64_t calls = 0;
   double flops = 0;
   double bytes = 0;
-  /// For every result the operand whose memory it takes over, or -1.
+  /// For every result, the operand whose memory it reuses, or -1.
   std::vector<int> in_place;
 };
 
 [[nodiscard]] std::int64_t bytes_of(const OperandDescription& operand);
 
-/// What `instance` has to do: it reads its operands and writes its results once, and products do the arithmetic that
-/// their op states.
+/// Describes the least work of `instance`: it reads its operands and writes its results once. Products do the
+/// arithmetic that their op states.
 [[nodiscard]] StepKernel describe_kernel(OpInstance instance, const OpRegistry& registry);
 
-/// The kernels of a step on rank 0, each size once, in the order of the program.
+/// The kernels of a step on rank 0 in the order of the program. Each size appears once.
 [[nodiscard]] std::vector<StepKernel> step_kernels(const Program& program, const OpRegistry& registry,
                                                    std::uint64_t seed);
 

@@ -14,7 +14,7 @@ using rendezvous::Clock;
 using rendezvous::Store;
 using Bytes = std::vector<std::byte>;
 
-/// When a rank is to fail, and whether it is to say so.
+/// When a rank fails, and whether it reports that.
 struct Fault {
   int rank = -1;
   bool silent = false;
@@ -38,7 +38,7 @@ std::string to_text(const void* data, std::int64_t bytes) {
   return {static_cast<const char*>(data), static_cast<std::size_t>(bytes)};
 }
 
-/// Takes the inputs of all ranks out of the store, and makes this rank's output of them.
+/// Reads the inputs of all ranks from the store and computes this rank's output.
 class CollectiveRequest final : public Request {
  public:
   CollectiveRequest(Store& store, Device& device, std::vector<std::string> keys, std::size_t index,
@@ -119,7 +119,8 @@ class ReceiveRequest final : public Request {
   MessageCall call_;
 };
 
-/// Everything goes through the store of the rendezvous: slow, and all that a test of processes on a CPU needs.
+/// A communicator that sends all data through the store of the rendezvous. That is slow, but enough to test processes
+/// on a CPU.
 class ExchangeCommunicator final : public Communicator {
  public:
   ExchangeCommunicator(std::shared_ptr<Store> store, int rank, int rank_count, const Fault& fault, Device& device)
@@ -160,7 +161,7 @@ class ExchangeCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override { store_->fail(rank_, reason); }
 
  private:
-  /// Ids come again with every step.
+  /// Makes a key unique, because ids repeat in every step.
   [[nodiscard]] std::string numbered(const std::string& key) { return key + " " + std::to_string(uses_[key]++); }
   [[nodiscard]] std::string message_key(int from, int to, std::uint64_t id) {
     return numbered("message " + std::to_string(from) + " " + std::to_string(to) + " " + std::to_string(id));

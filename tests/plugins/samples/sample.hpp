@@ -3,7 +3,7 @@
 #include "strata/error.hpp"
 #include "strata/strategy.hpp"
 
-/// The least that a strategy plugin needs: options and a strategy that maps "batch" onto one axis.
+/// The smallest strategy plugin: options, and a strategy that maps "batch" onto one axis.
 class SampleStrategy final : public strata::Strategy {
  public:
   explicit SampleStrategy(std::int64_t size) : size_(size) {}
@@ -18,7 +18,7 @@ class SampleFactory : public strata::StrategyFactory {
   [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::unique_ptr<strata::Strategy> create(const strata::Options& options) const override {
     const std::int64_t size = options.integer("size");
-    if (size == 13) throw strata::ConfigurationError("size: found 13; accepted: luckier numbers");
+    if (size == 13) throw strata::OptionError("size", "found 13; accepted: luckier numbers");
     return std::make_unique<SampleStrategy>(size);
   }
 

@@ -9,7 +9,7 @@
 
 namespace strata::rendezvous {
 
-/// A store in this process's memory.
+/// A store in the memory of this process.
 class Board final : public Store {
  public:
   void put(const std::string& key, const std::string& value, int readers) override;
@@ -17,9 +17,9 @@ class Board final : public Store {
   void fail(int rank, const std::string& reason) noexcept override;
   [[nodiscard]] std::optional<Failure> failure() const override;
 
-  /// Whether every value has been taken.
+  /// True if every value has been taken.
   [[nodiscard]] bool is_empty() const;
-  /// Called after every change, from any thread, with no lock held.
+  /// `listener` is called after every change, on any thread, without a lock held.
   void set_listener(std::function<void()> listener);
 
  private:

@@ -6,7 +6,7 @@
 
 namespace strata::rendezvous {
 
-/// Writes numbers (big-endian) and texts (with their length) one after another.
+/// Serialises numbers (big-endian) and texts (with their length).
 class ByteWriter {
  public:
   void number(std::uint32_t value);
@@ -17,7 +17,7 @@ class ByteWriter {
   std::string bytes_;
 };
 
-/// Reads what ByteWriter wrote. \throws RuntimeError where the bytes end too early.
+/// Reads the bytes of a ByteWriter. \throws RuntimeError if they end too early.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}

@@ -69,7 +69,7 @@ void Client::run() {
     std::string pending;
     {
       const std::lock_guard lock(mutex_);
-      // Of a connection that is over the last words are still read.
+      // Keep reading a closed connection, because the peer's last frames may still be unread.
       if (!send_some(socket_, to_send_)) to_send_.clear();
       pending = to_send_;
       if (closing_ && deadline == Clock::time_point::max()) deadline = Clock::now() + kLastWords;

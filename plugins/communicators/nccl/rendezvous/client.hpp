@@ -13,13 +13,13 @@
 
 namespace strata::rendezvous {
 
-/// The store of a process whose rank is not 0: that of rank 0, over a connection.
+/// The store of every rank except 0: accesses the board of rank 0 over a connection.
 class Client final : public Store {
  public:
-  /// Connects and joins. \throws ConfigurationError if rank 0 refuses, RuntimeError if it is not there until
-  /// `deadline`.
+  /// Connects and joins. \throws ConfigurationError if rank 0 refuses. \throws RuntimeError if rank 0 does not respond
+  /// until `deadline`.
   Client(const ProcessEnvironment& environment, Clock::time_point deadline);
-  /// Tells rank 0 that this rank leaves as planned.
+  /// Tells rank 0 that this rank ends normally.
   ~Client() override;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

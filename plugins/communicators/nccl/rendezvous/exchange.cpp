@@ -9,7 +9,7 @@
 namespace strata::rendezvous {
 namespace {
 
-/// The first rank knows who is missing: it gives up before the others do.
+/// Additional timeout of other ranks, so that rank 0 times out first. It knows which ranks are missing.
 constexpr std::chrono::seconds kPatienceWithTheFirst{5};
 
 }  // namespace

@@ -9,13 +9,13 @@
 
 namespace strata::rendezvous {
 
-/// Small collectives of all ranks over a store, for what must be agreed on before the real communication stands.
+/// Small collectives over a store, for agreements before the real communicator exists.
 class Exchange {
  public:
   Exchange(Store& store, int rank, int rank_count, std::chrono::duration<double> timeout);
 
-  /// The values of all ranks, by rank; `name` is used once. \throws RuntimeError that names the ranks that did not
-  /// come, AbortedError where another rank has failed.
+  /// The values of all ranks, by rank. Each `name` is used once. \throws RuntimeError that names the ranks that did not
+  /// take part. \throws AbortedError if another rank has failed.
   [[nodiscard]] std::vector<std::string> all_gather(const std::string& name, const std::string& value);
   /// The value of `root`.
   [[nodiscard]] std::string broadcast(const std::string& name, int root, const std::string& value);

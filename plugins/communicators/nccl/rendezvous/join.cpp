@@ -6,7 +6,7 @@
 namespace strata::rendezvous {
 namespace {
 
-/// Rank 0's own end: the board, and the server that shows it to the others.
+/// The store of rank 0: its board, and the server through which other ranks access the board.
 class ServedBoard final : public Store {
  public:
   ServedBoard(const ProcessEnvironment& environment, Clock::time_point deadline)

@@ -7,9 +7,10 @@
 
 namespace strata::rendezvous {
 
-/// Brings this process together with those of the other ranks: rank 0 listens, the others connect. \return the store
-/// of the run, once all ranks have come. \throws ConfigurationError for what cannot be (the port is taken, the secrets
-/// differ, two processes have one rank), RuntimeError that names the ranks that do not come until `deadline`.
+/// Connects this process with those of the other ranks: rank 0 listens, the others connect to it. \return the store of
+/// the run, when all ranks have joined. \throws ConfigurationError if that is impossible: the port is in use, the
+/// secrets differ, or two processes have one rank. \throws RuntimeError that names the ranks that did not join until
+/// `deadline`.
 [[nodiscard]] std::unique_ptr<Store> join(const ProcessEnvironment& environment, Clock::time_point deadline);
 
 }  // namespace strata::rendezvous

@@ -51,10 +51,10 @@ constexpr int kAny = std::numeric_limits<int>::max();
 std::uint16_t find_port(const Variables& variables) {
   if (variables.has("STRATA_PORT")) return static_cast<std::uint16_t>(variables.number("STRATA_PORT", 1, kHighestPort));
   if (!variables.has("MASTER_PORT") && variables.has("SLURM_JOB_ID")) {
-    // Jobs that share a machine differ in it.
+    // The job's number makes ports of different jobs on one machine differ.
     return static_cast<std::uint16_t>(20000 + variables.number("SLURM_JOB_ID", 0, kAny) % 10000);
   }
-  // The agent of torchrun listens on MASTER_PORT itself.
+  // The agent of torchrun itself listens on MASTER_PORT, so use the next port.
   const bool agent_listens = variables.find("TORCHELASTIC_USE_AGENT_STORE") == "True";
   const int port = variables.number("MASTER_PORT", 1, agent_listens ? kHighestPort - 1 : kHighestPort);
   return static_cast<std::uint16_t>(agent_listens ? port + 1 : port);
@@ -88,7 +88,7 @@ ProcessEnvironment read_numbers(const Variables& variables, const char* rank, co
 std::optional<ProcessEnvironment> read_process_environment(const Lookup& lookup) {
   const Variables variables(lookup);
   const bool launched = variables.has("RANK") || variables.has("WORLD_SIZE");
-  // A batch script has SLURM_PROCID too; only the tasks of a step are ranks.
+  // SLURM_PROCID is also set in batch scripts, but only tasks of a job step are ranks.
   const bool slurm = !launched && variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_ID");
   if (!launched && !slurm) return std::nullopt;
   ProcessEnvironment environment = launched ? read_numbers(variables, "RANK", "WORLD_SIZE", "LOCAL_RANK")

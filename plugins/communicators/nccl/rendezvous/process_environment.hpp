@@ -7,28 +7,28 @@
 
 namespace strata::rendezvous {
 
-/// What a process is told of the run that it is a part of.
+/// What a process knows about its run from its environment.
 struct ProcessEnvironment {
   int rank = 0;
   int rank_count = 1;
-  /// Position among the processes of this machine, where it was given.
+  /// Position among the processes of this machine, if it is known.
   std::optional<int> local_rank;
-  /// Where rank 0 listens.
+  /// Address and port on which rank 0 listens.
   std::string address;
   std::uint16_t port = 0;
-  /// Known to every rank and to nobody else.
+  /// A secret that only the ranks of the run know.
   std::string secret;
 };
 
 /// The value of an environment variable, if it is set.
 using Lookup = std::function<std::optional<std::string>(const char* name)>;
 
-/// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, or where the first two are not set what Slurm says
-/// to the tasks of a job step; and STRATA_SECRET. Empty where this process is alone. \throws ConfigurationError naming
-/// the variable that is missing or wrong.
+/// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and STRATA_SECRET. If RANK and WORLD_SIZE are not set,
+/// reads the variables that Slurm sets for the tasks of a job step. Empty if this process runs alone. \throws
+/// ConfigurationError that names a missing or wrong variable.
 [[nodiscard]] std::optional<ProcessEnvironment> read_process_environment(const Lookup& lookup);
 
-/// The variables of this process.
+/// Looks up an environment variable of this process.
 [[nodiscard]] std::optional<std::string> environment_variable(const char* name);
 
 }  // namespace strata::rendezvous

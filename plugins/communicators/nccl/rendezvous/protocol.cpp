@@ -13,7 +13,7 @@ namespace strata::rendezvous {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 5;
-/// Another one with every change of the protocol.
+/// Changes with every version of the protocol.
 constexpr const char* kProtocol = "Strata rendezvous 1";
 
 std::string join_text(const Join& join) {

@@ -8,8 +8,8 @@
 namespace strata::rendezvous {
 
 /// \file
-/// What the processes say to rank 0 and it to them: frames of a length, a kind and contents. A connection begins with
-/// a proof by both sides that they know the secret, without sending it:
+/// The protocol between rank 0 and the other processes. A frame has a length, a kind and contents. At the beginning of
+/// a connection both sides prove that they know the secret, without sending it:
 ///
 ///     rank 0 -> greeting(a random text)
 ///     rank r -> join(another, r, number of ranks, proof over all of it)
@@ -24,7 +24,7 @@ enum class FrameKind : std::uint8_t {
   take,
   value,
   failure,
-  end  ///< this side leaves as planned
+  end  ///< this side ends normally
 };
 
 struct Frame {
@@ -32,18 +32,19 @@ struct Frame {
   std::string contents;
 };
 
-/// Longest frame of a peer that has not proven that it belongs to the run, and of one that has.
+/// Largest frame of a peer before and after it has proved that it belongs to the run.
 inline constexpr std::uint32_t kLongestFrameOfStranger = 4096;
 inline constexpr std::uint32_t kLongestFrame = 256U << 20U;
 
-/// How long a side that leaves waits for its last frames to go.
+/// Limit for sending the last frames before a side ends.
 inline constexpr std::chrono::seconds kLastWords{2};
 
 [[nodiscard]] std::string encode(const Frame& frame);
-/// Cuts the first whole frame off `bytes`. \throws RuntimeError if what begins there is no frame of up to `longest`.
+/// Removes the first complete frame from `bytes` and returns it. \throws RuntimeError if `bytes` does not begin with a
+/// frame of at most `longest` bytes.
 [[nodiscard]] std::optional<Frame> decode(std::string& bytes, std::uint32_t longest);
 
-/// A text that nobody can guess, of 32 bytes.
+/// A random text of 32 bytes.
 [[nodiscard]] std::string random_text();
 
 struct Greeting {
@@ -56,15 +57,15 @@ struct Join {
 };
 
 [[nodiscard]] Frame greeting_frame(const Greeting& greeting);
-/// \throws RuntimeError if this is no greeting of a rank 0 of this version.
+/// \throws RuntimeError if `frame` is not the greeting of a rank 0 with this protocol version.
 [[nodiscard]] Greeting read_greeting(const Frame& frame);
 
 [[nodiscard]] Frame join_frame(const Join& join, const Greeting& greeting, const std::string& secret);
-/// Empty if the sender does not know the secret. \throws RuntimeError if this is no request to join.
+/// Empty if the sender does not know the secret. \throws RuntimeError if `frame` is not a request to join.
 [[nodiscard]] std::optional<Join> read_join(const Frame& frame, const Greeting& greeting, const std::string& secret);
 
 [[nodiscard]] Frame welcome_frame(const Join& join, const Greeting& greeting, const std::string& secret);
-/// Whether the sender knows the secret.
+/// True if the sender knows the secret.
 [[nodiscard]] bool is_true_welcome(const Frame& frame, const Join& join, const Greeting& greeting,
                                    const std::string& secret);
 

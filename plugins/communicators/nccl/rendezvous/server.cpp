@@ -12,7 +12,7 @@
 namespace strata::rendezvous {
 namespace {
 
-/// How long a stranger may take to say who it is, and a rank to take what rank 0 has left for it.
+/// Limit for a new peer to identify itself, and for a rank to receive the values that rank 0 has for it.
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::size_t kMostRefusalsTold = 4;
 
@@ -169,7 +169,7 @@ void Server::admit(Connection& connection, const Frame& frame) {
     is_new = joined_.insert(join->rank).second;
   }
   if (!is_new) {
-    // Some other rank is missing then: nobody need wait for it.
+    // Another rank must be missing then, so fail at once instead of waiting for it.
     const std::string why = "two processes were started as " + name(join->rank);
     refuse(connection, why);
     return board_.fail(join->rank, why);
@@ -229,7 +229,7 @@ void Server::say_goodbye() {
     }
     end_sending(connection.socket);
   }
-  // A connection that is closed with something unread could take the last words with it.
+  // Closing a connection with unread data may discard frames in transit to the peer, so read until the peer closes.
   for (Connection& connection : connections_) {
     while (connection.rank >= 0 && await_socket(connection.socket, false, deadline) &&
            receive_some(connection.socket, connection.received)) {

@@ -16,18 +16,18 @@
 
 namespace strata::rendezvous {
 
-/// Rank 0's side: lets the processes of the other ranks use its board. Strangers are refused, and a process that ends
-/// without saying so fails the run.
+/// Rank 0's server, through which other ranks access its board. It refuses processes that do not know the secret. If a
+/// process disconnects without an end frame, the run fails.
 class Server {
  public:
   Server(Board& board, Descriptor listener, int rank_count, std::string secret);
-  /// Hands over what was left for the others, and tells them that rank 0 leaves.
+  /// Delivers the remaining values and tells the other ranks that rank 0 ends.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Returns when every rank has joined. \throws RuntimeError that names those that did not until `deadline`, or tells
-  /// why the run has failed.
+  /// Returns when every rank has joined. \throws RuntimeError that names the ranks that did not join until `deadline`,
+  /// or says why the run has failed.
   void await_ranks(Clock::time_point deadline);
 
  private:
@@ -35,14 +35,14 @@ class Server {
     Descriptor socket;
     std::string from;
     Greeting greeting;
-    /// -1: a stranger as yet.
+    /// -1 until the peer has proved who it is.
     int rank = -1;
     std::string received;
     std::string to_send;
-    /// Keys that it waits for.
+    /// Keys for which the peer waits.
     std::vector<std::string> wanted;
     Clock::time_point deadline;
-    /// It ends as planned, or was refused: nothing more is read.
+    /// True if the peer ends normally or was refused. Nothing more is read from it.
     bool leaving = false;
     bool closed = false;
   };
@@ -68,7 +68,7 @@ class Server {
   WakeUp wake_up_;
   std::list<Connection> connections_;
   bool failure_is_spread_ = false;
-  /// When rank 0 leaves at the latest, once it wants to.
+  /// The time at which rank 0 ends at the latest, once it is closing.
   Clock::time_point last_moment_ = Clock::time_point::max();
 
   std::mutex mutex_;

@@ -5,7 +5,7 @@
 namespace strata::rendezvous {
 namespace {
 
-/// The end of the first name: a comma inside brackets separates numbers, not hosts.
+/// Position after the first name. Commas in brackets separate numbers and not hosts.
 std::size_t end_of_first(std::string_view list) {
   bool in_brackets = false;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -21,7 +21,7 @@ std::size_t end_of_first(std::string_view list) {
 std::string first_slurm_host(std::string_view list) {
   std::string_view rest = list.substr(0, end_of_first(list));
   std::string host;
-  // Every bracket stands for its first number; a name may have several.
+  // Replace every bracket by its first number. A name may have several brackets.
   while (!rest.empty()) {
     const std::size_t open = rest.find('[');
     host += rest.substr(0, open);

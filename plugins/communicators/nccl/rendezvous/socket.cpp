@@ -23,7 +23,7 @@ namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-/// Empty, with the reason in `problem`, if the name cannot be resolved.
+/// Resolves an address. If that fails, returns an empty result and writes the reason to `problem`.
 Addresses resolve(const std::string& address, std::uint16_t port, std::string& problem) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -44,7 +44,7 @@ void make_non_blocking(const Descriptor& socket) {
   ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/// One attempt; a closed descriptor, with the reason in `problem`, if it fails.
+/// One attempt to connect. If it fails, returns a closed descriptor and writes the reason to `problem`.
 Descriptor try_to_connect(const addrinfo& to, Clock::time_point deadline, std::string& problem) {
   Descriptor socket(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) {
@@ -85,7 +85,7 @@ Descriptor listen_on_every_interface(std::uint16_t port) {
   both.sin6_port = htons(port);
   Descriptor socket = bind_and_listen(reinterpret_cast<const sockaddr*>(&both), sizeof both);
   if (socket.is_open() || errno == EADDRINUSE) return socket;
-  sockaddr_in old{};  // a machine without IPv6
+  sockaddr_in old{};  // for a machine without IPv6
   old.sin_family = AF_INET;
   old.sin_addr.s_addr = htonl(INADDR_ANY);
   old.sin_port = htons(port);

@@ -9,7 +9,7 @@
 
 namespace strata::rendezvous {
 
-/// A file descriptor that is closed with its owner.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -26,7 +26,7 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// Wakes a thread that polls: readable from the first call of wake() to the next of clear().
+/// Wakes a thread that polls. Its descriptor is readable from wake() to the next clear().
 class WakeUp {
  public:
   WakeUp();
@@ -38,26 +38,26 @@ class WakeUp {
   Descriptor event_;
 };
 
-/// Listens on `port` (0: any free one), only for this machine where `address` names it as a loopback address.
-/// \throws ConfigurationError if the port is taken.
+/// Listens on `port` (0: any free port). If `address` is a loopback address, accepts connections of this machine only.
+/// \throws ConfigurationError if the port is in use.
 [[nodiscard]] Descriptor listen_on(const std::string& address, std::uint16_t port);
 /// The port on which a socket listens.
 [[nodiscard]] std::uint16_t port_of(const Descriptor& listener);
-/// Connects, and tries again until `deadline`. \throws RuntimeError with the last cause.
+/// Connects, and retries until `deadline`. \throws RuntimeError with the last cause.
 [[nodiscard]] Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline);
-/// The next connection, not blocking, and where it comes from; a closed descriptor if there is none.
+/// Accepts the next connection. \return a non-blocking socket and the peer's address. The socket is closed if there is
+/// no connection.
 [[nodiscard]] std::pair<Descriptor, std::string> accept_from(const Descriptor& listener);
 
-/// Appends what has arrived to `bytes`, without waiting. \return false if the connection is over.
+/// Appends received bytes to `bytes`, without waiting. \return false if the connection has ended.
 [[nodiscard]] bool receive_some(const Descriptor& socket, std::string& bytes);
-/// Sends as much of `bytes` as goes without waiting, and removes it from there. \return false if the connection is
-/// over.
+/// Sends as many of `bytes` as possible without waiting, and removes them. \return false if the connection has ended.
 [[nodiscard]] bool send_some(const Descriptor& socket, std::string& bytes);
-/// Waits until a socket can be read (or written), or `deadline`. \return whether it can.
+/// Waits until a socket is readable (or writable), or until `deadline`. \return true if it is.
 [[nodiscard]] bool await_socket(const Descriptor& socket, bool to_write, Clock::time_point deadline);
-/// Tells the peer that nothing more comes; what it sends can still be read.
+/// Tells the peer that nothing more will be sent. Receiving still works.
 void end_sending(const Descriptor& socket);
-/// Milliseconds to `deadline` as poll() wants them: at least 0, rounded up.
+/// Milliseconds until `deadline` for poll(): at least 0, rounded up.
 [[nodiscard]] int milliseconds_until(Clock::time_point deadline);
 
 }  // namespace strata::rendezvous

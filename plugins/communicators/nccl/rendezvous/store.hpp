@@ -8,26 +8,25 @@ namespace strata::rendezvous {
 
 using Clock = std::chrono::steady_clock;
 
-/// What ended a run before its time.
+/// The failure that ended a run.
 struct Failure {
   /// The rank that failed first.
   int rank = 0;
   std::string reason;
 };
 
-/// Where the ranks of a run leave small values for each other, and hear of each other's failures. Safe to use from
-/// several threads.
+/// A key-value store through which the ranks of a run exchange small values and failures. Thread-safe.
 class Store {
  public:
   virtual ~Store();
 
-  /// Leaves a value under a key, until `readers` ranks have taken it.
+  /// Stores a value until `readers` ranks have taken it.
   virtual void put(const std::string& key, const std::string& value, int readers) = 0;
-  /// Takes the value, waiting for it. Every reader takes a value once. \return empty if it did not come until
-  /// `deadline`, or will not come since the run has failed or ended.
+  /// Takes a value, and waits for it if necessary. Every reader takes a value once. \return empty if it was not stored
+  /// until `deadline`, or if the run has failed or ended.
   [[nodiscard]] virtual std::optional<std::string> take(const std::string& key, Clock::time_point deadline) = 0;
 
-  /// Tells all ranks that `rank` has failed; the first failure counts.
+  /// Reports to all ranks that `rank` has failed. The first failure is kept.
   virtual void fail(int rank, const std::string& reason) noexcept = 0;
   [[nodiscard]] virtual std::optional<Failure> failure() const = 0;
 };

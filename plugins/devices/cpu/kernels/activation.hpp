@@ -2,18 +2,32 @@
 
 #include <cstdint>
 
+#include "kernels/element.hpp"
+#include "kernels/kernel_family.hpp"
+
 namespace strata::cpu {
 
-enum class ActivationKind { gelu_tanh, relu, silu };
-
-/// Pointwise nonlinearities on flat buffers. Outputs may be the same buffer as an input.
+/// A pointwise activation function f on flat buffers. An output may be the same buffer as an input.
 template <class T>
 struct ActivationKernels {
   /// y = f(x)
-  void (*forward)(ActivationKind kind, std::int64_t size, const T* x, T* y, int threads);
-  /// dx = dy * f'(x), where x is what the activation was given; with `accumulate`, dx += that
-  void (*gradient)(ActivationKind kind, std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate,
-                   int threads);
+  void (*forward)(std::int64_t size, const T* x, T* y, int threads);
+  /// dx = dy * f'(x), where x is the input of the forward pass; with `accumulate`, dx += dy * f'(x)
+  void (*gradient)(std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate, int threads);
 };
+
+/// The kernels of one function, with its name in strata::activation_functions().
+struct NamedActivation {
+  const char* kind;
+  ByElement<ActivationKernels> kernels;
+};
+
+/// All functions that have kernels.
+struct ActivationTable {
+  const NamedActivation* rows;
+  std::int64_t count;
+};
+
+STRATA_CPU_KERNEL_FAMILY(ActivationTable, activation_kernels);
 
 }  // namespace strata::cpu

@@ -3,11 +3,14 @@
 #include <cstdint>
 
 #include "kernels/dropout.hpp"
+#include "kernels/element.hpp"
 #include "kernels/index_map.hpp"
+#include "kernels/kernel_family.hpp"
 
 namespace strata::cpu {
 
-/// Distance, in elements, between neighbours in each dim of x[batch, sequence, head, head_dim]; head_dim is contiguous.
+/// Distances, in elements, between neighbours along each dim of x[batch, sequence, head, head_dim]. head_dim is
+/// contiguous.
 struct HeadStrides {
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
@@ -19,8 +22,8 @@ constexpr HeadStrides contiguous_strides(std::int64_t sequence, std::int64_t hea
   return {sequence * heads * head_dim, heads * head_dim, head_dim};
 }
 
-/// q[batch, sequence, heads, head_dim], k and v[batch, kv_sequence, kv_heads, head_dim]; query head h reads kv head
-/// h / (heads / kv_heads). Gradients have the strides of what they are the gradient of.
+/// Shapes: q[batch, sequence, heads, head_dim], k and v[batch, kv_sequence, kv_heads, head_dim]. Query head h reads kv
+/// head h / (heads / kv_heads). A gradient has the strides of its operand.
 struct AttentionShape {
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
@@ -37,29 +40,32 @@ struct AttentionShape {
   IndexMap query_positions;
   IndexMap key_positions;
 
-  DropoutSettings dropout;  ///< of the probabilities [sample, head, query, key]
+  DropoutSettings dropout;  ///< dropout of the probabilities [sample, head, query, key]
   IndexMap samples;
   IndexMap head_indices;
   std::int64_t global_heads = 0;
   std::int64_t global_sequence = 0;
   std::int64_t global_kv_sequence = 0;
 
-  /// The output, or the gradients, are f32 whatever the operands are.
+  /// True if outputs and gradients are f32 whatever the type of the operands.
   bool f32_results = false;
 };
 
-/// Attention by tiles with an online softmax: the score matrix is never stored.
-/// `workspace` is scratch of the stated size, aligned to 64 bytes. The log-sum-exp is f32.
+/// Tiled attention with an online softmax, which never stores the score matrix (Dao et al., "FlashAttention", NeurIPS
+/// 2022). `workspace` has the size that the function *_workspace_bytes returns, and is aligned to 64 bytes. The
+/// log-sum-exp is f32.
 template <class T>
 struct AttentionKernels {
   std::int64_t (*forward_workspace_bytes)(const AttentionShape& shape, int threads);
-  /// o like q, lse[batch, heads, sequence]. A query that sees no key: o = 0, lse = -infinity.
+  /// Writes o, shaped like q, and lse[batch, heads, sequence]. For a query that sees no key, o = 0 and lse = -infinity.
   void (*forward)(const AttentionShape& shape, const T* q, const T* k, const T* v, void* o, float* lse, void* workspace,
                   int threads);
   std::int64_t (*gradient_workspace_bytes)(const AttentionShape& shape, int threads);
-  /// dq, dk, dv, from probabilities that are computed again from lse
+  /// Writes dq, dk and dv. Recomputes the probabilities from lse.
   void (*gradient)(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* o, const float* lse,
                    const T* d_o, void* dq, void* dk, void* dv, void* workspace, int threads);
 };
+
+STRATA_CPU_KERNEL_FAMILY(ByElement<AttentionKernels>, attention_kernels);
 
 }  // namespace strata::cpu

@@ -3,15 +3,18 @@
 #include <cstdint>
 
 #include "kernels/element.hpp"
+#include "kernels/kernel_family.hpp"
 
 namespace strata::cpu {
 
-/// From one type of elements to another; rounded to the nearest, ties to even, where that is shorter. NaN stays NaN.
+/// Converts elements from one type to another, rounding to the nearest, ties to even. NaN stays NaN.
 struct ConversionKernels {
   /// y = x
   void (*convert)(std::int64_t size, Element from, const void* x, Element to, void* y, int threads);
   /// y += x
   void (*accumulate)(std::int64_t size, Element from, const void* x, Element to, void* y, int threads);
 };
+
+STRATA_CPU_KERNEL_FAMILY(ConversionKernels, conversion_kernels);
 
 }  // namespace strata::cpu

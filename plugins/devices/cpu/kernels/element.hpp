@@ -4,20 +4,20 @@
 
 namespace strata::cpu {
 
-/// A bf16 number as its bits: the upper half of a f32 one.
+/// The bits of a bf16 number, which are the upper half of an f32.
 struct BFloat16 {
   std::uint16_t bits;
 };
 
-/// An IEEE binary16 number as its bits.
+/// The bits of an IEEE binary16 number.
 struct Float16 {
   std::uint16_t bits;
 };
 
-/// The types in which kernels read and write; all compute in f32.
+/// The types of elements in memory. All kernels compute in f32.
 enum class Element { f32, bf16, f16 };
 
-/// One family of kernels for each type of elements.
+/// A family of kernels, once for each type of elements.
 template <template <class> class Kernels>
 struct ByElement {
   Kernels<float> f32;

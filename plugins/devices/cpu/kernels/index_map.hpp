@@ -4,14 +4,14 @@
 
 namespace strata::cpu {
 
-/// A run of neighbouring local indices that are neighbours in the global dim too.
+/// A run of indices that is contiguous in the shard and in the global dim.
 struct IndexSegment {
   std::int64_t local_begin = 0;
   std::int64_t global_begin = 0;
   std::int64_t length = 0;
 };
 
-/// Local to global index of one dim: segments in ascending local order. No segments: the dim is whole (identity).
+/// Maps local to global indices of one dim, by segments in ascending local order. Without segments the dim is whole.
 struct IndexMap {
   const IndexSegment* segments = nullptr;
   std::int64_t count = 0;

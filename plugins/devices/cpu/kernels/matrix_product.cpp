@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "kernels/kernel_library.hpp"
+#include "kernels/conversion.hpp"
 #include "kernels/one_dnn_threads.hpp"
 
 namespace strata::cpu {
@@ -15,7 +15,7 @@ namespace {
 
 using DataType = dnnl::memory::data_type;
 
-/// One engine for the process: it holds nothing but the kind of device.
+/// The engine of the process. It has no state except the kind of device.
 const dnnl::engine& engine() {
   static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
   return instance;
@@ -26,7 +26,7 @@ std::string describe(const MatrixProductShape& shape) {
          ", " + std::to_string(shape.columns) + "]";
 }
 
-/// The description of a matrix [rows, columns] that is stored as it is or transposed.
+/// The description of a matrix [rows, columns], which may be stored transposed.
 dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed, DataType type) {
   using Dims = dnnl::memory::dims;
   return {Dims{rows, columns}, type, transposed ? Dims{1, rows} : Dims{columns, 1}};
@@ -34,7 +34,7 @@ dnnl::memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transpos
 
 DataType data_type(Element element) { return element == Element::bf16 ? DataType::bf16 : DataType::f32; }
 
-/// What is widened of one product, one after the other in the workspace.
+/// The f32 copies of the operands of one product, one after another in the workspace.
 struct WideOperands {
   float* a;
   float* b;
@@ -50,18 +50,18 @@ struct MatrixProduct::State {
     const OneDnnThreads scope(threads);
     widen = shape.element == Element::f16 || (shape.element == Element::bf16 && !prepare_bf16());
     if (shape.element == Element::bf16 && !widen) return;
-    // dnnl_sgemm beats the primitive except where b is transposed, but it adds no bias.
+    // dnnl_sgemm is faster than the primitive unless b is transposed, but it cannot add a bias.
     call_sgemm = !shape.bias && !shape.transpose_b;
     if (!call_sgemm) prepare(Element::f32, Element::f32);
   }
 
   bool is_empty() const { return shape.rows == 0 || shape.columns == 0 || shape.depth == 0; }
-  /// The product itself leaves f32 where the caller wants something shorter.
+  /// True if the product writes f32 and the result has a shorter type.
   bool narrows() const { return widen && shape.result != Element::f32; }
   bool product_accumulates() const { return shape.accumulate && !narrows(); }
 
-  /// False where oneDNN has no product by bf16 instructions on this processor: what it has then, if anything, is slower
-  /// than widening to f32.
+  /// Prepares a product by bf16 instructions. \return false if oneDNN has none on this processor. Its other bf16
+  /// products are slower than converting to f32.
   bool prepare_bf16() {
     try {
       prepare(Element::bf16, shape.result);
@@ -120,7 +120,7 @@ struct MatrixProduct::State {
     if (call_sgemm) {
       return run_sgemm(static_cast<const float*>(a), static_cast<const float*>(b), static_cast<float*>(c));
     }
-    // oneDNN's handles are not const, but inputs are only read.
+    // oneDNN's handles are not const, although inputs are only read.
     a_memory->set_data_handle(const_cast<void*>(a));
     b_memory->set_data_handle(const_cast<void*>(b));
     c_memory->set_data_handle(c);
@@ -130,7 +130,7 @@ struct MatrixProduct::State {
   }
 
   void run_widened(const void* a, const void* b, const void* bias, void* c, void* workspace) {
-    const ConversionKernels& kernels = kernel_library(best_instruction_set()).conversion;
+    const ConversionKernels& kernels = conversion_kernels(best_instruction_set());
     const WideOperands wide = wide_operands(workspace);
     const Element element = shape.element;
     kernels.convert(a_size(), element, a, Element::f32, wide.a, threads);
@@ -142,10 +142,10 @@ struct MatrixProduct::State {
     finish(c_size(), Element::f32, wide.c, shape.result, c, threads);
   }
 
-  /// The product of an empty depth.
+  /// Computes the product for depth 0.
   void run_empty(const void* bias, void* c) const {
     if (shape.accumulate && !shape.bias) return;
-    const ConversionKernels& kernels = kernel_library(best_instruction_set()).conversion;
+    const ConversionKernels& kernels = conversion_kernels(best_instruction_set());
     const auto finish = shape.accumulate ? kernels.accumulate : kernels.convert;
     const std::size_t row_bytes =
         static_cast<std::size_t>(shape.columns) * (shape.result == Element::f32 ? sizeof(float) : sizeof(BFloat16));

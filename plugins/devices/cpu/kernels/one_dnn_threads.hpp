@@ -3,7 +3,7 @@
 #if defined(_OPENMP)
 #include <omp.h>
 #else
-// Without OpenMP here, oneDNN still has its own: it asks the runtime that it brings along.
+// Without OpenMP in this build, oneDNN still uses its own, if its OpenMP runtime is loaded. So these symbols are weak.
 extern "C" {
 __attribute__((weak)) int omp_get_max_threads();
 __attribute__((weak)) void omp_set_num_threads(int count);
@@ -12,8 +12,8 @@ __attribute__((weak)) void omp_set_num_threads(int count);
 
 namespace strata::cpu {
 
-/// While it lives, oneDNN uses `count` threads when the calling thread calls it. The setting is the calling thread's
-/// own, so ranks that are threads of one process do not disturb each other.
+/// During its lifetime, oneDNN uses `count` threads if the calling thread calls it. The setting belongs to the calling
+/// thread, so ranks in one process do not affect each other.
 class OneDnnThreads {
  public:
 #if defined(_OPENMP)

@@ -3,10 +3,11 @@
 #include <cstdint>
 
 #include "kernels/element.hpp"
+#include "kernels/kernel_family.hpp"
 
 namespace strata::cpu {
 
-/// A run of a flat bucket whose elements share a weight decay; segments are in ascending order and cover the bucket.
+/// A run of a flat bucket with one weight decay. Segments are in ascending order and cover the bucket.
 struct DecaySegment {
   std::int64_t begin = 0;
   std::int64_t length = 0;
@@ -29,23 +30,25 @@ struct SgdStep {
   float gradient_scale = 1.0F;
 };
 
-/// What an update reads and writes of a flat bucket.
+/// The buffers of an update of a flat bucket.
 struct UpdatedBucket {
   const DecaySegment* segments = nullptr;
   int segment_count = 0;
   Element gradient_type = Element::f32;
   const void* gradient = nullptr;
   float* parameter = nullptr;
-  /// A copy of `parameter` in a shorter type, rounded to the nearest; null: none.
+  /// A copy of `parameter` in a shorter type, rounded to the nearest. Null: there is no copy.
   Element rounded_type = Element::bf16;
   void* rounded = nullptr;
 };
 
-/// Updates of a flat bucket in place. A null momentum buffer is allowed where momentum is 0.
+/// In-place updates of a flat bucket. The momentum buffer may be null if momentum is 0.
 struct OptimizerKernels {
   void (*adamw)(const AdamWStep& step, const UpdatedBucket& bucket, float* first_moment, float* second_moment,
                 int threads);
   void (*sgd)(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads);
 };
+
+STRATA_CPU_KERNEL_FAMILY(OptimizerKernels, optimizer_kernels);
 
 }  // namespace strata::cpu

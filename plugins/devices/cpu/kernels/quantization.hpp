@@ -3,19 +3,20 @@
 #include <cstdint>
 
 #include "kernels/element.hpp"
+#include "kernels/kernel_family.hpp"
 
 namespace strata::cpu {
 
-/// Runs of numbers in blocks that share a scale, the last block of a run maybe shorter.
+/// Runs of numbers in blocks with a common scale. The last block of a run may be shorter.
 struct QuantizedBlocks {
-  int bits = 8;  ///< 8, or 4: two integers a byte, the first in its lower half
+  int bits = 8;  ///< 8, or 4: two integers per byte, the first in its lower half
   std::int64_t block = 256;
-  std::int64_t length = 0;  ///< numbers of a run
+  std::int64_t length = 0;  ///< numbers per run
   std::int64_t runs = 0;
-  std::int64_t sources = 1;  ///< as many times the runs are dequantised and added up
+  std::int64_t sources = 1;  ///< number of quantised operands that are dequantised and summed
 };
 
-/// Symmetric integers with a scale a block: strata/quantization.hpp says what they mean.
+/// Blockwise quantisation to symmetric integers. See strata/quantization.hpp for the data format.
 template <class T>
 struct QuantizationKernels {
   /// x[runs, length] -> integers, scales
@@ -23,5 +24,7 @@ struct QuantizationKernels {
   /// integers, scales, each `sources` times -> y[runs, length], the sum over the sources in their order
   void (*dequantize)(const QuantizedBlocks& shape, const std::int8_t* integers, const float* scales, T* y, int threads);
 };
+
+STRATA_CPU_KERNEL_FAMILY(ByElement<QuantizationKernels>, quantization_kernels);
 
 }  // namespace strata::cpu

@@ -1,13 +1,16 @@
+#include "kernels/attention.hpp"
+
 #include <cmath>
 
+#include "cpu_kernel.hpp"
 #include "index_map.hpp"
-#include "ops/operations.hpp"
+#include "operands.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {
 namespace {
 
-/// Builds the kernels' description of a launch: operands q [batch seq heads… head_dim], k and v alike.
+/// Translates an instance to the kernels' AttentionShape. Operands are q [batch seq heads… head_dim], k and v alike.
 class AttentionPlan {
  public:
   explicit AttentionPlan(const OpInstance& op)
@@ -55,8 +58,6 @@ class AttentionPlan {
   DimIndices heads_;
 };
 
-}  // namespace
-
 std::optional<std::string> unsupported_attention(const OpInstance& op) {
   for (const OperandDescription& result : op.results) {
     const bool fits = result.dtype == op.results[0].dtype || (op.op == "attention" && &result == &op.results[1]);
@@ -67,10 +68,10 @@ std::optional<std::string> unsupported_attention(const OpInstance& op) {
   return std::nullopt;
 }
 
-ComputeKernel prepare_attention(const OpInstance& op, const Environment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
-    const AttentionKernels<T> kernels = environment.library->attention.template of<T>();
-    const int threads = environment.threads;
+PreparedKernel prepare_attention(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
+    const int threads = environment.threads();
     AttentionPlan plan(op);
     const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at({}), threads);
     return {[=](const KernelArguments& arguments) mutable {
@@ -81,10 +82,10 @@ ComputeKernel prepare_attention(const OpInstance& op, const Environment& environ
   });
 }
 
-ComputeKernel prepare_attention_gradient(const OpInstance& op, const Environment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
-    const AttentionKernels<T> kernels = environment.library->attention.template of<T>();
-    const int threads = environment.threads;
+PreparedKernel prepare_attention_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
+    const int threads = environment.threads();
     AttentionPlan plan(op);
     const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at({}), threads);
     return {[=](const KernelArguments& arguments) mutable {
@@ -95,6 +96,14 @@ ComputeKernel prepare_attention_gradient(const OpInstance& op, const Environment
             },
             workspace};
   });
+}
+
+}  // namespace
+
+void register_attention(Registration& registration) {
+  registration.add(kernel({"attention", "ttt", "rf", prepare_attention, false, unsupported_attention}));
+  registration.add(
+      kernel({"attention_gradient", "ttttft", "rrr", prepare_attention_gradient, false, unsupported_attention}));
 }
 
 }  // namespace strata::cpu

@@ -1,14 +1,17 @@
+#include "kernels/dropout.hpp"
+
 #include <vector>
 
+#include "cpu_kernel.hpp"
 #include "index_map.hpp"
-#include "ops/operations.hpp"
+#include "operands.hpp"
 #include "scalar.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {
 namespace {
 
-/// The dims of a tensor for the kernel that walks them in memory order.
+/// The dims of a tensor, for the kernel that goes through the elements in memory order.
 class TensorIndices {
  public:
   explicit TensorIndices(const OpInstance& op) : dims_(op.results[0].dims.size()) {
@@ -25,8 +28,8 @@ class TensorIndices {
   std::vector<IndexedDim> dims_;
 };
 
-/// Element by element, for a tensor whose micro-batches don't follow one another in the step's order of elements: the
-/// dim that grows with them counts as the outermost one.
+/// Dropout element by element. It is needed if a dim other than the first advances with the micro-batch. Random numbers
+/// are drawn in the step's order of elements, in which that dim is the outermost one, so memory order differs from it.
 class ScatteredDropout {
  public:
   explicit ScatteredDropout(const OpInstance& op) : op_(op), strides_(op.results[0].dims.size()) {
@@ -75,7 +78,7 @@ class ScatteredDropout {
   Shape strides_;
 };
 
-/// True if memory order is the order in which random numbers are dealt.
+/// True if the order of elements in memory is the order in which random numbers are drawn.
 bool is_in_step_order(const OpInstance& op) {
   const Dims& dims = op.results[0].dims;
   return !dims.empty() && (!op.micro_batch_dim || find_dim(dims, *op.micro_batch_dim) <= 0);
@@ -88,42 +91,47 @@ auto settings_of(const OpInstance& op) {
 }
 
 template <class T>
-ComputeKernel prepare_scattered(const OpInstance& op) {
+PreparedKernel prepare_scattered(const OpInstance& op) {
   return {[settings = settings_of(op), dropout = ScatteredDropout(op)](const KernelArguments& arguments) {
     dropout.run<T>(settings(arguments.context), arguments);
   }};
 }
 
 template <class T>
-ComputeKernel prepare_dropout_of(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_dropout_of(const OpInstance& op, const CpuEnvironment& environment) {
   if (!is_in_step_order(op)) return prepare_scattered<T>(op);
-  const auto forward = environment.library->dropout.of<T>().forward;
+  const auto forward = dropout_kernels(environment.instruction_set()).of<T>().forward;
   return {[forward, settings = settings_of(op), indices = TensorIndices(op), accumulate = op.accumulate,
-           threads = environment.threads](const KernelArguments& arguments) mutable {
+           threads = environment.threads()](const KernelArguments& arguments) mutable {
     forward(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(),
             in<T>(arguments, 0), out<T>(arguments, 0), accumulate, threads);
   }};
 }
 
 template <class T>
-ComputeKernel prepare_dropout_add_of(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_dropout_add_of(const OpInstance& op, const CpuEnvironment& environment) {
   if (!is_in_step_order(op)) return prepare_scattered<T>(op);
-  const auto bias_add = environment.library->dropout.of<T>().bias_add;
+  const auto bias_add = dropout_kernels(environment.instruction_set()).of<T>().bias_add;
   return {[bias_add, settings = settings_of(op), indices = TensorIndices(op),
-           threads = environment.threads](const KernelArguments& arguments) mutable {
+           threads = environment.threads()](const KernelArguments& arguments) mutable {
     bias_add(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(),
              in<T>(arguments, 0), nullptr, in<T>(arguments, 1), out<T>(arguments, 0), threads);
   }};
 }
 
-}  // namespace
-
-ComputeKernel prepare_dropout(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_dropout(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op, environment); });
 }
 
-ComputeKernel prepare_dropout_add(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_dropout_add(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_add_of<T>(op, environment); });
+}
+
+}  // namespace
+
+void register_dropout(Registration& registration) {
+  registration.add(kernel({"dropout", "t", "t", prepare_dropout, true}));
+  registration.add(kernel({"dropout_add", "tt", "t", prepare_dropout_add}));
 }
 
 }  // namespace strata::cpu

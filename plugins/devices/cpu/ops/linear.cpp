@@ -1,7 +1,9 @@
 #include <memory>
 
+#include "cpu_kernel.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/matrix_product.hpp"
-#include "ops/operations.hpp"
+#include "operands.hpp"
 #include "scalar.hpp"
 #include "shared/broadcast.hpp"
 #include "shared/einsum.hpp"
@@ -13,17 +15,17 @@ using devices::EinsumPlan;
 using devices::Permutation;
 using devices::permute;
 
-/// Products of a batch that are smaller than this are not worth a call of the library.
+/// Products of a batch below this size are computed without oneDNN, because the call would cost more than the product.
 constexpr std::int64_t kSmallProduct = 512;
 
 EinsumPlan plan_of(const OpInstance& op) {
   return devices::plan_einsum(op.operands[0], op.operands[1], op.results[0], devices::MatrixLayouts::contiguous);
 }
 
-/// The plan of an einsum, carried out.
+/// Executes the plan of an einsum.
 class Einsum {
  public:
-  /// `add_bias`: the product adds the third operand, a bias over the columns.
+  /// `add_bias`: the product adds the third operand, a bias over its columns.
   Einsum(const OpInstance& op, int threads, bool add_bias)
       : plan_(plan_of(op)),
         type_(op.operands[0].dtype),
@@ -31,7 +33,7 @@ class Einsum {
         accumulate_(op.accumulate),
         add_bias_(add_bias) {
     if (is_small() || result_type_ != type_) {
-      // Such products leave f32: a shorter result is made from it, in order.
+      // These products produce f32. A shorter result is converted from it during unpacking.
       if (result_type_ != DType::f32 && !plan_.unpack) plan_.unpack = Permutation{{elements(op.results[0])}, {1}};
     }
     if (!is_small()) {
@@ -130,13 +132,11 @@ class Einsum {
   std::int64_t b_offset_ = 0;
   std::int64_t c_offset_ = 0;
   std::int64_t product_offset_ = 0;
-  devices::WorkspacePlan workspace_;
+  kernels::WorkspacePlan workspace_;
 };
 
-/// Whether the product itself can add the bias.
+/// True if the matrix product itself can add the bias.
 bool adds_bias(const OpInstance& op) { return devices::is_over_columns(plan_of(op), op.operands[2], op.results[0]); }
-
-}  // namespace
 
 std::optional<std::string> unsupported_linear(const OpInstance& op) {
   return devices::unsupported_einsum(op.operands[0], op.operands[1], op.results[0]);
@@ -150,26 +150,33 @@ std::optional<std::string> unsupported_linear_bias(const OpInstance& op) {
   return devices::unsupported_broadcast(op.results[0], op.operands[2]);
 }
 
-ComputeKernel prepare_linear(const OpInstance& op, const Environment& environment) {
-  const auto einsum = std::make_shared<Einsum>(op, environment.threads, false);
+PreparedKernel prepare_linear(const OpInstance& op, const CpuEnvironment& environment) {
+  const auto einsum = std::make_shared<Einsum>(op, environment.threads(), false);
   return {[einsum](const KernelArguments& arguments) { einsum->run(arguments); }, einsum->workspace_bytes()};
 }
 
-ComputeKernel prepare_linear_bias(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_linear_bias(const OpInstance& op, const CpuEnvironment& environment) {
   const bool in_product = adds_bias(op);
-  const auto einsum = std::make_shared<Einsum>(op, environment.threads, in_product);
+  const auto einsum = std::make_shared<Einsum>(op, environment.threads(), in_product);
   const LaunchFunction multiply = [einsum](const KernelArguments& arguments) { einsum->run(arguments); };
   if (in_product) return {multiply, einsum->workspace_bytes()};
-  return with_element(op.results[0].dtype, [&]<class T>() -> ComputeKernel {
+  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
     const BroadcastShape shape = devices::broadcast_shape(op.results[0], op.operands[2]);
-    const auto add_broadcast = environment.library->elementwise.template of<T>().add_broadcast;
-    return {[=, threads = environment.threads](const KernelArguments& arguments) {
+    const auto add_broadcast = elementwise_kernels(environment.instruction_set()).of<T>().add_broadcast;
+    return {[=, threads = environment.threads()](const KernelArguments& arguments) {
               multiply(arguments);
               T* y = out<T>(arguments, 0);
               add_broadcast(shape, y, in<T>(arguments, 2), y, threads);
             },
             einsum->workspace_bytes()};
   });
+}
+
+}  // namespace
+
+void register_linear(Registration& registration) {
+  registration.add(kernel({"linear", "tt", "r", prepare_linear, true, unsupported_linear}));
+  registration.add(kernel({"linear_bias", "ttt", "r", prepare_linear_bias, true, unsupported_linear_bias}));
 }
 
 }  // namespace strata::cpu

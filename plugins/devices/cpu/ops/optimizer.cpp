@@ -1,14 +1,20 @@
+#include "kernels/optimizer.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "cpu_kernel.hpp"
 #include "index_map.hpp"
-#include "ops/operations.hpp"
+#include "operands.hpp"
+#include "shared/update_results.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::cpu {
 namespace {
 
-/// The shard of a bucket, cut where weight decay ends: the first `decay_elements` of the whole bucket have it.
+/// Splits the rank's piece of a bucket where weight decay ends. Weight decay applies to the first `decay_elements` of
+/// the whole bucket.
 std::vector<DecaySegment> decay_segments(const OpInstance& op) {
   const auto weight_decay = static_cast<float>(op.attributes.number("weight_decay"));
   const std::int64_t decay_elements = op.attributes.integer("decay_elements");
@@ -21,17 +27,14 @@ std::vector<DecaySegment> decay_segments(const OpInstance& op) {
   return segments;
 }
 
-/// Results of an update: the values, then a "master" copy in f32 where the values are shorter, then the states.
-bool has_master(const OpInstance& op) { return op.results[0].dtype != DType::f32; }
-
-/// What the kernels see of a launch.
+/// The buffers of a launch in the form that kernels take.
 class Bucket {
  public:
   explicit Bucket(const OpInstance& op)
       : segments_(decay_segments(op)),
         gradient_type_(element_of(op.operands[0].dtype)),
         values_type_(element_of(op.results[0].dtype)),
-        has_master_(has_master(op)) {}
+        results_(op, DType::f32) {}
 
   [[nodiscard]] UpdatedBucket at(const KernelArguments& arguments) const {
     UpdatedBucket bucket;
@@ -39,42 +42,26 @@ class Bucket {
     bucket.segment_count = static_cast<int>(segments_.size());
     bucket.gradient_type = gradient_type_;
     bucket.gradient = arguments.operands[0];
-    bucket.parameter = f32_result(arguments, has_master_ ? 1 : 0);
+    bucket.parameter = f32_result(arguments, results_.parameter());
     bucket.rounded_type = values_type_;
-    bucket.rounded = has_master_ ? arguments.results[0] : nullptr;
+    bucket.rounded = results_.has_master() ? arguments.results[0] : nullptr;
     return bucket;
   }
 
   [[nodiscard]] float* state(const KernelArguments& arguments, std::size_t index) const {
-    return f32_result(arguments, index + (has_master_ ? 2 : 1));
+    return f32_result(arguments, results_.state(index));
   }
 
  private:
   std::vector<DecaySegment> segments_;
   Element gradient_type_;
   Element values_type_;
-  bool has_master_;
+  devices::UpdateResults results_;
 };
 
-std::optional<std::string> unsupported_update(const OpInstance& op, std::size_t states) {
-  const std::size_t expected = states + (has_master(op) ? 2 : 1);
-  if (op.results.size() != expected) {
-    return "takes " + std::to_string(expected) + " results for values in " +
-           std::string(to_string(op.results[0].dtype)) + ", found " + std::to_string(op.results.size());
-  }
-  for (std::size_t i = 1; i < op.results.size(); ++i) {
-    const DType found = op.results[i].dtype;
-    if (found != DType::f32) return "result " + std::to_string(i) + " cannot be " + std::string(to_string(found));
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
-/// Without a single target both are 0; a norm that is not finite gives a scale that is not, at which updates change
-/// nothing.
-ComputeKernel prepare_gradient_scale(const OpInstance& op, const Environment& /*environment*/) {
+/// Without targets both are 0. If the norm is not finite, the scale is not finite either, and updates change nothing.
+PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment& /*environment*/) {
   return {[clip = op.attributes.number("clip")](const KernelArguments& arguments) {
     const double count = f64(arguments, 1);
     const double divisor = count * arguments.context.loss_scale;
@@ -86,14 +73,16 @@ ComputeKernel prepare_gradient_scale(const OpInstance& op, const Environment& /*
   }};
 }
 
-std::optional<std::string> unsupported_adamw_update(const OpInstance& op) { return unsupported_update(op, 2); }
+std::optional<std::string> unsupported_adamw_update(const OpInstance& op) {
+  return devices::UpdateResults(op, DType::f32).mismatch(op, 2);
+}
 
-ComputeKernel prepare_adamw_update(const OpInstance& op, const Environment& environment) {
-  const auto adamw = environment.library->optimizer.adamw;
+PreparedKernel prepare_adamw_update(const OpInstance& op, const CpuEnvironment& environment) {
+  const auto adamw = optimizer_kernels(environment.instruction_set()).adamw;
   const double beta1 = op.attributes.number("beta1");
   const double beta2 = op.attributes.number("beta2");
   const double epsilon = op.attributes.number("epsilon");
-  return {[=, bucket = Bucket(op), threads = environment.threads](const KernelArguments& arguments) {
+  return {[=, bucket = Bucket(op), threads = environment.threads()](const KernelArguments& arguments) {
     if (!std::isfinite(f64(arguments, 1))) return;
     const auto t = static_cast<double>(arguments.context.step - arguments.context.skipped_steps + 1);
     AdamWStep step;
@@ -108,19 +97,30 @@ ComputeKernel prepare_adamw_update(const OpInstance& op, const Environment& envi
   }};
 }
 
-std::optional<std::string> unsupported_sgd_update(const OpInstance& op) { return unsupported_update(op, 1); }
+std::optional<std::string> unsupported_sgd_update(const OpInstance& op) {
+  return devices::UpdateResults(op, DType::f32).mismatch(op, devices::sgd_states(op));
+}
 
-ComputeKernel prepare_sgd_update(const OpInstance& op, const Environment& environment) {
-  const auto sgd = environment.library->optimizer.sgd;
+PreparedKernel prepare_sgd_update(const OpInstance& op, const CpuEnvironment& environment) {
+  const auto sgd = optimizer_kernels(environment.instruction_set()).sgd;
   const auto momentum = static_cast<float>(op.attributes.number("momentum"));
-  return {[=, bucket = Bucket(op), threads = environment.threads](const KernelArguments& arguments) {
+  const bool has_state = devices::sgd_states(op) > 0;
+  return {[=, bucket = Bucket(op), threads = environment.threads()](const KernelArguments& arguments) {
     if (!std::isfinite(f64(arguments, 1))) return;
     SgdStep step;
     step.learning_rate = static_cast<float>(arguments.context.learning_rate);
     step.momentum = momentum;
     step.gradient_scale = static_cast<float>(f64(arguments, 1));
-    sgd(step, bucket.at(arguments), bucket.state(arguments, 0), threads);
+    sgd(step, bucket.at(arguments), has_state ? bucket.state(arguments, 0) : nullptr, threads);
   }};
+}
+
+}  // namespace
+
+void register_optimizer(Registration& registration) {
+  registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
+  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw_update, false, unsupported_adamw_update}));
+  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd_update, false, unsupported_sgd_update}));
 }
 
 }  // namespace strata::cpu

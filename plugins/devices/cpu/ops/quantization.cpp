@@ -1,6 +1,8 @@
-#include "strata/quantization.hpp"
+#include "kernels/quantization.hpp"
 
-#include "ops/operations.hpp"
+#include "cpu_kernel.hpp"
+#include "operands.hpp"
+#include "strata/quantization.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -10,33 +12,29 @@ QuantizedBlocks blocks_of(const OpInstance& op) {
   return {shape.quantization.bits, shape.quantization.block, shape.length, shape.runs, shape.sources};
 }
 
-}  // namespace
-
-std::optional<std::string> unsupported_quantization(const OpInstance& op) {
-  try {
-    static_cast<void>(QuantizedRuns::from(op));
-    return std::nullopt;
-  } catch (const VerificationError& error) {
-    return error.what();
-  }
-}
-
-ComputeKernel prepare_quantize_blocks(const OpInstance& op, const Environment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> ComputeKernel {
-    const auto quantize = environment.library->quantization.template of<T>().quantize;
-    return {[=, blocks = blocks_of(op), threads = environment.threads](const KernelArguments& arguments) {
+PreparedKernel prepare_quantize_blocks(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    const auto quantize = quantization_kernels(environment.instruction_set()).of<T>().quantize;
+    return {[=, blocks = blocks_of(op), threads = environment.threads()](const KernelArguments& arguments) {
       quantize(blocks, in<T>(arguments, 0), out<std::int8_t>(arguments, 0), f32_result(arguments, 1), threads);
     }};
   });
 }
 
-ComputeKernel prepare_dequantize_blocks(const OpInstance& op, const Environment& environment) {
-  return with_element(op.results[0].dtype, [&]<class T>() -> ComputeKernel {
-    const auto dequantize = environment.library->quantization.template of<T>().dequantize;
-    return {[=, blocks = blocks_of(op), threads = environment.threads](const KernelArguments& arguments) {
+PreparedKernel prepare_dequantize_blocks(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
+    const auto dequantize = quantization_kernels(environment.instruction_set()).of<T>().dequantize;
+    return {[=, blocks = blocks_of(op), threads = environment.threads()](const KernelArguments& arguments) {
       dequantize(blocks, in<std::int8_t>(arguments, 0), f32(arguments, 1), out<T>(arguments, 0), threads);
     }};
   });
+}
+
+}  // namespace
+
+void register_quantization(Registration& registration) {
+  registration.add(kernel({"quantize_blocks", "r", "bf", prepare_quantize_blocks, false, QuantizedRuns::mismatch}));
+  registration.add(kernel({"dequantize_blocks", "bf", "r", prepare_dequantize_blocks, false, QuantizedRuns::mismatch}));
 }
 
 }  // namespace strata::cpu

@@ -8,13 +8,19 @@
 #include <stdexcept>
 #include <utility>
 
-#include "device/fitting.hpp"
+#include "device/gpus_in_use.hpp"
+#include "device/kernel_files.hpp"
+#include "device/memory_share.hpp"
 #include "device/step_graph.hpp"
+#include "launchers/reduce_sources.hpp"
 #include "matrix/matrix_product.hpp"
-#include "ops/reduce_sources.hpp"
 #include "strata/error.hpp"
 
 namespace strata::cuda {
+
+/// Calls register_NAME of every file ops/NAME.cu. The build generates this function.
+void register_kernels(Registration& registration);
+
 namespace {
 
 std::string label(const OpInstance& instance) {
@@ -35,7 +41,9 @@ class CudaKernel final : public Kernel {
     runtime::use_gpu(gpu_);
     try {
       current_step_->set(arguments.context, stream_.get());
-      launch_(arguments, stream_.get());
+      KernelArguments on_stream = arguments;
+      on_stream.stream = stream_.get();
+      launch_(on_stream);
     } catch (const RuntimeError& error) {
       throw RuntimeError(label_ + error.what());
     }
@@ -49,7 +57,16 @@ class CudaKernel final : public Kernel {
   std::string label_;
 };
 
-/// What a GPU had free when this process came to it: the same for all ranks that share it, whichever comes first.
+/// Connects a GPU with the GPUs of this process's other ranks. Peer access belongs to the process, and so does the
+/// static record of connected GPUs.
+void connect_peers(int gpu) {
+  static GpusInUse gpus;
+  gpus.add(gpu, runtime::enable_peer_access);
+  runtime::use_gpu(gpu);
+}
+
+/// Free bytes of a GPU, measured when the first rank of this process has loaded its kernels. All ranks that share the
+/// GPU get the same number, so that their plans do not depend on their order.
 std::int64_t memory_at_start(int gpu) {
   static std::mutex mutex;
   static std::map<int, std::int64_t> measured;
@@ -67,22 +84,31 @@ std::string in_gib(std::int64_t bytes) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int gpu, int sharing, int ranks_on_host, bool graphs)
+CudaDevice::CudaDevice(const DeviceRequest& request, int gpu, int sharing, std::int64_t reserve, bool graphs)
     : gpu_(gpu), graphs_(graphs), properties_(runtime::gpu_properties(gpu)) {
   if (properties_.major < 8) {
     throw ConfigurationError("the cuda device's kernels are for compute capability 8.0 and above; " + properties_.name +
                              " has " + std::to_string(properties_.major) + "." + std::to_string(properties_.minor));
   }
+  if (request.kernels == nullptr) throw VerificationError("the cuda device is made without the kernels of the run");
   runtime::use_gpu(gpu);
-  if (ranks_on_host > 1) runtime::enable_peer_access(gpu);
+  connect_peers(gpu);
+  // Load everything that takes memory before the plan reads how much is free.
+  runtime::load_kernels(kernels_of_files());
   current_step_ = std::make_shared<CurrentStep>();
-  environment_ = {properties_.multiprocessors, properties_.shared_bytes_per_block,
-                  make_matrix_library(properties_.major), current_step_->address()};
+  const GpuDescription description = {.ordinal = gpu,
+                                      .major = properties_.major,
+                                      .minor = properties_.minor,
+                                      .multiprocessors = properties_.multiprocessors,
+                                      .shared_bytes_per_block = properties_.shared_bytes_per_block,
+                                      .step_values = current_step_->address()};
+  environment_ = std::make_unique<CudaEnvironment>(description, make_matrix_library(properties_.major));
+  kernels_ = std::make_unique<KernelSelector>("the cuda device", *request.kernels, *environment_);
   for (const StreamKind kind : {StreamKind::compute, StreamKind::communication, StreamKind::transfer}) {
-    // What others wait for goes first.
+    // Other ranks wait for communication, so its stream has priority.
     streams_[static_cast<std::size_t>(kind)].handle = runtime::create_stream(kind == StreamKind::communication);
   }
-  memory_bytes_ = memory_at_start(gpu) / sharing;
+  memory_bytes_ = plannable_bytes(memory_at_start(gpu), sharing, reserve);
 }
 
 CudaDevice::OwnStream& CudaDevice::use(StreamKind stream) {
@@ -97,19 +123,17 @@ std::string CudaDevice::description() const {
 }
 
 std::optional<std::string> CudaDevice::unsupported(const OpInstance& instance) const {
-  const KernelEntry* entry = find_kernel(instance.op);
-  if (entry == nullptr) return "the cuda device has no kernel for op '" + instance.op + "'";
-  std::optional<std::string> reason = type_mismatch(*entry, instance);
-  if (!reason && entry->unsupported != nullptr) reason = entry->unsupported(instance);
-  if (!reason) return std::nullopt;
-  return label(instance) + *reason;
+  return kernels_->unsupported(instance);
 }
 
-PreparedOp CudaDevice::make(const OpInstance& instance) const {
-  if (const auto reason = unsupported(instance)) throw ConfigurationError(*reason);
+std::optional<KernelChoice> CudaDevice::kernel_choice(const OpInstance& instance) const {
+  return kernels_->choice(instance);
+}
+
+PreparedKernel CudaDevice::make(const OpInstance& instance) const {
   runtime::use_gpu(gpu_);
   try {
-    return prepare_fitting(*find_kernel(instance.op), instance, environment_);
+    return kernels_->prepare(instance);
   } catch (const RuntimeError& error) {
     throw RuntimeError(label(instance) + error.what());
   }
@@ -204,7 +228,7 @@ std::unique_ptr<StepGraph> CudaDevice::capture(const std::function<void()>& enqu
 }
 
 void CudaDevice::require_no_capture(StreamKind stream, const char* what) const {
-  // Other streams are used by other threads.
+  // Only the compute stream is captured. Other threads use the other streams.
   if (stream != StreamKind::compute || !current_step_->captures()) return;
   throw RuntimeError(std::string(what) + " cannot be part of a graph");
 }
@@ -220,8 +244,19 @@ const OptionSchema& CudaDeviceFactory::options() const {
       {.name = "graph",
        .type = OptionType::boolean,
        .default_value = true,
-       .documentation = "Whether the kernels of a step are launched as CUDA graphs instead of one by one."}};
+       .documentation = "Whether the kernels of a step are launched as CUDA graphs instead of one by one."},
+      {.name = "reserve_mb",
+       .type = OptionType::integer,
+       .default_value = std::int64_t{-1},
+       .documentation = "MiB of the GPU that a rank leaves to CUDA graphs, cuBLASLt and NCCL beside its plan; -1: a "
+                        "sixteenth of its share, at most 2048.",
+       .minimum = -1,
+       .maximum = 1 << 20}};
   return kOptions;
+}
+
+void CudaDeviceFactory::provide(Registration& registration, const Options& /*options*/) const {
+  register_kernels(registration);
 }
 
 std::unique_ptr<Device> CudaDeviceFactory::create(const Options& options, const DeviceRequest& request) const {
@@ -233,8 +268,11 @@ std::unique_ptr<Device> CudaDeviceFactory::create(const Options& options, const 
   }
   const int ranks = request.ranks_on_host;
   const bool graphs = options.boolean("graph");
-  if (index >= 0) return std::make_unique<CudaDevice>(index, ranks, ranks, graphs);
-  return std::make_unique<CudaDevice>(request.index_on_host % count, (ranks + count - 1) / count, ranks, graphs);
+  const std::int64_t reserve_mb = options.integer("reserve_mb");
+  const std::int64_t reserve = reserve_mb < 0 ? -1 : reserve_mb << 20;
+  if (index >= 0) return std::make_unique<CudaDevice>(request, index, ranks, reserve, graphs);
+  return std::make_unique<CudaDevice>(request, request.index_on_host % count, (ranks + count - 1) / count, reserve,
+                                      graphs);
 }
 
 }  // namespace strata::cuda

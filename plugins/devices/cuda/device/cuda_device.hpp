@@ -3,19 +3,21 @@
 #include <array>
 #include <memory>
 
+#include "device/cuda_environment.hpp"
 #include "device/current_step.hpp"
 #include "device/event_pool.hpp"
-#include "device/prepared_op.hpp"
 #include "device/runtime.hpp"
 #include "device/staging.hpp"
+#include "strata/device.hpp"
 
 namespace strata::cuda {
 
-/// One GPU, or a share of it.
+/// A rank's device: a whole GPU, or a share of one.
 class CudaDevice final : public Device {
  public:
-  /// `sharing` ranks have the GPU, of `ranks_on_host` on the machine. `graphs`: whether work may be captured.
-  CudaDevice(int gpu, int sharing, int ranks_on_host, bool graphs);
+  /// `sharing`: number of ranks on the GPU. `reserve`: bytes of the rank's share that its plan leaves free. `graphs`:
+  /// whether work may be captured.
+  CudaDevice(const DeviceRequest& request, int gpu, int sharing, std::int64_t reserve, bool graphs);
 
   [[nodiscard]] std::string description() const override;
   [[nodiscard]] std::int64_t memory_bytes() const override { return memory_bytes_; }
@@ -24,6 +26,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] std::optional<std::string> unsupported(const OpInstance& instance) const override;
   [[nodiscard]] std::int64_t workspace_bytes(const OpInstance& instance) const override;
   [[nodiscard]] std::unique_ptr<Kernel> prepare(const OpInstance& instance) override;
+  [[nodiscard]] std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const override;
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override;
 
@@ -50,16 +53,17 @@ class CudaDevice final : public Device {
     std::shared_ptr<void> handle;
     Staging staging;
   };
-  /// Makes the GPU the calling thread's.
+  /// Makes the GPU current on the calling thread. \return the stream of that kind.
   OwnStream& use(StreamKind stream);
-  [[nodiscard]] PreparedOp make(const OpInstance& instance) const;
-  /// \throws RuntimeError in a capture of `stream`, naming `what` cannot be done there.
+  [[nodiscard]] PreparedKernel make(const OpInstance& instance) const;
+  /// \throws RuntimeError if `stream` is being captured. `what` names the operation that a capture forbids.
   void require_no_capture(StreamKind stream, const char* what) const;
 
   int gpu_;
   bool graphs_;
   runtime::GpuProperties properties_;
-  Environment environment_;
+  std::unique_ptr<const CudaEnvironment> environment_;
+  std::unique_ptr<const KernelSelector> kernels_;
   std::int64_t memory_bytes_ = 0;
   std::array<OwnStream, 3> streams_;
   std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
@@ -69,6 +73,7 @@ class CudaDevice final : public Device {
 class CudaDeviceFactory final : public DeviceFactory {
  public:
   [[nodiscard]] const OptionSchema& options() const override;
+  void provide(Registration& registration, const Options& options) const override;
   [[nodiscard]] std::unique_ptr<Device> create(const Options& options, const DeviceRequest& request) const override;
 };
 

@@ -1,7 +1,7 @@
 #include "device/current_step.hpp"
 
 #include "device/runtime.hpp"
-#include "ops/step_values.hpp"
+#include "launchers/step_values.hpp"
 
 namespace strata::cuda {
 namespace {

@@ -3,20 +3,20 @@
 #include <memory>
 #include <optional>
 
-#include "language/step_values.hpp"
 #include "language/stream.hpp"
 #include "strata/device.hpp"
+#include "strata/gpu_kernel.hpp"
 
 namespace strata::cuda {
 
-/// The step's values in the memory of the GPU in use, where the kernels of a compute stream find them.
+/// The values of the current step in GPU memory, where the kernels of the compute stream read them.
 class CurrentStep {
  public:
   CurrentStep();
 
   [[nodiscard]] const StepValues* address() const;
-  /// Kernels that come later on the stream find `step`. Enqueues nothing where they would anyway, or in a capture: its
-  /// graph is launched with a step of its own.
+  /// Makes `step` visible to later kernels of the stream. Enqueues nothing if the same values are already stored.
+  /// Enqueues nothing during a capture either, because each launch of the graph gets its own step.
   void set(const StepContext& step, Stream stream);
 
   void begin_capture() { captures_ = true; }

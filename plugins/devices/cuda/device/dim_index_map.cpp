@@ -1,7 +1,7 @@
 #include "device/dim_index_map.hpp"
 
-#include "shared/index_map.hpp"
 #include "strata/error.hpp"
+#include "strata/kernel_tools.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -25,13 +25,13 @@ DimIndexMap convert(const OpInstance& op, const std::string& dims, const IndexMa
 }  // namespace
 
 DimIndexMap dim_index_map(const OpInstance& op, const Dim& dim, int micro_batch) {
-  DimIndexMap map = convert(op, dim, devices::index_map(op, dim));
+  DimIndexMap map = convert(op, dim, kernels::index_map(op, dim));
   map.offset = micro_batch_offset(op, dim, map, micro_batch);
   return map;
 }
 
 DimIndexMap dims_index_map(const OpInstance& op, const Dims& dims) {
-  return convert(op, join(dims), devices::index_map(op, dims));
+  return convert(op, join(dims), kernels::index_map(op, dims));
 }
 
 std::optional<std::string> unsupported_index_maps(const OpInstance& op, const Dims& dims) {

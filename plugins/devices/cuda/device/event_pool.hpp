@@ -8,12 +8,13 @@
 
 namespace strata::cuda {
 
-/// Events of one GPU. They come back when nobody holds them, from any thread: recording creates none in the long run.
+/// A pool of the events of one GPU. An event returns to the pool when its last owner releases it, on any thread. So
+/// recording stops creating events after the first steps.
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  /// Of the GPU in use where the pool has none left.
+  /// Takes an event from the pool. Creates one on the current GPU if the pool is empty.
   std::shared_ptr<Event> take();
-  /// What runtime functions take.
+  /// The handle that runtime functions take.
   static void* native(const Event& event);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kChunkBytes = std::int64_t{4} << 20;
 
-/// The chunks of a copy: byte offsets and sizes.
+/// The chunks of a copy, as byte offsets and sizes.
 struct Chunks {
   std::int64_t bytes;
   [[nodiscard]] std::int64_t count() const { return (bytes + kChunkBytes - 1) / kChunkBytes; }

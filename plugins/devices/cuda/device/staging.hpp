@@ -8,22 +8,22 @@
 
 namespace strata::cuda {
 
-/// Copies between a GPU and host memory that its copy engines cannot read: in chunks through pinned memory, so that
-/// the engine works on one chunk while the processor moves the next. For one stream.
+/// Copies between a GPU and pageable host memory, which the copy engines cannot access. Each copy passes through pinned
+/// memory in chunks, so that the engine transfers one chunk while the processor copies the next. Serves one stream.
 class Staging {
  public:
-  /// `host` may change when this returns.
+  /// The caller may change `host` when the call returns.
   void copy_from_host(Stream stream, void* device, const void* host, std::int64_t bytes);
-  /// Returns when the data is there.
+  /// Returns when the data is in `host`.
   void copy_to_host(Stream stream, void* host, const void* device, std::int64_t bytes);
 
  private:
   struct Chunk {
     std::shared_ptr<void> memory;
-    /// The end of the last copy.
+    /// The event after the last copy of this chunk.
     std::shared_ptr<void> copied;
   };
-  /// Not allocated before it is needed.
+  /// The pinned chunk, allocated at its first use.
   Chunk& chunk(std::int64_t number);
 
   std::array<Chunk, 2> chunks_;

@@ -26,7 +26,7 @@ class CudaStepGraph final : public StepGraph {
   std::shared_ptr<void> graph_;
 };
 
-/// Ends the capture whatever happens in it.
+/// Ends the capture also if an exception leaves its scope.
 class Capture {
  public:
   Capture(Stream stream, CurrentStep& current_step) : stream_(stream), current_step_(current_step) {

@@ -8,7 +8,7 @@
 
 namespace strata::cuda {
 
-/// Captures what `enqueue` puts on the compute stream of a GPU. \see Device::capture
+/// Captures the work that `enqueue` puts on the compute stream of a GPU. \see Device::capture
 std::unique_ptr<StepGraph> capture_step(int gpu, const std::shared_ptr<void>& stream,
                                         const std::shared_ptr<CurrentStep>& current_step,
                                         const std::function<void()>& enqueue);

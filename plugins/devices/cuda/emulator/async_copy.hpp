@@ -2,8 +2,8 @@
 
 namespace strata::cuda::emulator {
 
-/// Copies happen as late as a GPU may do them, when they are waited for: a kernel that reads too early reads what was
-/// there before.
+/// Starts an asynchronous copy. The emulator copies as late as a GPU may: when the kernel waits for it. So a kernel
+/// that reads too early reads old data.
 void copy_async(void* shared, const void* global, bool valid);
 void commit_copies();
 void wait_copies(int pending);

@@ -11,7 +11,7 @@ namespace strata::cuda::emulator {
 namespace {
 
 constexpr std::align_val_t kSharedAlignment{128};
-// The address sanitizer sees by itself what happens behind an allocation.
+// The address sanitizer detects writes past an allocation by itself.
 #ifdef __SANITIZE_ADDRESS__
 constexpr std::size_t kGuardBytes = 0;
 #else
@@ -41,7 +41,7 @@ std::string to_string(const uint3& index) {
   return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
 }
 
-/// Calls function(i) for all of [begin, end) in the order that is wanted.
+/// Calls function(i) for all i of [begin, end) in the given order.
 template <class Function>
 void in_order(ThreadOrder order, std::size_t begin, std::size_t end, const Function& function) {
   for (std::size_t i = begin; i < end; ++i) function(order == ThreadOrder::ascending ? i : begin + end - 1 - i);
@@ -185,7 +185,7 @@ bool BlockRunner::release_block() {
 }
 
 void BlockRunner::abandon(std::exception_ptr error) {
-  // Threads that are still on their way unwind with their fibers.
+  // Destroying the fibers unwinds threads that have not ended.
   fibers_.clear();
   std::rethrow_exception(std::move(error));
 }

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 /// \file
-/// Where threads wait for each other.
+/// The collectives at which threads of a block or warp wait for each other.
 
 namespace strata::cuda::emulator {
 
@@ -15,17 +15,17 @@ inline constexpr int kLanes = 32;
 
 enum class Collective : std::uint8_t { block_barrier, warp_barrier, shuffle, vote, matrix_product, matrix_load };
 
-/// What the lanes of a warp bring to a meeting.
+/// The data that one lane contributes to a meeting.
 struct LaneData {
   alignas(16) std::array<std::byte, 48> bytes;
 };
 
-/// A meeting of a warp: valid for a lane until it comes to the next one.
+/// A collective of the lanes of a warp. A lane may read it until that lane reaches the next one.
 struct Meeting {
   std::array<LaneData, kLanes> brought;
-  /// Lanes that have come; the others have left the kernel.
+  /// Lanes that take part. The other lanes have left the kernel.
   std::uint32_t present = 0;
-  /// For a result that the first lane to go on computes for all.
+  /// The common result, computed by the first lane that resumes.
   alignas(16) std::array<std::byte, 1024> result;
   bool has_result = false;
 
@@ -39,9 +39,9 @@ struct Meeting {
 
 /// Waits for all threads of the block.
 void block_barrier();
-/// Waits for all lanes of the warp that have not left the kernel; `mask` names them all.
+/// Waits for all lanes of the warp that have not left the kernel. `mask` must name all of them.
 Meeting& meet(Collective collective, std::uint32_t mask, const void* data, std::size_t bytes);
-/// The thread's lane in its warp.
+/// The running thread's lane in its warp.
 int current_lane();
 [[noreturn]] void fail(const char* what);
 
@@ -51,7 +51,7 @@ Meeting& meet_with(Collective collective, std::uint32_t mask, const T& data) {
   return meet(collective, mask, &data, sizeof(T));
 }
 
-/// The value of another lane of the same group of `width` lanes; the own one where `source` is outside of the group.
+/// Returns the value of lane `source` if it is in the same group of `width` lanes, else the lane's own value.
 template <class T>
 T shuffle(std::uint32_t mask, const T& value, int source, int width) {
   static_assert(std::is_arithmetic_v<T>, "CUDA shuffles numbers");

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The words of CUDA C++ that our kernels use, for a compiler of plain C++. Blocks run one after another on the calling
-/// thread, the threads of a block as fibers that change places where they must wait for each other.
+/// The keywords and functions of CUDA C++ that our kernels use, for a plain C++ compiler. Blocks run one after another
+/// on the calling thread. The threads of a block are fibers that switch where they wait for each other.
 
 #include <cmath>
 #include <cstdint>
@@ -23,5 +23,5 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __constant__ static
-// A block's variables are the calling thread's: no two blocks run at the same time on it.
+// A block's shared variables belong to the host thread, which runs one block at a time.
 #define __shared__ static thread_local

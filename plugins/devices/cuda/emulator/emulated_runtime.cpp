@@ -1,4 +1,7 @@
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -8,31 +11,52 @@
 #include <utility>
 
 #include "device/runtime.hpp"
+#include "emulator/emulated_gpu.hpp"
 #include "emulator/execution.hpp"
 #include "strata/error.hpp"
 
 namespace strata::cuda::runtime {
 namespace {
 
-constexpr std::align_val_t kAlignment{256};
-constexpr std::int64_t kMemoryBytes = std::int64_t{2} << 30;
+using emulator::EmulatedGpu;
 
-/// Two GPUs that differ in the order of threads: what they compute must not differ.
-constexpr emulator::ThreadOrder kOrders[] = {emulator::ThreadOrder::ascending, emulator::ThreadOrder::descending};
-constexpr int kGpus = 2;
+constexpr std::align_val_t kAlignment{256};
+/// Allocations of at least this size take physical memory only for the pages that are touched.
+constexpr std::int64_t kLargePiece = std::int64_t{64} << 20;
+
+using emulator::Roughness;
+using emulator::ThreadOrder;
+
+/// Properties in which the emulated GPUs differ.
+struct Kind {
+  std::string name;
+  ThreadOrder order = ThreadOrder::ascending;
+  Roughness roughness = Roughness::exact;
+};
+
+/// The kind of a GPU. The first two kinds must compute the same bits.
+const Kind& kind_of(int gpu) {
+  static const std::array<Kind, EmulatedGpu::kCount> kKinds{
+      {{"emulated GPU"},
+       {"emulated GPU with threads in descending order", ThreadOrder::descending},
+       {"emulated GPU with mixed errors", ThreadOrder::ascending, Roughness::mixed},
+       {"emulated GPU with high exponentials", ThreadOrder::ascending, Roughness::high},
+       {"emulated GPU with low exponentials", ThreadOrder::ascending, Roughness::low}}};
+  return kKinds.at(static_cast<std::size_t>(gpu));
+}
 
 thread_local int gpu_in_use = 0;
-/// What this thread captures; null: it does not.
+/// The capture of this thread. Null if there is none.
 thread_local std::shared_ptr<emulator::RecordedWork> capture;
 
 emulator::EmulatedStream* native(Stream stream) { return static_cast<emulator::EmulatedStream*>(stream); }
 
-/// What CUDA forbids a thread that captures, at the cost of the capture.
+/// \throws RuntimeError if this thread captures, because CUDA forbids the operation `what` then.
 void require_no_capture(const char* what) {
   if (capture) throw RuntimeError(std::string("emulated CUDA: ") + what + " is not permitted in a capture");
 }
 
-/// The pinned host memory there is: where each piece begins and ends.
+/// The address ranges of allocated pinned host memory.
 class PinnedMemory {
  public:
   static PinnedMemory& all() {
@@ -61,6 +85,12 @@ class PinnedMemory {
 std::shared_ptr<void> allocate_aligned(std::int64_t bytes) {
   require_no_capture("an allocation");
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(1, bytes));
+  if (bytes >= kLargePiece) {
+    void* const pages =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) throw RuntimeError("the emulated GPU finds no host memory");
+    return {pages, [size](void* each) { ::munmap(each, size); }};
+  }
   std::shared_ptr<void> memory(::operator new(size, kAlignment),
                                [](void* each) { ::operator delete(each, kAlignment); });
   std::memset(memory.get(), 0, size);
@@ -70,29 +100,41 @@ std::shared_ptr<void> allocate_aligned(std::int64_t bytes) {
 }  // namespace
 
 const std::string_view name = {};
+const std::string_view kernel_runtime = "cuda_emulated";
 
-int gpu_count() { return kGpus; }
+int gpu_count() { return EmulatedGpu::kCount; }
 
 GpuProperties gpu_properties(int gpu) {
-  return {.name = gpu == 0 ? "emulated GPU" : "emulated GPU with threads in descending order",
+  return {.name = kind_of(gpu).name,
           .major = 8,
           .minor = 0,
           .multiprocessors = 4,
           .shared_bytes_per_block = 163 << 10,
-          .memory_bytes = kMemoryBytes};
+          .memory_bytes = EmulatedGpu::kMemoryBytes};
 }
 
 void use_gpu(int gpu) { gpu_in_use = gpu; }
-void enable_peer_access(int /*gpu*/) {}
+void enable_peer_access(int from, int to) { EmulatedGpu::at(from).reach(to); }
 
-std::int64_t free_memory_bytes() { return kMemoryBytes; }
+void load_kernels(std::span<const void* const> of_each_source) {
+  if (std::find(of_each_source.begin(), of_each_source.end(), nullptr) != of_each_source.end()) {
+    throw RuntimeError("emulated CUDA: a source without kernels");
+  }
+  EmulatedGpu::at(gpu_in_use).load_kernels();
+}
+
+std::int64_t free_memory_bytes() { return EmulatedGpu::at(gpu_in_use).free_bytes(); }
 
 std::shared_ptr<void> allocate(std::int64_t bytes) {
-  if (bytes > kMemoryBytes) {
-    throw RuntimeError("the emulated GPU has no " + std::to_string(bytes) + " bytes of memory, but " +
-                       std::to_string(kMemoryBytes));
+  EmulatedGpu& gpu = EmulatedGpu::at(gpu_in_use);
+  gpu.take(bytes);
+  try {
+    const std::shared_ptr<void> memory = allocate_aligned(bytes);
+    return {memory.get(), [memory, bytes, &gpu](void*) { gpu.give_back(bytes); }};
+  } catch (...) {
+    gpu.give_back(bytes);
+    throw;
   }
-  return allocate_aligned(bytes);
 }
 
 std::shared_ptr<void> allocate_pinned(std::int64_t bytes) {
@@ -102,7 +144,10 @@ std::shared_ptr<void> allocate_pinned(std::int64_t bytes) {
 }
 
 std::shared_ptr<void> create_stream(bool /*priority*/) {
-  return std::make_shared<emulator::EmulatedStream>(emulator::EmulatedStream{kOrders[gpu_in_use]});
+  const auto load = [&gpu = EmulatedGpu::at(gpu_in_use)] { gpu.load_kernels(); };
+  const Kind& kind = kind_of(gpu_in_use);
+  return std::make_shared<emulator::EmulatedStream>(
+      emulator::EmulatedStream{kind.order, nullptr, load, kind.roughness});
 }
 
 std::shared_ptr<void> create_event() { return std::make_shared<int>(); }
@@ -140,7 +185,10 @@ void begin_capture(Stream stream) {
 
 std::shared_ptr<void> end_capture(Stream stream) {
   native(stream)->recording = nullptr;
-  return std::exchange(capture, nullptr);
+  const std::shared_ptr<emulator::RecordedWork> recorded = std::exchange(capture, nullptr);
+  EmulatedGpu& gpu = EmulatedGpu::at(gpu_in_use);
+  gpu.take(EmulatedGpu::kGraphBytes);
+  return {recorded.get(), [recorded, &gpu](void*) { gpu.give_back(EmulatedGpu::kGraphBytes); }};
 }
 
 void cancel_capture(Stream stream) noexcept {

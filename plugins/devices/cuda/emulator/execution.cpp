@@ -6,7 +6,7 @@
 namespace strata::cuda::emulator {
 namespace {
 
-// What every GPU of compute capability 8.0 and above takes.
+// The block size that every GPU of compute capability 8.0 and above supports.
 constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kMostThreadsInZ = 64;
 constexpr unsigned kMostBlocksInYAndZ = 65535;
@@ -36,6 +36,8 @@ void check_geometry(const dim3& grid, const dim3& block, std::size_t shared_byte
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes, const EmulatedStream* stream,
               const std::function<void()>& kernel) {
   check_geometry(grid, block, shared_bytes);
+  if (stream != nullptr && stream->before_kernel) stream->before_kernel();
+  const RoughArithmetic arithmetic(stream == nullptr ? Roughness::exact : stream->roughness);
   BlockRunner& runner = BlockRunner::of_this_thread();
   const ThreadOrder order = stream == nullptr ? ThreadOrder::ascending : stream->order;
   runner.prepare(block, shared_bytes, order);

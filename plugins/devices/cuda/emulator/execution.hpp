@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/rough_arithmetic.hpp"
 #include "emulator/vector_types.hpp"
 
-/// Where a thread is. Set whenever another fiber goes on.
+/// Position of the running thread. Set at every switch of fibers.
 inline thread_local uint3 threadIdx{};
 inline thread_local uint3 blockIdx{};
 inline thread_local dim3 blockDim{};
@@ -17,21 +18,24 @@ inline constexpr int warpSize = 32;
 
 namespace strata::cuda::emulator {
 
-/// The order in which blocks, and the threads of a block between two barriers, have their turns. A correct kernel
-/// doesn't notice.
+/// The order in which blocks run, and in which the threads of a block run between two barriers. The results of a
+/// correct kernel do not depend on it.
 enum class ThreadOrder : std::uint8_t { ascending, descending };
 
-/// What a graph holds, in order.
+/// The work of a graph, in order.
 using RecordedWork = std::vector<std::function<void()>>;
 
-/// What a Stream points to here; null: threads in ascending order.
+/// The object that a Stream points to in the emulator. A null Stream runs threads in ascending order.
 struct EmulatedStream {
   ThreadOrder order = ThreadOrder::ascending;
-  /// Where work goes in a capture.
+  /// Receives the work during a capture.
   RecordedWork* recording = nullptr;
+  /// Called before each kernel, if set.
+  std::function<void()> before_kernel = nullptr;
+  Roughness roughness = Roughness::exact;
 };
 
-/// Does `work`, or records it where the stream (null: none) captures.
+/// Executes `work`, or records it if the stream is being captured. A null stream is never captured.
 template <class Work>
 void enqueue(EmulatedStream* stream, Work&& work) {
   if (stream != nullptr && stream->recording != nullptr) {
@@ -41,15 +45,15 @@ void enqueue(EmulatedStream* stream, Work&& work) {
   }
 }
 
-/// Runs `kernel` for every thread of every block. \throws RuntimeError for a geometry that no GPU of the supported
-/// architectures takes, for threads that wait for others in vain, and for writes behind the dynamic shared memory.
+/// Runs `kernel` for every thread of every block. \throws RuntimeError for a geometry that some GPU of the supported
+/// architectures rejects, for threads that wait for others in vain, and for writes past the dynamic shared memory.
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes, const EmulatedStream* stream,
               const std::function<void()>& kernel);
 
-/// Of the block that runs; aligned to 128 bytes. Filled with NaN before each block.
+/// The dynamic shared memory of the running block, aligned to 128 bytes. It is filled with NaN before each block.
 void* dynamic_shared_memory();
 
-/// \throws RuntimeError if an access of `bytes` bytes would not be aligned to as many.
+/// \throws RuntimeError if `address` is not aligned to `bytes` bytes.
 void check_aligned(const void* address, std::size_t bytes);
 
 }  // namespace strata::cuda::emulator

@@ -5,10 +5,11 @@
 namespace strata::cuda::emulator {
 namespace {
 
-/// Deep enough for kernels' local arrays without optimisation and with a sanitizer. Pages are taken when touched.
+/// Enough for kernels' local arrays without optimisation and with a sanitizer. The system allocates pages when they are
+/// touched.
 constexpr std::size_t kStackBytes = 256 << 10;
 
-/// Thrown through a body that is not to go on.
+/// Thrown through a body to unwind it.
 struct Unwinding {};
 
 }  // namespace
@@ -28,7 +29,7 @@ Fiber::~Fiber() {
 
 void Fiber::resume() {
   if (!self_) {
-    // The context lives on the stack that this object owns: nothing is left to free when it ends.
+    // The context is on the stack that this object owns, so there is nothing else to free.
     struct KeepStack {
       void deallocate(boost::context::stack_context& /*stack*/) {}
     };

@@ -8,19 +8,19 @@
 
 namespace strata::cuda::emulator {
 
-/// A function with a stack of its own that stops in its middle and goes on later. All calls come from one thread.
+/// A function on its own stack, which can stop and resume. All calls come from one thread.
 class Fiber {
  public:
-  /// `body` runs at the first resume(), and must stop by stop() alone.
+  /// `body` starts at the first resume(). It may stop only by stop().
   explicit Fiber(std::function<void(Fiber&)> body);
   /// Unwinds a body that has not ended.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Returns when the body stops or ends.
+  /// Continues the body. Returns when the body stops or ends.
   void resume();
-  /// Called by the body: returns at the next resume().
+  /// Called by the body to stop. Returns at the next resume().
   void stop();
 
  private:

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstdint>
 
+#include "emulator/rough_arithmetic.hpp"
+
 /// \file
-/// Functions of one thread. Those that a GPU computes roughly are exact here.
+/// Intrinsic functions of one thread. Functions that a GPU approximates are exact here, except on a rough GPU.
 
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
@@ -17,10 +19,10 @@ inline double __longlong_as_double(long long bits) { return std::bit_cast<double
 
 inline float rsqrtf(float value) { return 1.0F / std::sqrt(value); }
 inline double rsqrt(double value) { return 1.0 / std::sqrt(value); }
-inline float __expf(float value) { return std::exp(value); }
+inline float __expf(float value) { return strata::cuda::emulator::approximate_exp(value); }
 inline float __logf(float value) { return std::log(value); }
 inline float __log2f(float value) { return std::log2(value); }
-inline float __fdividef(float a, float b) { return a / b; }
+inline float __fdividef(float a, float b) { return strata::cuda::emulator::approximate_quotient(a, b); }
 inline float __frcp_rn(float value) { return 1.0F / value; }
 inline float __fsqrt_rn(float value) { return std::sqrt(value); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
@@ -60,7 +62,7 @@ inline void __threadfence_block() {}
 using std::max;
 using std::min;
 
-/// Blocks run one after another and threads change places at barriers only: every read and write is atomic.
+/// A plain read and write is atomic here, because blocks run one after another and threads switch only at barriers.
 template <class T>
 T atomicAdd(T* to, T value) {
   const T before = *to;

@@ -5,6 +5,7 @@
 
 #include "emulator/block.hpp"
 #include "emulator/collective.hpp"
+#include "emulator/rough_arithmetic.hpp"
 #include "strata/half.hpp"
 
 namespace strata::cuda::emulator {
@@ -12,20 +13,38 @@ namespace {
 
 constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;
 
-/// What a lane brings to a product.
+/// The operands that one lane contributes to a product.
 struct Fragments {
   std::array<std::uint32_t, 4> a;
   std::array<std::uint32_t, 2> b;
   std::array<float, 4> c;
 };
 
-/// D of the whole warp.
+/// The result D of the whole warp.
 struct Product {
   std::array<std::array<float, 8>, 16> d;
 };
 
 std::uint16_t half_of(std::uint32_t pair, int index) {
   return static_cast<std::uint16_t>(index == 0 ? pair & 0xFFFFU : pair >> 16U);
+}
+
+float exact_sum(float c, const float (&a)[16], const float (&b)[16][8], std::size_t column) {
+  double sum = c;
+  for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[k]) * b[k][column];
+  return static_cast<float>(sum);
+}
+
+float rough_sum(float c, const float (&a)[16], const float (&b)[16][8], std::size_t column) {
+  std::array<double, kTermsOfRoughUnit + 1> terms{};
+  for (int begin = 0; begin < 16; begin += kTermsOfRoughUnit) {
+    terms[0] = c;
+    for (int k = 0; k < kTermsOfRoughUnit; ++k) {
+      terms[static_cast<std::size_t>(k) + 1] = static_cast<double>(a[begin + k]) * b[begin + k][column];
+    }
+    c = matrix_unit_sum(terms);
+  }
+  return c;
 }
 
 Product multiply(const Meeting& meeting, float (*widen)(std::uint16_t)) {
@@ -49,15 +68,14 @@ Product multiply(const Meeting& meeting, float (*widen)(std::uint16_t)) {
   }
   for (std::size_t row = 0; row < 16; ++row) {
     for (std::size_t column = 0; column < 8; ++column) {
-      double sum = product.d[row][column];
-      for (int k = 0; k < 16; ++k) sum += static_cast<double>(a[row][k]) * b[k][column];
-      product.d[row][column] = static_cast<float>(sum);
+      float& sum = product.d[row][column];
+      sum = is_rough() ? rough_sum(sum, a[row], b, column) : exact_sum(sum, a[row], b, column);
     }
   }
   return product;
 }
 
-/// The result of a meeting, computed by the lane that comes first.
+/// The result of a meeting. The first lane that resumes computes it for all.
 template <class Result, class Compute>
 const Result& result_of(Meeting& meeting, const Compute& compute) {
   static_assert(sizeof(Result) <= sizeof(meeting.result));
@@ -101,7 +119,7 @@ void load_matrices(std::uint32_t* pieces, int count, const void* row, bool trans
   const int lane = current_lane();
   if (lane < 8 * count) check_aligned(row, sizeof(Row));
   Meeting& meeting = meet_with(Collective::matrix_load, kAllLanes, row);
-  // The first lane reads for all: another one may write there as soon as it goes on.
+  // The first lane reads for all lanes, because another lane may write to this memory as soon as it resumes.
   const auto& loaded = result_of<Pieces>(meeting, [&] {
     Pieces all{};
     for (int i = 0; i < 8 * count; ++i) {

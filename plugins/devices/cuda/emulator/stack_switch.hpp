@@ -13,7 +13,7 @@ namespace strata::cuda::emulator {
 class StackSwitch {
  public:
 #ifdef __SANITIZE_ADDRESS__
-  /// Where another stack was before, its variables may still be marked as out of scope.
+  /// Clears marks in memory that an earlier stack used: the sanitizer may still regard its variables as out of scope.
   static void at_allocation(const void* bottom, std::size_t bytes) { __asan_unpoison_memory_region(bottom, bytes); }
   void before_resume(const void* bottom, std::size_t bytes) {
     __sanitizer_start_switch_fiber(&caller_frames_, bottom, bytes);
@@ -22,7 +22,8 @@ class StackSwitch {
   void at_begin() { __sanitizer_finish_switch_fiber(nullptr, &caller_bottom_, &caller_bytes_); }
   void before_stop() { __sanitizer_start_switch_fiber(&frames_, caller_bottom_, caller_bytes_); }
   void after_stop() { __sanitizer_finish_switch_fiber(frames_, &caller_bottom_, &caller_bytes_); }
-  /// The frames are kept, though nobody comes back to them: functions that are still to return write into some.
+  /// Keeps the fake frames although the fiber never resumes, because functions that still return write into some of
+  /// them.
   void at_end() { before_stop(); }
 
  private:

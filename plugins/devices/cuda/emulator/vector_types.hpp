@@ -3,7 +3,7 @@
 #include <cstdint>
 
 /// \file
-/// Short vectors, as CUDA has them.
+/// CUDA's short vector types.
 
 struct alignas(8) int2 {
   int x, y;

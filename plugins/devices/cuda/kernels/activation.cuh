@@ -4,16 +4,16 @@
 #include "language/language.hpp"
 
 /// \file
-/// Activation functions and their derivatives, in f32 by the hardware's approximations, which err by a few units in the
-/// last place.
+/// Activation functions and their derivatives. In f32 they use the hardware's approximations, whose errors are a few
+/// units in the last place.
 
 namespace strata::cuda {
 
-/// In f32 only for denominators below 2^126.
+/// a / b. In f32 the denominator must be below 2^126.
 __device__ __forceinline__ float quotient(float a, float b) { return __fdividef(a, b); }
 __device__ __forceinline__ double quotient(double a, double b) { return a / b; }
 
-/// exp(-x), bounded so that it stays below 2^126.
+/// exp(-x), limited so that it stays below 2^126.
 template <class A>
 __device__ __forceinline__ A exponential_of_minus(A x) {
   constexpr A kBound = -87;
@@ -21,9 +21,10 @@ __device__ __forceinline__ A exponential_of_minus(A x) {
   return fast_exp2((x < kBound ? -kBound : -x) * kLog2E);
 }
 
-/// x/2 (1 + tanh(u)) with u = √(2/π) (x + 0.044715 x³), as x / (1 + exp(-2u)): that loses no digits where tanh is
-/// near -1.
+/// GELU x/2 (1 + tanh(u)) with u = √(2/π) (x + 0.044715 x³), computed as x / (1 + exp(-2u)). This form loses no digits
+/// if tanh is near -1.
 struct GeluTanh {
+  static constexpr const char* kKind = "gelu_tanh";
   static constexpr double kTwoRootTwoOverPi = 1.5957691216057308;
   static constexpr double kCubic = 0.044715;
 
@@ -47,7 +48,9 @@ struct GeluTanh {
 };
 
 struct Relu {
-  /// NaN stays NaN.
+  static constexpr const char* kKind = "relu";
+
+  /// NaN stays NaN, because the comparison is false for it.
   template <class A>
   static __device__ __forceinline__ A value(A x) {
     return x < 0 ? A{0} : x;
@@ -59,6 +62,8 @@ struct Relu {
 };
 
 struct Silu {
+  static constexpr const char* kKind = "silu";
+
   template <class A>
   static __device__ __forceinline__ A value(A x) {
     return quotient(x, 1 + exponential_of_minus(x));
@@ -70,6 +75,13 @@ struct Silu {
     return s + x * s * (e * s);
   }
 };
+
+template <class... Kinds>
+struct ActivationList {};
+
+/// Every activation function that has kernels, each with its name in strata::activation_functions(). To add one, write
+/// a struct like those above, and name it here.
+using Activations = ActivationList<GeluTanh, Relu, Silu>;
 
 template <class Kind>
 struct Activation {

@@ -4,16 +4,17 @@
 #include "language/recomputed.hpp"
 
 /// \file
-/// Which probabilities of a tile dropout keeps, as bits in shared memory: a block of random words holds four
-/// neighbouring keys of a query, which no layout of scores in registers gives to one thread.
+/// The mask of dropout for the probabilities of a tile, as bits in shared memory. One block of random words serves four
+/// neighbouring keys of a query. No layout of scores in registers gives these four to one thread, so threads exchange
+/// the bits through shared memory.
 
 namespace strata::cuda {
 
-/// Bits of one query's probabilities in a tile, 32 keys a word.
+/// Number of words with one query's bits in a tile, 32 keys per word.
 template <int Keys>
 inline constexpr int kKeptWords = Keys / 32;
 
-/// The stream of one head's probabilities.
+/// The dropout bits of one head's probabilities.
 class KeptBits {
  public:
   __device__ __forceinline__ KeptBits(const AttentionShape& shape, int sample, int head)
@@ -24,7 +25,7 @@ class KeptBits {
     first_row_ = global_head * shape.query_positions.global_size;
   }
 
-  /// Bit i: the probability of key `first_key` + i is kept.
+  /// Bit i is set if the probability of key `first_key` + i is kept.
   [[nodiscard]] __device__ __forceinline__ std::uint32_t word(int query, int first_key) const {
     const DimIndexMap& keys = shape_.key_positions;
     const std::int64_t row = (first_row_ + shape_.query_positions.global_index(query)) * keys.global_size;
@@ -39,19 +40,19 @@ class KeptBits {
   }
 
  private:
-  /// The bits of one block of random words.
+  /// Four bits from one block of random words.
   [[nodiscard]] __device__ __forceinline__ std::uint32_t four(std::int64_t block) const {
     const RandomWords drawn = philox(key_, static_cast<std::uint64_t>(block));
     std::uint32_t kept = 0;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      // A statement: GCC 12's sanitizer of shifts takes an unset i where the shifted number is such a condition.
+      // An if statement, because GCC 12's shift sanitizer reads an unset i if the shifted number is this condition.
       if (drawn.words[i] >= shape_.dropout.threshold) kept |= 1U << i;
     }
     return kept;
   }
 
-  /// The bits of 32 neighbours in the stream.
+  /// The bits of 32 neighbours in the random stream.
   [[nodiscard]] __device__ __forceinline__ std::uint32_t run(std::int64_t index) const {
     const int skipped = static_cast<int>(index % 4);
     const int blocks = skipped == 0 ? 8 : 9;
@@ -79,13 +80,13 @@ __device__ __forceinline__ void draw_kept_bits(std::uint32_t* kept, const Attent
   }
 }
 
-/// Whether the probability of a query and a key of the tile is kept.
+/// True if the probability of a query and a key of the tile is kept.
 template <int Keys>
 __device__ __forceinline__ bool is_kept(const std::uint32_t* kept, int query, int key) {
   return (kept[query * kKeptWords<Keys> + key / 32] >> (key % 32) & 1U) != 0;
 }
 
-/// Gives zero to the probabilities that are dropped; rows are queries.
+/// Sets dropped probabilities to zero. Rows are queries.
 template <int Keys, class Scores>
 __device__ __forceinline__ void drop(Scores& probabilities, const std::uint32_t* kept) {
 #pragma unroll

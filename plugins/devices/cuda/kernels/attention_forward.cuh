@@ -7,7 +7,7 @@
 
 /// \file
 /// Attention on tensor cores (Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
-/// 2023). A block has a tile of queries, the keys and values come tile by tile.
+/// 2023). Each block has a tile of queries and loops over tiles of keys and values.
 
 namespace strata::cuda {
 
@@ -15,10 +15,10 @@ template <int Width>
 struct AttentionTiling {
   static constexpr int kWidth = Width;
   static constexpr int kThreads = 128;
-  /// Two pieces of 16 rows a warp, so that each fragment of keys and values that it loads is used twice.
+  /// Two tiles of 16 rows per warp, so that each loaded fragment of keys and values is used twice.
   static constexpr int kRowTiles = 2;
   static constexpr int kQueries = kThreads / kWarpSize * 16 * kRowTiles;
-  /// As many as the registers have room for.
+  /// Keys of a tile, limited by registers.
   static constexpr int kKeys = Width > 96 ? 32 : 64;
 
   static constexpr std::size_t kQueryBytes = std::size_t{kQueries} * Width * 2;
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
   using Scores = MatrixFragment<Tiling::kRowTiles, kKeys>;
   const int head = static_cast<int>(blockIdx.y);
   const int sample = static_cast<int>(blockIdx.z);
-  // Under a causal mask the last queries see most: they begin first.
+  // Under a causal mask the last queries see the most keys, so they start first.
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Tiling::kQueries;
 
   unsigned char* shared = dynamic_shared();
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
   while (tile < visible.count()) {
     const int first_key = tile * kKeys;
     wait_copies<0>();
-    __syncthreads();  // The keys are there, and no warp reads the last tile's values and kept bits any more.
+    __syncthreads();  // The keys are loaded, and all warps have read the last tile's values and kept bits.
     value_tile.template load<Tiling::kThreads>(values, first_key);
     commit_copies();
     if (has_dropout) {
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
     softmax.add(scores, output);
 
     wait_copies<0>();
-    __syncthreads();  // The values and the kept bits are there, and no warp reads the keys any more.
+    __syncthreads();  // The values and kept bits are loaded, and all warps have read the keys.
     tile = visible.next(tile + 1);
     if (tile < visible.count()) key_tile.template load<Tiling::kThreads>(keys, tile * kKeys);
     commit_copies();

@@ -4,17 +4,17 @@
 #include "language/recomputed.hpp"
 
 /// \file
-/// Matrices spread over the registers of a block's warps, and their products with tiles, by tensor cores.
+/// Matrices that are distributed over the registers of a block's warps, and their products with tiles on tensor cores.
 
 namespace strata::cuda {
 
-/// RowTiles · 16 rows a warp, in the layout that mma_m16n8k16 leaves results in.
+/// A matrix with RowTiles · 16 rows per warp, in the layout of mma_m16n8k16's results.
 template <int RowTiles, int Columns>
 struct MatrixFragment {
   using Real = float;
   static constexpr int kRows = 2 * RowTiles;
   static constexpr int kColumns = Columns / 4;
-  /// Lanes that share a row; they are neighbours.
+  /// Number of lanes that share a row. They are neighbours.
   static constexpr int kLanesPerRow = 4;
 
   float values[RowTiles][Columns / 8][4];
@@ -24,7 +24,7 @@ struct MatrixFragment {
   [[nodiscard]] static __device__ __forceinline__ int first_row() {
     return static_cast<int>(threadIdx.x) / kWarpSize * 16 * RowTiles;
   }
-  /// Where the thread's rows and columns are in the block's matrix.
+  /// Row or column of the block's matrix that corresponds to the thread's `r` or `c`.
   [[nodiscard]] static __device__ __forceinline__ int row(int r) {
     return first_row() + 16 * (r / 2) + 8 * (r % 2) + lane() / 4;
   }
@@ -58,7 +58,7 @@ __device__ __forceinline__ void multiply_pair(float (&left)[4], float (&right)[4
   mma_m16n8k16<T>(right, a, right_pieces, right);
 }
 
-/// a · bᵀ: the scores of the rows of `a` (as many as the block's warps have) with the rows of `b`.
+/// a · bᵀ: the scores of the rows of `a` with the rows of `b`. `a` has as many rows as the block's warps hold.
 template <class T, int RowTiles, int Columns, int Rows, int Width>
 __device__ __forceinline__ MatrixFragment<RowTiles, Columns> multiply_transposed(
     const SharedTile<T, Rows, Width>& a, const SharedTile<T, Columns, Width>& b) {
@@ -87,7 +87,7 @@ __device__ __forceinline__ MatrixFragment<RowTiles, Columns> multiply_transposed
   return scores;
 }
 
-/// sum += a · b, with `a` rounded to T: the layout of results is that of left factors.
+/// sum += a · b, with `a` rounded to T. The layout of a product's result is also that of a left factor.
 template <class T, int RowTiles, int Columns, int Width>
 __device__ __forceinline__ void multiply_add(MatrixFragment<RowTiles, Width>& sum,
                                              const MatrixFragment<RowTiles, Columns>& a,

@@ -4,9 +4,9 @@
 #include "kernels/attention_store.cuh"
 
 /// \file
-/// The gradients by keys and values on tensor cores. A block has a tile of keys, the queries of all heads that read
-/// them come tile by tile. Scores are computed transposed: in registers they are then the left factors of both
-/// gradients.
+/// The gradients of keys and values on tensor cores. Each block has a tile of keys and loops over tiles of the queries
+/// of all heads that read these keys. Scores are computed transposed, because their register layout is then that of the
+/// left factors of both gradients.
 
 namespace strata::cuda {
 
@@ -14,7 +14,7 @@ template <int Width>
 struct KeyGradientTiling {
   static constexpr int kWidth = Width;
   static constexpr int kThreads = 128;
-  /// Two gradients of wide heads take all registers of one piece of 16 rows a warp.
+  /// With wide heads, two gradients fill the registers at one tile of 16 rows per warp.
   static constexpr int kRowTiles = Width > 64 ? 1 : 2;
   static constexpr int kKeys = kThreads / kWarpSize * 16 * kRowTiles;
   static constexpr int kQueries = 32;
@@ -22,7 +22,7 @@ struct KeyGradientTiling {
   static constexpr std::size_t kKeyBytes = std::size_t{kKeys} * Width * 2;
   static constexpr std::size_t kQueryBytes = std::size_t{kQueries} * Width * 2;
   static constexpr std::size_t kKeptBytes = std::size_t{kQueries} * kKeptWords<kKeys> * 4;
-  /// Queries, gradients of outputs, statistics and kept bits of one of two tiles.
+  /// Bytes of one of two stages: queries, gradients of outputs, statistics and kept bits of a tile.
   static constexpr std::size_t kStageBytes = 2 * kQueryBytes + QueryStatistics<float, kQueries>::kBytes + kKeptBytes;
   static constexpr std::size_t kSharedBytes = 2 * kKeyBytes + 2 * kStageBytes;
 };
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
   value_sum.clear();
   for (int stage = 0; !walk.is_end(step); stage ^= 1) {
     wait_copies<0>();
-    __syncthreads();  // The tile is there, and no warp reads the last one any more.
+    __syncthreads();  // The tile is loaded, and all warps have read the last one.
     const Step next = walk.next(step);
     load_step(next, stage ^ 1);
     commit_copies();

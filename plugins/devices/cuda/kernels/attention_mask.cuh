@@ -4,17 +4,17 @@
 #include "language/recomputed.hpp"
 
 /// \file
-/// The causal mask of tiles. Positions are global: local neighbours may be any blocks of the sequence.
+/// The causal mask of tiles. Positions are global, because local neighbours may be any blocks of the sequence.
 
 namespace strata::cuda {
 
-/// The lowest and the highest position among some local indices.
+/// The lowest and the highest global position of a set of local indices.
 struct PositionSpan {
   std::int64_t lowest;
   std::int64_t highest;
 };
 
-/// Of the local indices from `begin` on, `count` of them or as many as there are.
+/// The span of the local indices from `begin` on: `count` of them, or fewer at the end.
 __device__ __forceinline__ PositionSpan position_span(const DimIndexMap& map, std::int64_t begin, int count) {
   const std::int64_t end = min(begin + count, map.local_size);
   PositionSpan span{INT64_MAX, INT64_MIN};
@@ -29,7 +29,7 @@ __device__ __forceinline__ PositionSpan position_span(const DimIndexMap& map, st
   return span;
 }
 
-/// The tiles of keys that a tile of queries sees anything of.
+/// The tiles of keys of which a tile of queries sees at least one key.
 template <int Queries, int Keys>
 class VisibleKeys {
  public:
@@ -37,13 +37,13 @@ class VisibleKeys {
       : shape_(shape), queries_(position_span(shape.query_positions, first_query, Queries)) {}
 
   [[nodiscard]] __device__ __forceinline__ int count() const { return (shape_.keys + Keys - 1) / Keys; }
-  /// The first visible tile that is not before `tile`; count() where there is none.
+  /// The first visible tile from `tile` on, or count() if there is none.
   [[nodiscard]] __device__ __forceinline__ int next(int tile) const {
     if (!shape_.causal) return tile;
     while (tile < count() && queries_.highest < position_span(shape_.key_positions, tile * Keys, Keys).lowest) ++tile;
     return tile;
   }
-  /// Whether every query sees all keys of the tile, and it has no less than others.
+  /// True if the tile is full and every query sees all of its keys.
   [[nodiscard]] __device__ __forceinline__ bool is_whole(int tile) const {
     if ((tile + 1) * Keys > shape_.keys) return false;
     return !shape_.causal || queries_.lowest >= position_span(shape_.key_positions, tile * Keys, Keys).highest;
@@ -54,7 +54,7 @@ class VisibleKeys {
   PositionSpan queries_;
 };
 
-/// The tiles of queries that see anything of a tile of keys.
+/// The tiles of queries that see at least one key of a tile of keys.
 template <int Queries, int Keys>
 class VisibleQueries {
  public:
@@ -65,7 +65,7 @@ class VisibleQueries {
   [[nodiscard]] __device__ __forceinline__ bool is_visible(int tile) const {
     return !shape_.causal || position_span(shape_.query_positions, tile * Queries, Queries).highest >= keys_.lowest;
   }
-  /// Whether every query of the tile sees all keys.
+  /// True if every query of the tile sees all keys.
   [[nodiscard]] __device__ __forceinline__ bool is_whole(int tile) const {
     return !shape_.causal || position_span(shape_.query_positions, tile * Queries, Queries).lowest >= keys_.highest;
   }
@@ -75,7 +75,7 @@ class VisibleQueries {
   PositionSpan keys_;
 };
 
-/// The tiles of queries that see a tile of keys, over the heads that share it.
+/// Loops over the tiles of queries that see a tile of keys, for all heads that share the keys.
 template <int Queries, int Keys>
 class QueryWalk {
  public:
@@ -96,7 +96,7 @@ class QueryWalk {
   [[nodiscard]] __device__ __forceinline__ bool is_whole(Step step) const { return visible_.is_whole(step.tile); }
 
  private:
-  /// The first visible step that is not before `step`.
+  /// The first visible step from `step` on.
   [[nodiscard]] __device__ __forceinline__ Step visible_step(Step step) const {
     while (step.head < end_head_) {
       for (; step.tile < visible_.count(); ++step.tile) {
@@ -112,10 +112,10 @@ class QueryWalk {
   int end_head_;
 };
 
-/// Which of its rows and columns are queries and which are keys, in a tile of scores.
+/// Whether the rows of a tile of scores are queries or keys.
 enum class Rows { are_queries, are_keys };
 
-/// Gives -infinity to the scores of keys that a query doesn't see, and of columns behind the last key.
+/// Sets the scores of keys that a query does not see, and of columns past the last key, to -infinity.
 template <Rows Meaning, class Scores>
 __device__ __forceinline__ void hide(Scores& scores, const AttentionShape& shape, int first_query, int first_key) {
   using Real = typename Scores::Real;

@@ -6,7 +6,7 @@ namespace strata::cuda {
 
 inline constexpr int kMergeThreads = 256;
 
-/// o[batch, sequence, heads, head_dim] and its log-sum-exp l[batch, heads, sequence].
+/// Shape of o[batch, sequence, heads, head_dim] and of its log-sum-exp l[batch, heads, sequence].
 struct AttentionOutputShape {
   int batch = 0;
   int sequence = 0;
@@ -14,7 +14,7 @@ struct AttentionOutputShape {
   int head_dim = 0;
 };
 
-/// How much each of two outputs counts, and the log-sum-exp of both.
+/// The weights of two outputs, and the log-sum-exp of both.
 template <class V>
 struct MergeWeights {
   V first = 0;
@@ -31,8 +31,9 @@ __device__ __forceinline__ MergeWeights<V> merge_weights(V first, V second) {
   return {a / (a + b), b / (a + b), largest + std::log(a + b)};
 }
 
-/// Attention to two disjoint sets of keys as attention to both; a query that sees none of either has o = 0. o may be
-/// o1, and l may be l1. Grid: rows (query, head), batch. The threads along x, a power of two up to a warp, share a row.
+/// Merges attention to two disjoint sets of keys into attention to both. A query that sees no key has o = 0. o may
+/// alias o1, and l may alias l1. Grid: rows (query, head), batch. The threads along x share a row; their number is a
+/// power of two of at most a warp.
 template <class V, int kWidth>
 __global__ void __launch_bounds__(kMergeThreads)
     attention_merge(AttentionOutputShape shape, const V* o1, const V* l1, const V* o2, const V* l2, V* o, V* l) {
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kMergeThreads)
   const std::int64_t log_sum_at = (batch * shape.heads + head) * shape.sequence + query;
   MergeWeights<V> weights;
   if (has_row) weights = merge_weights(l1[log_sum_at], l2[log_sum_at]);
-  __syncwarp();  // l may be l1: all threads of the row have read it
+  __syncwarp();  // l may alias l1: all threads of the row have read it
   if (!has_row) return;
   if (threadIdx.x == 0) l[log_sum_at] = weights.log_sum;
 

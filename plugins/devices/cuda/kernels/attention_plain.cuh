@@ -4,7 +4,7 @@
 #include "kernels/attention_score_gradient.cuh"
 
 /// \file
-/// Attention and its gradients without tensor cores, with the same order of tiles.
+/// Attention and its gradients without tensor cores, with the same order of tiles as on tensor cores.
 
 namespace strata::cuda {
 
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const HeadRows<const T> queries = query_rows(shape, q, sample, step.head);
     const HeadRows<const T> gradients = query_rows(shape, d_o, sample, step.head);
     const std::int64_t row = shape.statistics(sample, step.head);
-    __syncthreads();  // No thread reads the last tile's statistics and kept bits any more.
+    __syncthreads();  // All threads have read the last tile's statistics and kept bits.
     statistics.template load<kPlainThreads>(log_sum_exponential + row, products + row, first_query, shape.queries);
     if (shape.dropout.threshold != 0) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, step.head, first_query, first_key);

@@ -3,33 +3,33 @@
 #include "kernels/attention_shape.cuh"
 
 /// \file
-/// Square tiles of a block of 16 by 16 threads, and their products, on ordinary arithmetic units: for f32 and f64, and
-/// for widths that tensor cores don't take. Operands pass through shared memory in slices of columns, so that no width
-/// needs more of it.
+/// Square tiles of a block of 16 by 16 threads, and their products, on ordinary arithmetic units. They serve f32 and
+/// f64, and widths that tensor cores do not support. Operands pass through shared memory in slices of columns, so that
+/// its size does not depend on the width.
 
 namespace strata::cuda {
 
 inline constexpr int kPlainThreads = 256;
 inline constexpr int kPlainSide = 16;
-/// The widest rows that sums of rows have registers for.
+/// The largest width for which sums of rows fit the registers.
 inline constexpr int kPlainWidth = 256;
 /// Columns of a slice.
 inline constexpr int kSlice = 32;
 
-/// Rows of a tile, of which a thread has every sixteenth.
+/// Rows of a tile. A thread has every sixteenth row.
 template <class Real>
 inline constexpr int kPlainRows = sizeof(Real) == 8 ? 32 : 64;
 
 [[nodiscard]] __device__ __forceinline__ int plain_row() { return static_cast<int>(threadIdx.x) / kPlainSide; }
 [[nodiscard]] __device__ __forceinline__ int plain_column() { return static_cast<int>(threadIdx.x) % kPlainSide; }
 
-/// Every sixteenth row and column of a matrix.
+/// A thread's part of a matrix: every sixteenth row and column.
 template <class RealType, int Columns>
 struct PlainFragment {
   using Real = RealType;
   static constexpr int kRows = kPlainRows<Real> / kPlainSide;
   static constexpr int kColumns = Columns / kPlainSide;
-  /// Lanes that share a row; they are neighbours.
+  /// Number of lanes that share a row. They are neighbours.
   static constexpr int kLanesPerRow = kPlainSide;
 
   Real values[kRows][kColumns];
@@ -52,13 +52,13 @@ struct PlainFragment {
   }
 };
 
-/// Scores, and sums of rows.
+/// Matrices of scores, and of sums of rows.
 template <class Real>
 using PlainScores = PlainFragment<Real, kPlainRows<Real>>;
 template <class Real>
 using PlainSum = PlainFragment<Real, kPlainWidth>;
 
-/// A matrix in shared memory; rows begin in different banks.
+/// A matrix in shared memory. Its rows start in different banks.
 template <class Real, int Columns>
 struct PlainTile {
   static constexpr int kPack = kPackedElements<Real>;
@@ -82,7 +82,7 @@ struct PlainMemory {
   Slice right;
   /// A left factor.
   Square factor;
-  /// Of queries, where a gradient needs them.
+  /// Statistics of queries, used by gradients.
   Real* statistics;
   std::uint32_t* kept;
 
@@ -98,7 +98,7 @@ struct PlainMemory {
         kept(reinterpret_cast<std::uint32_t*>(memory + kBytes - kKeptBytes)) {}
 };
 
-/// As many elements of a row as one load takes, into shared memory.
+/// Copies as many elements of a row as one load takes into shared memory.
 template <class T, class Real>
 __device__ __forceinline__ void load_pack(Real* to, const T* from, bool is_there) {
   constexpr int kPack = kPackedElements<Real>;
@@ -113,11 +113,11 @@ __device__ __forceinline__ void load_pack(Real* to, const T* from, bool is_there
   }
 }
 
-/// Loads a slice of rows: zeros behind the last row and the last column.
+/// Loads a slice of rows. Elements past the last row and column are zero.
 template <class T, class Real>
 __device__ __forceinline__ void load_slice(const PlainTile<Real, kSlice>& to, const HeadRows<const T>& rows, int first,
                                            int first_column) {
-  const int elements = rows.is_aligned ? kPackedElements<T> : 1;  // of one load
+  const int elements = rows.is_aligned ? kPackedElements<T> : 1;  // elements per load
 #pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x) * elements; i < kPlainRows<Real> * kSlice; i += kPlainThreads * elements) {
     const int row = first + i / kSlice;
@@ -143,7 +143,7 @@ __device__ __forceinline__ PlainScores<Real> multiply_transposed(const PlainMemo
   Scores scores;
   scores.clear();
   for (int slice = 0; slice < a.width; slice += kSlice) {
-    __syncthreads();  // No thread reads the last slices any more.
+    __syncthreads();  // All threads have read the last slices.
     load_slice(memory.left, a, first_a, slice);
     load_slice(memory.right, b, first_b, slice);
     __syncthreads();
@@ -173,7 +173,7 @@ __device__ __forceinline__ void multiply_add(PlainSum<Real>& sum, const PlainMem
   using Scores = PlainScores<Real>;
   constexpr int kPack = kPackedElements<Real>;
   constexpr int kColumnsOfSlice = kSlice / kPlainSide;
-  __syncthreads();  // No thread reads the last factor any more.
+  __syncthreads();  // All threads have read the last factor.
 #pragma unroll
   for (int r = 0; r < Scores::kRows; ++r) {
 #pragma unroll
@@ -216,7 +216,7 @@ __device__ __forceinline__ void store_rows(const PlainSum<Real>& values, const H
   }
 }
 
-/// Stores the block's rows of a result, which is f32 or T: `rows_of` gives a head's rows in it.
+/// Stores the block's rows of a result of type f32 or T. `rows_of` returns the rows of a head in it.
 template <class T, class Real, class RowsOf>
 __device__ __forceinline__ void store_result(const PlainSum<Real>& values, void* result, [[maybe_unused]] bool is_f32,
                                              const RowsOf& rows_of, int first) {

@@ -4,9 +4,9 @@
 #include "kernels/attention_store.cuh"
 
 /// \file
-/// The gradient by queries on tensor cores. A block has a tile of queries; the keys and values come tile by tile, the
-/// next ones while the block computes with these. Probabilities are computed again, here and in the gradient by keys:
-/// no two blocks add to the same number, so that sums have one order.
+/// The gradient of queries on tensor cores. Each block has a tile of queries and loops over tiles of keys and values.
+/// It loads the next tile while it computes with the current one. This kernel and that of key gradients both recompute
+/// probabilities, so that no two blocks add to the same number and sums have one order.
 
 namespace strata::cuda {
 
@@ -21,7 +21,7 @@ struct QueryGradientTiling {
   static constexpr std::size_t kQueryBytes = std::size_t{kQueries} * Width * 2;
   static constexpr std::size_t kKeyBytes = std::size_t{kKeys} * Width * 2;
   static constexpr std::size_t kKeptBytes = std::size_t{kQueries} * kKeptWords<kKeys> * 4;
-  /// Keys, values and kept bits of one of two tiles.
+  /// Bytes of one of two stages: keys, values and kept bits of a tile.
   static constexpr std::size_t kStageBytes = 2 * kKeyBytes + kKeptBytes;
   static constexpr std::size_t kSharedBytes =
       2 * kQueryBytes + 2 * kStageBytes + QueryStatistics<float, kQueries>::kBytes;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
   sum.clear();
   for (int stage = 0; tile < visible.count(); stage ^= 1) {
     wait_copies<0>();
-    __syncthreads();  // The tile is there, and no warp reads the last one any more.
+    __syncthreads();  // The tile is loaded, and all warps have read the last one.
     const int next = visible.next(tile + 1);
     load_tile(next, stage ^ 1);
     commit_copies();

@@ -8,8 +8,8 @@ inline constexpr int kLanesPerRowProduct = 8;
 inline constexpr int kRowProductThreads = 256;
 inline constexpr int kRowsPerRowProductBlock = kRowProductThreads / kLanesPerRowProduct;
 
-/// products[sample, head, query] = o · d_o. A group of lanes has a row; neighbouring groups have neighbouring heads,
-/// whose rows are neighbours in memory.
+/// products[sample, head, query] = o · d_o. Each group of lanes has a row. Neighbouring groups have neighbouring heads,
+/// whose rows are adjacent in memory.
 template <class T>
 __global__ void __launch_bounds__(kRowProductThreads)
     attention_row_product_kernel(const __grid_constant__ AttentionShape shape, const T* o, const T* d_o,
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kRowProductThreads)
   }
   sum = warp_reduce<kLanesPerRowProduct>(sum, Sum{});
   if (!is_there || lane != 0) return;
-  const std::int64_t position = row / shape.heads;  // of (sample, query)
+  const std::int64_t position = row / shape.heads;  // index of (sample, query)
   const int head = static_cast<int>(row % shape.heads);
   const int sample = static_cast<int>(position / shape.queries);
   products[shape.statistics(sample, head) + position % shape.queries] = sum;

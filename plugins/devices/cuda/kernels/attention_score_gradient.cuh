@@ -12,12 +12,12 @@
 
 namespace strata::cuda {
 
-/// What the gradient needs to know of the queries of a tile, in shared memory.
+/// Statistics of the queries of a tile in shared memory, which the gradient needs.
 template <class Real, int Queries>
 struct QueryStatistics {
-  /// Log-sum-exp to the base two; infinite where a query sees no key or isn't there, which makes its probabilities 0.
+  /// Log-sum-exp to base two. Infinite if a query sees no key or is past the end, so that its probabilities are 0.
   Real* log_sums;
-  /// D.
+  /// D of each query.
   Real* products;
 
   static constexpr std::size_t kBytes = 2 * sizeof(Real) * Queries;
@@ -25,7 +25,7 @@ struct QueryStatistics {
   __device__ __forceinline__ explicit QueryStatistics(void* memory)
       : log_sums(static_cast<Real*>(memory)), products(static_cast<Real*>(memory) + Queries) {}
 
-  /// `log_sum_exponential` and `product`: of all queries of the head.
+  /// Loads the statistics. `log_sum_exponential` and `product` hold those of all queries of the head.
   template <int Threads>
   __device__ __forceinline__ void load(const Real* log_sum_exponential, const Real* product, int first,
                                        int count) const {
@@ -39,7 +39,8 @@ struct QueryStatistics {
   }
 };
 
-/// Scores of a tile become p and d_o · v becomes d_score. With dropout, p becomes p m without m's constant factor.
+/// Replaces the scores of a tile by p, and d_o · v by d_score. With dropout, replaces the scores by p m without m's
+/// constant factor.
 template <Rows Meaning, int Keys, class Scores, class Statistics>
 __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_products, const AttentionShape& shape,
                                               const Statistics& statistics, const std::uint32_t* kept) {

@@ -2,14 +2,14 @@
 
 #include "language/index_map.hpp"
 #include "language/language.hpp"
-#include "language/step_values.hpp"
+#include "language/random_stream.hpp"
 
 namespace strata::cuda {
 
 inline constexpr double kLog2E = 1.4426950408889634;
 
-/// A number in both types that kernels compute in: each finds its own in constant memory, which arithmetic reads
-/// without a register.
+/// A number in both types that kernels compute in. Each kernel reads its own from constant memory, so that arithmetic
+/// needs no register for it.
 struct Factor {
   constexpr Factor(double value) : wide(value), single(static_cast<float>(value)) {}
 
@@ -26,19 +26,19 @@ struct Factor {
   float single;
 };
 
-/// Dropout of probabilities: which are kept depends on their global (sample, head, query, key) alone.
+/// Dropout of probabilities. The mask depends only on global (sample, head, query, key).
 struct AttentionDropout {
-  /// Words of the stream below it are dropped; 0: none.
+  /// Random words below the threshold are dropped. 0: no dropout.
   std::uint32_t threshold = 0;
-  /// What kept probabilities are multiplied by.
+  /// Factor of kept probabilities.
   Factor kept_factor = 1.0;
   RandomStream stream;
   DimIndexMap samples;
   DimIndexMap heads;
 };
 
-/// q, o [batch, queries, heads, width]; k, v [batch, keys, kv_heads, width]; log-sum-exp [batch, heads, queries]. Query
-/// head h reads kv head h / (heads / kv_heads). Gradients lie as what they are the gradient of.
+/// Shapes of attention: q, o [batch, queries, heads, width]; k, v [batch, keys, kv_heads, width]; log-sum-exp [batch,
+/// heads, queries]. Query head h reads kv head h / (heads / kv_heads). A gradient has the shape of its tensor.
 struct AttentionShape {
   int batch = 0;
   int queries = 0;
@@ -46,14 +46,14 @@ struct AttentionShape {
   int heads = 0;
   int kv_heads = 0;
   int width = 0;
-  /// A query sees the keys whose global position is not after its own.
+  /// If true, a query sees the keys whose global position is not after its own.
   bool causal = false;
-  /// The output, or the gradients, are f32 whatever the operands are.
+  /// If true, the output or the gradients are f32 for every operand type.
   bool f32_results = false;
-  /// All rows of all operands and results begin at multiples of 16 bytes.
+  /// True if all rows of all operands and results start at multiples of 16 bytes.
   bool has_aligned_rows = false;
   Factor scale = 1.0;
-  /// Of scores that are exponents of two.
+  /// Scale of scores that are exponents of two.
   Factor binary_scale = 1.0;
   DimIndexMap query_positions;
   DimIndexMap key_positions;
@@ -61,7 +61,7 @@ struct AttentionShape {
 
   [[nodiscard]] __host__ __device__ int group() const { return heads / kv_heads; }
   [[nodiscard]] __host__ __device__ std::int64_t rows() const { return std::int64_t{batch} * heads * queries; }
-  /// The first of the statistics of a head's rows.
+  /// Offset of the statistics of a head's first row.
   [[nodiscard]] __device__ __forceinline__ std::int64_t statistics(int sample, int head) const {
     return (std::int64_t{sample} * heads + head) * queries;
   }

@@ -5,15 +5,15 @@
 #include "language/language.hpp"
 
 /// \file
-/// The softmax of rows whose scores come tile by tile (Milakov and Gimelshein, "Online normalizer calculation for
-/// softmax", 2018). Exponentials are powers of two.
+/// The softmax of rows whose scores are computed tile by tile (Milakov and Gimelshein, "Online normalizer calculation
+/// for softmax", 2018). Exponentials are powers of two.
 
 namespace strata::cuda {
 
 __device__ __forceinline__ float natural_log(float value) { return logf(value); }
 __device__ __forceinline__ double natural_log(double value) { return log(value); }
 
-/// State of the rows that a thread has scores of.
+/// State of the rows of which a thread has scores.
 template <class Scores>
 class OnlineSoftmax {
  public:
@@ -28,8 +28,8 @@ class OnlineSoftmax {
     }
   }
 
-  /// Makes the scores of a tile probabilities, but for a factor for each row; gives the rows of `output`, which earlier
-  /// tiles were added up in, the same factor.
+  /// Replaces the scores of a tile by probabilities, up to a factor per row. Scales the rows of `output`, which hold
+  /// the sums of earlier tiles, by the same factor.
   template <class Output>
   __device__ __forceinline__ void add(Scores& scores, Output& output) {
 #pragma unroll
@@ -52,15 +52,15 @@ class OnlineSoftmax {
     }
   }
 
-  /// Behind the last tile: adds up what the lanes of a row have.
+  /// After the last tile: sums over the lanes of a row.
   __device__ __forceinline__ void finish() {
 #pragma unroll
     for (int r = 0; r < Scores::kRows; ++r) sum_[r] = warp_reduce<Scores::kLanesPerRow>(sum_[r], Sum{});
   }
 
-  /// What makes probabilities of a row sum to one; 0 for a row that saw nothing.
+  /// The factor that makes the probabilities of a row sum to one. 0 for a row that sees no key.
   [[nodiscard]] __device__ __forceinline__ Real normalizer(int r) const { return sum_[r] == 0 ? Real{0} : 1 / sum_[r]; }
-  /// -infinity for a row that saw nothing.
+  /// The log-sum-exp of a row. -infinity for a row that sees no key.
   [[nodiscard]] __device__ __forceinline__ Real log_sum_exponential(int r) const {
     return sum_[r] == 0 ? -static_cast<Real>(INFINITY) : largest_[r] * scale_ + natural_log(sum_[r]);
   }
@@ -70,7 +70,7 @@ class OnlineSoftmax {
     __device__ __forceinline__ Real operator()(Real a, Real b) const { return max(a, b); }
   };
 
-  /// The exponent that becomes zero: that of the largest score, or any where all are -infinity.
+  /// The exponent that is subtracted: that of the largest score, or any if all scores are -infinity.
   [[nodiscard]] __device__ __forceinline__ Real shift(Real largest) const {
     return largest == -static_cast<Real>(INFINITY) ? Real{0} : largest * binary_scale_;
   }

@@ -3,11 +3,11 @@
 #include "kernels/attention_fragment.cuh"
 
 /// \file
-/// From registers to rows in global memory.
+/// Stores from registers to rows in global memory.
 
 namespace strata::cuda {
 
-/// Pairs of neighbours: four lanes fill the 32 bytes of a sector.
+/// Stores pairs of neighbours. Four lanes fill the 32 bytes of a sector.
 template <int RowTiles, int Width>
 __device__ __forceinline__ void store_pairs(const MatrixFragment<RowTiles, Width>& values, const HeadRows<float>& rows,
                                             int first) {
@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_pairs(const MatrixFragment<RowTiles, Width
   }
 }
 
-/// Through shared memory, for stores of 16 bytes. No warp reads or writes the rows of another one.
+/// Stores through shared memory, so that each store has 16 bytes. No warp accesses the rows of another warp.
 template <class T, int RowTiles, int Width, int Rows>
 __device__ __forceinline__ void store_chunks(const MatrixFragment<RowTiles, Width>& values,
                                              const SharedTile<T, Rows, Width>& staging, const HeadRows<T>& rows,
@@ -60,8 +60,8 @@ __device__ __forceinline__ void store_chunks(const MatrixFragment<RowTiles, Widt
   __syncwarp();
 }
 
-/// Stores the block's rows of a result, which is f32 or T: `rows_of` gives a head's rows in it. `staging` is a tile
-/// that the block needs no more.
+/// Stores the block's rows of a result of type f32 or T. `rows_of` returns the rows of a head in it. `staging` is a
+/// tile that the block no longer needs.
 template <class T, int RowTiles, int Width, int Rows, class RowsOf>
 __device__ __forceinline__ void store_result(const MatrixFragment<RowTiles, Width>& values,
                                              const SharedTile<T, Rows, Width>& staging, void* result, bool is_f32,

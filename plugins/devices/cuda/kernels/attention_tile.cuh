@@ -8,8 +8,8 @@
 
 namespace strata::cuda {
 
-/// Rows of Width elements, in chunks of 16 bytes. The place of a chunk in its row depends on the row, so that the same
-/// chunk of eight neighbouring rows (what ldmatrix reads at once) lies in eight different groups of four banks.
+/// Rows of Width elements in chunks of 16 bytes. The position of a chunk depends on its row, so that ldmatrix, which
+/// reads the same chunk of eight neighbouring rows at once, finds them in eight different groups of four banks.
 template <class T, int Rows, int Width>
 class SharedTile {
  public:
@@ -23,7 +23,7 @@ class SharedTile {
     return elements_ + row * Width + (chunk ^ (row & 7)) * kChunkElements;
   }
 
-  /// Starts to load rows from `first` on: zeros behind the last row and the last column. All threads of the block take
+  /// Starts to load rows from `first` on. Elements past the last row and column are zero. All threads of the block take
   /// part.
   template <int Threads>
   __device__ __forceinline__ void load(const HeadRows<const T>& rows, int first) const {
@@ -48,7 +48,7 @@ class SharedTile {
     }
   }
 
-  /// Rows that begin anywhere.
+  /// Loads rows of any alignment.
   template <int Threads>
   __device__ __forceinline__ void load_elements(const HeadRows<const T>& rows, int first) const {
     for (int i = static_cast<int>(threadIdx.x); i < Rows * kChunks; i += Threads) {

@@ -3,7 +3,7 @@
 #include "language/language.hpp"
 
 /// \file
-/// Sums over rows: a block takes kTileLanes runs of neighbouring columns, its kTileRows warps take rows in turn.
+/// Sums over rows. A block has kTileLanes runs of neighbouring columns. Its kTileRows warps take rows in turn.
 
 namespace strata::cuda {
 
@@ -13,12 +13,12 @@ inline constexpr int kTileRows = 8;
 template <int kWidth>
 inline constexpr int kTileColumns = kTileLanes* kWidth;
 
-/// Adds up what the block's warps have for their columns, in the order of the warps. All threads take part; the first
-/// kTileColumns of them get the sum for the column of their number, the others 0.
+/// Sums the partial sums of the block's warps for each column, in the order of the warps. All threads take part. The
+/// first kTileColumns threads get the sum of the column of their number, the others get 0.
 template <int kWidth, class V>
 __device__ __forceinline__ V sum_over_tile_rows(const V (&of_thread)[kWidth]) {
   static_assert(kTileColumns<kWidth> <= kTileLanes * kTileRows);
-  // Lanes write neighbours, and neighbouring columns are read from different banks.
+  // With this stride, lanes write neighbours and read neighbouring columns from different banks.
   constexpr int kStride = kTileLanes + kTileLanes / kWidth;
   __shared__ V partial[kTileRows][kWidth * kStride];
 #pragma unroll

@@ -4,12 +4,12 @@
 #include "language/index_map.hpp"
 
 /// \file
-/// The pieces of cross-entropy over logits x[rows, columns], of which a block takes a row; columns may be a shard of
-/// the vocabulary.
+/// The parts of cross-entropy that read all logits x[rows, columns]. A block has one row. Columns may be a shard of the
+/// vocabulary.
 
 namespace strata::cuda {
 
-/// Logits that are rounded to 16 bits are not worth an exact exponential: there the sums would be bound by arithmetic.
+/// exp for logits. 16-bit logits do not need an exact exponential, which would make the sums bound by arithmetic.
 template <class T>
 __device__ __forceinline__ Accumulate<T> exponential(Accumulate<T> value) {
   if constexpr (sizeof(T) == 2) {
@@ -19,7 +19,7 @@ __device__ __forceinline__ Accumulate<T> exponential(Accumulate<T> value) {
   }
 }
 
-/// largest[rows]
+/// largest[rows] = the largest logit of each row.
 template <class T>
 __global__ void __launch_bounds__(kWideRowThreads) row_max(int columns, const T* x, Accumulate<T>* largest_of_rows) {
   using V = Accumulate<T>;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kWideRowThreads)
   if (threadIdx.x == 0) sum_of_rows[blockIdx.x] = sum;
 }
 
-/// dx = exp(x - log_sum) - (the column is the target), or 0 where the target is below zero. dx may be x.
+/// dx = exp(x - log_sum) - (1 for the target's column), or 0 if the target is negative. dx may alias x.
 template <class T>
 __global__ void __launch_bounds__(kWideRowThreads)
     cross_entropy_gradient(int columns, DimIndexMap vocabulary, const T* x, const Accumulate<T>* log_sum,

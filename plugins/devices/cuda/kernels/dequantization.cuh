@@ -5,7 +5,7 @@
 namespace strata::cuda {
 
 inline constexpr int kDequantizeThreads = 256;
-/// Numbers of a thread: as integers they are 16 or 8 bytes.
+/// Numbers per thread. As 8-bit or 4-bit integers they take 16 or 8 bytes.
 inline constexpr int kDequantizeRun = 16;
 
 __device__ __forceinline__ int lower_half(std::int8_t byte) {
@@ -13,7 +13,7 @@ __device__ __forceinline__ int lower_half(std::int8_t byte) {
 }
 __device__ __forceinline__ int upper_half(std::int8_t byte) { return byte >> 4; }
 
-/// The integers at `from`, N even.
+/// Loads N integers at `from`. N is even.
 template <int N>
 __device__ __forceinline__ void load_integers(const std::int8_t* from, int bits, int (&integers)[N]) {
   if (bits == 8) {
@@ -32,14 +32,14 @@ __device__ __forceinline__ void load_integers(const std::int8_t* from, int bits,
   }
 }
 
-/// One number of a run that begins at `from`.
+/// Loads number i of a run that starts at `from`.
 __device__ __forceinline__ int load_integer(const std::int8_t* from, int bits, std::int64_t i) {
   if (bits == 8) return from[i];
   const std::int8_t byte = from[i / 2];
   return i % 2 == 0 ? lower_half(byte) : upper_half(byte);
 }
 
-/// The sum over the sources of N numbers of one block, from number `begin` of run `run` on.
+/// Sums N numbers of one block over the sources, starting at number `begin` of run `run`.
 template <int N, class A>
 __device__ __forceinline__ void sum_dequantized(const QuantizedShape& shape, std::int64_t run, std::int64_t begin,
                                                 const std::int8_t* integers, const A* scales, A (&sums)[N]) {
@@ -59,7 +59,8 @@ __device__ __forceinline__ void sum_dequantized(const QuantizedShape& shape, std
   }
 }
 
-/// y (+)= the sum of the sources. `packed`: runs and blocks are multiples of kDequantizeRun, and addresses are aligned.
+/// y (+)= the sum of the sources. `packed`: the sizes of runs and blocks are multiples of kDequantizeRun, and addresses
+/// are aligned.
 template <class T, class A>
 __global__ void __launch_bounds__(kDequantizeThreads)
     dequantize_blocks(QuantizedShape shape, bool packed, bool accumulate, const std::int8_t* integers, const A* scales,

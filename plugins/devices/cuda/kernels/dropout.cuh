@@ -2,21 +2,21 @@
 
 #include "kernels/element_run.cuh"
 #include "kernels/global_elements.cuh"
-#include "language/step_values.hpp"
+#include "language/random_stream.hpp"
 
 namespace strata::cuda {
 
 inline constexpr int kDropoutThreads = 256;
 
-/// A thread's elements: no fewer than share a block of random words.
+/// Elements per thread, at least those that share a block of random words.
 template <class T>
 inline constexpr int kDropoutRun = kRunLength<T> < 4 ? 4 : kRunLength<T>;
 
-/// Which elements are kept, and their factor. A: the type in which elements are computed.
+/// The mask and factor of dropout. A: the type in which elements are computed.
 template <class A>
 struct DropoutMask {
   RandomStream stream;
-  /// Elements whose random word is below are dropped.
+  /// Elements whose random word is below the threshold are dropped.
   std::uint32_t threshold = 0;
   A kept = 1;
 
@@ -25,7 +25,7 @@ struct DropoutMask {
   __device__ __forceinline__ void apply(std::uint64_t key, std::uint64_t global, A (&x)[1]) const {
     x[0] = apply(random_word(key, global), x[0]);
   }
-  /// Of neighbours, of which the first has the first word of its block.
+  /// Factors of N neighbours. The first one has the first word of its block.
   template <int N>
   __device__ __forceinline__ void apply(std::uint64_t key, std::uint64_t global, A (&x)[N]) const {
 #pragma unroll
@@ -37,11 +37,11 @@ struct DropoutMask {
   }
 };
 
-/// What is added to the elements that dropout leaves.
+/// The addends of dropout's result.
 template <class T>
 struct DropoutAddends {
   const T* residual = nullptr;  ///< or null
-  /// Add to what y holds.
+  /// If true, adds to y.
   bool accumulate = false;
 
   template <int N, class A>
@@ -60,8 +60,8 @@ struct DropoutAddends {
   }
 };
 
-/// y = dropout(x) + addends. x and the residual may be y. `packed`: addresses are aligned, and runs are neighbours in
-/// the step as well, where they begin at multiples of four.
+/// y = dropout(x) + addends. x and the residual may alias y. `packed`: addresses are aligned, and each run of
+/// neighbours is also one in the step that starts at a multiple of four.
 template <class T>
 __global__ void __launch_bounds__(kDropoutThreads)
     dropout(DropoutMask<Accumulate<T>> mask, GlobalElements elements, DropoutAddends<T> addends, std::int64_t size,

@@ -5,7 +5,8 @@
 #include "language/language.hpp"
 
 /// \file
-/// Runs of neighbouring elements, of several types at once: moved in accesses of 16 bytes, held as they are computed.
+/// Runs of neighbouring elements of several types. They are moved in accesses of 16 bytes and held in the type of the
+/// computation.
 
 namespace strata::cuda {
 
@@ -21,11 +22,11 @@ constexpr int greatest(std::initializer_list<int> values) {
 }
 }  // namespace detail
 
-/// How long a run is so that the shortest of the types fills an access.
+/// Length of a run for which the shortest of the types fills an access.
 template <class... T>
 inline constexpr int kRunLength = detail::greatest({kPackedElements<T>...});
 
-/// Whether runs that begin at multiples of their length may be moved by accesses of 16 bytes.
+/// True if runs at multiples of their length may be moved by accesses of 16 bytes.
 template <class... T>
 bool are_aligned(const T*... addresses) {
   return (is_aligned(addresses) && ...);
@@ -49,13 +50,13 @@ __device__ __forceinline__ T to_element(A value) {
   }
 }
 
-/// N neighbours as they lie in memory. N elements fill one access or several of 16 bytes.
+/// N neighbours in memory. They fill one access or several accesses of 16 bytes.
 template <class T, int N>
 struct ElementRun {
   static constexpr int kPack = N < kPackedElements<T> ? N : kPackedElements<T>;
   Packed<T, kPack> packs[N / kPack];
 
-  /// `from` is aligned to 16 bytes, or to the size of the run where that is shorter.
+  /// `from` is aligned to 16 bytes, or to the size of the run if that is smaller.
   __device__ __forceinline__ void load(const T* from) {
 #pragma unroll
     for (int i = 0; i < N / kPack; ++i) packs[i] = load_packed<T, kPack>(from + i * kPack);
@@ -63,7 +64,7 @@ struct ElementRun {
   __device__ __forceinline__ T operator[](int i) const { return packs[i / kPack][i % kPack]; }
 };
 
-/// Loads N neighbours, from an address as ElementRun::load takes it. A run of one needs no alignment.
+/// Loads N neighbours. The alignment of the address is that of ElementRun::load(). A run of one needs no alignment.
 template <int N, class A, class T>
 __device__ __forceinline__ void load_run(const T* from, A (&values)[N]) {
   if constexpr (N == 1) {
@@ -76,7 +77,7 @@ __device__ __forceinline__ void load_run(const T* from, A (&values)[N]) {
   }
 }
 
-/// As load_run.
+/// Stores N neighbours. Alignment as for load_run().
 template <int N, class A, class T>
 __device__ __forceinline__ void store_run(T* to, const A (&values)[N]) {
   if constexpr (N == 1) {
@@ -93,8 +94,8 @@ __device__ __forceinline__ void store_run(T* to, const A (&values)[N]) {
   }
 }
 
-/// function(i) for this thread's share of the elements that are in no run: [begin, end), dealt to all threads of the
-/// grid in turn.
+/// Calls function(i) for this thread's share of [begin, end), the elements that are in no run. All threads of the grid
+/// take elements in turn.
 template <class Function>
 __device__ __forceinline__ void for_each_single(std::int64_t begin, std::int64_t end, const Function& function) {
   const std::int64_t threads = std::int64_t{gridDim.x} * blockDim.x;

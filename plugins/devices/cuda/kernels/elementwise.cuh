@@ -2,7 +2,7 @@
 
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
-#include "language/step_values.hpp"
+#include "strata/gpu_kernel.hpp"
 
 namespace strata::cuda {
 
@@ -20,7 +20,7 @@ struct Add {
   }
 };
 
-/// Times the step's loss scale.
+/// Multiplies by the step's loss scale.
 struct ScaleByLossScale {
   const StepValues* step;
 
@@ -30,17 +30,17 @@ struct ScaleByLossScale {
   }
 };
 
-/// How y lies beside x[..., columns].
+/// The layout of y relative to x[..., columns].
 struct BroadcastOperand {
-  /// The place in y for one in x.
+  /// Maps an element of x to its element of y.
   StridedIndex place;
-  /// Whether y has the columns: else it is the same all along a row.
+  /// True if y has the columns dim. Otherwise y is constant along a row.
   bool has_columns = true;
 };
 
 inline constexpr int kBroadcastThreads = 256;
 
-/// N neighbours of one row.
+/// Loads N neighbours of one row.
 template <int N, class T>
 __device__ __forceinline__ void add_broadcast_run(const BroadcastOperand& broadcast, bool accumulate, std::int64_t at,
                                                   const T* x, const T* y, T* z) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void add_broadcast_run(const BroadcastOperand& broadc
   store_run<N>(z + at, sum);
 }
 
-/// z (+)= x + y. x may be z. `packed`: rows are cut into whole runs, and addresses are aligned.
+/// z (+)= x + y. x may alias z. `packed`: rows are multiples of a run, and addresses are aligned.
 template <class T>
 __global__ void __launch_bounds__(kBroadcastThreads)
     add_broadcast(BroadcastOperand broadcast, std::int64_t size, bool packed, bool accumulate, const T* x, const T* y,

@@ -5,11 +5,11 @@
 
 namespace strata::cuda {
 
-/// Lanes along a row of the table, and rows of a block.
+/// Lanes per row of the table, and rows per block.
 inline constexpr int kEmbeddingLanes = kWarpSize;
 inline constexpr int kEmbeddingRows = 8;
 
-/// y[i] = table[ids[i]], or zeros where the id is below zero or in another shard; a warp copies a row.
+/// y[i] = table[ids[i]], or zeros if the id is negative or in another shard. A warp copies a row.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kEmbeddingLanes* kEmbeddingRows)
     embedding(std::int64_t count, int columns, DimIndexMap table_rows, const T* table, const std::int32_t* ids, T* y) {

@@ -6,16 +6,17 @@
 
 namespace strata::cuda {
 
-/// dtable[row] = or += the rows of dy that name it, for block (occupied row, tile of columns). Each warp adds up every
-/// kTileRows-th of them and the sums of the warps are added in order: a row named by few is added up in their order.
+/// dtable[row] (+)= the rows of dy that name it, for block (occupied row, tile of columns). Each warp sums every
+/// kTileRows-th of them, and the sums of the warps are added in order. So the order of additions depends only on the
+/// ids.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kTileLanes* kTileRows)
     embedding_gradient(int columns, RowGroups groups, const T* dy, Accumulate<T>* dtable, bool accumulate) {
   using V = Accumulate<T>;
   if (static_cast<int>(blockIdx.x) >= *groups.occupied) return;
   const std::int64_t row = groups.occupied_rows[blockIdx.x];
-  const int size = groups.sizes[row];
   const int* positions = groups.positions + groups.begins[row];
+  const int size = groups.ends[row] - groups.begins[row];
   const int tile = static_cast<int>(blockIdx.y) * kTileColumns<kWidth>;
   const int column = tile + static_cast<int>(threadIdx.x) * kWidth;
 
@@ -36,12 +37,12 @@ __global__ void __launch_bounds__(kTileLanes* kTileRows)
   *to = accumulate ? *to + total : total;
 }
 
-/// The rows that nothing names become 0.
+/// Sets the rows that no id names to 0.
 template <class V, int kWidth>
 __global__ void __launch_bounds__(kTileLanes* kTileRows)
     clear_unoccupied_rows(std::int64_t rows, int columns, RowGroups groups, V* dtable) {
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kTileRows + threadIdx.y;
-  if (row >= rows || groups.sizes[row] > 0) return;
+  if (row >= rows || groups.ends[row] > 0) return;
   const V zeros[kWidth] = {};
   for (int column = static_cast<int>(threadIdx.x) * kWidth; column < columns; column += kTileLanes * kWidth) {
     store_run<kWidth>(dtable + row * columns + column, zeros);

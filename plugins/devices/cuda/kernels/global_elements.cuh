@@ -4,19 +4,19 @@
 
 namespace strata::cuda {
 
-/// Where the elements of a rank's tensor lie among all elements of the step, both counted row-major. Plain data, passed
-/// to kernels by value.
+/// Maps the elements of a rank's tensor to all elements of the step, both in row-major order. Plain data, passed to
+/// kernels by value.
 struct GlobalElements {
   static constexpr int kMaxDims = 6;
   int count = 0;
   DimIndexMap dims[kMaxDims] = {};
-  /// How far neighbours along a dim lie apart.
+  /// Distance of neighbours along each dim.
   std::int64_t strides[kMaxDims] = {};
-  /// Elements of the micro-batches before this one.
+  /// Number of elements of earlier micro-batches.
   std::int64_t offset = 0;
 
   [[nodiscard]] __host__ __device__ std::uint64_t operator()(std::int64_t local) const {
-    // Unsigned division is the cheaper one.
+    // Unsigned division is cheaper.
     auto rest = static_cast<std::uint64_t>(local);
     std::int64_t global = offset;
 #pragma unroll 1

@@ -4,7 +4,7 @@
 
 namespace strata::cuda {
 
-/// y = (x - mean) · inverse_std · gain + bias, for rows of `columns`; one team a row.
+/// y = (x - mean) · inverse_std · gain + bias, for rows of `columns`. One team per row.
 template <class T, int kWidth, int kHeld>
 __global__ void __launch_bounds__(kLargestTeam)
     layer_norm_rows(std::int64_t rows, int columns, Accumulate<T> epsilon, const T* x, const Accumulate<T>* gain,
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kLargestTeam)
 }
 
 /// With n = (x - mean) · inverse_std and g = dy · gain: dx = inverse_std · (g - average(g) - n · average(g · n)). dx
-/// may be dy.
+/// may alias dy.
 template <class T, int kWidth, int kHeld>
 __global__ void __launch_bounds__(kLargestTeam)
     layer_norm_input_gradient_rows(std::int64_t rows, int columns, const T* dy, const T* x, const Accumulate<T>* gain,

@@ -4,8 +4,8 @@
 
 namespace strata::cuda {
 
-/// Block (tile, slice) leaves in partial[slice][2][columns] what the rows of its slice add to the gradients of gain and
-/// bias.
+/// Block (tile, slice) stores in partial[slice][2][columns] the contributions of its slice's rows to the gradients of
+/// gain and bias.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kTileLanes* kTileRows)
     layer_norm_parameter_gradient_slices(std::int64_t rows, int columns, std::int64_t rows_per_slice, const T* dy,
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kTileLanes* kTileRows)
   to[columns] = bias_total;
 }
 
-/// Adds up the slices, in their order: blocks (tile, 0) for dgain, (tile, 1) for dbias.
+/// Sums over slices in their order: blocks (tile, 0) for dgain, (tile, 1) for dbias.
 template <class V>
 __global__ void __launch_bounds__(kTileLanes* kTileRows)
     layer_norm_parameter_gradient_total(int slices, int columns, const V* partial, V* dgain, V* dbias,

@@ -3,19 +3,19 @@
 #include "kernels/element_run.cuh"
 
 /// \file
-/// y[i] = function(x0[i], x1[i], ...): what all elementwise ops are.
+/// y[i] = function(x0[i], x1[i], ...), the form of all elementwise ops.
 
 namespace strata::cuda {
 
 inline constexpr int kMapThreads = 256;
-/// Runs of a thread: their loads are under way at once.
+/// Runs per thread. Their loads are in flight at the same time.
 inline constexpr int kMapRuns = 2;
 
-/// Elements of a block.
+/// Elements per block.
 template <class... T>
 inline constexpr int kMapTile = kMapThreads* kMapRuns* kRunLength<T...>;
 
-/// One run of every operand.
+/// Holds one run of every operand.
 template <int N, class Value, class... Operands>
 struct OperandRuns {
   __device__ __forceinline__ void load(std::int64_t /*at*/) {}
@@ -42,8 +42,8 @@ struct OperandRuns<N, Value, First, Rest...> {
   }
 };
 
-/// `function` takes and returns Computed<Result, Operands...>. The result may be one of the operands. `packed`: all
-/// addresses are aligned.
+/// `function` takes and returns Computed<Result, Operands...>. The result may alias an operand. `packed`: all addresses
+/// are aligned.
 template <class Function, class Result, class... Operands>
 __global__ void __launch_bounds__(kMapThreads)
     map_elements(Function function, std::int64_t size, bool packed, Result* y, const Operands*... x) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kMapThreads)
                   [&](std::int64_t i) { y[i] = to_element<Result>(function(to_computed<Value>(x[i])...)); });
 }
 
-/// What is left of `Function` for an op that adds to its result: the first operand is what was there.
+/// Adapts `Function` for an op that adds to its result. The first operand is the old result.
 template <class Function>
 struct AddTo {
   Function function;

@@ -2,16 +2,15 @@
 
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
-#include "language/step_values.hpp"
+#include "strata/gpu_kernel.hpp"
 
 /// \file
 /// Updates of a flat bucket of parameters. Parameters and states are P: f32, or f64 in f64 runs.
 
 namespace strata::cuda {
 
-/// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
-/// Without a single target both are 0; a norm that is not finite gives a scale that is not, at which updates change
-/// nothing.
+/// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale). If
+/// there is no target, both are 0. If the norm is not finite, the scale is NaN, at which updates change nothing.
 static __global__ void gradient_scale(double clip, const StepValues* step, const double* sum_of_squares,
                                       const double* count, double* scale, double* norm) {
   if (threadIdx.x != 0) return;
@@ -20,7 +19,7 @@ static __global__ void gradient_scale(double clip, const StepValues* step, const
   const double length = has_targets ? sqrt(*sum_of_squares) / divisor : 0;
   double factor = 1;
   if (clip > 0) factor = fmin(1.0, clip / (length + 1e-6));
-  const bool is_finite = length < static_cast<double>(INFINITY);  // no NaN either
+  const bool is_finite = length < static_cast<double>(INFINITY);  // also false for NaN
   *scale = !has_targets ? 0 : is_finite ? factor / divisor : static_cast<double>(NAN);
   *norm = length;
 }
@@ -29,6 +28,10 @@ __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }
 __device__ __forceinline__ float exponential_minus_one(float x) { return expm1f(x); }
 __device__ __forceinline__ double exponential_minus_one(double x) { return expm1(x); }
+
+/// At least 1, because C++ has no arrays without elements.
+template <int States>
+inline constexpr int kStateSlots = States > 0 ? States : 1;
 
 template <class P>
 struct AdamW {
@@ -40,7 +43,7 @@ struct AdamW {
   P log_beta1 = 0;
   P log_beta2 = 0;
   P epsilon = 0;
-  // Of the step.
+  // Values of the step.
   P learning_rate = 0;
   /// 1 / (1 - beta^t)
   P first_correction = 1;
@@ -49,7 +52,7 @@ struct AdamW {
   __device__ __forceinline__ void begin(const StepValues& step) {
     const auto t = static_cast<P>(step.updates);
     learning_rate = static_cast<P>(step.learning_rate);
-    // Accurate also where beta^t is close to 1.
+    // This form is accurate even if beta^t is close to 1.
     first_correction = P{-1} / exponential_minus_one(t * log_beta1);
     second_correction = P{-1} / exponential_minus_one(t * log_beta2);
   }
@@ -63,45 +66,45 @@ struct AdamW {
   }
 };
 
-template <class P>
+template <class P, bool kHasMomentum>
 struct Sgd {
-  static constexpr int kStates = 1;
+  static constexpr int kStates = kHasMomentum ? 1 : 0;
   P momentum = 0;
-  /// Of the step.
+  /// Learning rate of the step.
   P learning_rate = 0;
 
   __device__ __forceinline__ void begin(const StepValues& step) { learning_rate = static_cast<P>(step.learning_rate); }
 
   /// The new parameter.
-  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&buffer)[kStates]) const {
-    buffer[0] = momentum * buffer[0] + gradient;
-    return parameter - learning_rate * (buffer[0] + weight_decay * parameter);
+  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&buffer)[1]) const {
+    if constexpr (kHasMomentum) gradient = buffer[0] = momentum * buffer[0] + gradient;
+    return parameter - learning_rate * (gradient + weight_decay * parameter);
   }
 };
 
-/// Where weight decay applies: to the elements of the whole bucket that come before one of them.
+/// The elements to which weight decay applies: those of the whole bucket below a bound.
 template <class P>
 struct WeightDecay {
   P value = 0;
   std::int64_t end = 0;
-  /// From the elements of this shard to those of the bucket.
+  /// Maps elements of this shard to elements of the bucket.
   DimIndexMap map;
 
   __device__ __forceinline__ P at(std::int64_t i) const { return map.global_index(i) < end ? value : P{0}; }
 };
 
-/// What an update reads and writes.
+/// The arrays of an update.
 template <class Gradient, class Value, class P, int States>
 struct UpdatedBucket {
   std::int64_t size = 0;
-  /// All addresses are aligned.
+  /// True if all addresses are aligned.
   bool packed = false;
   const double* gradient_scale = nullptr;
   const Gradient* gradient = nullptr;
   P* parameter = nullptr;
-  /// A copy of the parameters, rounded; null: none.
+  /// A rounded copy of the parameters. Null if there is none.
   Value* rounded = nullptr;
-  P* states[States] = {};
+  P* states[kStateSlots<States>] = {};
 };
 
 inline constexpr int kUpdateThreads = 256;
@@ -114,14 +117,14 @@ __device__ __forceinline__ void update_run(const Update& update, const WeightDec
                                            const UpdatedBucket<Gradient, Value, P, Update::kStates>& bucket) {
   P gradient[N];
   P parameter[N];
-  P states[Update::kStates][N];
+  P states[kStateSlots<Update::kStates>][N];
   load_run<N>(bucket.gradient + at, gradient);
   load_run<N>(bucket.parameter + at, parameter);
 #pragma unroll
   for (int s = 0; s < Update::kStates; ++s) load_run<N>(bucket.states[s] + at, states[s]);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    P state[Update::kStates];
+    P state[kStateSlots<Update::kStates>];
 #pragma unroll
     for (int s = 0; s < Update::kStates; ++s) state[s] = states[s][i];
     parameter[i] = update(parameter[i], gradient[i] * scale, decay.at(at + i), state);
@@ -134,7 +137,7 @@ __device__ __forceinline__ void update_run(const Update& update, const WeightDec
   for (int s = 0; s < Update::kStates; ++s) store_run<N>(bucket.states[s] + at, states[s]);
 }
 
-/// Changes nothing at a scale that is not finite.
+/// Applies an update to every element. Changes nothing if the scale is not finite.
 template <class Update, class Gradient, class Value, class P>
 __global__ void __launch_bounds__(kUpdateThreads)
     update_bucket(Update update, const StepValues* step, WeightDecay<P> decay,

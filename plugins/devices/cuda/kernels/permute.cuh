@@ -4,22 +4,22 @@
 #include "kernels/strided_index.cuh"
 
 /// \file
-/// Tensors written in another order of their dims than they are read in.
+/// Permutations of the dims of tensors.
 
 namespace strata::cuda {
 
 inline constexpr int kPermuteThreads = 256;
 
-/// Rows that lie without gaps in both tensors; in the one that is written, one behind the other.
+/// Rows that are contiguous in both tensors. In the written tensor, each row directly follows the previous one.
 struct PermutedRows {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
-  /// Where rows begin in the tensor that is read.
+  /// Maps rows to their start in the tensor that is read.
   StridedIndex read;
 };
 
-/// to (+)= from in runs of N; from, to and both tensors' rows are aligned to them. A row is for threads with the same
-/// threadIdx.y, in all blocks with the same blockIdx.x.
+/// to (+)= from in runs of N. `from`, `to` and the rows of both tensors are aligned to runs. The threads with the same
+/// threadIdx.y, in all blocks with the same blockIdx.x, have one row.
 template <class From, class To, int N>
 __global__ void __launch_bounds__(kPermuteThreads)
     permute_rows(PermutedRows shape, const From* from, To* to, bool accumulate) {
@@ -46,26 +46,26 @@ __global__ void __launch_bounds__(kPermuteThreads)
 struct PermutedMatrices {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
-  std::int64_t read_stride = 0;   ///< from column to column of the tensor that is read
-  std::int64_t write_stride = 0;  ///< from row to row of the one that is written
-  /// Where matrices begin in both.
+  std::int64_t read_stride = 0;   ///< from column to column of the tensor that is read, in elements
+  std::int64_t write_stride = 0;  ///< from row to row of the written tensor, in elements
+  /// Maps matrices to their starts in both tensors.
   std::int64_t count = 1;
   StridedIndex read;
   StridedIndex write;
 
-  /// Tiles along a dim of this size.
+  /// Number of tiles along a dim of this size.
   static __host__ __device__ std::int64_t tiles(std::int64_t size) { return (size + kTile - 1) / kTile; }
   static constexpr int kTile = 64;
 };
 
-/// to (+)= from; a tile goes through shared memory, so that reads and writes are runs of kRead and kWrite, to which all
-/// strides and addresses are aligned. One block for each tile.
+/// to (+)= from, one block per tile. Tiles pass through shared memory, so that reads are runs of kRead elements and
+/// writes are runs of kWrite elements. All strides and addresses are aligned to these runs.
 template <class From, class To, int kRead, int kWrite>
 __global__ void __launch_bounds__(kPermuteThreads)
     permute_matrices(PermutedMatrices shape, const From* from, To* to, bool accumulate) {
   using Value = Computed<From, To>;
   constexpr int kTile = PermutedMatrices::kTile;
-  // One more than a multiple of the banks: neighbours along either dim lie in different ones.
+  // One more than a multiple of the number of banks, so that neighbours along either dim are in different banks.
   __shared__ Value tile[kTile][kTile + 1];
 
   const std::int64_t column_tiles = PermutedMatrices::tiles(shape.columns);

@@ -3,15 +3,15 @@
 #include "kernels/element_run.cuh"
 
 /// \file
-/// Quantisation by blocks (strata/quantization.hpp), of which all bits of integers and scales are given.
+/// Block-wise quantisation. strata/quantization.hpp defines all bits of integers and scales.
 
 namespace strata::cuda {
 
-/// Runs of numbers and how they are quantised. Plain data, passed to kernels by value.
+/// The runs of numbers and their quantisation. Plain data, passed to kernels by value.
 struct QuantizedShape {
   int bits = 8;
   std::int64_t block = 256;
-  std::int64_t length = 0;  ///< of a run
+  std::int64_t length = 0;  ///< numbers per run
   std::int64_t runs = 0;
   std::int64_t sources = 1;
   std::int64_t blocks_of_run = 0;
@@ -22,10 +22,10 @@ struct QuantizedShape {
 
 inline constexpr int kQuantizeThreads = 256;
 inline constexpr int kQuantizeWarps = kQuantizeThreads / kWarpSize;
-/// Numbers that a lane quantises at once: as integers they are 8 or 4 bytes.
+/// Numbers that a lane quantises at once. As 8-bit or 4-bit integers they take 8 or 4 bytes.
 inline constexpr int kQuantizeRun = 8;
 
-/// No scale is denormal.
+/// The scale of a block. It is never denormal.
 template <class A>
 __device__ __forceinline__ A smallest_scale() {
   if constexpr (std::is_same_v<A, double>) {
@@ -35,11 +35,11 @@ __device__ __forceinline__ A smallest_scale() {
   }
 }
 
-/// Ties to even.
+/// Rounds to the nearest integer, ties to even.
 __device__ __forceinline__ int nearest_integer(float x) { return __float2int_rn(x); }
 __device__ __forceinline__ int nearest_integer(double x) { return __double2int_rn(x); }
 
-/// The largest magnitude of a block, the same in all lanes; NaN if one of its numbers is.
+/// The largest magnitude of a block, equal in all lanes. NaN if one of the numbers is NaN.
 template <class T>
 __device__ __forceinline__ Accumulate<T> greatest_magnitude(const T* x, std::int64_t length, bool packed, int lane) {
   using A = Accumulate<T>;
@@ -64,7 +64,7 @@ __device__ __forceinline__ A scale_of(A greatest, int largest) {
   return wanted > smallest_scale<A>() ? wanted : smallest_scale<A>();
 }
 
-/// The integer of a number; 0 if the scale is NaN.
+/// Quantises a number. Returns 0 if the scale is NaN.
 template <class A>
 __device__ __forceinline__ int quantize_number(A x, A scale) {
   return scale == scale ? nearest_integer(x / scale) : 0;
@@ -88,7 +88,8 @@ __device__ __forceinline__ void quantize_run(const T* x, A scale, int bits, std:
   store_run<kQuantizeRun / 2>(to, halves);
 }
 
-/// One warp a block. `packed`: runs and blocks are cut into whole runs of kQuantizeRun, and addresses are aligned.
+/// Quantises with one warp per quantised block. `packed`: runs and blocks are multiples of kQuantizeRun, and addresses
+/// are aligned.
 template <class T>
 __global__ void __launch_bounds__(kQuantizeThreads)
     quantize_blocks(QuantizedShape shape, bool packed, const T* x, std::int8_t* integers, Accumulate<T>* scales) {

@@ -1,25 +1,25 @@
 #pragma once
 
 #include "kernels/element_run.cuh"
-#include "ops/reduce_sources.hpp"
+#include "launchers/reduce_sources.hpp"
 
 namespace strata::cuda {
 
-/// The addresses of a reduction, passed by value.
+/// The source addresses of a reduction, passed by value.
 struct ReducedSources {
   int count = 0;
   const void* at[kMaxReducedSources] = {};
 };
 
 namespace detail {
-/// Whole numbers are reduced as they are.
+/// The type in which elements are reduced. Integers are reduced in their own type.
 template <class T>
 struct Reduced {
   using type = std::conditional_t<std::is_integral_v<T>, T, Accumulate<T>>;
 };
 }  // namespace detail
 
-/// The greatest; where neither is, as for NaN, the first.
+/// The greater of two numbers, or the first if neither is greater, as for NaN.
 struct Greatest {
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {
@@ -45,7 +45,7 @@ __device__ __forceinline__ void reduce_run(const ReducedSources& sources, const 
   store_run<N>(y + at, result);
 }
 
-/// y[i] = the sources combined in their order. y may be one of them. `packed`: all addresses are aligned.
+/// y[i] = the sources combined in their order. y may alias a source. `packed`: all addresses are aligned.
 template <class T, class Combine>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_sources(ReducedSources sources, Combine combine, std::int64_t size, bool packed, T* y) {

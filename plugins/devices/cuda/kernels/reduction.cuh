@@ -4,20 +4,20 @@
 #include "kernels/strided_index.cuh"
 
 /// \file
-/// Sums over some dims of a tensor. Terms are cut into chunks that depend on the shape alone; sums of chunks are
-/// written side by side and added up by the same kernels, so that results do not depend on what runs when.
+/// Sums over some dims of a tensor. Terms are split into chunks that depend only on the shape. The sums of chunks are
+/// stored side by side and summed by the same kernels, so that results do not depend on timing.
 
 namespace strata::cuda {
 
 inline constexpr int kSumThreads = 256;
-/// Threads of a block that share the terms of the same columns.
+/// Number of threads of a block that share the terms of the same columns.
 inline constexpr int kTermThreads = kSumThreads / kWarpSize;
 
-/// Columns of a block.
+/// Columns per block.
 template <class T>
 inline constexpr int kColumnTile = kWarpSize* kRunLength<T>;
 
-/// x[terms, outer, columns] -> y[outer, columns], where the dims of `terms` and `outer` lie in any order.
+/// x[terms, outer, columns] -> y[outer, columns]. The dims of `terms` and `outer` may be in any order.
 struct ColumnSums {
   StridedIndex terms;
   std::int64_t term_count = 0;
@@ -27,10 +27,10 @@ struct ColumnSums {
   std::int64_t columns = 0;
 };
 
-/// Loads that are under way at once where places need no division.
+/// Number of loads in flight if offsets need no division.
 inline constexpr int kLoadsAtOnce = 4;
 
-/// sums += N neighbouring columns of every kTermThreads-th term of a range, which lies at x + place(term).
+/// sums += N neighbouring columns of every kTermThreads-th term of a range. A term is at x + place(term).
 template <int N, int Loads, class A, class T, class Place>
 __device__ __forceinline__ void add_terms(const Place& place, std::int64_t begin, std::int64_t end, const T* x,
                                           A (&sums)[N]) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void sum_terms(const StridedIndex& terms, std::int64_
 }
 
 /// Grid: tiles of columns of all outer indices, then chunks of terms. With several chunks, y is [chunks, outer,
-/// columns] and nothing is accumulated. `packed`: addresses and strides are multiples of a run.
+/// columns] and is overwritten. `packed`: addresses and strides are multiples of a run.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     sum_columns(ColumnSums shape, bool packed, bool accumulate, const T* x, Accumulate<T>* y) {
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-/// x[outer, terms, columns] -> y[outer], where the dims of `terms` and `outer` lie in any order.
+/// x[outer, terms, columns] -> y[outer]. The dims of `terms` and `outer` may be in any order.
 struct RowSums {
   StridedIndex terms;
   std::int64_t term_count = 0;
@@ -103,7 +103,7 @@ struct RowSums {
   std::int64_t chunks = 1;
 };
 
-/// The sum of every kWarpSize-th run of a range, which lies at x + place(run).
+/// The sum of every kWarpSize-th run of a range. A run is at x + place(run).
 template <int N, int Loads, class T, class Place>
 __device__ __forceinline__ Accumulate<T> sum_runs(const Place& place, std::int64_t begin, std::int64_t end,
                                                   const T* x) {
@@ -139,8 +139,8 @@ __device__ __forceinline__ Accumulate<T> sum_chunk(const RowSums& shape, std::in
   return sum_runs<N, 1>(place, begin + lane, end, x);
 }
 
-/// One warp a chunk. With several chunks, y is [outer, chunks] and nothing is accumulated. `packed`: addresses, strides
-/// and columns are multiples of a run.
+/// One warp per chunk. With several chunks, y is [outer, chunks] and is overwritten. `packed`: addresses, strides and
+/// columns are multiples of a run.
 template <class T>
 __global__ void __launch_bounds__(kSumThreads)
     sum_rows(RowSums shape, bool packed, bool accumulate, const T* x, Accumulate<T>* y) {

@@ -1,105 +1,58 @@
 #pragma once
 
+#include "kernels/radix_sort.cuh"
 #include "language/index_map.hpp"
-#include "language/language.hpp"
 
 /// \file
-/// Groups the positions of ids by the row that they name, a counting sort without a pass over the rows: positions are
-/// counted by row, each row that has any gets a piece of one list, and within its piece every position finds its place
-/// among the others. Which piece a row gets depends on timing, what stands in it does not: its positions, ascending.
+/// Groups the positions of ids by the row that they name. Positions are sorted by row. Each row that is named gets a
+/// range of the sorted list with its positions in ascending order. The order of the occupied rows among each other
+/// depends on timing.
 
 namespace strata::cuda {
 
-inline constexpr int kGroupThreads = 256;
-
-/// Device memory. An index of -1 in `row_of` is a position that no row takes.
+/// The groups, in device memory.
 struct RowGroups {
-  int* sizes;  ///< [rows]
-  /// The positions that have a piece of the list, and the rows that have one.
-  int* placed;
-  int* occupied;
-
-  int* begins;         ///< [rows] where the pieces of occupied rows begin
+  int* occupied;       ///< number of rows with positions
   int* occupied_rows;  ///< [occupied]
-  int* row_of;         ///< [positions]
-  int* arrivals;       ///< [positions] how many of the same row were counted before
-  int* unordered;      ///< [positions] the list as it was filled
+  int* begins;         ///< [rows] where the range of an occupied row begins
+  int* ends;           ///< [rows] where the range ends; 0: no position names the row
   int* positions;      ///< [positions] the list
 };
 
-__device__ __forceinline__ std::int64_t position_of_thread() {
-  return static_cast<std::int64_t>(blockIdx.x) * kGroupThreads + threadIdx.x;
+/// Marks all rows as not occupied. Runs first.
+static __global__ void __launch_bounds__(kSortThreads) clear_groups(std::int64_t rows, RowGroups groups) {
+  const std::int64_t row = pair_of_thread();
+  if (row < rows) groups.ends[row] = 0;
+  if (row == 0) *groups.occupied = 0;
 }
 
-/// The sum of the values of the lanes up to this one.
-__device__ __forceinline__ int warp_inclusive_sum(int value, int lane) {
-#pragma unroll
-  for (int distance = 1; distance < kWarpSize; distance *= 2) {
-    const int before = __shfl_up_sync(kFullMask, value, distance);
-    if (lane >= distance) value += before;
-  }
-  return value;
-}
-
-/// First of all: `sizes`, `placed` and `occupied` become 0.
-static __global__ void __launch_bounds__(kGroupThreads) clear_groups(std::int64_t rows, RowGroups groups) {
-  const std::int64_t row = position_of_thread();
-  if (row < rows) groups.sizes[row] = 0;
-  if (row > 0) return;
-  *groups.placed = 0;
-  *groups.occupied = 0;
-}
-
-static __global__ void __launch_bounds__(kGroupThreads)
-    count_positions(std::int64_t count, DimIndexMap table_rows, const std::int32_t* ids, RowGroups groups) {
-  const std::int64_t i = position_of_thread();
+/// Makes pairs of a row and a position that names it. Positions that name no row get a row past the last one.
+static __global__ void __launch_bounds__(kSortThreads)
+    pair_positions(std::int64_t count, DimIndexMap table_rows, const std::int32_t* ids, SortPairs pairs) {
+  const std::int64_t i = pair_of_thread();
   if (i >= count) return;
-  const int row = static_cast<int>(table_rows.local_index(ids[i]));
-  groups.row_of[i] = row;
-  if (row >= 0) groups.arrivals[i] = atomicAdd(&groups.sizes[row], 1);
+  const std::int64_t row = table_rows.local_index(ids[i]);
+  pairs.keys[i] = static_cast<int>(row >= 0 ? row : table_rows.local_size);
+  pairs.values[i] = static_cast<int>(i);
 }
 
-/// The position that was counted first asks for its row's piece, a warp for all of its pieces at once.
-static __global__ void __launch_bounds__(kGroupThreads) allocate_pieces(std::int64_t count, RowGroups groups) {
-  const std::int64_t i = position_of_thread();
+/// Finds the range of each row in the sorted list. A warp appends all of its new rows at once.
+static __global__ void __launch_bounds__(kSortThreads)
+    find_pieces(std::int64_t count, std::int64_t rows, const int* sorted_rows, RowGroups groups) {
+  const std::int64_t i = pair_of_thread();
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int row = i < count ? groups.row_of[i] : -1;
-  const bool is_first = row >= 0 && groups.arrivals[i] == 0;
-  const int size = is_first ? groups.sizes[row] : 0;
-  const int placed = warp_inclusive_sum(size, lane);
-  const int occupied = warp_inclusive_sum(is_first ? 1 : 0, lane);
+  const int row = i < count ? sorted_rows[i] : static_cast<int>(rows);
+  const bool is_occupied = row < rows;
+  const bool is_first = is_occupied && (i == 0 || sorted_rows[i - 1] != row);
+  const bool is_last = is_occupied && (i + 1 == count || sorted_rows[i + 1] != row);
+  if (is_first) groups.begins[row] = static_cast<int>(i);
+  if (is_last) groups.ends[row] = static_cast<int>(i) + 1;
 
-  int first_position = 0;
-  int first_row = 0;
-  if (lane == kWarpSize - 1) {
-    first_position = atomicAdd(groups.placed, placed);
-    first_row = atomicAdd(groups.occupied, occupied);
-  }
-  first_position = __shfl_sync(kFullMask, first_position, kWarpSize - 1);
-  first_row = __shfl_sync(kFullMask, first_row, kWarpSize - 1);
-  if (!is_first) return;
-  groups.begins[row] = first_position + placed - size;
-  groups.occupied_rows[first_row + occupied - 1] = row;
-}
-
-static __global__ void __launch_bounds__(kGroupThreads) fill_pieces(std::int64_t count, RowGroups groups) {
-  const std::int64_t i = position_of_thread();
-  if (i >= count) return;
-  const int row = groups.row_of[i];
-  if (row >= 0) groups.unordered[groups.begins[row] + groups.arrivals[i]] = static_cast<int>(i);
-}
-
-/// A position's place is the number of smaller ones in its piece.
-static __global__ void __launch_bounds__(kGroupThreads) order_pieces(std::int64_t count, RowGroups groups) {
-  const std::int64_t i = position_of_thread();
-  if (i >= count) return;
-  const int row = groups.row_of[i];
-  if (row < 0) return;
-  const int begin = groups.begins[row];
-  const int end = begin + groups.sizes[row];
-  int place = begin;
-  for (int other = begin; other < end; ++other) place += groups.unordered[other] < i ? 1 : 0;
-  groups.positions[place] = static_cast<int>(i);
+  const unsigned firsts = __ballot_sync(kFullMask, is_first);
+  int place = 0;
+  if (lane == 0 && firsts != 0) place = atomicAdd(groups.occupied, __popc(firsts));
+  place = __shfl_sync(kFullMask, place, 0);
+  if (is_first) groups.occupied_rows[place + __popc(firsts & ((1U << lane) - 1))] = row;
 }
 
 }  // namespace strata::cuda

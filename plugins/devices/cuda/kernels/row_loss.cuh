@@ -4,19 +4,19 @@
 #include "language/language.hpp"
 
 /// \file
-/// The pieces of cross-entropy that see one number of each row.
+/// The parts of cross-entropy that read one number per row.
 
 namespace strata::cuda {
 
 inline constexpr int kRowLossThreads = 256;
-/// One block: rows are few beside logits.
+/// Threads of the single block, which suffices because there are few rows compared to logits.
 inline constexpr int kTotalThreads = 1024;
 
 __device__ __forceinline__ std::int64_t row_of_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-/// log_sum = m + log(s), which may be m or s.
+/// log_sum = m + log(s). It may alias m or s.
 template <class V>
 __global__ void __launch_bounds__(kRowLossThreads)
     log_sum_exponential(std::int64_t rows, const V* m, const V* s, V* log_sum) {
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kRowLossThreads)
   if (row < rows) log_sum[row] = m[row] + std::log(s[row]);
 }
 
-/// The logit of each row's target, 0 where the target is below zero or in another shard.
+/// The logit of each row's target, or 0 if the target is negative or in another shard.
 template <class T>
 __global__ void __launch_bounds__(kRowLossThreads)
     pick(std::int64_t rows, int columns, DimIndexMap vocabulary, const T* x, const std::int32_t* targets,
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kRowLossThreads)
   picked[row] = column < 0 ? Accumulate<T>{0} : widen(x[row * columns + column]);
 }
 
-/// The sum of term(row) over the rows whose targets are not negative, by one block.
+/// The sum of term(row) over the rows whose targets are not negative, computed by one block.
 template <class Term>
 __device__ __forceinline__ void total_over_targets(std::int64_t rows, const std::int32_t* targets, bool accumulate,
                                                    double* total, const Term& term) {

@@ -3,18 +3,18 @@
 #include "kernels/element_run.cuh"
 
 /// \file
-/// Rows that are read several times: a team of threads shares a row in runs of neighbouring columns and keeps it in
-/// registers. A team is a warp, with several in a block (blockDim.y > 1), or all threads of a block.
+/// Rows that are read several times. A team of threads shares a row in runs of neighbouring columns and keeps it in
+/// registers. A team is one warp, with several in a block (blockDim.y > 1), or all threads of a block.
 
 namespace strata::cuda {
 
-/// Runs of a row that a thread keeps.
+/// Number of runs of a row that a thread keeps.
 inline constexpr int kHeldRuns = 4;
 inline constexpr int kLargestTeam = 512;
-/// Teams of one warp in a block.
+/// Number of one-warp teams in a block.
 inline constexpr int kWarpTeams = 4;
 
-/// The team's row; not below the number of rows where the block has teams to spare.
+/// The team's row. It may be past the last row if the block has more teams than rows are left.
 __device__ __forceinline__ std::int64_t row_of_team() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 }
@@ -24,8 +24,8 @@ __device__ __forceinline__ V team_sum(V value) {
   return blockDim.x == kWarpSize ? warp_sum(value) : block_sum(value);
 }
 
-/// Calls function(column, slot) for each of the thread's runs. kHeld: the largest number of them, or 0 for any number:
-/// then slot is always 0.
+/// Calls function(column, slot) for each of the thread's runs. kHeld: the largest number of runs, with `slot` as their
+/// number. kHeld = 0 allows any number of runs, and `slot` is always 0.
 template <int kWidth, int kHeld, class Function>
 __device__ __forceinline__ void for_each_run(int columns, const Function& function) {
   const int first = static_cast<int>(threadIdx.x) * kWidth;
@@ -41,7 +41,8 @@ __device__ __forceinline__ void for_each_run(int columns, const Function& functi
   }
 }
 
-/// A row as a thread of its team sees it: read once where the thread's runs fit its registers, else every time.
+/// A thread's view of its team's row. The row is read once if the thread's runs fit the registers, otherwise at every
+/// access.
 template <class T, int kWidth, int kHeld>
 class TeamRow {
  public:
@@ -53,7 +54,7 @@ class TeamRow {
     }
   }
 
-  /// Copies the run that for_each_run is at.
+  /// Copies the current run of for_each_run().
   __device__ __forceinline__ void read([[maybe_unused]] int column, [[maybe_unused]] int slot, V (&run)[kWidth]) const {
     if constexpr (kHeld > 0) {
 #pragma unroll

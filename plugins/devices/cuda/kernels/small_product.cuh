@@ -9,7 +9,7 @@ namespace strata::cuda {
 
 inline constexpr int kSmallProductThreads = 256;
 
-/// How far apart the elements of a batch of matrices lie.
+/// Strides of a batch of matrices, in elements.
 struct MatrixStrides {
   std::int64_t batch = 0;
   std::int64_t row = 0;
@@ -29,7 +29,7 @@ struct SmallProduct {
   [[nodiscard]] __host__ __device__ std::int64_t elements() const { return batch * rows * columns; }
 };
 
-/// c (+)= a · b, an element a thread.
+/// c (+)= a · b, one element per thread.
 template <class T, class Y>
 __global__ void __launch_bounds__(kSmallProductThreads)
     multiply_small(SmallProduct shape, const T* a, const T* b, Y* c, bool accumulate) {

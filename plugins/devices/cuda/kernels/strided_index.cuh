@@ -7,8 +7,8 @@
 
 namespace strata::cuda {
 
-/// Maps the elements of a tensor of `sizes`, counted row-major, to places that lie `strides` apart. Plain data, passed
-/// to kernels by value.
+/// Maps the elements of a row-major tensor of `sizes` to offsets with the given strides. Plain data, passed to kernels
+/// by value.
 struct StridedIndex {
   static constexpr int kMaxDims = devices::BroadcastShape::kMaxDims;
   int count = 0;
@@ -16,7 +16,7 @@ struct StridedIndex {
   std::int64_t strides[kMaxDims] = {};
 
   [[nodiscard]] __host__ __device__ std::int64_t operator()(std::int64_t element) const {
-    // Unsigned division is the cheaper one.
+    // Unsigned division is cheaper.
     auto rest = static_cast<std::uint64_t>(element);
     std::int64_t place = 0;
 #pragma unroll 1

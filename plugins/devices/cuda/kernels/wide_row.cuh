@@ -3,21 +3,20 @@
 #include "kernels/element_run.cuh"
 
 /// \file
-/// Rows that are read once by a whole block, whatever their alignment: the rows of logits over 50257 words begin
-/// anywhere.
+/// Rows that a whole block reads once, with any alignment. For example, rows of 50257 logits start anywhere.
 
 namespace strata::cuda {
 
 inline constexpr int kWideRowThreads = 512;
 
-/// Calls function.operator()<N>(column) for each of the thread's runs of N columns: runs of 16 bytes in all rows at
-/// once, single columns before the first and behind the last of them. Where the rows don't lie alike in memory all
-/// columns are single ones.
+/// Calls function.operator()<N>(column) for each of the thread's runs of N columns. If all rows have the same
+/// alignment, runs have 16 bytes, except for single columns before the first and after the last run. Otherwise all runs
+/// are single columns.
 template <class T, class Function, class... Rows>
 __device__ __forceinline__ void for_each_in_wide_row(int columns, const Function& function, const T* row,
                                                      const Rows*... others) {
   constexpr int kWidth = kPackedElements<T>;
-  [[maybe_unused]] constexpr int kUnroll = sizeof(T) < 8 ? 4 : 1;  // functions of f64 take many registers
+  [[maybe_unused]] constexpr int kUnroll = sizeof(T) < 8 ? 4 : 1;  // f64 functions need many registers
   const auto place = [](const T* from) {
     return static_cast<int>(reinterpret_cast<std::uintptr_t>(from) % 16 / sizeof(T));
   };

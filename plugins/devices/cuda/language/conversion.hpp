@@ -7,7 +7,7 @@
 #endif
 
 /// \file
-/// Between elements and the types that they are computed in. Roundings are to nearest, ties to even.
+/// Conversions between element types and the types that kernels compute in. All round to nearest, ties to even.
 
 namespace strata::cuda {
 
@@ -58,7 +58,7 @@ struct Narrow<Float16> {
 };
 }  // namespace detail
 
-/// The element nearest to a computed value.
+/// Rounds a computed value to an element.
 template <class T>
 __device__ __forceinline__ T narrow(float value) {
   return detail::Narrow<T>::from(value);
@@ -68,7 +68,7 @@ __device__ __forceinline__ T narrow(double value) {
   return detail::Narrow<T>::from(value);
 }
 
-/// Two neighbouring elements in the 32 bits of a matrix fragment; `low` is the one at the lower address.
+/// Packs two neighbouring elements into the 32 bits of a matrix fragment. `low` is the element at the lower address.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack_pair(float low, float high) {
   return narrow<T>(low).bits | static_cast<std::uint32_t>(narrow<T>(high).bits) << 16;

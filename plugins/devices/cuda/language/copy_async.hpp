@@ -3,13 +3,13 @@
 #include "language/dialect.hpp"
 
 /// \file
-/// Copies from global to shared memory beside the thread's work (cp.async). A thread sees its own copies after
-/// wait_copies, other threads' after a barrier behind that.
+/// Asynchronous copies from global to shared memory (cp.async), which overlap with the thread's work. A thread sees its
+/// own copies after wait_copies(). It sees other threads' copies after a barrier that follows their wait_copies().
 
 namespace strata::cuda {
 
-/// Starts a copy of 16 bytes between addresses aligned to as many; writes zeros where `valid` is false, and then reads
-/// nothing.
+/// Starts a copy of 16 bytes between addresses that are aligned to 16 bytes. If `valid` is false, writes zeros and does
+/// not read.
 __device__ __forceinline__ void copy_async_16(void* shared, const void* global, bool valid = true) {
 #ifdef __CUDACC__
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -29,7 +29,7 @@ __device__ __forceinline__ void commit_copies() {
 #endif
 }
 
-/// Returns when at most Pending of the thread's newest groups are under way.
+/// Returns when at most Pending of the thread's newest groups are in flight.
 template <int Pending>
 __device__ __forceinline__ void wait_copies() {
 #ifdef __CUDACC__

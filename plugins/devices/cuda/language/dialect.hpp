@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The words of the language: a compiler of CUDA takes them from its own headers, any other from the emulator, which
-/// runs the same source on the processor.
+/// The keywords and functions of CUDA C++. A CUDA compiler takes them from its own headers. Any other compiler takes
+/// them from the emulator, which runs the same source on the processor.
 
 #include <cstdint>
 #include <type_traits>

@@ -3,16 +3,16 @@
 #include <cstdint>
 
 /// \file
-/// Element types as they lie in memory. Plain C++: host code uses it too.
+/// Element types as they are stored in memory. Plain C++, so that host code can use them too.
 
 namespace strata::cuda {
 
-/// The upper half of an f32.
+/// bf16: the upper half of an f32.
 struct BFloat16 {
   std::uint16_t bits;
 };
 
-/// IEEE binary16.
+/// f16: IEEE binary16.
 struct Float16 {
   std::uint16_t bits;
 };
@@ -28,7 +28,7 @@ struct Wide<double> {
 };
 }  // namespace detail
 
-/// The type in which elements are computed and added up: double for double, float for the others.
+/// The type in which elements are computed and summed: double for double, float for the others.
 template <class T>
 using Accumulate = typename detail::Wide<T>::type;
 

@@ -4,14 +4,14 @@
 
 namespace strata::cuda {
 
-/// 2^exponent by the special function unit: two units in the last place, and 0 where that is subnormal.
+/// 2^exponent by the special function unit. The relative error is at most 2^-22. Subnormal results become 0.
 __device__ __forceinline__ float fast_exp2(float exponent) {
 #ifdef __CUDACC__
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(exponent));
   return result;
 #else
-  return exp2f(exponent);
+  return emulator::approximate_exp2(exponent);
 #endif
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What a kernel file includes.
+/// The header that every kernel file includes.
 
 #include "language/conversion.hpp"
 #include "language/copy_async.hpp"

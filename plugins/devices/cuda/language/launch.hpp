@@ -17,7 +17,7 @@
 
 namespace strata::cuda {
 
-/// Blocks of a grid, or threads of a block.
+/// Size of a grid in blocks, or of a block in threads.
 struct Extent {
   unsigned x = 1;
   unsigned y = 1;
@@ -27,11 +27,11 @@ struct Extent {
 struct Geometry {
   Extent grid;
   Extent block;
-  /// What dynamic_shared() has.
+  /// Bytes of dynamic_shared().
   std::size_t shared_bytes = 0;
 };
 
-/// Blocks that cover `count` items of which each takes `each`.
+/// Number of blocks that cover `count` items if each block takes `each`.
 inline unsigned blocks_for(std::int64_t count, std::int64_t each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
@@ -39,7 +39,7 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t each) {
 namespace detail {
 
 #ifdef __CUDACC__
-/// Shared memory that a block may have without asking.
+/// Bytes of shared memory that a block may use without a request.
 inline constexpr std::size_t kUnrequestedSharedBytes = 48 << 10;
 
 inline void check(cudaError_t status, const char* what) {
@@ -47,8 +47,8 @@ inline void check(cudaError_t status, const char* what) {
   throw RuntimeError(std::string(what) + ": " + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")");
 }
 
-/// Lets a kernel's blocks have all that the calling thread's device gives one: asked for once by each thread, and by
-/// all of them alike, so that none takes back what another was given.
+/// Allows a kernel's blocks all shared memory that the current device gives one block. Each thread asks once. All
+/// threads ask for the same size, so that none reduces the limit of another.
 inline void allow_all_shared_memory(const void* kernel) {
   thread_local std::set<std::pair<int, const void*>> allowed;
   int device = 0;
@@ -75,8 +75,8 @@ inline void launch_kernel(const void* kernel, const Geometry& geometry, Stream s
 
 }  // namespace detail
 
-/// Enqueues a kernel; a grid without blocks does nothing. \throws RuntimeError when the geometry is not possible. In
-/// the emulator the kernel has run when this returns, unless the stream captures.
+/// Enqueues a kernel. A grid without blocks does nothing. In the emulator the kernel has run when the call returns,
+/// unless the stream captures. \throws RuntimeError if the geometry is impossible.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const Geometry& geometry, Stream stream, Arguments... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as the kernel has parameters");

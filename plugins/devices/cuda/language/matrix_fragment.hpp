@@ -6,7 +6,7 @@
 #include "language/element.hpp"
 
 /// \file
-/// The matrix units of a warp (mma.sync, ldmatrix; sm_80). All lanes take part. In a fragment lane l has the row
+/// The matrix units of a warp (mma.sync, ldmatrix; sm_80). All lanes take part. In a fragment, lane l holds the row
 /// l / 4 and the columns 2 (l % 4) and 2 (l % 4) + 1 of each 8 by 8 piece, two elements in 32 bits:
 ///   a[0..3]  A (16 by 16): rows 0-7, columns 0-7; rows 8-15, 0-7; rows 0-7, 8-15; rows 8-15, 8-15
 ///   b[0..1]  B (16 by 8), of which a lane has column l / 4: rows 0-7; rows 8-15

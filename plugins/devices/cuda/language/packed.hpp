@@ -7,15 +7,15 @@
 #include "language/element.hpp"
 
 /// \file
-/// Runs of elements that one instruction loads or stores.
+/// Packs: runs of elements that one instruction loads or stores.
 
 namespace strata::cuda {
 
-/// Elements of one 16-byte access.
+/// Number of elements in a 16-byte access.
 template <class T>
 inline constexpr int kPackedElements = static_cast<int>(16 / sizeof(T));
 
-/// N neighbouring elements: 4, 8 or 16 bytes, aligned to as many.
+/// N neighbouring elements of 4, 8 or 16 bytes in total, aligned to that size.
 template <class T, int N = kPackedElements<T>>
 struct alignas(sizeof(T) * N) Packed {
   static_assert(sizeof(T) * N == 4 || sizeof(T) * N == 8 || sizeof(T) * N == 16);
@@ -44,7 +44,7 @@ template <class T, int N>
 using WordOf = typename Word<static_cast<int>(sizeof(T)) * N>::type;
 }  // namespace detail
 
-/// One load; `from` is aligned to the size of the pack.
+/// Loads a pack with one instruction. `from` is aligned to the size of the pack.
 template <class T, int N = kPackedElements<T>>
 __device__ __forceinline__ Packed<T, N> load_packed(const T* from) {
   using Word = detail::WordOf<T, N>;
@@ -57,20 +57,7 @@ __device__ __forceinline__ Packed<T, N> load_packed(const T* from) {
   return result;
 }
 
-/// As load_packed, of what is not read again soon: it leaves the caches first.
-template <class T, int N = kPackedElements<T>>
-__device__ __forceinline__ Packed<T, N> load_packed_once(const T* from) {
-  using Word = detail::WordOf<T, N>;
-#ifndef __CUDACC__
-  emulator::check_aligned(from, sizeof(Word));
-#endif
-  const Word word = __ldcs(reinterpret_cast<const Word*>(from));
-  Packed<T, N> result;
-  memcpy(&result, &word, sizeof(word));
-  return result;
-}
-
-/// One store; `to` is aligned to the size of the pack.
+/// Stores a pack with one instruction. `to` is aligned to the size of the pack.
 template <class T, int N>
 __device__ __forceinline__ void store_packed(T* to, const Packed<T, N>& values) {
   using Word = detail::WordOf<T, N>;
@@ -82,7 +69,7 @@ __device__ __forceinline__ void store_packed(T* to, const Packed<T, N>& values) 
   *reinterpret_cast<Word*>(to) = word;
 }
 
-/// Whether packs may be loaded from an address.
+/// True if packs of this size may be loaded from the address.
 inline bool is_aligned(const void* address, std::size_t bytes = 16) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }

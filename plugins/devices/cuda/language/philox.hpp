@@ -5,16 +5,16 @@
 #include "language/dialect.hpp"
 
 /// \file
-/// The words of strata/random.hpp, for kernels: there they are drawn by host functions.
+/// The random words of strata/random.hpp, computed by kernels. The host library has its own implementation.
 
 namespace strata::cuda {
 
-/// The four words of one block of a stream.
+/// The four words of one block of a random stream.
 struct RandomWords {
   std::uint32_t words[4];
 };
 
-/// random::philox4x32(key, block).
+/// Same as random::philox4x32(key, block).
 __host__ __device__ __forceinline__ RandomWords philox(std::uint64_t key, std::uint64_t block) {
   std::uint32_t c0 = static_cast<std::uint32_t>(block);
   std::uint32_t c1 = static_cast<std::uint32_t>(block >> 32);
@@ -36,10 +36,10 @@ __host__ __device__ __forceinline__ RandomWords philox(std::uint64_t key, std::u
   return {{c0, c1, c2, c3}};
 }
 
-/// random::word(key, index): where neighbours are wanted too, draw their block once.
+/// Same as random::word(key, index). To use neighbouring words too, draw their block once with philox().
 __host__ __device__ __forceinline__ std::uint32_t random_word(std::uint64_t key, std::uint64_t index) {
   const RandomWords random = philox(key, index / 4);
-  // Chosen, not indexed: what a variable indexes lies in memory, not in registers.
+  // Select the word by conditions. An array that is indexed by a variable would be in memory instead of registers.
   const std::uint32_t of_lower_pair = (index & 1U) == 0 ? random.words[0] : random.words[1];
   const std::uint32_t of_upper_pair = (index & 1U) == 0 ? random.words[2] : random.words[3];
   return (index & 2U) == 0 ? of_lower_pair : of_upper_pair;

@@ -4,8 +4,9 @@
 
 namespace strata::cuda {
 
-/// The value, which is not negative and of which the compiler no longer knows where it is from: what is computed of it
-/// in a loop is computed anew each time, where it would otherwise stay in registers that the loop has no room for.
+/// Returns `value`, which must not be negative, and hides its origin from the compiler. Expressions of the result are
+/// then recomputed in each iteration of a loop. Otherwise the compiler would hoist them and hold them in registers, of
+/// which the loop has none left.
 __device__ __forceinline__ int recomputed(int value) {
 #ifdef __CUDACC__
   asm volatile("" : "+r"(value));

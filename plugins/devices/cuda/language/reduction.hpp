@@ -3,8 +3,8 @@
 #include "language/dialect.hpp"
 
 /// \file
-/// Sums and maxima over a warp and a block. Every thread takes part and gets the same bits: the order of additions
-/// depends on the size of the block only.
+/// Sums and maxima over a warp and a block. Every thread takes part and gets the same bits, because the order of
+/// additions depends only on the size of the block.
 
 namespace strata::cuda {
 
@@ -17,7 +17,7 @@ struct Sum {
     return a + b;
   }
 };
-/// NaN wins, so that no kernel hides it.
+/// The maximum of two numbers. NaN if either is NaN, so that no kernel hides it.
 struct Maximum {
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {
@@ -31,7 +31,7 @@ __device__ __forceinline__ int thread_rank() {
 }
 __device__ __forceinline__ int block_threads() { return static_cast<int>(blockDim.x * blockDim.y * blockDim.z); }
 
-/// Over groups of Width neighbouring lanes, a power of two.
+/// Reduces over groups of Width neighbouring lanes. Width is a power of two.
 template <int Width = kWarpSize, class T, class Combine>
 __device__ __forceinline__ T warp_reduce(T value, const Combine& combine) {
 #pragma unroll
@@ -41,7 +41,7 @@ __device__ __forceinline__ T warp_reduce(T value, const Combine& combine) {
   return value;
 }
 
-/// T: float, double or an integer.
+/// The sum over such a group. T: float, double or an integer.
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
   return warp_reduce(value, Sum{});
@@ -51,7 +51,8 @@ __device__ __forceinline__ T warp_max(T value) {
   return warp_reduce(value, Maximum{});
 }
 
-/// Of whole warps. Synchronises the block: before the results are returned all threads have read all partial ones.
+/// Reduces over a block of whole warps. Synchronises the block: when a thread returns, all threads have read the
+/// partial results.
 template <class T, class Combine>
 __device__ __forceinline__ T block_reduce(T value, T neutral, const Combine& combine) {
   __shared__ T partial[kWarpSize];

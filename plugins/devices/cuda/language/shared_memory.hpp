@@ -4,7 +4,7 @@
 
 namespace strata::cuda {
 
-/// The block's shared memory of the size that was launched with (Geometry::shared_bytes), aligned to 16 bytes.
+/// The block's dynamic shared memory, with the size of the launch (Geometry::shared_bytes), aligned to 16 bytes.
 template <class T = unsigned char>
 __device__ __forceinline__ T* dynamic_shared() {
 #ifdef __CUDACC__

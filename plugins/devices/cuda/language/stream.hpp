@@ -2,7 +2,7 @@
 
 namespace strata::cuda {
 
-/// A stream of the CUDA runtime (cudaStream_t), opaque to host code. The emulator has none: null.
+/// A stream of the CUDA runtime (cudaStream_t), opaque to host code. In the emulator a stream may be null.
 using Stream = void*;
 
 }  // namespace strata::cuda

@@ -1,16 +1,17 @@
+#include "device/cuda_kernel.hpp"
+#include "device/operands.hpp"
 #include "kernels/attention_row_product.cuh"
-#include "ops/attention_plan.hpp"
-#include "ops/operations.hpp"
+#include "launchers/attention_plan.hpp"
 
 namespace strata::cuda {
 namespace {
 
-/// Grids have no more than this many heads, or samples.
+/// Largest number of heads, and of samples, in a grid.
 constexpr std::int64_t kMaxGridSide = 65535;
 
 /// Calls function.operator()<Units>() with the kernels for heads of `width` columns.
 template <class T, class Function>
-PreparedOp with_units(std::int64_t width, const Environment& environment, const Function& function) {
+PreparedKernel with_units(std::int64_t width, const CudaEnvironment& environment, const Function& function) {
   if constexpr (sizeof(T) == 2) {
     if (width <= kNarrowHead && MatrixUnits<T, kNarrowHead>::fits(environment)) {
       return function.template operator()<MatrixUnits<T, kNarrowHead>>();
@@ -21,8 +22,6 @@ PreparedOp with_units(std::int64_t width, const Environment& environment, const 
   }
   return function.template operator()<PlainUnits<T>>();
 }
-
-}  // namespace
 
 std::optional<std::string> unsupported_attention(const OpInstance& op) {
   for (const OperandDescription& result : op.results) {
@@ -42,42 +41,51 @@ std::optional<std::string> unsupported_attention(const OpInstance& op) {
            std::to_string(kMaxGridSide) + " of each are accepted";
   }
   try {
-    const AttentionPlan plan(op, Environment{});
+    const AttentionPlan plan(op, nullptr);
   } catch (const ConfigurationError& error) {
     return error.what();
   }
   return std::nullopt;
 }
 
-PreparedOp prepare_attention(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_attention(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedOp {
-      return {[plan = AttentionPlan(op, environment)](const KernelArguments& arguments, Stream stream) {
-        Units::forward(plan, arguments, stream);
+    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedKernel {
+      return {[plan = AttentionPlan(op, environment.step_values())](const KernelArguments& arguments) {
+        Units::forward(plan, arguments);
       }};
     });
   });
 }
 
-PreparedOp prepare_attention_gradient(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedOp {
-      const AttentionPlan plan(op, environment);
+    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedKernel {
+      const AttentionPlan plan(op, environment.step_values());
       const std::int64_t rows = plan.shape().rows();
       WorkspacePlan workspace;
       workspace.reserve(rows * static_cast<std::int64_t>(sizeof(Accumulate<T>)));
-      return {[=](const KernelArguments& arguments, Stream stream) {
-                const GradientArguments<T> given(arguments, stream);
+      return {[=](const KernelArguments& arguments) {
+                const GradientArguments<T> given(arguments);
                 const AttentionShape shape = plan.at(arguments);
                 Geometry geometry;
                 geometry.grid.x = blocks_for(rows, kRowsPerRowProductBlock);
                 geometry.block.x = kRowProductThreads;
-                launch(attention_row_product_kernel<T>, geometry, stream, shape, given.o, given.d_o, given.products);
+                launch(attention_row_product_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
+                       given.products);
                 Units::gradient(plan, shape, given);
               },
               workspace.bytes()};
     });
   });
+}
+
+}  // namespace
+
+void register_attention(Registration& registration) {
+  registration.add(kernel({"attention", "ttt", "rf", prepare_attention, false, unsupported_attention}));
+  registration.add(
+      kernel({"attention_gradient", "ttttft", "rrr", prepare_attention_gradient, false, unsupported_attention}));
 }
 
 }  // namespace strata::cuda

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "device/cuda_kernel.hpp"
+#include "device/operands.hpp"
 #include "kernels/attention_merge.cuh"
 #include "language/launch.hpp"
-#include "ops/operations.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -18,7 +19,7 @@ AttentionOutputShape shape_of_merge(const OpInstance& op) {
           .head_dim = static_cast<int>(output.back())};
 }
 
-/// As many threads for a row as it has runs, a power of two up to a warp.
+/// Uses as many threads for a row as the row has runs, rounded to a power of two of at most a warp.
 Geometry geometry_of_merge(const AttentionOutputShape& shape, int runs) {
   const unsigned lanes = std::bit_ceil(static_cast<unsigned>(std::clamp(runs, 1, kWarpSize)));
   const unsigned rows_of_block = kMergeThreads / lanes;
@@ -27,23 +28,27 @@ Geometry geometry_of_merge(const AttentionOutputShape& shape, int runs) {
           .block = {lanes, rows_of_block}};
 }
 
-}  // namespace
-
-PreparedOp prepare_attention_merge(const OpInstance& op, const Environment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedOp {
+PreparedKernel prepare_attention_merge(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    return {[shape = shape_of_merge(op)](const KernelArguments& arguments, Stream stream) {
+    return {[shape = shape_of_merge(op)](const KernelArguments& arguments) {
       const V* o1 = in<V>(arguments, 0);
       const V* o2 = in<V>(arguments, 2);
       V* o = out<V>(arguments, 0);
       const auto launch_with = [&]<int kWidth>() {
-        launch(attention_merge<V, kWidth>, geometry_of_merge(shape, shape.head_dim / kWidth), stream, shape, o1,
-               in<V>(arguments, 1), o2, in<V>(arguments, 3), o, out<V>(arguments, 1));
+        launch(attention_merge<V, kWidth>, geometry_of_merge(shape, shape.head_dim / kWidth), arguments.stream, shape,
+               o1, in<V>(arguments, 1), o2, in<V>(arguments, 3), o, out<V>(arguments, 1));
       };
       const bool packed = shape.head_dim % kPackedElements<V> == 0 && are_aligned(o1, o2, o);
       packed ? launch_with.template operator()<kPackedElements<V>>() : launch_with.template operator()<1>();
     }};
   });
+}
+
+}  // namespace
+
+void register_attention_merge(Registration& registration) {
+  registration.add(kernel({"attention_merge", "ffff", "ff", prepare_attention_merge}));
 }
 
 }  // namespace strata::cuda

@@ -1,15 +1,16 @@
 #include <algorithm>
 
+#include "device/cuda_kernel.hpp"
 #include "device/dim_index_map.hpp"
+#include "device/operands.hpp"
 #include "kernels/dropout.cuh"
 #include "language/launch.hpp"
-#include "ops/operations.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cuda {
 namespace {
 
-/// One dim of a tensor and its place in the step's order of elements.
+/// One dim of a tensor, with its stride and offset in the step's order of elements.
 struct GlobalDim {
   DimIndexMap map;
   std::int64_t stride = 0;
@@ -19,8 +20,8 @@ bool is_whole(const DimIndexMap& map) {
   return map.count == 1 && map.local_size == map.global_size && map.runs[0].global_begin == 0;
 }
 
-/// The dims of the result, outermost first. The one that grows with every micro-batch counts as the outermost of the
-/// step, so that masks do not depend on the number of micro-batches.
+/// The dims of the result, outermost first. The dim that grows with every micro-batch counts as the outermost dim of
+/// the step, so that masks do not depend on the number of micro-batches.
 std::vector<GlobalDim> global_dims(const OpInstance& op) {
   const Dims& names = op.results[0].dims;
   std::vector<GlobalDim> dims;
@@ -37,7 +38,7 @@ std::vector<GlobalDim> global_dims(const OpInstance& op) {
   return dims;
 }
 
-/// `outer` and a whole `inner` inside it as one dim.
+/// Merges `outer` and `inner` into one dim. `inner` must be whole.
 GlobalDim merged(GlobalDim outer, const GlobalDim& inner) {
   const std::int64_t size = inner.map.global_size;
   outer.map.local_size *= size;
@@ -50,7 +51,7 @@ GlobalDim merged(GlobalDim outer, const GlobalDim& inner) {
   return outer;
 }
 
-/// As few dims as will do: each costs kernels a division.
+/// Merges all dims that can be merged, because each dim costs kernels a division.
 std::vector<GlobalDim> merged_dims(const OpInstance& op) {
   std::vector<GlobalDim> result;
   for (const GlobalDim& dim : global_dims(op)) {
@@ -75,7 +76,7 @@ GlobalElements elements_of(const std::vector<GlobalDim>& dims) {
   return elements;
 }
 
-/// How many elements of the step a micro-batch has.
+/// Number of elements of one micro-batch.
 std::int64_t micro_batch_elements(const OpInstance& op) {
   std::int64_t count = 1;
   bool grows = false;
@@ -86,8 +87,8 @@ std::int64_t micro_batch_elements(const OpInstance& op) {
   return grows ? count : 0;
 }
 
-/// Whether every run of `length` elements that begins at a multiple of it is one in the step too, and begins there at a
-/// multiple of four, which share a block of random words.
+/// True if every aligned run of `length` local elements is also a run of the step that starts at a multiple of four.
+/// Four neighbours of the step share a block of random words.
 bool keeps_runs(const GlobalElements& elements, std::int64_t micro_batch, std::int64_t length) {
   if (elements.count == 0 || micro_batch % 4 != 0) return false;
   const int last = elements.count - 1;
@@ -102,18 +103,18 @@ bool keeps_runs(const GlobalElements& elements, std::int64_t micro_batch, std::i
 }
 
 template <class T>
-PreparedOp prepare_dropout_of(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_dropout_of(const OpInstance& op, const CudaEnvironment& environment) {
   using A = Accumulate<T>;
   const GlobalElements global = elements_of(merged_dims(op));
   const std::int64_t micro_batch = micro_batch_elements(op);
   const bool in_runs = keeps_runs(global, micro_batch, kDropoutRun<T>);
   const double probability = op.attributes.number("p");
   DropoutMask<A> mask;
-  mask.stream = {random::stream_base(op.seed, op.name), environment.step};
+  mask.stream = {random::stream_base(op.seed, op.name), environment.step_values()};
   mask.threshold = random::drop_threshold(probability);
   mask.kept = static_cast<A>(1.0 / (1.0 - probability));
-  return {[=, size = elements(op.results[0]), has_residual = op.operands.size() == 2, accumulate = op.accumulate](
-              const KernelArguments& arguments, Stream stream) {
+  return {[=, size = elements(op.results[0]), has_residual = op.operands.size() == 2,
+           accumulate = op.accumulate](const KernelArguments& arguments) {
     GlobalElements of_launch = global;
     of_launch.offset = micro_batch * arguments.context.micro_batch;
     const T* x = in<T>(arguments, 0);
@@ -121,12 +122,10 @@ PreparedOp prepare_dropout_of(const OpInstance& op, const Environment& environme
     const DropoutAddends<T> addends{has_residual ? in<T>(arguments, 1) : nullptr, accumulate};
     const bool packed = in_runs && are_aligned(x, addends.residual, y);
     const std::int64_t of_block = kDropoutThreads * (packed ? kDropoutRun<T> : 1);
-    launch(dropout<T>, {{blocks_for(size, of_block)}, {kDropoutThreads}}, stream, mask, of_launch, addends, size,
-           packed, x, y);
+    launch(dropout<T>, {{blocks_for(size, of_block)}, {kDropoutThreads}}, arguments.stream, mask, of_launch, addends,
+           size, packed, x, y);
   }};
 }
-
-}  // namespace
 
 std::optional<std::string> unsupported_dropout(const OpInstance& op) {
   if (auto reason = unsupported_index_maps(op, op.results[0].dims)) return reason;
@@ -136,13 +135,16 @@ std::optional<std::string> unsupported_dropout(const OpInstance& op) {
          std::to_string(GlobalElements::kMaxDims);
 }
 
-PreparedOp prepare_dropout(const OpInstance& op, const Environment& environment) {
+/// Prepares dropout and dropout_add. The residual is the second operand of dropout_add.
+PreparedKernel prepare_dropout(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op, environment); });
 }
 
-/// The residual is a second operand.
-PreparedOp prepare_dropout_add(const OpInstance& op, const Environment& environment) {
-  return prepare_dropout(op, environment);
+}  // namespace
+
+void register_dropout(Registration& registration) {
+  registration.add(kernel({"dropout", "t", "t", prepare_dropout, true, unsupported_dropout}));
+  registration.add(kernel({"dropout_add", "tt", "t", prepare_dropout, true, unsupported_dropout}));
 }
 
 }  // namespace strata::cuda

@@ -2,13 +2,15 @@
 #include <memory>
 #include <string>
 
+#include "device/cuda_kernel.hpp"
+#include "device/operands.hpp"
 #include "kernels/small_product.cuh"
 #include "kernels/strided_index.cuh"
 #include "language/launch.hpp"
+#include "launchers/einsum_product.hpp"
+#include "launchers/permute.hpp"
 #include "matrix/matrix_product.hpp"
-#include "ops/einsum_product.hpp"
-#include "ops/operations.hpp"
-#include "ops/permute.hpp"
+#include "ops/linear.hpp"
 #include "shared/broadcast.hpp"
 #include "shared/einsum.hpp"
 
@@ -18,10 +20,10 @@ namespace {
 using devices::EinsumPlan;
 using devices::MatrixLayout;
 
-/// Products of a batch up to this many multiplications don't fill a tile of the library.
+/// Products of a batch with at most this many multiplications do not fill a tile of the library.
 constexpr std::int64_t kSmallProduct = 4096;
 
-/// The type in which a sum is kept.
+/// The type of sums.
 DType sum_type(DType operand) { return operand == DType::f64 ? DType::f64 : DType::f32; }
 
 MatrixStrides strides(const MatrixLayout& layout) {
@@ -33,21 +35,14 @@ bool is_small(const EinsumPlan& plan) {
   return plan.batch > 1 && plan.rows * plan.columns * plan.depth <= kSmallProduct;
 }
 
-std::string to_string(const MatrixProductShape& shape) {
-  return std::to_string(shape.batch) + " products of [" + std::to_string(shape.columns) + ", " +
-         std::to_string(shape.depth) + "] and [" + std::to_string(shape.depth) + ", " + std::to_string(shape.rows) +
-         "] in " + std::string(strata::to_string(shape.operand)) + " with results in " +
-         std::string(strata::to_string(shape.result));
-}
-
-/// The plan of an einsum, carried out.
+/// Executes the plan of an einsum.
 class Einsum {
  public:
   Einsum(const OpInstance& op, MatrixLibrary& library)
       : plan_(plan_of(op)), type_(op.operands[0].dtype), has_bias_(op.operands.size() == 3) {
     const OperandDescription& y = op.results[0];
     const DType sum = sum_type(type_);
-    // A sum that is not wanted in its own type or that of the operands is converted when it is unpacked.
+    // If the result type is neither that of the sum nor that of the operands, unpacking converts the sum.
     if (y.dtype != type_ && y.dtype != sum && !plan_.unpack) plan_.unpack = devices::permutation_to(y, y);
     result_type_ = plan_.unpack ? sum : y.dtype;
     const bool accumulate = op.accumulate || has_bias_;
@@ -64,11 +59,11 @@ class Einsum {
 
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
-  void run(const KernelArguments& arguments, Stream stream) const {
+  void run(const KernelArguments& arguments) const {
     const auto packed = [&](const PermuteFunction& pack, const void* from, std::int64_t offset) -> const void* {
       if (!pack) return from;
       void* to = workspace_at<char>(arguments, offset);
-      pack(stream, from, to);
+      pack(arguments.stream, from, to);
       return to;
     };
     const void* a = packed(pack_a_, arguments.operands[plan_.swapped ? 1 : 0], a_offset_);
@@ -76,8 +71,8 @@ class Einsum {
     const void* bias = has_bias_ ? arguments.operands[2] : nullptr;
     void* y = arguments.results[0];
     void* c = unpack_ ? workspace_at<char>(arguments, c_offset_) : y;
-    multiply({b, a, bias, c, arguments.workspace}, y, stream);
-    if (unpack_) unpack_(stream, c, y);
+    multiply({b, a, bias, c, arguments.workspace}, y, arguments.stream);
+    if (unpack_) unpack_(arguments.stream, c, y);
   }
 
  private:
@@ -87,7 +82,6 @@ class Einsum {
     shape.result = result_type_;
     shape.accumulate = accumulate_;
     product_ = library.product(shape);
-    if (!product_) throw RuntimeError("the matrix library has no algorithm for " + to_string(shape));
     if (has_bias_ && result_type_ == type_ && devices::is_over_columns(plan_, op.operands[2], op.results[0])) {
       shape.accumulate = op.accumulate;
       shape.epilogue = MatrixEpilogue::bias;
@@ -96,7 +90,7 @@ class Einsum {
   }
 
   void reserve() {
-    // The library's piece comes first: it asks for the alignment that only whole buffers have.
+    // The library's part comes first, because only the start of the workspace has the alignment that it requires.
     const std::int64_t of_product = product_ ? product_->workspace_bytes() : 0;
     workspace_.reserve(std::max(of_product, product_with_bias_ ? product_with_bias_->workspace_bytes() : 0));
     const auto element = static_cast<std::int64_t>(size_of(type_));
@@ -106,7 +100,7 @@ class Einsum {
     c_offset_ = workspace_.reserve(plan_.unpack ? plan_.unpack->elements() * sum : 0);
   }
 
-  /// A bias that the product cannot add is written to y before, for the product or its unpacking to add to.
+  /// A bias that the product cannot add is written to y first. The product or its unpacking then adds to y.
   void multiply(const MatrixProductArguments& arguments, void* y, Stream stream) const {
     if (product_with_bias_ && product_with_bias_->takes(arguments)) return product_with_bias_->run(arguments, stream);
     if (has_bias_) add_bias_(stream, arguments.bias, y);
@@ -129,7 +123,7 @@ class Einsum {
   EinsumPlan plan_;
   DType type_;
   bool has_bias_;
-  DType result_type_ = DType::f32;  ///< that the product leaves
+  DType result_type_ = DType::f32;  ///< type of the product's result
   bool accumulate_ = false;         ///< the product adds to its result
   std::shared_ptr<MatrixProduct> product_;
   std::shared_ptr<MatrixProduct> product_with_bias_;
@@ -164,14 +158,14 @@ std::optional<std::string> unsupported_linear_bias(const OpInstance& op) {
   return devices::unsupported_broadcast(op.results[0], op.operands[2]);
 }
 
-PreparedOp prepare_linear(const OpInstance& op, const Environment& environment) {
-  const auto einsum = std::make_shared<Einsum>(op, *environment.matrices);
-  return {[einsum](const KernelArguments& arguments, Stream stream) { einsum->run(arguments, stream); },
-          einsum->workspace_bytes()};
+PreparedKernel prepare_linear(const OpInstance& op, const CudaEnvironment& environment) {
+  const auto einsum = std::make_shared<Einsum>(op, environment.matrices());
+  return {[einsum](const KernelArguments& arguments) { einsum->run(arguments); }, einsum->workspace_bytes()};
 }
 
-PreparedOp prepare_linear_bias(const OpInstance& op, const Environment& environment) {
-  return prepare_linear(op, environment);
+void register_linear(Registration& registration) {
+  registration.add(kernel({"linear", "tt", "r", prepare_linear, true, unsupported_linear}));
+  registration.add(kernel({"linear_bias", "ttt", "r", prepare_linear, true, unsupported_linear_bias}));
 }
 
 }  // namespace strata::cuda

@@ -1,51 +1,37 @@
 #include <cmath>
 
+#include "device/cuda_kernel.hpp"
 #include "device/dim_index_map.hpp"
+#include "device/operands.hpp"
 #include "kernels/optimizer.cuh"
 #include "language/launch.hpp"
-#include "ops/operations.hpp"
+#include "shared/update_results.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::cuda {
 namespace {
 
-/// The type of the states, and of the parameters or of their master copy: f32, or f64 in f64 runs.
+/// The type of the states and of the parameters or their master copy: f32, or f64 in f64 runs.
 DType state_type(const OpInstance& op) { return op.results.back().dtype; }
 
-/// Results of an update: the values, then a master copy where the values are shorter, then the states.
-bool has_master(const OpInstance& op) { return op.results[0].dtype != state_type(op); }
-
-std::optional<std::string> unsupported_types(const OpInstance& op) {
+std::optional<std::string> unsupported_update(const OpInstance& op, std::size_t states) {
   const DType state = state_type(op);
+  if (auto reason = devices::UpdateResults(op, state).mismatch(op, states)) return reason;
   const auto cannot_be = [](const std::string& what, DType found) {
     return what + " cannot be " + std::string(to_string(found));
   };
   if (state != DType::f32 && state != DType::f64) return cannot_be("the last result", state);
-  for (std::size_t i = 1; i < op.results.size(); ++i) {
-    const DType found = op.results[i].dtype;
-    if (found != state) return cannot_be("result " + std::to_string(i), found);
-  }
   if (size_of(op.results[0].dtype) > size_of(state)) return cannot_be("result 0", op.results[0].dtype);
   if (size_of(op.operands[0].dtype) > size_of(state)) return cannot_be("operand 0", op.operands[0].dtype);
-  return std::nullopt;
-}
-
-std::optional<std::string> unsupported_update(const OpInstance& op, std::size_t states) {
-  const std::size_t expected = states + (has_master(op) ? 2 : 1);
-  if (op.results.size() != expected) {
-    return "takes " + std::to_string(expected) + " results for values in " +
-           std::string(to_string(op.results[0].dtype)) + " and states in " + std::string(to_string(state_type(op))) +
-           ", found " + std::to_string(op.results.size());
-  }
-  if (auto reason = unsupported_types(op)) return reason;
   return unsupported_index_maps(op, op.operands[0].dims);
 }
 
 /// Calls function.operator()<Gradient, Value, P>() with the kernels' types for an update.
 template <class Function>
-PreparedOp with_update_types(const OpInstance& op, const Function& function) {
+PreparedKernel with_update_types(const OpInstance& op, const Function& function) {
   const auto with_state_type = [&]<class P>() {
     return with_element(op.operands[0].dtype, [&]<class Gradient>() {
-      return with_element(op.results[0].dtype, [&]<class Value>() -> PreparedOp {
+      return with_element(op.results[0].dtype, [&]<class Value>() -> PreparedKernel {
         if constexpr (sizeof(Gradient) <= sizeof(P) && sizeof(Value) <= sizeof(P)) {
           return function.template operator()<Gradient, Value, P>();
         }
@@ -81,28 +67,25 @@ UpdatedBucket<Gradient, Value, P, States> bucket_of(const KernelArguments& argum
 }
 
 template <class Gradient, class Value, class P, class Update>
-PreparedOp prepare_update(const OpInstance& op, const Environment& environment, const Update& update) {
-  return {[=, step = environment.step, decay = weight_decay<P>(op), size = elements(op.results[0])](
-              const KernelArguments& arguments, Stream stream) {
+PreparedKernel prepare_update(const OpInstance& op, const CudaEnvironment& environment, const Update& update) {
+  return {[=, step = environment.step_values(), decay = weight_decay<P>(op),
+           size = elements(op.results[0])](const KernelArguments& arguments) {
     const auto bucket = bucket_of<Gradient, Value, P, Update::kStates>(arguments, size);
     const Geometry geometry{{blocks_for(size, kUpdateThreads * kUpdateRun<Gradient, Value, P>)}, {kUpdateThreads}};
-    launch(update_bucket<Update, Gradient, Value, P>, geometry, stream, update, step, decay, bucket);
+    launch(update_bucket<Update, Gradient, Value, P>, geometry, arguments.stream, update, step, decay, bucket);
   }};
 }
 
-}  // namespace
-
-PreparedOp prepare_gradient_scale(const OpInstance& op, const Environment& environment) {
-  return {
-      [clip = op.attributes.number("clip"), step = environment.step](const KernelArguments& arguments, Stream stream) {
-        launch(gradient_scale, {{1}, {kWarpSize}}, stream, clip, step, in<double>(arguments, 0),
-               in<double>(arguments, 1), out<double>(arguments, 0), out<double>(arguments, 1));
-      }};
+PreparedKernel prepare_gradient_scale(const OpInstance& op, const CudaEnvironment& environment) {
+  return {[clip = op.attributes.number("clip"), step = environment.step_values()](const KernelArguments& arguments) {
+    launch(gradient_scale, {{1}, {kWarpSize}}, arguments.stream, clip, step, in<double>(arguments, 0),
+           in<double>(arguments, 1), out<double>(arguments, 0), out<double>(arguments, 1));
+  }};
 }
 
 std::optional<std::string> unsupported_adamw_update(const OpInstance& op) { return unsupported_update(op, 2); }
 
-PreparedOp prepare_adamw_update(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_adamw_update(const OpInstance& op, const CudaEnvironment& environment) {
   const double beta1 = op.attributes.number("beta1");
   const double beta2 = op.attributes.number("beta2");
   return with_update_types(op, [&]<class Gradient, class Value, class P>() {
@@ -118,13 +101,24 @@ PreparedOp prepare_adamw_update(const OpInstance& op, const Environment& environ
   });
 }
 
-std::optional<std::string> unsupported_sgd_update(const OpInstance& op) { return unsupported_update(op, 1); }
+std::optional<std::string> unsupported_sgd_update(const OpInstance& op) {
+  return unsupported_update(op, devices::sgd_states(op));
+}
 
-PreparedOp prepare_sgd_update(const OpInstance& op, const Environment& environment) {
+PreparedKernel prepare_sgd_update(const OpInstance& op, const CudaEnvironment& environment) {
   return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    return prepare_update<Gradient, Value, P>(op, environment,
-                                              Sgd<P>{static_cast<P>(op.attributes.number("momentum"))});
+    if (devices::sgd_states(op) == 0) return prepare_update<Gradient, Value, P>(op, environment, Sgd<P, false>{});
+    const Sgd<P, true> update{static_cast<P>(op.attributes.number("momentum"))};
+    return prepare_update<Gradient, Value, P>(op, environment, update);
   });
+}
+
+}  // namespace
+
+void register_optimizer(Registration& registration) {
+  registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
+  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw_update, false, unsupported_adamw_update}));
+  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd_update, false, unsupported_sgd_update}));
 }
 
 }  // namespace strata::cuda

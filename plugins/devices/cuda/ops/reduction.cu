@@ -1,10 +1,12 @@
 #include <algorithm>
 
+#include "device/cuda_kernel.hpp"
+#include "device/operands.hpp"
 #include "kernels/reduction.cuh"
 #include "language/launch.hpp"
-#include "ops/operations.hpp"
-#include "ops/strided_index.hpp"
+#include "launchers/strided_index.hpp"
 #include "shared/broadcast.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -14,16 +16,16 @@ using devices::BroadcastShape;
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t at_least_one(std::int64_t count) { return std::max<std::int64_t>(count, 1); }
 
-/// What keeps any GPU busy: blocks of column sums, and chunks, a warp each, of row sums. They must not depend on the
-/// GPU because the order of additions depends on them.
+/// Numbers of parallel parts that keep any GPU busy: blocks of column sums, and chunks of row sums with one warp each.
+/// They must not depend on the GPU, because they determine the order of additions.
 constexpr std::int64_t kWantedBlocks = 512;
 constexpr std::int64_t kWantedChunks = 2048;
-/// Fewer terms are not worth sums of their own.
+/// Smallest number of terms for which a chunk is worthwhile.
 constexpr std::int64_t kLeastChunkTerms = std::int64_t{8} * kTermThreads;
 constexpr std::int64_t kLeastChunkRuns = std::int64_t{8} * kWarpSize;
 constexpr std::int64_t kMostChunks = 1 << 15;
 
-/// Sums that leave the last dim.
+/// Sums over dims that do not include the last dim.
 template <class T>
 class ColumnSum {
  public:
@@ -55,7 +57,7 @@ class ColumnSum {
   std::int64_t chunks_ = 1;
 };
 
-/// Sums over the last dim, and maybe others.
+/// Sums over the last dim, and possibly over others.
 template <class T>
 class RowSum {
  public:
@@ -84,7 +86,7 @@ class RowSum {
   RowSums sums_;
 };
 
-/// [outer, last], of which the result has one.
+/// The shape [outer, last], of which the result has one dim.
 BroadcastShape matrix(std::int64_t rows, bool has_rows, std::int64_t columns, bool has_columns) {
   BroadcastShape shape;
   shape.count = 2;
@@ -95,35 +97,33 @@ BroadcastShape matrix(std::int64_t rows, bool has_rows, std::int64_t columns, bo
   return shape;
 }
 
-/// The sums, and where they come in chunks the sums of these.
+/// The sums, and for sums in chunks the sums of the chunks.
 template <class T, class First, class Second>
-PreparedOp prepare_two_passes(const OpInstance& op, const First& first, const Second& second) {
+PreparedKernel prepare_two_passes(const OpInstance& op, const First& first, const Second& second) {
   using A = Accumulate<T>;
   if (first.chunks() == 1) {
-    return {[=, accumulate = op.accumulate](const KernelArguments& arguments, Stream stream) {
-      first.run(stream, accumulate, in<T>(arguments, 0), out<A>(arguments, 0));
+    return {[=, accumulate = op.accumulate](const KernelArguments& arguments) {
+      first.run(arguments.stream, accumulate, in<T>(arguments, 0), out<A>(arguments, 0));
     }};
   }
   WorkspacePlan workspace;
   const std::int64_t offset =
       workspace.reserve(first.chunks() * first.results() * static_cast<std::int64_t>(sizeof(A)));
-  const auto run = [=, accumulate = op.accumulate](const KernelArguments& arguments, Stream stream) {
+  const auto run = [=, accumulate = op.accumulate](const KernelArguments& arguments) {
     A* partial = workspace_at<A>(arguments, offset);
-    first.run(stream, false, in<T>(arguments, 0), partial);
-    second.run(stream, accumulate, partial, out<A>(arguments, 0));
+    first.run(arguments.stream, false, in<T>(arguments, 0), partial);
+    second.run(arguments.stream, accumulate, partial, out<A>(arguments, 0));
   };
   return {run, workspace.bytes()};
 }
-
-}  // namespace
 
 std::optional<std::string> unsupported_reduce_sum(const OpInstance& op) {
   return devices::unsupported_broadcast(op.operands[0], op.results[0]);
 }
 
-PreparedOp prepare_reduce_sum(const OpInstance& op, const Environment& /*environment*/) {
+PreparedKernel prepare_reduce_sum(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   const BroadcastShape shape = devices::broadcast_shape(op.operands[0], op.results[0]);
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedOp {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using A = Accumulate<T>;
     if (shape.present[shape.count - 1]) {
       const ColumnSum<T> first(shape);
@@ -134,24 +134,31 @@ PreparedOp prepare_reduce_sum(const OpInstance& op, const Environment& /*environ
   });
 }
 
-/// Squares are added up in f64: the norm of a hundred million gradients is exact to the last digits of f32.
-PreparedOp prepare_sum_of_squares(const OpInstance& op, const Environment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedOp {
+/// Squares are summed in f64, so that the norm of a hundred million gradients is exact to the last digits of f32.
+PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const std::int64_t size = elements(op.operands[0]);
     const std::int64_t of_block = std::int64_t{4} * kSumThreads * kRunLength<T>;
     const std::int64_t blocks = std::clamp(divide_up(size, of_block), std::int64_t{1}, 2 * kWantedBlocks);
     const RowSum<double> second(matrix(1, true, blocks, false), 1);
     WorkspacePlan workspace;
     const std::int64_t offset = workspace.reserve(blocks * static_cast<std::int64_t>(sizeof(double)));
-    const auto run = [=, accumulate = op.accumulate](const KernelArguments& arguments, Stream stream) {
+    const auto run = [=, accumulate = op.accumulate](const KernelArguments& arguments) {
       const T* x = in<T>(arguments, 0);
       double* partial = workspace_at<double>(arguments, offset);
       const Geometry geometry{{static_cast<unsigned>(blocks)}, {kSumThreads}};
-      launch(sum_squares<T>, geometry, stream, size, is_aligned(x), x, partial);
-      second.run(stream, accumulate, partial, out<double>(arguments, 0));
+      launch(sum_squares<T>, geometry, arguments.stream, size, is_aligned(x), x, partial);
+      second.run(arguments.stream, accumulate, partial, out<double>(arguments, 0));
     };
     return {run, workspace.bytes()};
   });
+}
+
+}  // namespace
+
+void register_reduction(Registration& registration) {
+  registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
+  registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
 }
 
 }  // namespace strata::cuda

@@ -2,13 +2,12 @@
 
 #include "kernels/vector/math.hpp"
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-// gelu_tanh(x) = x/2 (1 + tanh(u)) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3): the second form loses no
-// digits where tanh is near -1.
+// gelu_tanh(x) = x/2 (1 + tanh(u)) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3). The second form is accurate
+// even if tanh is near -1.
 constexpr float kTwoRootTwoOverPi = 1.5957691216057308F;
 constexpr float kCubic = 0.044715F;
 
@@ -44,14 +43,14 @@ struct Silu {
 };
 
 template <class Kind, class T>
-void forward_of(std::int64_t size, const T* x, T* y, int threads) {
+void forward(std::int64_t size, const T* x, T* y, int threads) {
   parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
     map_range(begin, end, x, y, [](Float a) { return Kind::value(a); });
   });
 }
 
 template <class Kind, class T>
-void gradient_of(std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate, int threads) {
+void gradient(std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate, int threads) {
   parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
     if (!accumulate) return map_range(begin, end, dy, x, dx, [](Float d, Float a) { return d * Kind::slope(a); });
     each_vector(
@@ -62,35 +61,23 @@ void gradient_of(std::int64_t size, const T* dy, const T* x, T* dx, bool accumul
   });
 }
 
-template <class T>
-void forward(ActivationKind kind, std::int64_t size, const T* x, T* y, int threads) {
-  switch (kind) {
-    case ActivationKind::gelu_tanh:
-      return forward_of<GeluTanh>(size, x, y, threads);
-    case ActivationKind::relu:
-      return forward_of<Relu>(size, x, y, threads);
-    case ActivationKind::silu:
-      return forward_of<Silu>(size, x, y, threads);
-  }
+template <class Kind, class T>
+constexpr ActivationKernels<T> kKernels = {forward<Kind, T>, gradient<Kind, T>};
+
+template <class Kind>
+constexpr NamedActivation row(const char* kind) {
+  return {kind, {kKernels<Kind, float>, kKernels<Kind, BFloat16>, kKernels<Kind, Float16>}};
 }
 
-template <class T>
-void gradient(ActivationKind kind, std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate, int threads) {
-  switch (kind) {
-    case ActivationKind::gelu_tanh:
-      return gradient_of<GeluTanh>(size, dy, x, dx, accumulate, threads);
-    case ActivationKind::relu:
-      return gradient_of<Relu>(size, dy, x, dx, accumulate, threads);
-    case ActivationKind::silu:
-      return gradient_of<Silu>(size, dy, x, dx, accumulate, threads);
-  }
-}
-
-template <class T>
-constexpr ActivationKernels<T> kKernels = {forward<T>, gradient<T>};
+/// All functions with kernels. To add one, write a struct with its value and its slope above, and a row here.
+constexpr NamedActivation kActivations[] = {
+    row<GeluTanh>("gelu_tanh"),
+    row<Relu>("relu"),
+    row<Silu>("silu"),
+};
 
 }  // namespace
 
-const ByElement<ActivationKernels> activation_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
+const ActivationTable activation_kernels = {kActivations, sizeof kActivations / sizeof *kActivations};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -1,17 +1,16 @@
 #include "kernels/vector/attention_gradient.hpp"
 
-#include "kernels/vector/attention_tile.hpp"
-#include "kernels/vector/math.hpp"
-#include "kernels/vector/parallel.hpp"
+#include "kernels/vector/attention_gradient_loops.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// What one thread needs for one head of keys. Rows of head_dim are padded to whole vectors with zeros.
+/// Scratch of one thread for one head of keys. Rows of head_dim are padded with zeros to whole vectors.
 template <class T>
 struct GradientScratch {
   GradientScratch(Workspace& workspace, const AttentionShape& shape)
       : dim(round_up(shape.head_dim, kLanes)),
+        kv_length(shape.kv_sequence),
         dk(workspace.take<float>(shape.kv_sequence * dim)),
         dv(workspace.take<float>(shape.kv_sequence * dim)),
         query(workspace.take<float>(kQueries * dim)),
@@ -19,7 +18,7 @@ struct GradientScratch {
         query_columns(workspace.take<float>(shape.head_dim * kQueries)),
         d_output_columns(workspace.take<float>(shape.head_dim * kQueries)),
         d_query_columns(workspace.take<float>(shape.head_dim * kQueries)),
-        probabilities(workspace.take<float>(kTileSize)),
+        scores(workspace.take<float>(kTileSize)),
         d_scores(workspace.take<float>(kTileSize)),
         key_rows(take_rows<T>(workspace, kKeys, shape.head_dim)),
         value_rows(take_rows<T>(workspace, kKeys, shape.head_dim)),
@@ -29,6 +28,7 @@ struct GradientScratch {
         delta(workspace.take<float>(kQueries)) {}
 
   std::int64_t dim;
+  std::int64_t kv_length;
   float* dk;                // [kv_sequence][dim], without the scale
   float* dv;                // [kv_sequence][dim]
   float* query;             // [query][dim]
@@ -36,7 +36,7 @@ struct GradientScratch {
   float* query_columns;     // [head_dim][query], scaled
   float* d_output_columns;  // [head_dim][query]
   float* d_query_columns;   // [head_dim][query], without the scale
-  float* probabilities;     // [key][query]
+  float* scores;            // [key][query], then probabilities with dropout
   float* d_scores;          // [key][query]
   float* key_rows;          // [key][head_dim]
   float* value_rows;        // [key][head_dim]
@@ -57,161 +57,88 @@ void pack_rows(std::int64_t count, std::int64_t head_dim, const T* from, std::in
   }
 }
 
+/// Multiplies the tiles of one head of keys with vector instructions.
 template <class T>
-struct Operands {
-  const T* q;
-  const T* k;
-  const T* v;
-  const T* o;
-  const float* lse;
-  const T* d_o;
-  void* dq;
-  void* dk;
-  void* dv;
-};
-
-template <class T>
-class Gradient {
+class GradientTiles {
  public:
+  using Element = T;
   using Scratch = GradientScratch<T>;
 
-  Gradient(const AttentionShape& shape, const Operands<T>& operands, Workspace& workspace)
-      : shape_(shape),
-        operands_(operands),
-        queries_(workspace, shape.sequence, kQueries),
-        keys_(workspace, shape.kv_sequence, kKeys) {}
+  GradientTiles(const AttentionShape& shape, const Scratch& scratch, const T* k, const T* v)
+      : shape_(shape), scratch_(scratch), k_(k), v_(v) {}
 
-  void run(Workspace& workspace, int threads) {
-    queries_.fill(shape_.query_positions);
-    keys_.fill(shape_.key_positions);
-    Workspace first = workspace;
-    static_cast<void>(Scratch(first, shape_));
-    const std::int64_t scratch_bytes = first.used() - workspace.used();
-    char* scratch_begin = workspace.take<char>(scratch_bytes * threads);
-    parallel_tasks(threads, shape_.batch * shape_.kv_heads, [&](std::int64_t task, int thread) {
-      Workspace own(scratch_begin + thread * scratch_bytes);
-      kv_head(task / shape_.kv_heads, task % shape_.kv_heads, Scratch(own, shape_));
-    });
+  void load_queries(std::int64_t count, const T* q, const T* d_o) const {
+    const std::int64_t head_dim = shape_.head_dim;
+    pack_rows(count, head_dim, q, shape_.query_strides.sequence, scratch_.dim, scratch_.query);
+    pack_rows(count, head_dim, d_o, shape_.output_strides.sequence, scratch_.dim, scratch_.d_output);
+    transpose(kQueries, head_dim, scratch_.query, scratch_.dim, scratch_.query_columns, kQueries, shape_.scale);
+    transpose(kQueries, head_dim, scratch_.d_output, scratch_.dim, scratch_.d_output_columns, kQueries, 1.0F);
+    __builtin_memset(scratch_.d_query_columns, 0, static_cast<std::size_t>(head_dim * kQueries) * sizeof(float));
+  }
+
+  void score_tile(std::int64_t key, std::int64_t key_count) {
+    const std::int64_t key_stride = shape_.key_strides.sequence;
+    const std::int64_t value_stride = shape_.value_strides.sequence;
+    keys_ = rows_in_f32(key_count, shape_.head_dim, k_ + key * key_stride, key_stride, scratch_.key_rows);
+    values_ = rows_in_f32(key_count, shape_.head_dim, v_ + key * value_stride, value_stride, scratch_.value_rows);
+    tile_product(key_count, kQueryVectors, shape_.head_dim, {keys_.data, keys_.stride, 1},
+                 {scratch_.query_columns, kQueries}, {scratch_.scores, kQueries}, false);
+    tile_product(key_count, kQueryVectors, shape_.head_dim, {values_.data, values_.stride, 1},
+                 {scratch_.d_output_columns, kQueries}, {scratch_.d_scores, kQueries}, false);
+  }
+
+  void add_tile(std::int64_t key, std::int64_t key_count) const {
+    score_gradient(key_count);
+    const std::int64_t dim = scratch_.dim;
+    const std::int64_t vectors = dim / kLanes;
+    tile_product(key_count, vectors, kQueries, {scratch_.scores, kQueries, 1}, {scratch_.d_output, dim},
+                 {scratch_.dv + key * dim, dim}, true);
+    tile_product(key_count, vectors, kQueries, {scratch_.d_scores, kQueries, 1}, {scratch_.query, dim},
+                 {scratch_.dk + key * dim, dim}, true);
+    tile_product(shape_.head_dim, kQueryVectors, key_count, {keys_.data, 1, keys_.stride},
+                 {scratch_.d_scores, kQueries}, {scratch_.d_query_columns, kQueries}, true);
+  }
+
+  template <class Result>
+  void write_queries(std::int64_t count, Result* dq, std::int64_t stride) const {
+    write_rows(count, shape_.head_dim, scratch_.d_query_columns, shape_.scale, dq, stride, scratch_.d_query_rows);
   }
 
  private:
-  /// dk and dv of one head of keys, and dq of the query heads that read it.
-  void kv_head(std::int64_t batch, std::int64_t kv_head, const Scratch& scratch) const {
-    const std::size_t bytes = static_cast<std::size_t>(shape_.kv_sequence * scratch.dim) * sizeof(float);
-    __builtin_memset(scratch.dk, 0, bytes);
-    __builtin_memset(scratch.dv, 0, bytes);
-    const std::int64_t group = shape_.heads / shape_.kv_heads;
-    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      for (std::int64_t query = 0; query < shape_.sequence; query += kQueries) {
-        query_block(batch, kv_head, head, query, scratch);
-      }
-    }
-    with_result<T>(shape_, operands_.dk, [&](auto* dk) {
-      unpack_rows(shape_.kv_sequence, shape_.head_dim, scratch.dk, scratch.dim, shape_.scale,
-                  head_begin(dk, shape_.key_strides, batch, kv_head), shape_.key_strides.sequence);
-    });
-    with_result<T>(shape_, operands_.dv, [&](auto* dv) {
-      unpack_rows(shape_.kv_sequence, shape_.head_dim, scratch.dv, scratch.dim, 1.0F,
-                  head_begin(dv, shape_.value_strides, batch, kv_head), shape_.value_strides.sequence);
-    });
-  }
-
-  void load_block(std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t count,
-                  const Scratch& scratch) const {
-    const std::int64_t q_stride = shape_.query_strides.sequence;
-    const std::int64_t o_stride = shape_.output_strides.sequence;
-    const T* q = head_begin(operands_.q, shape_.query_strides, batch, head) + query * q_stride;
-    const T* o = head_begin(operands_.o, shape_.output_strides, batch, head) + query * o_stride;
-    const T* d_o = head_begin(operands_.d_o, shape_.output_strides, batch, head) + query * o_stride;
-    const float* lse = operands_.lse + (batch * shape_.heads + head) * shape_.sequence + query;
-    pack_rows(count, shape_.head_dim, q, q_stride, scratch.dim, scratch.query);
-    pack_rows(count, shape_.head_dim, d_o, o_stride, scratch.dim, scratch.d_output);
-    transpose(kQueries, shape_.head_dim, scratch.query, scratch.dim, scratch.query_columns, kQueries, shape_.scale);
-    transpose(kQueries, shape_.head_dim, scratch.d_output, scratch.dim, scratch.d_output_columns, kQueries, 1.0F);
-    for (std::int64_t i = 0; i < kQueries; ++i) {
-      // A query that sees no key, or is only padding, gets probabilities of 0.
-      scratch.lse[i] = i < count && lse[i] != -kInfinity ? lse[i] : kInfinity;
-      scratch.delta[i] = i < count ? dot(shape_.head_dim, o + i * o_stride, d_o + i * o_stride) : 0.0F;
-    }
-  }
-
-  void query_block(std::int64_t batch, std::int64_t kv_head, std::int64_t head, std::int64_t query,
-                   const Scratch& scratch) const {
-    const std::int64_t count = smaller(kQueries, shape_.sequence - query);
-    load_block(batch, head, query, count, scratch);
-    __builtin_memset(scratch.d_query_columns, 0, static_cast<std::size_t>(shape_.head_dim * kQueries) * sizeof(float));
-    const TileDropout dropout(shape_, batch, head, queries_, query, keys_);
-    const T* k = head_begin(operands_.k, shape_.key_strides, batch, kv_head);
-    const T* v = head_begin(operands_.v, shape_.value_strides, batch, kv_head);
-    const std::int64_t key_stride = shape_.key_strides.sequence;
-    const std::int64_t value_stride = shape_.value_strides.sequence;
-    for (std::int64_t key = 0; key < shape_.kv_sequence; key += kKeys) {
-      const TileMask mask = tile_mask(shape_, queries_, query, keys_, key);
-      if (mask == TileMask::all) continue;
-      const std::int64_t key_count = smaller(kKeys, shape_.kv_sequence - key);
-      if (scratch.factors != nullptr) dropout.fill(key, key_count, scratch.factors);
-      const auto keys = rows_in_f32(key_count, shape_.head_dim, k + key * key_stride, key_stride, scratch.key_rows);
-      const auto values =
-          rows_in_f32(key_count, shape_.head_dim, v + key * value_stride, value_stride, scratch.value_rows);
-      score_gradient(query, key, key_count, mask, keys, values, scratch);
-      const std::int64_t vectors = scratch.dim / kLanes;
-      tile_product(key_count, vectors, kQueries, {scratch.probabilities, kQueries, 1}, {scratch.d_output, scratch.dim},
-                   {scratch.dv + key * scratch.dim, scratch.dim}, true);
-      tile_product(key_count, vectors, kQueries, {scratch.d_scores, kQueries, 1}, {scratch.query, scratch.dim},
-                   {scratch.dk + key * scratch.dim, scratch.dim}, true);
-      tile_product(shape_.head_dim, kQueryVectors, key_count, {keys.data, 1, keys.stride}, {scratch.d_scores, kQueries},
-                   {scratch.d_query_columns, kQueries}, true);
-    }
-    const std::int64_t stride = shape_.query_strides.sequence;
-    with_result<T>(shape_, operands_.dq, [&](auto* dq) {
-      write_rows(count, shape_.head_dim, scratch.d_query_columns, shape_.scale,
-                 head_begin(dq, shape_.query_strides, batch, head) + query * stride, stride, scratch.d_query_rows);
-    });
-  }
-
-  /// Leaves the (dropped) probabilities and the gradient of the scores, before the scale.
-  void score_gradient(std::int64_t query, std::int64_t key, std::int64_t key_count, TileMask mask,
-                      const TileRows<const float*>& keys, const TileRows<const float*>& values,
-                      const Scratch& scratch) const {
-    tile_product(key_count, kQueryVectors, shape_.head_dim, {keys.data, keys.stride, 1},
-                 {scratch.query_columns, kQueries}, {scratch.probabilities, kQueries}, false);
-    tile_product(key_count, kQueryVectors, shape_.head_dim, {values.data, values.stride, 1},
-                 {scratch.d_output_columns, kQueries}, {scratch.d_scores, kQueries}, false);
-    if (mask == TileMask::some) mask_scores(queries_, query, keys_, key, key_count, -kInfinity, scratch.probabilities);
+  /// Writes the probabilities after dropout, and the gradient of the scores before the scale.
+  void score_gradient(std::int64_t key_count) const {
     for (int vector = 0; vector < kQueryVectors; ++vector) {
-      const Float lse = load(scratch.lse + vector * kLanes);
-      const Float delta = load(scratch.delta + vector * kLanes);
+      const Float lse = load(scratch_.lse + vector * kLanes);
+      const Float delta = load(scratch_.delta + vector * kLanes);
       for (std::int64_t at = vector * kLanes; at < key_count * kQueries; at += kQueries) {
-        const Float probability = exponential(load(scratch.probabilities + at) - lse);
-        const Float factor = scratch.factors == nullptr ? broadcast(1.0F) : load(scratch.factors + at);
-        store(scratch.probabilities + at, probability * factor);
-        store(scratch.d_scores + at, probability * (load(scratch.d_scores + at) * factor - delta));
+        const Float probability = exponential(load(scratch_.scores + at) - lse);
+        const Float factor = scratch_.factors == nullptr ? broadcast(1.0F) : load(scratch_.factors + at);
+        store(scratch_.scores + at, probability * factor);
+        store(scratch_.d_scores + at, probability * (load(scratch_.d_scores + at) * factor - delta));
       }
     }
   }
 
   const AttentionShape& shape_;
-  Operands<T> operands_;
-  Positions queries_;
-  Positions keys_;
+  const Scratch& scratch_;
+  const T* k_;
+  const T* v_;
+  // Keys and values of the current tile.
+  TileRows<const float*> keys_{};
+  TileRows<const float*> values_{};
 };
 
 }  // namespace
 
 template <class T>
 std::int64_t attention_gradient_workspace_bytes(const AttentionShape& shape, int threads) {
-  Workspace shared(nullptr);
-  const Gradient<T> gradient(shape, {}, shared);
-  Workspace own(nullptr);
-  static_cast<void>(GradientScratch<T>(own, shape));
-  return shared.used() + own.used() * threads;
+  return attention_workspace_bytes<GradientScratch<T>>(shape, threads);
 }
 
 template <class T>
 void attention_gradient(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* o, const float* lse,
                         const T* d_o, void* dq, void* dk, void* dv, void* workspace, int threads) {
-  Workspace pieces(workspace);
-  Gradient<T>(shape, {q, k, v, o, lse, d_o, dq, dk, dv}, pieces).run(pieces, threads);
+  AttentionGradient<GradientTiles<T>>(shape, {q, k, v, o, lse, d_o, dq, dk, dv}).run(workspace, threads);
 }
 
 template std::int64_t attention_gradient_workspace_bytes<float>(const AttentionShape&, int);

@@ -1,12 +1,11 @@
 #include "kernels/attention_merge.hpp"
 
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// What each of the two outputs counts, and the log-sum-exp of both.
+/// The weight of each of the two outputs, and the log-sum-exp of both.
 struct Weights {
   float first = 0.0F;
   float second = 0.0F;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What attention and its gradient share. A tile is the scores of kQueries queries and at most kKeys keys of one head,
-// stored as [key][query]: the vector lanes are queries, so maxima and sums over keys need no shuffles.
+// Shared by attention and its gradient. A tile contains the scores of kQueries queries and at most kKeys keys of one
+// head, stored as [key][query]. Vector lanes are queries, so maxima and sums over keys need no shuffles.
 
 #include "kernels/attention.hpp"
 #include "kernels/vector/global_index.hpp"
@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kQueryVectors = kTileVectors;
 constexpr std::int64_t kQueries = kQueryVectors * kLanes;
-constexpr std::int64_t kKeys = 32;  // small, as a causal mask wastes half of the tiles on its diagonal
+constexpr std::int64_t kKeys = 32;  // small, because a causal mask wastes half of each tile on the diagonal
 constexpr std::int64_t kTileSize = kKeys * kQueries;
 
-/// Hands out pieces of a workspace, each on a cache line of its own; with a null begin it only counts.
+/// Allocates pieces of a workspace, each aligned to a cache line. With a null begin it only counts bytes.
 class Workspace {
  public:
   explicit Workspace(void* begin) : begin_(static_cast<char*>(begin)) {}
@@ -37,7 +37,7 @@ class Workspace {
   std::int64_t used_ = 0;
 };
 
-/// Global positions of a sequence and their least and largest per block.
+/// The global positions of a sequence, with their minimum and maximum per block.
 struct Positions {
   Positions(Workspace& workspace, std::int64_t length, std::int64_t block_length)
       : size(length), block(block_length), at(workspace.take<std::int32_t>(round_up(length, block_length))) {}
@@ -71,14 +71,14 @@ struct Positions {
 
 enum class TileMask { none, some, all };
 
-/// Which scores of a tile are masked out.
+/// Tells which scores of a tile are masked out: none, some or all.
 inline TileMask tile_mask(const AttentionShape& shape, const Positions& queries, std::int64_t query,
                           const Positions& keys, std::int64_t key) {
   if (!shape.causal || keys.largest(key) <= queries.least(query)) return TileMask::none;
   return keys.least(key) > queries.largest(query) ? TileMask::all : TileMask::some;
 }
 
-/// Sets the masked ones of the scores to `value`.
+/// Sets masked scores to `value`.
 inline void mask_scores(const Positions& queries, std::int64_t query, const Positions& keys, std::int64_t key,
                         std::int64_t key_count, float value, float* scores) {
   for (int v = 0; v < kQueryVectors; ++v) {
@@ -90,7 +90,7 @@ inline void mask_scores(const Positions& queries, std::int64_t query, const Posi
   }
 }
 
-/// The dropout factors of the probabilities of one head's block of queries.
+/// Dropout factors of the probabilities, for one block of queries of one head.
 class TileDropout {
  public:
   TileDropout(const AttentionShape& shape, std::int64_t batch, std::int64_t head, const Positions& queries,
@@ -106,7 +106,7 @@ class TileDropout {
     rows_aligned_ = shape.global_kv_sequence % 4 == 0;
   }
 
-  /// factors[key][query] of a tile
+  /// Writes factors[key][query] of a tile.
   void fill(std::int64_t key, std::int64_t key_count, float* factors) const {
     for (std::int64_t j = 0; j < key_count;) {
       const std::int64_t position = keys_.at[key + j];
@@ -132,7 +132,7 @@ class TileDropout {
     return philox(low, high, factors_.key);
   }
 
-  /// Four keys that share their Philox blocks.
+  /// Writes the factors of four keys that share their Philox blocks.
   void fill_four(std::int64_t position, float* factors) const {
     for (int v = 0; v < kQueryVectors; ++v) {
       const RandomWords random = random_words(v, position);
@@ -158,19 +158,20 @@ class TileDropout {
   bool rows_aligned_;
 };
 
-/// `data` points to elements, constant or not.
+/// The beginning of one head. `data` points to elements, constant or not.
 template <class Pointer>
 inline Pointer head_begin(Pointer data, const HeadStrides& strides, std::int64_t batch, std::int64_t head) {
   return data + batch * strides.batch + head * strides.head;
 }
 
-/// Scratch for `count` rows in f32; none where they are f32 as they lie.
+/// Scratch for `count` rows in f32. Null if the rows are f32 already.
 template <class T>
 inline float* take_rows(Workspace& workspace, std::int64_t count, std::int64_t width) {
   return workspace.take<float>(sizeof(T) == sizeof(float) ? 0 : count * width);
 }
 
-/// Rows of `width` elements in f32: where they lie, or converted into `scratch`.
+/// Rows of `width` elements in f32. If they are f32 already, they are used in place. If not, they are converted into
+/// `scratch`.
 inline TileRows<const float*> rows_in_f32(std::int64_t /*count*/, std::int64_t /*width*/, const float* from,
                                           std::int64_t stride, float* /*scratch*/) {
   return {from, stride};
@@ -185,7 +186,7 @@ inline TileRows<const float*> rows_in_f32(std::int64_t count, std::int64_t width
   return {scratch, width};
 }
 
-/// body(pointer to the elements of a result): f32 where the shape says so, else T.
+/// Calls body(pointer to the elements of a result). The elements are f32 if the shape says so, else T.
 template <class T, class Body>
 inline void with_result(const AttentionShape& shape, void* data, const Body& body) {
   if (shape.f32_results) {
@@ -214,7 +215,7 @@ inline float dot(std::int64_t size, const T* x, const T* y) {
   return horizontal_sum(total);
 }
 
-/// to[row, column] = columns[column, row] * factor, by way of `scratch` where `to` is shorter than f32.
+/// to[row, column] = columns[column, row] * factor. Goes through `scratch` if `to` has a shorter type than f32.
 inline void write_rows(std::int64_t count, std::int64_t width, const float* columns, float factor, float* to,
                        std::int64_t stride, float* /*scratch*/) {
   transpose(width, count, columns, kQueries, to, stride, factor);

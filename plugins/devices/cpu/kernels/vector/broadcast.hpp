@@ -6,12 +6,12 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// A BroadcastShape whose neighbouring dims of the same kind are merged into one; the innermost one is `columns`.
+/// A BroadcastShape in which neighbouring dims of the same kind are merged. The innermost merged dim is `columns`.
 struct MergedShape {
   int count = 0;
   std::int64_t sizes[BroadcastShape::kMaxDims] = {};
   bool present[BroadcastShape::kMaxDims] = {};
-  std::int64_t strides[BroadcastShape::kMaxDims] = {};  ///< of the smaller operand, 0 where it lacks the dim
+  std::int64_t strides[BroadcastShape::kMaxDims] = {};  ///< strides of the smaller operand; 0 for dims that it lacks
 
   std::int64_t columns() const { return sizes[count - 1]; }
   bool columns_present() const { return present[count - 1]; }

@@ -5,10 +5,10 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// Rows that are added up before they are added to the total: fewer roundings of a large total.
+/// Rows per partial sum. Partial sums reduce the rounding error of a large total.
 constexpr std::int64_t kColumnSumRows = 64;
 
-/// Threads share the columns, never a sum. A range is at least a few cache lines wide.
+/// Divides the columns among threads, so that no sum is shared. A range is at least a few cache lines wide.
 template <class Body>
 inline void parallel_columns(int threads, std::int64_t rows, std::int64_t columns, const Body& body) {
   parallel_ranges(threads, columns, 4 * kLanes, larger(4 * kLanes, divide_up(kParallelGrain, larger(rows, 1))), body);
@@ -30,8 +30,8 @@ inline void sum_column_vectors(std::int64_t rows, std::int64_t column, float* y,
   for (int v = 0; v < count; ++v) store(y + column + v * kLanes, totals[v]);
 }
 
-/// y[column] (+)= sum over rows, for columns [begin, end): value(row, column) gives a whole vector,
-/// first(row, column, n) the last n columns.
+/// y[column] (+)= sum over rows, for columns [begin, end). value(row, column) returns a whole vector. first(row,
+/// column, n) returns the last n columns.
 template <class Value, class First>
 inline void sum_columns(std::int64_t rows, std::int64_t begin, std::int64_t end, float* y, bool accumulate,
                         const Value& value, const First& first) {

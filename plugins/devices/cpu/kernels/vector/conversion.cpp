@@ -1,7 +1,6 @@
 #include "kernels/conversion.hpp"
 
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {

@@ -3,12 +3,11 @@
 #include "kernels/vector/global_index.hpp"
 #include "kernels/vector/math.hpp"
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// The first `count` elements, the rest -infinity.
+/// Loads the first `count` elements. The remaining lanes are -infinity.
 template <class T>
 Float load_first_or_lowest(const T* x, std::int64_t count) {
   Float value = load_first(x, count);

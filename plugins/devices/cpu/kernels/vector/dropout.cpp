@@ -3,13 +3,12 @@
 #include "kernels/vector/global_index.hpp"
 #include "kernels/vector/parallel.hpp"
 #include "kernels/vector/philox.hpp"
-#include "kernels/vector/target.hpp"
 #include "kernels/vector/transpose.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-constexpr std::int64_t kChunk = 4 * kLanes;  // the elements of kLanes Philox blocks
+constexpr std::int64_t kChunk = 4 * kLanes;  // number of elements of kLanes Philox blocks
 
 /// factors[i] = factor of the element with global index 4 * block + i, for i < kChunk
 inline void factors_of_chunk(const DropoutFactors& dropout, std::uint64_t block, float* factors) {
@@ -25,7 +24,8 @@ inline void factors_of_chunk(const DropoutFactors& dropout, std::uint64_t block,
   transpose(4, kLanes, by_word, kLanes, factors, 4, 1.0F);
 }
 
-/// apply(i, n, factors) for consecutive pieces of [0, length), n <= kChunk, where element 0 has the global index given.
+/// Calls apply(i, n, factors) for consecutive pieces of [0, length), n <= kChunk. Element 0 has the global index
+/// `global`.
 template <class Apply>
 inline void each_chunk(const DropoutFactors& dropout, std::uint64_t global, std::int64_t length, const Apply& apply) {
   float factors[kChunk + 4];
@@ -41,7 +41,7 @@ inline void each_chunk(const DropoutFactors& dropout, std::uint64_t global, std:
   }
 }
 
-/// The global flat index of the first element of the global row (all dims but the last) that holds a local row.
+/// Global flat index of the beginning of the global row that contains a local row. A row spans the last dim.
 std::uint64_t global_row_begin(const IndexedDim* dims, int count, std::int64_t row) {
   std::uint64_t begin = 0;
   std::uint64_t stride = static_cast<std::uint64_t>(dims[count - 1].global_size);
@@ -54,7 +54,8 @@ std::uint64_t global_row_begin(const IndexedDim* dims, int count, std::int64_t r
   return begin;
 }
 
-/// apply(at, column, n, factors) over the whole tensor: n elements at flat index `at`, in the row from `column` on.
+/// Calls apply(at, column, n, factors) for pieces of the whole tensor: n elements at flat index `at`, which begin at
+/// `column` of their row.
 template <class Apply>
 void each_factor(const DropoutSettings& settings, const IndexedDim* dims, int count, int threads, const Apply& apply) {
   const DropoutFactors dropout(settings);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Loads and stores of 16-bit elements: kernels compute in f32 whatever they read and write.
+// Loads and stores of 16-bit elements. Kernels compute in f32.
 
 #include "kernels/element.hpp"
 #include "kernels/vector/vector.hpp"
@@ -30,7 +30,7 @@ inline Half truncate(Word x) {
 
 inline Float widen_bf16(Half x) { return bits_of<Float>(zero_extend(x) << 16); }
 
-/// The nearest bf16, ties to even; NaN stays NaN.
+/// Rounds to the nearest bf16, ties to even. NaN stays NaN.
 inline Half round_to_bf16(Float x) {
 #if defined(__AVX512BF16__)
   return bits_of<Half>(_mm512_cvtneps_pbh(x));
@@ -42,7 +42,7 @@ inline Half round_to_bf16(Float x) {
 #endif
 }
 
-/// Moving the exponent's bias by a product keeps denormal numbers exact.
+/// Changes the exponent's bias by a multiplication, which keeps subnormal numbers exact.
 inline Float widen_f16(Half x) {
   const Word bits = zero_extend(x);
   const Word sign = (bits & 0x8000U) << 16;
@@ -51,12 +51,12 @@ inline Float widen_f16(Half x) {
   return bits_of<Float>(sign | ((bits & 0x7C00U) == 0x7C00U ? special : magnitude));
 }
 
-/// The nearest binary16, ties to even; too large a number becomes infinity, NaN stays NaN.
+/// Rounds to the nearest binary16, ties to even. Larger magnitudes become infinity. NaN stays NaN.
 inline Half round_to_f16(Float x) {
   const Word bits = bits_of<Word>(x);
   const Word sign = (bits >> 16) & 0x8000U;
   const Word magnitude = bits & 0x7FFFFFFFU;
-  // Below 2^-14 the spacing is 2^-24: adding 0.5 puts the last bit there and lets the unit round.
+  // Below 2^-14 a binary16 has a spacing of 2^-24, as an f32 has near 0.5. So adding 0.5 rounds to that spacing.
   const Word small = bits_of<Word>(bits_of<Float>(magnitude) + 0.5F) - 0x3F000000U;
   const Word rebased = magnitude - (112U << 23);
   const Word normal = (rebased + 0xFFFU + ((rebased >> 13) & 1U)) >> 13;
@@ -90,7 +90,7 @@ inline void store_first(Float16* to, Float value, std::int64_t count) {
   store_first_half(to, round_to_f16(value), count);
 }
 
-/// One element.
+/// Loads one element.
 inline float load_one(const float* from) { return *from; }
 inline float load_one(const BFloat16* from) { return load_first(from, 1)[0]; }
 inline float load_one(const Float16* from) { return load_first(from, 1)[0]; }
@@ -98,7 +98,7 @@ inline void store_one(float* to, float value) { *to = value; }
 inline void store_one(BFloat16* to, float value) { store_first(to, broadcast(value), 1); }
 inline void store_one(Float16* to, float value) { store_first(to, broadcast(value), 1); }
 
-/// body(x), x being a typed pointer to what `data` points to.
+/// Calls body(x), where x is `data` as a pointer to the type of `element`.
 template <class Body>
 inline void with_elements(Element element, const void* data, const Body& body) {
   switch (element) {

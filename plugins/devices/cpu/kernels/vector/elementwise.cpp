@@ -2,7 +2,6 @@
 
 #include "kernels/vector/broadcast.hpp"
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
@@ -32,7 +31,7 @@ void add_broadcast(const BroadcastShape& shape, const T* x, const T* y, T* z, in
   });
 }
 
-/// A part small enough to stay in the first-level cache while the inputs are added one after another.
+/// Elements per block. A block stays in the first-level cache while the inputs are added to it.
 constexpr std::int64_t kSumBlock = 2048;
 
 template <class T>

@@ -2,7 +2,6 @@
 
 #include "kernels/vector/global_index.hpp"
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
@@ -26,7 +25,7 @@ void forward(std::int64_t count, std::int64_t rows, std::int64_t columns, const 
 template <class T>
 void gradient(std::int64_t count, std::int64_t rows, std::int64_t columns, const IndexMap& row_indices, const T* dy,
               const std::int32_t* ids, float* dtable, bool accumulate, int threads) {
-  // Threads share the columns, so that each row of the table is added up in the order of the ids.
+  // Threads divide the columns among them, so that each row of the table is summed in the order of the ids.
   const std::int64_t grain = larger(kLanes, divide_up(kParallelGrain, larger(count, 1)));
   parallel_ranges(threads, columns, kLanes, grain, [=, &row_indices](std::int64_t begin, std::int64_t end) {
     const std::size_t bytes = static_cast<std::size_t>(end - begin) * sizeof(float);

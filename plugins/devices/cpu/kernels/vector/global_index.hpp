@@ -6,7 +6,7 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// The segment that holds a local index of a dim of `size`.
+/// The segment that contains a local index of a dim of `size`.
 inline IndexSegment segment_of(const IndexMap& map, std::int64_t size, std::int64_t local) {
   for (std::int64_t i = 0; i < map.count; ++i) {
     const IndexSegment& segment = map.segments[i];
@@ -20,7 +20,7 @@ inline std::int64_t global_index(const IndexMap& map, std::int64_t size, std::in
   return segment.global_begin + (local - segment.local_begin);
 }
 
-/// The local index of a global one, or -1 where this shard does not have it.
+/// The local index of a global one, or -1 if it is in another shard.
 inline std::int64_t local_index(const IndexMap& map, std::int64_t size, std::int64_t global) {
   if (map.count == 0) return global >= 0 && global < size ? global : -1;
   for (std::int64_t i = 0; i < map.count; ++i) {

@@ -2,12 +2,11 @@
 
 #include "kernels/vector/column_sum.hpp"
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// The sum of term(i) over whole vectors and of first(i, n) for the last n elements of a row.
+/// Sums term(i) over the whole vectors of a row, and first(i, n) for its last n elements.
 template <class Term, class First>
 inline float row_total(std::int64_t columns, const Term& term, const First& first) {
   Float even{};
@@ -22,7 +21,7 @@ inline float row_total(std::int64_t columns, const Term& term, const First& firs
   return horizontal_sum(even + odd);
 }
 
-/// 1 in the first `count` lanes.
+/// A vector with 1 in the first `count` lanes and 0 in the others.
 inline Float first_lanes(std::int64_t count) {
   Float value{};
   for (std::int64_t lane = 0; lane < count; ++lane) value[lane] = 1.0F;

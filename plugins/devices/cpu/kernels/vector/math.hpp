@@ -5,8 +5,8 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// exp(x) to about 1 ulp: exp(x) = 2^n * exp(r) with |r| <= ln(2)/2, the latter by Cephes' polynomial.
-/// Exactly 0 below -87.33 (and so for -infinity); close to the largest float above 88.72; NaN stays NaN.
+/// exp(x) to about 1 ulp: exp(x) = 2^n * exp(r) with |r| <= ln(2)/2, where exp(r) is the polynomial of Cephes. Exactly
+/// 0 below -87.33, and so for -infinity. Close to the largest float above 88.72. NaN stays NaN.
 inline Float exponential(Float x) {
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
   const Float largest = broadcast(88.72283F);

@@ -1,7 +1,6 @@
 #include "kernels/vector/matrix_attention.hpp"
 
-#include "kernels/vector/attention_tile.hpp"
-#include "kernels/vector/math.hpp"
+#include "kernels/vector/attention_loops.hpp"
 #include "kernels/vector/matrix_tile.hpp"
 
 #if defined(__AMX_BF16__)
@@ -11,7 +10,7 @@ namespace {
 
 static_assert(kQueries == kBlock && kKeys == kBlock);
 
-/// What one thread needs for one head of keys. Sizes are padded to whole blocks with zeros.
+/// Scratch of one thread for one head of keys. Sizes are padded with zeros to whole blocks.
 struct ForwardScratch {
   ForwardScratch(Workspace& workspace, const AttentionShape& shape)
       : dim(round_up(shape.head_dim, kBlock)),
@@ -32,7 +31,7 @@ struct ForwardScratch {
   BFloat16* keys;                // [kv_sequence][dim]
   std::uint32_t* values;         // [dim][pair of keys]
   BFloat16* rows;                // [block][dim]
-  std::uint32_t* words;          // the same as words
+  std::uint32_t* words;          // the memory of `rows` as words
   std::uint32_t* queries;        // [pair of dims][query]
   float* scores;                 // [key][query], before the scale
   std::uint32_t* probabilities;  // [pair of keys][query]
@@ -41,24 +40,9 @@ struct ForwardScratch {
   float* factors;                // [key][query]
 };
 
-/// The running maximum and sum of each query's exponentials.
-struct Running {
-  Float maximum[kQueryVectors];
-  Float sum[kQueryVectors];
-};
-
-void scale_output(std::int64_t dim, const Float* factor, float* output) {
-  for (std::int64_t d = 0; d < dim; ++d) {
-    for (int v = 0; v < kQueryVectors; ++v) {
-      float* value = output + d * kQueries + v * kLanes;
-      store(value, load(value) * factor[v]);
-    }
-  }
-}
-
-/// The highest of the first `key_count` scores of each query.
+/// The maximum of the first `key_count` scores of each query.
 void highest_scores(std::int64_t key_count, const float* scores, Float* highest) {
-  // Two keys at a time, so that not every maximum waits for the one before it.
+  // Two independent chains of maxima, so that not every maximum waits for the one before it.
   Float other[kQueryVectors];
   for (int v = 0; v < kQueryVectors; ++v) highest[v] = other[v] = load(scores + v * kLanes);
   std::int64_t j = 1;
@@ -74,8 +58,8 @@ void highest_scores(std::int64_t key_count, const float* scores, Float* highest)
   }
 }
 
-/// Turns scores into exp(scale * score - shift), dropped out, as pairs of keys, and adds up what was not dropped yet.
-/// Zeros for keys that are not there.
+/// Replaces scores by exp(scale * score - shift), applies dropout and writes pairs of keys. Adds the values before
+/// dropout to `sum`. Missing keys become zeros.
 void write_probabilities(std::int64_t key_count, float scale, const Float* shift, const ForwardScratch& scratch,
                          Float* sum) {
   Float odd_sum[kQueryVectors] = {};
@@ -107,7 +91,7 @@ void write_probabilities(std::int64_t key_count, float scale, const Float* shift
   for (int v = 0; v < kQueryVectors; ++v) sum[v] += odd_sum[v];
 }
 
-/// Turns scores into probabilities relative to the new maximum; what was summed up so far is scaled to that.
+/// Replaces scores by probabilities relative to the new maximum, and rescales the running sums to it.
 void softmax_tile(std::int64_t key_count, float scale, const ForwardScratch& scratch, Running& running) {
   Float highest[kQueryVectors];
   Float shift[kQueryVectors];
@@ -126,123 +110,88 @@ void softmax_tile(std::int64_t key_count, float scale, const ForwardScratch& scr
   if (changed) scale_output(scratch.dim, rescale, scratch.output);
 }
 
-class Forward {
+/// Multiplies the tiles of one head of keys with the matrix units.
+class ForwardTiles {
  public:
-  Forward(const AttentionShape& shape, Workspace& workspace)
-      : shape_(shape), queries_(workspace, shape.sequence, kQueries), keys_(workspace, shape.kv_sequence, kKeys) {}
+  ForwardTiles(const AttentionShape& shape, const ForwardScratch& scratch, const BFloat16* k, const BFloat16* v)
+      : shape_(shape), scratch_(scratch) {
+    copy_padded(shape.kv_sequence, shape.head_dim, k, shape.key_strides.sequence, 2 * scratch.kv_words, scratch.dim,
+                scratch.keys);
+    pack_values(v);
+  }
 
-  void run(const BFloat16* q, const BFloat16* k, const BFloat16* v, void* o, float* lse, Workspace& workspace,
-           int threads) {
-    queries_.fill(shape_.query_positions);
-    keys_.fill(shape_.key_positions);
-    Workspace first = workspace;
-    static_cast<void>(ForwardScratch(first, shape_));
-    const std::int64_t scratch_bytes = first.used() - workspace.used();
-    char* scratch_begin = workspace.take<char>(scratch_bytes * threads);
-    parallel_tasks(threads, shape_.batch * shape_.kv_heads, [&](std::int64_t task, int thread) {
-      Workspace own(scratch_begin + thread * scratch_bytes);
-      const ForwardScratch scratch(own, shape_);
-      const MatrixTiles tiles;
-      kv_head(task / shape_.kv_heads, task % shape_.kv_heads, q, k, v, o, lse, scratch);
-    });
+  void load_queries(std::int64_t count, const BFloat16* q) {
+    copy_padded(count, shape_.head_dim, q, shape_.query_strides.sequence, kQueries, scratch_.dim, scratch_.rows);
+    transpose_words(kQueries, scratch_.dim / 2, scratch_.rows, scratch_.dim / 2, scratch_.queries, kQueries);
+    __builtin_memset(scratch_.output, 0, static_cast<std::size_t>(scratch_.dim * kQueries) * sizeof(float));
+    running_ = Running();
+  }
+
+  void score_tile(std::int64_t key, std::int64_t /*key_count*/) const {
+    multiply_block(scratch_.dim, scratch_.keys + key * scratch_.dim, scratch_.dim, scratch_.queries, kQueries,
+                   scratch_.scores, kQueries, false);
+  }
+
+  void add_tile(std::int64_t key, std::int64_t key_count) {
+    softmax_tile(key_count, shape_.scale, scratch_, running_);
+    const auto* values = reinterpret_cast<const BFloat16*>(scratch_.values + key / 2);
+    multiply_blocks(scratch_.dim, kQueries, kKeys, values, 2 * scratch_.kv_words, scratch_.probabilities, kQueries,
+                    scratch_.output, kQueries, true);
+  }
+
+  template <class Result>
+  void write_queries(std::int64_t count, Result* o, float* lse) const {
+    finish(count, running_, scratch_.dim, scratch_.output, lse);
+    transpose_words(scratch_.dim, kQueries, scratch_.output, kQueries, scratch_.output_rows, scratch_.dim);
+    unpack_rows(count, shape_.head_dim, scratch_.output_rows, scratch_.dim, 1.0F, o, shape_.output_strides.sequence);
   }
 
  private:
-  /// The query heads that read one head of keys.
-  void kv_head(std::int64_t batch, std::int64_t kv_head, const BFloat16* q, const BFloat16* k, const BFloat16* v,
-               void* o, float* lse, const ForwardScratch& scratch) const {
-    copy_padded(shape_.kv_sequence, shape_.head_dim, head_begin(k, shape_.key_strides, batch, kv_head),
-                shape_.key_strides.sequence, 2 * scratch.kv_words, scratch.dim, scratch.keys);
-    pack_values(head_begin(v, shape_.value_strides, batch, kv_head), scratch);
-    const std::int64_t group = shape_.heads / shape_.kv_heads;
-    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-      const BFloat16* head_q = head_begin(q, shape_.query_strides, batch, head);
-      float* head_lse = lse + (batch * shape_.heads + head) * shape_.sequence;
-      for (std::int64_t query = 0; query < shape_.sequence; query += kQueries) {
-        query_block(batch, head, query, head_q, head_lse, scratch);
-        write_output(batch, head, query, o, scratch);
-      }
-    }
-  }
-
-  void pack_values(const BFloat16* v, const ForwardScratch& scratch) const {
+  void pack_values(const BFloat16* v) const {
     const std::int64_t stride = shape_.value_strides.sequence;
     for (std::int64_t key = 0; key < shape_.kv_sequence; key += kBlock) {
       copy_padded(smaller(kBlock, shape_.kv_sequence - key), shape_.head_dim, v + key * stride, stride, kBlock,
-                  scratch.dim, scratch.rows);
-      pair_rows(kBlock, scratch.dim, scratch.rows, scratch.dim, scratch.words, scratch.dim);
-      transpose_words(kBlockWords, scratch.dim, scratch.words, scratch.dim, scratch.values + key / 2, scratch.kv_words);
+                  scratch_.dim, scratch_.rows);
+      pair_rows(kBlock, scratch_.dim, scratch_.rows, scratch_.dim, scratch_.words, scratch_.dim);
+      transpose_words(kBlockWords, scratch_.dim, scratch_.words, scratch_.dim, scratch_.values + key / 2,
+                      scratch_.kv_words);
     }
   }
 
-  /// Leaves the output of a block of queries in scratch.output, divided by the sums.
-  void query_block(std::int64_t batch, std::int64_t head, std::int64_t query, const BFloat16* q, float* lse,
-                   const ForwardScratch& scratch) const {
-    const std::int64_t query_count = smaller(kQueries, shape_.sequence - query);
-    const std::int64_t stride = shape_.query_strides.sequence;
-    copy_padded(query_count, shape_.head_dim, q + query * stride, stride, kQueries, scratch.dim, scratch.rows);
-    transpose_words(kQueries, scratch.dim / 2, scratch.rows, scratch.dim / 2, scratch.queries, kQueries);
-    __builtin_memset(scratch.output, 0, static_cast<std::size_t>(scratch.dim * kQueries) * sizeof(float));
-    Running running;
-    for (int i = 0; i < kQueryVectors; ++i) running.maximum[i] = broadcast(-kInfinity), running.sum[i] = Float{};
-    const TileDropout dropout(shape_, batch, head, queries_, query, keys_);
-    for (std::int64_t key = 0; key < shape_.kv_sequence; key += kKeys) {
-      const TileMask mask = tile_mask(shape_, queries_, query, keys_, key);
-      if (mask == TileMask::all) continue;
-      const std::int64_t key_count = smaller(kKeys, shape_.kv_sequence - key);
-      multiply_block(scratch.dim, scratch.keys + key * scratch.dim, scratch.dim, scratch.queries, kQueries,
-                     scratch.scores, kQueries, false);
-      if (mask == TileMask::some) mask_scores(queries_, query, keys_, key, key_count, -kInfinity, scratch.scores);
-      if (scratch.factors != nullptr) dropout.fill(key, key_count, scratch.factors);
-      softmax_tile(key_count, shape_.scale, scratch, running);
-      const auto* values = reinterpret_cast<const BFloat16*>(scratch.values + key / 2);
-      multiply_blocks(scratch.dim, kQueries, kKeys, values, 2 * scratch.kv_words, scratch.probabilities, kQueries,
-                      scratch.output, kQueries, true);
-    }
-    finish(query_count, running, scratch, lse + query);
-  }
-
-  void finish(std::int64_t query_count, const Running& running, const ForwardScratch& scratch, float* lse) const {
-    Float inverse[kQueryVectors];
-    for (int v = 0; v < kQueryVectors; ++v) {
-      inverse[v] = select(running.sum[v] == Float{}, Float{}, 1.0F / running.sum[v]);
-      for (std::int64_t lane = 0; lane < kLanes && v * kLanes + lane < query_count; ++lane) {
-        const float sum = running.sum[v][lane];
-        lse[v * kLanes + lane] = sum == 0.0F ? -kInfinity : running.maximum[v][lane] + __builtin_logf(sum);
-      }
-    }
-    scale_output(scratch.dim, inverse, scratch.output);
-    transpose_words(scratch.dim, kQueries, scratch.output, kQueries, scratch.output_rows, scratch.dim);
-  }
-
-  void write_output(std::int64_t batch, std::int64_t head, std::int64_t query, void* o,
-                    const ForwardScratch& scratch) const {
-    const std::int64_t stride = shape_.output_strides.sequence;
-    with_result<BFloat16>(shape_, o, [&](auto* output) {
-      unpack_rows(smaller(kQueries, shape_.sequence - query), shape_.head_dim, scratch.output_rows, scratch.dim, 1.0F,
-                  head_begin(output, shape_.output_strides, batch, head) + query * stride, stride);
-    });
-  }
-
+  MatrixTiles tiles_;
   const AttentionShape& shape_;
-  Positions queries_;
-  Positions keys_;
+  const ForwardScratch& scratch_;
+  Running running_;
 };
 
 }  // namespace
 
 std::int64_t matrix_attention_workspace_bytes(const AttentionShape& shape, int threads) {
-  Workspace shared(nullptr);
-  const Forward forward(shape, shared);
-  Workspace own(nullptr);
-  static_cast<void>(ForwardScratch(own, shape));
-  return shared.used() + own.used() * threads;
+  return attention_workspace_bytes<ForwardScratch>(shape, threads);
 }
 
 void matrix_attention(const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v, void* o,
                       float* lse, void* workspace, int threads) {
-  Workspace pieces(workspace);
-  Forward(shape, pieces).run(q, k, v, o, lse, pieces, threads);
+  // Computes the query heads that read one head of keys.
+  const auto attend = [&](std::int64_t task, const TilePositions& positions, const ForwardScratch& scratch) {
+    const std::int64_t batch = task / shape.kv_heads;
+    const std::int64_t kv_head = task % shape.kv_heads;
+    ForwardTiles tiles(shape, scratch, head_begin(k, shape.key_strides, batch, kv_head),
+                       head_begin(v, shape.value_strides, batch, kv_head));
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      for (std::int64_t query = 0; query < shape.sequence; query += kQueries) {
+        const QueryBlock block = query_block(shape, batch, head, query);
+        tiles.load_queries(block.count, block_begin(q, shape.query_strides, block));
+        each_tile(shape, positions, block, scratch, tiles);
+        with_result<BFloat16>(shape, o, [&](auto* output) {
+          tiles.write_queries(block.count, block_begin(output, shape.output_strides, block),
+                              block_lse(lse, shape, block));
+        });
+      }
+    }
+  };
+  attention_tasks<ForwardScratch>(shape, workspace, shape.batch * shape.kv_heads, threads, attend);
 }
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

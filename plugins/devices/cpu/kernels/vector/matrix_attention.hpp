@@ -1,6 +1,6 @@
 #pragma once
 
-// Attention to bf16 operands on the matrix units. See AttentionKernels.
+// Attention of bf16 operands on the matrix units. See AttentionKernels.
 
 #include "kernels/attention.hpp"
 #include "kernels/element.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 
 // Products of small bf16 matrices on the matrix units (AMX). A unit multiplies 16 rows of 32 bf16 numbers by 16
-// columns; the second matrix is stored as words of two numbers that are neighbours in the depth: word [k][n] is
-// (b[2k][n], b[2k + 1][n]), the even one in the low half.
+// columns. The second matrix is stored as words of two numbers that are neighbours along the depth: word [k][n] is
+// (b[2k][n], b[2k + 1][n]), with the even one in the low half.
 
 #include "kernels/vector/element.hpp"
 
@@ -11,13 +11,12 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// Rows and columns of a block of a product, and its depth: all sizes are padded to multiples.
+/// Rows, columns and depth of a block of a product. All sizes are padded to multiples of it.
 constexpr std::int64_t kBlock = 32;
 constexpr std::int64_t kTileRows = 16;
 constexpr std::int64_t kBlockWords = kBlock / 2;
 
-/// While it lives, the calling thread's tiles have the shape that products need. oneDNN sets another one for its own
-/// products.
+/// During its lifetime, the calling thread's tiles are configured for these products. oneDNN configures its own.
 class MatrixTiles {
  public:
   MatrixTiles() {
@@ -29,7 +28,7 @@ class MatrixTiles {
   MatrixTiles& operator=(const MatrixTiles&) = delete;
 
  private:
-  /// As the processor reads it: eight tiles of 16 rows of 64 bytes.
+  /// The processor's format of the configuration, here for eight tiles of 16 rows of 64 bytes.
   struct Configuration {
     std::uint8_t palette = 1;
     std::uint8_t start_row = 0;
@@ -40,7 +39,7 @@ class MatrixTiles {
   static_assert(sizeof(Configuration) == 64);
 };
 
-/// Two neighbours in the depth as one word.
+/// Two neighbours along the depth as one word.
 inline Word paired(Half even, Half odd) { return zero_extend(even) | (zero_extend(odd) << 16); }
 
 /// c[block][block] (+)= a[block][depth] · b[depth][block]; strides in elements.
@@ -50,7 +49,7 @@ inline void multiply_block(std::int64_t depth, const BFloat16* a, std::int64_t a
   const std::int64_t b_bytes = b_stride * static_cast<std::int64_t>(sizeof *b);
   const std::int64_t c_bytes = c_stride * static_cast<std::int64_t>(sizeof *c);
   float* const lower = c + kTileRows * c_stride;
-  // The intrinsics don't tell the compiler that they read memory.
+  // The intrinsics do not tell the compiler that they read memory.
   __asm__ volatile("" ::: "memory");
   if (accumulate) {
     _tile_loadd(0, c, c_bytes);
@@ -79,7 +78,7 @@ inline void multiply_block(std::int64_t depth, const BFloat16* a, std::int64_t a
   _tile_stored(3, lower + kTileRows, c_bytes);
 }
 
-/// The same for any number of blocks.
+/// multiply_block() for any number of blocks.
 inline void multiply_blocks(std::int64_t rows, std::int64_t columns, std::int64_t depth, const BFloat16* a,
                             std::int64_t a_stride, const std::uint32_t* b, std::int64_t b_stride, float* c,
                             std::int64_t c_stride, bool accumulate) {
@@ -91,7 +90,7 @@ inline void multiply_blocks(std::int64_t rows, std::int64_t columns, std::int64_
   }
 }
 
-/// Which lanes of two rows, as one list, make up the two rows after a stage of a transposition.
+/// For one stage of a transposition: the lanes of two rows, numbered as one list, that make up the two new rows.
 template <int step>
 struct ExchangedLanes {
   constexpr ExchangedLanes() {
@@ -141,7 +140,7 @@ inline void transpose_words(std::int64_t row_count, std::int64_t columns, const 
   }
 }
 
-/// to[padded rows][padded width] = from[rows][width], the rest 0.
+/// to[padded rows][padded width] = from[rows][width], padded with 0.
 inline void copy_padded(std::int64_t rows, std::int64_t width, const BFloat16* from, std::int64_t stride,
                         std::int64_t padded_rows, std::int64_t padded_width, BFloat16* to) {
   for (std::int64_t row = 0; row < padded_rows; ++row, to += padded_width) {
@@ -156,7 +155,8 @@ inline void copy_padded(std::int64_t rows, std::int64_t width, const BFloat16* f
   }
 }
 
-/// to[row / 2][column] = the pair of from[row][column] and from[row + 1][column]; rows are even, columns padded.
+/// to[row / 2][column] = the pair of from[row][column] and from[row + 1][column]. The number of rows is even, and
+/// columns are padded.
 inline void pair_rows(std::int64_t rows, std::int64_t columns, const BFloat16* from, std::int64_t from_stride,
                       std::uint32_t* to, std::int64_t to_stride) {
   for (std::int64_t row = 0; row < rows; row += 2, to += to_stride) {

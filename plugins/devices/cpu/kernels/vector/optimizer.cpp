@@ -1,12 +1,11 @@
 #include "kernels/optimizer.hpp"
 
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// body(begin, end, weight_decay) for the parts of a range that lie in one segment each.
+/// Calls body(begin, end, weight_decay) for the parts of a range that are in one segment each.
 template <class Body>
 void each_segment(const UpdatedBucket& bucket, int threads, const Body& body) {
   if (bucket.segment_count == 0) return;
@@ -22,7 +21,7 @@ void each_segment(const UpdatedBucket& bucket, int threads, const Body& body) {
   });
 }
 
-/// Reads and writes whole vectors.
+/// Accesses whole vectors.
 struct WholeVectors {
   template <class T>
   Float read(const T* from) const {
@@ -34,7 +33,7 @@ struct WholeVectors {
   }
 };
 
-/// Reads and writes the last elements of a range.
+/// Accesses the last elements of a range.
 struct FirstElements {
   std::int64_t count;
 
@@ -48,7 +47,7 @@ struct FirstElements {
   }
 };
 
-/// Where there is no rounded copy.
+/// Stands for a missing rounded copy.
 struct NoCopy {};
 inline NoCopy operator+(NoCopy copy, std::int64_t /*offset*/) { return copy; }
 
@@ -59,7 +58,7 @@ void write_copy(const Access& access, T* to, Float value) {
 template <class Access>
 void write_copy(const Access& /*access*/, NoCopy /*to*/, Float /*value*/) {}
 
-/// body(gradient, rounded) with both as typed pointers, `rounded` a NoCopy where there is none.
+/// Calls body(gradient, rounded) with typed pointers. `rounded` is a NoCopy if there is no copy.
 template <class Body>
 void with_types(const UpdatedBucket& bucket, const Body& body) {
   with_elements(bucket.gradient_type, bucket.gradient, [&](const auto* gradient) {
@@ -68,7 +67,7 @@ void with_types(const UpdatedBucket& bucket, const Body& body) {
   });
 }
 
-/// update(access, i, gradient, weight_decay) -> new parameters, for every vector of the bucket.
+/// Calls update(access, i, gradient, weight_decay) -> new parameters for every vector of the bucket.
 template <class Update>
 void each_update(const UpdatedBucket& bucket, int threads, const Update& update) {
   float* parameter = bucket.parameter;

@@ -9,11 +9,11 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// Elements below which starting another thread costs more than it saves.
+/// Elements below which starting another thread costs more time than it saves.
 constexpr std::int64_t kParallelGrain = 16384;
 
-/// body(begin, end) over [0, count) cut into one range per thread, each a multiple of `unit`; fewer threads where a
-/// range would hold fewer than `grain`. Bodies must not depend on where the cuts are.
+/// Calls body(begin, end) for one range per thread, which together cover [0, count). Ranges are multiples of `unit`.
+/// Uses fewer threads if ranges would be shorter than `grain`. Results of bodies must not depend on the division.
 template <class Body>
 inline void parallel_ranges(int threads, std::int64_t count, std::int64_t unit, std::int64_t grain, const Body& body) {
   const std::int64_t wanted = smaller(threads, count / larger(grain, 1));
@@ -32,19 +32,19 @@ inline void parallel_ranges(int threads, std::int64_t count, std::int64_t unit, 
   if (count > 0) body(std::int64_t{0}, count);
 }
 
-/// The same for elements of a flat buffer.
+/// parallel_ranges() for elements of a flat buffer.
 template <class Body>
 inline void parallel_elements(int threads, std::int64_t size, const Body& body) {
   parallel_ranges(threads, size, 64, kParallelGrain, body);
 }
 
-/// The same for rows of `columns` elements.
+/// parallel_ranges() for rows of `columns` elements.
 template <class Body>
 inline void parallel_rows(int threads, std::int64_t rows, std::int64_t columns, const Body& body) {
   parallel_ranges(threads, rows, 1, divide_up(kParallelGrain, larger(columns, 1)), body);
 }
 
-/// body(task, thread) for every task of [0, count), handed out one at a time in ascending order.
+/// Calls body(task, thread) for every task of [0, count). Threads take tasks one at a time, in ascending order.
 template <class Body>
 inline void parallel_tasks(int threads, std::int64_t count, const Body& body) {
 #if defined(_OPENMP)
@@ -58,8 +58,8 @@ inline void parallel_tasks(int threads, std::int64_t count, const Body& body) {
   for (std::int64_t task = 0; task < count; ++task) body(task, 0);
 }
 
-/// body(index, vectors...) helper: step through [begin, end) by whole vectors, then one partial vector.
-/// whole(i) handles kLanes elements at i; rest(i, n) the last n < kLanes.
+/// Goes through [begin, end) by whole vectors, then one partial vector. whole(i) handles kLanes elements at i. rest(i,
+/// n) handles the last n < kLanes.
 template <class Whole, class Rest>
 inline void each_vector(std::int64_t begin, std::int64_t end, const Whole& whole, const Rest& rest) {
   std::int64_t i = begin;

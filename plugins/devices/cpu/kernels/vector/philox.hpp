@@ -11,7 +11,7 @@ struct WideProduct {
   Word high;
 };
 
-/// The 64-bit products of 32-bit lanes with one factor.
+/// The 64-bit products of 32-bit lanes and one factor.
 inline WideProduct multiply_wide(Word a, std::uint32_t factor) {
 #if defined(__AVX512F__)
   const __m512i f = _mm512_set1_epi64(factor);
@@ -39,7 +39,7 @@ struct RandomWords {
   Word words[4];
 };
 
-/// Philox4x32-10 with the constants of Random123, on the counters (low, high, 0, 0).
+/// Philox4x32-10 with the constants of Random123, for the counters (low, high, 0, 0).
 inline RandomWords philox(Word low, Word high, std::uint64_t key) {
   Word c0 = low;
   Word c1 = high;
@@ -61,7 +61,7 @@ inline RandomWords philox(Word low, Word high, std::uint64_t key) {
   return {{c0, c1, c2, c3}};
 }
 
-/// The factor of kept and of dropped elements, and the word from which an element is kept.
+/// The factors of kept and of dropped elements. An element is kept if its word is at least `threshold`.
 struct DropoutFactors {
   explicit DropoutFactors(const DropoutSettings& settings)
       : key(settings.stream_key),

@@ -1,23 +1,22 @@
 #include "kernels/quantization.hpp"
 
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
 using Byte = std::int8_t __attribute__((vector_size(kLanes)));
 
-/// Integers are unpacked in pieces of this many numbers; even, so that pieces begin at whole bytes.
+/// Numbers that are unpacked at a time. It is even, so that pieces begin at whole bytes.
 constexpr std::int64_t kPiece = 256;
 
 constexpr float kSmallestScale = 0x1p-126F;
 constexpr std::uint32_t kInfinityBits = 0x7F800000U;
 
-/// One block of one run, or a piece of it.
+/// A block of a run, or a part of one.
 struct Place {
   std::int64_t run;
-  std::int64_t begin;  ///< within the run
+  std::int64_t begin;  ///< index within the run
   std::int64_t length;
 };
 
@@ -27,7 +26,7 @@ inline std::int64_t bytes(const QuantizedBlocks& shape, std::int64_t numbers) {
 
 inline std::int64_t blocks_of_run(const QuantizedBlocks& shape) { return divide_up(shape.length, shape.block); }
 
-/// body(place) for every block of every run.
+/// Calls body(place) for every block of every run.
 template <class Body>
 void each_block(const QuantizedBlocks& shape, std::int64_t work, int threads, const Body& body) {
   const std::int64_t blocks = blocks_of_run(shape);
@@ -40,7 +39,8 @@ void each_block(const QuantizedBlocks& shape, std::int64_t work, int threads, co
   });
 }
 
-/// Of the largest magnitude. As an integer the pattern of a NaN is above that of infinity, and this above all others.
+/// The bits of the largest magnitude. As integers, bits of a NaN exceed those of infinity, and those exceed all others.
+/// So the result shows whether a number is not finite.
 template <class T>
 std::uint32_t greatest_bits(std::int64_t length, const T* x) {
   Word greatest{};
@@ -72,7 +72,7 @@ void quantize_piece(std::int64_t length, const T* x, float scale, std::int8_t* i
       });
 }
 
-/// Two integers a byte. `integers` has one more, which is 0, where their number is odd.
+/// Packs two integers per byte. If their number is odd, `integers` needs a further element that is 0.
 inline void pack(std::int64_t length, const std::int8_t* integers, std::int8_t* packed) {
   for (std::int64_t i = 0; i < divide_up(length, 2); ++i) {
     packed[i] = static_cast<std::int8_t>((integers[2 * i] & 0xF) | (integers[2 * i + 1] << 4));

@@ -3,7 +3,6 @@
 #include "kernels/vector/broadcast.hpp"
 #include "kernels/vector/column_sum.hpp"
 #include "kernels/vector/parallel.hpp"
-#include "kernels/vector/target.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
@@ -45,7 +44,7 @@ void sum_middle(std::int64_t outer, std::int64_t rows, std::int64_t columns, con
   }
 }
 
-/// Any other mixture of dims that stay and dims that go.
+/// Sums over any mixture of kept and reduced dims.
 template <class T>
 void sum_mixed(const MergedShape& merged, const T* x, float* y, bool accumulate) {
   if (!accumulate) __builtin_memset(y, 0, static_cast<std::size_t>(merged.operand_size()) * sizeof(float));

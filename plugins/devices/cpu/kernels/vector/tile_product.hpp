@@ -5,21 +5,21 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// A small matrix that gives one number per (row, depth), with any strides.
+/// A small matrix with one number per (row, depth) and any strides.
 struct TileOperand {
   const float* data;
   std::int64_t row_stride;
   std::int64_t depth_stride;
 };
 
-/// Rows of whole vectors.
+/// Rows that consist of whole vectors.
 template <class Pointer>
 struct TileRows {
   Pointer data;
   std::int64_t stride;
 };
 
-// The accumulators of a tile stay in registers: 16 of the 32 of AVX-512 and NEON, 8 of the 16 of AVX2 and SSE2.
+// The accumulators of a tile must fit into registers: 16 of the 32 of AVX-512 and NEON, 8 of the 16 of AVX2 and SSE2.
 constexpr int kTileVectors = 2;
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int kTileHeight = 8;

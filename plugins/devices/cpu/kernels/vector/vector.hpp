@@ -1,9 +1,10 @@
 #pragma once
 
-// The vectors that the kernels compute with. Every file of this folder is compiled once per instruction set, each time
-// with another STRATA_CPU_TARGET. All code is in that namespace and in an unnamed one, and no standard library header
-// with inline functions is included: a linker keeps one copy of such a function, maybe the one that was compiled for
-// units that the processor lacks. Of the AVX-512 intrinsics the zero-masked forms are used: GCC 12 warns of the others.
+// The vector type of the kernels. Every file of this folder is compiled once per instruction set, each time with
+// another STRATA_CPU_TARGET. All code is in that namespace and in an unnamed one. No standard library header with
+// inline functions is included, because a linker keeps only one copy of such a function, which may use instructions
+// that the processor lacks. AVX-512 intrinsics are used in their zero-masked forms, because GCC 12 warns about the
+// others.
 
 #include <cstdint>
 
@@ -63,7 +64,7 @@ inline To bits_of(From value) {
   return result;
 }
 
-/// The first `count` elements, the rest 0.
+/// Loads the first `count` elements. The remaining lanes are 0.
 inline Float load_first(const float* from, std::int64_t count) {
   Float value{};
   __builtin_memcpy(&value, from, static_cast<std::size_t>(count) * sizeof(float));
@@ -76,7 +77,7 @@ inline void store_first(float* to, Float value, std::int64_t count) {
 
 inline Float select(Int mask, Float a, Float b) { return mask ? a : b; }
 
-/// True if no lane of `a` differs from that of `b`.
+/// True if all lanes of `a` equal those of `b`.
 inline bool all_equal(Float a, Float b) {
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ) == 0;
@@ -88,9 +89,9 @@ inline bool all_equal(Float a, Float b) {
 #endif
 }
 
-/// a * b + c, with one rounding where the unit has such an instruction. Compilers are told to fuse nothing by
-/// themselves
-/// (-ffp-contract=off): whether they do may differ between two copies of one loop, and so with the number of threads.
+/// a * b + c, with one rounding if the processor has such an instruction. The compiler must not fuse on its own
+/// (-ffp-contract=off): it might do so in one copy of a loop and not in another, and then results would depend on the
+/// number of threads.
 inline Float multiply_add(Float a, Float b, Float c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
@@ -107,7 +108,7 @@ inline Float multiply_add(Float a, float b, Float c) { return multiply_add(a, br
 inline Float multiply_add(Float a, Float b, float c) { return multiply_add(a, b, broadcast(c)); }
 inline Float multiply_add(Float a, float b, float c) { return multiply_add(a, broadcast(b), broadcast(c)); }
 
-/// Keeps a NaN in `b`.
+/// The larger number. A NaN in `b` stays.
 inline Float maximum(Float a, Float b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_max_ps(0xFFFF, a, b);
@@ -134,7 +135,7 @@ inline Float square_root(Float x) {
 #endif
 }
 
-/// Lanes are added in a fixed order: halves onto halves.
+/// The sum of all lanes in a fixed order: one half is added to the other, repeatedly.
 inline float horizontal_sum(Float value) {
   float lanes[kLanes];
   store(lanes, value);

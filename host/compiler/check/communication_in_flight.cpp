@@ -1,0 +1,65 @@
+#include "compiler/check/communication_in_flight.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace strata::host {
+
+void CommunicationInFlight::start(std::string description, bool is_collective, std::vector<Use> uses) {
+  const std::uint64_t number = next_++;
+  for (const Use& use : uses) {
+    std::vector<std::uint64_t>& numbers = by_instance_[use.range.instance];
+    if (numbers.empty() || numbers.back() != number) numbers.push_back(number);
+  }
+  if (is_collective) collectives_.push_back(number);
+  entries_.emplace(number, Entry{std::move(description), is_collective, std::move(uses)});
+}
+
+void CommunicationInFlight::wait(const ByteRange& range) {
+  const auto found = by_instance_.find(range.instance);
+  if (found == by_instance_.end()) return;
+  std::optional<std::uint64_t> last_collective;
+  const std::vector<std::uint64_t> numbers = found->second;
+  for (const std::uint64_t number : numbers) {
+    const Entry& entry = entries_.at(number);
+    const bool uses_range =
+        std::any_of(entry.uses.begin(), entry.uses.end(), [&](const Use& use) { return use.range.overlaps(range); });
+    if (!uses_range) continue;
+    if (entry.is_collective) {
+      last_collective = number;
+    } else {
+      end(number);
+    }
+  }
+  while (last_collective && !collectives_.empty() && collectives_.front() <= *last_collective) {
+    end(collectives_.front());
+    collectives_.pop_front();
+  }
+}
+
+const std::string* CommunicationInFlight::conflict(const ByteRange& range, bool write, bool by_collective) const {
+  const auto found = by_instance_.find(range.instance);
+  if (found == by_instance_.end()) return nullptr;
+  for (const std::uint64_t number : found->second) {
+    const Entry& entry = entries_.at(number);
+    if (by_collective && entry.is_collective) continue;
+    for (const Use& use : entry.uses) {
+      if ((write || use.written) && use.range.overlaps(range)) return &entry.description;
+    }
+  }
+  return nullptr;
+}
+
+void CommunicationInFlight::end(std::uint64_t number) {
+  const auto entry = entries_.find(number);
+  for (const Use& use : entry->second.uses) {
+    const auto numbers = by_instance_.find(use.range.instance);
+    if (numbers == by_instance_.end()) continue;
+    std::erase(numbers->second, number);
+    if (numbers->second.empty()) by_instance_.erase(numbers);
+  }
+  entries_.erase(entry);
+}
+
+}  // namespace strata::host

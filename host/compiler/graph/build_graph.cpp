@@ -1,0 +1,105 @@
+#include "compiler/graph/build_graph.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+/// Keeps the named outputs, or if there are none the losses and their count.
+void keep_sinks(Graph& graph, const std::vector<std::string>& outputs) {
+  std::vector<Sink> kept;
+  for (const Sink& sink : graph.sinks) {
+    const bool named =
+        sink.kind == Sink::Kind::output && std::find(outputs.begin(), outputs.end(), sink.name) != outputs.end();
+    if (outputs.empty() ? sink.kind != Sink::Kind::output : named) kept.push_back(sink);
+  }
+  graph.sinks = std::move(kept);
+  graph.remove_dead_nodes();
+}
+
+/// All parts of a graph that a rewrite may change. Comparing them before and after shows whether a rewrite did.
+struct GraphState {
+  /// Nodes, types, sizes and sinks.
+  std::string text;
+  std::vector<Parameter> parameters;
+  std::optional<LossScaling> loss_scaling;
+
+  explicit GraphState(const Graph& graph)
+      : text(to_string(graph)), parameters(graph.parameters), loss_scaling(graph.loss_scaling) {}
+  bool operator==(const GraphState&) const = default;
+};
+
+/// Checks that scale factors are finite and above 0, because the update divides by them.
+void require_loss_scaling(const Graph& graph, const NamedStrategy& by) {
+  if (!graph.loss_scaling) return;
+  const LossScaling& scaling = *graph.loss_scaling;
+  const auto require = [&](const char* what, double value, bool holds, const char* accepted) {
+    if (std::isfinite(value) && holds) return;
+    throw by.error(std::string("scales the loss with ") + what + " = " + std::to_string(value) +
+                   "; accepted: " + accepted);
+  };
+  require("initial", scaling.initial, scaling.initial > 0, "a finite number above 0");
+  require("growth", scaling.growth, scaling.growth >= 1, "a finite number of at least 1");
+  require("backoff", scaling.backoff, scaling.backoff > 0 && scaling.backoff <= 1, "a number above 0, at most 1");
+  require("interval", scaling.interval, scaling.interval > 0, "an integer of at least 1");
+}
+
+class GraphBuild {
+ public:
+  explicit GraphBuild(const GraphRequest& request) : request_(request) {}
+
+  BuiltGraph forward() {
+    Graph& graph = built_.graph;
+    graph.sizes["batch"] = request_.sequences;
+    if (request_.vocab) graph.sizes["vocab"] = *request_.vocab;
+    GraphBuilder builder(graph, request_.registry, request_.mode, request_.float_type);
+    call_plugin(request_.model_origin, "build", [&] { request_.model.build(builder); });
+    keep_sinks(graph, request_.outputs);
+    check("building the model");
+    rewrite("rewrite_forward", "the forward rewrite of ",
+            [&](const Strategy& strategy) { strategy.rewrite_forward(graph, request_.registry); });
+    return std::move(built_);
+  }
+
+  BuiltGraph run() {
+    built_ = forward();
+    Graph& graph = built_.graph;
+    if (request_.mode == GraphMode::training) {
+      differentiate(graph, request_.registry);
+      check("differentiation");
+      rewrite("rewrite", "the rewrite of ",
+              [&](const Strategy& strategy) { strategy.rewrite(graph, request_.registry); });
+    }
+    decompose(graph, request_.registry);
+    graph.remove_dead_nodes();
+    check("decomposition");
+    return std::move(built_);
+  }
+
+ private:
+  void check(const std::string& after) const { verify(built_.graph, request_.registry, after); }
+
+  template <class Call>
+  void rewrite(const char* hook, const std::string& phase, const Call& call) {
+    for (const NamedStrategy& each : request_.strategies) {
+      const GraphState before(built_.graph);
+      each.ask(hook, call);
+      check(phase + each.name);
+      require_loss_scaling(built_.graph, each);
+      if (GraphState(built_.graph) != before) built_.rewritten_by.push_back(each.name);
+    }
+  }
+
+  const GraphRequest& request_;
+  BuiltGraph built_;
+};
+
+}  // namespace
+
+BuiltGraph build_graph(const GraphRequest& request) { return GraphBuild(request).run(); }
+
+Graph build_forward_graph(const GraphRequest& request) { return GraphBuild(request).forward().graph; }
+
+}  // namespace strata::host

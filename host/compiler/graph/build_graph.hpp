@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/stack.hpp"
+#include "strata/graph.hpp"
+#include "strata/model.hpp"
+#include "strata/op.hpp"
+
+namespace strata::host {
+
+/// The inputs of a logical graph.
+struct GraphRequest {
+  const Model& model;
+  const PluginOrigin& model_origin;
+  const std::vector<NamedStrategy>& strategies;
+  const OpRegistry& registry;
+  GraphMode mode = GraphMode::training;
+  DType float_type = DType::f32;
+  /// Size of "batch": the sequences of one micro-batch over all replicas.
+  std::int64_t sequences = 1;
+  /// Size of "vocab" if the data determines it.
+  std::optional<std::int64_t> vocab;
+  /// Graph outputs to keep, such as "logits" for generation. Empty: keeps losses and their count.
+  const std::vector<std::string>& outputs;
+};
+
+/// A logical graph and the strategies whose rewrites changed it.
+struct BuiltGraph {
+  Graph graph;
+  std::vector<std::string> rewritten_by;
+};
+
+/// Builds the logical graph, and verifies it after each step:
+///   build ─► rewrite_forward ─► differentiate ─► rewrite ─► decompose
+/// \throws PluginError if the model or a strategy refuses. \throws VerificationError for defects.
+[[nodiscard]] BuiltGraph build_graph(const GraphRequest& request);
+
+/// The graph after rewrite_forward. It has no gradients, and ops with a decomposition are still whole.
+[[nodiscard]] Graph build_forward_graph(const GraphRequest& request);
+
+}  // namespace strata::host

@@ -1,0 +1,44 @@
+#include "compiler/parameters/optimizer_states.hpp"
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+
+std::vector<std::string> optimizer_states(const OpRegistry& registry, const OptimizerSettings& optimizer) {
+  const auto signature =
+      registry.has(optimizer.op) ? registry.get(optimizer.op).flat_signature(optimizer.attributes) : std::nullopt;
+  if (!signature || !signature->is_update) {
+    throw ConfigurationError("op '" + optimizer.op + "' updates no parameters");
+  }
+  return signature->states;
+}
+
+std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
+                                           const std::vector<std::string>& states) {
+  std::vector<std::string> names = states;
+  if (size_of(bucket.type) < size_of(DType::f32)) names.insert(names.begin(), kMasterState);
+  const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
+  std::vector<BufferId> pieces;
+  for (const std::string& name : names) {
+    const BufferId flat =
+        builder.add_flat(bucket.name + "." + name, BufferKind::optimizer, type, bucket.piece_elements(), true);
+    put_buffer(builder, flat, bucket, bucket.storage.states_place);
+    pieces.push_back(flat);
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      StoredParameter& parameter = builder.program().parameters[bucket.parameters[i]];
+      if (bucket.stores_pieces()) {
+        parameter.states[name] = flat;
+        continue;
+      }
+      const Buffer value = builder.buffer(parameter.value);
+      const BufferId view =
+          builder.add_buffer(parameter.name + "." + name, BufferKind::optimizer, type, value.dims, value.shape, true);
+      builder.make_view(view, flat, bucket.offsets[i]);
+      put_buffer(builder, view, bucket, bucket.storage.states_place);
+      parameter.states[name] = view;
+    }
+  }
+  return pieces;
+}
+
+}  // namespace strata::host

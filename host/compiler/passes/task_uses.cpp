@@ -1,0 +1,91 @@
+#include "compiler/passes/task_uses.hpp"
+
+#include <algorithm>
+
+#include "compiler/program/buffer_ranges.hpp"
+
+namespace strata::host {
+
+TaskUses::TaskUses(const Program& program, const Task& task) : program_(program) {
+  for (const Task& each : program.tasks) {
+    for (std::size_t at = 0; at < each.instructions.size(); ++at) {
+      for (const BufferId input : each.instructions[at].inputs) reads_[input].push_back({&each == &task, at});
+    }
+  }
+  for (const auto& [name, buffer] : program.reports) reads_[buffer].push_back({false, 0});
+  for (std::size_t at = 0; at < task.instructions.size(); ++at) {
+    for (const BufferId output : task.instructions[at].outputs) {
+      writers_[output].push_back(at);
+      writes_of_root_[program.root(output)].push_back({at, output});
+    }
+  }
+}
+
+const std::vector<std::size_t>& TaskUses::writers(BufferId buffer) const {
+  static const std::vector<std::size_t> kNone;
+  const auto found = writers_.find(buffer);
+  return found == writers_.end() ? kNone : found->second;
+}
+
+bool TaskUses::is_written_after(BufferId buffer, std::size_t at) const {
+  const auto found = writes_of_root_.find(program_.root(buffer));
+  if (found == writes_of_root_.end()) return false;
+  const auto [begin, end] = bytes_in_root(program_, buffer);
+  return std::any_of(found->second.begin(), found->second.end(), [&, begin = begin, end = end](const Write& write) {
+    const auto [first, last] = bytes_in_root(program_, write.buffer);
+    return write.at > at && first < end && begin < last;
+  });
+}
+
+bool TaskUses::is_read_only_at(BufferId buffer, std::size_t at) const {
+  const auto found = reads_.find(buffer);
+  return found != reads_.end() && found->second.size() == 1 && found->second.front().in_this_task &&
+         found->second.front().at == at;
+}
+
+bool TaskUses::is_read_after(BufferId buffer, std::size_t at) const {
+  const auto found = reads_.find(buffer);
+  if (found == reads_.end()) return false;
+  return std::any_of(found->second.begin(), found->second.end(),
+                     [at](const Use& use) { return !use.in_this_task || use.at > at; });
+}
+
+std::size_t TaskUses::last_use_before(BufferId buffer, std::size_t at) const {
+  std::size_t last = writers(buffer).back();
+  const auto found = reads_.find(buffer);
+  if (found == reads_.end()) return last;
+  for (const Use& use : found->second) {
+    if (use.in_this_task && use.at < at) last = std::max(last, use.at);
+  }
+  return last;
+}
+
+void TaskUses::move(std::size_t from, std::size_t to) {
+  for (auto& [buffer, uses] : reads_) {
+    for (Use& use : uses) {
+      if (use.in_this_task && use.at == from) use.at = to;
+    }
+  }
+}
+
+void TaskUses::set_writer(BufferId buffer, std::size_t at) {
+  writers_[buffer] = {at};
+  auto& writes = writes_of_root_[program_.root(buffer)];
+  std::erase_if(writes, [buffer](const Write& write) { return write.buffer == buffer; });
+  writes.push_back({at, buffer});
+}
+
+void TaskUses::add_writer(BufferId buffer, std::size_t at) {
+  std::vector<std::size_t>& writers = writers_[buffer];
+  writers.insert(std::upper_bound(writers.begin(), writers.end(), at), at);
+  writes_of_root_[program_.root(buffer)].push_back({at, buffer});
+}
+
+void TaskUses::rename(BufferId from, BufferId to) {
+  std::vector<Use>& uses = reads_[to];
+  const auto moved = reads_.find(from);
+  if (moved != reads_.end()) uses.insert(uses.end(), moved->second.begin(), moved->second.end());
+  reads_.erase(from);
+}
+
+}  // namespace strata::host

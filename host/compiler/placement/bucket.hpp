@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/program/program_builder.hpp"
+#include "strata/graph.hpp"
+#include "strata/strategy.hpp"
+
+namespace strata::host {
+
+/// Parameters whose values, gradients and optimizer states are contiguous in flat buffers, so that one collective and
+/// one optimizer launch serve all of them. A bucket does not change after it is laid out.
+struct Bucket {
+  std::string name;
+  /// Indices into Program::parameters, with decayed parameters first, and the index of each one's first element.
+  std::vector<std::size_t> parameters;
+  std::vector<std::int64_t> offsets;
+  /// Elements of the bucket, padded to a multiple of `pieces`.
+  std::int64_t elements = 0;
+  /// Weight decay applies to the first `decay_elements` elements.
+  std::int64_t decay_elements = 0;
+  ParameterStorage storage;
+  /// Number of ranks that share the bucket: the product of the storage axes, 1 if every rank has it whole.
+  int pieces = 1;
+  /// Axes that shard every parameter of the bucket in its compute layout.
+  AxisSet shard_axes;
+  /// Stages that hold the parameters. A tied parameter has several, and its gradients are summed over them.
+  std::vector<int> stages;
+  ParameterRole role = ParameterRole::trained;
+  /// True if the graph has gradients of the parameters, on these stages or on others.
+  bool has_gradient = false;
+  DType type = DType::f32;
+  DType gradient_type = DType::f32;
+  /// Buffer of the whole bucket, or with Sharding::values of this rank's piece.
+  BufferId values = -1;
+
+  [[nodiscard]] std::int64_t piece_elements() const { return elements / pieces; }
+  /// True if every micro-batch reduce-scatters the gradients to the ranks' pieces.
+  [[nodiscard]] bool reduces_each_micro_batch() const {
+    return gathers_values() || (pieces > 1 && storage.sharding >= Sharding::gradients);
+  }
+  /// True if blocks gather the values before use, from other ranks, from outside of the device, or both.
+  [[nodiscard]] bool gathers_values() const {
+    return storage.sharding == Sharding::values && (pieces > 1 || storage.values_place != MemoryPlace::device);
+  }
+  /// True if a rank stores a piece of the flat bucket. If offloaded values are not sharded, it is the only piece.
+  [[nodiscard]] bool stores_pieces() const { return pieces > 1 || gathers_values(); }
+};
+
+/// A parameter of a rank's program that has no bucket yet.
+struct BucketMember {
+  /// Index into Program::parameters.
+  std::size_t index = 0;
+  ParameterStorage storage;
+  DType gradient_type = DType::f32;
+  /// Stages that hold the parameter.
+  std::vector<int> stages;
+  /// The first block that reads it; -1 if none does.
+  int block = 0;
+  /// True if the graph has a gradient of it, on any stage.
+  bool has_gradient = false;
+};
+
+/// Assigns parameters to buckets, adds the buckets' value buffers, and turns the parameters' buffers into views of
+/// them.
+class BucketMaker {
+ public:
+  /// `bytes`: largest size of a bucket's gradients, unless one parameter exceeds it. `first`: number of the first
+  /// bucket.
+  BucketMaker(ProgramBuilder& builder, std::int64_t bytes, int first = 0)
+      : builder_(builder), bytes_(bytes), count_(first) {}
+
+  /// A bucket with `member` as its only parameter, not yet laid out.
+  [[nodiscard]] Bucket open(const BucketMember& member) const;
+  /// True if the parameters of the two buckets may share one bucket.
+  [[nodiscard]] static bool is_alike(const Bucket& bucket, const Bucket& other);
+  /// Adds `member` to `bucket`. \return false, without a change, if it does not fit.
+  bool add(Bucket& bucket, const BucketMember& member) const;
+  /// Fixes the offsets of the parameters and adds the value buffer. Called once, when the bucket is full.
+  void lay_out(Bucket& bucket);
+  /// Makes the values' buffer of a bucket whose places are fixed.
+  void make_value_views(Bucket& bucket);
+
+ private:
+  [[nodiscard]] std::int64_t size_of_member(const BucketMember& member) const;
+
+  ProgramBuilder& builder_;
+  std::int64_t bytes_;
+  int count_;
+};
+
+/// Moves a buffer of the bucket to another memory place.
+void put_buffer(ProgramBuilder& builder, BufferId buffer, const Bucket& bucket, MemoryPlace place);
+
+}  // namespace strata::host

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/placement/bucket.hpp"
+#include "compiler/placement/stages.hpp"
+#include "compiler/program/program_builder.hpp"
+#include "strata/graph.hpp"
+#include "strata/layout.hpp"
+
+namespace strata::host {
+
+/// The inputs of store_parameters().
+struct StorageRequest {
+  const Graph& graph;
+  const LayoutRules& rules;
+  const Stages& stages;
+  /// Storage by position in Graph::parameters.
+  const std::vector<ParameterStorage>& storage;
+  int stage = 0;
+  /// Largest size of a bucket in bytes.
+  std::int64_t bucket_bytes = 0;
+};
+
+/// The inputs of store_parameters_beside.
+struct SharedStorageRequest {
+  const Graph& graph;
+  const LayoutRules& rules;
+  /// Of the training step of the same ranks.
+  const std::vector<StoredParameter>& parameters;
+  const std::vector<Bucket>& dealt;
+};
+
+/// A parameter of the stage and its buffer in the compute layout.
+struct ParameterHome {
+  const Parameter* parameter = nullptr;
+  BufferId buffer = -1;
+  Layout layout;
+};
+
+/// The parameters that the ranks of one stage hold, in the order of Program::parameters.
+struct StoredParameters {
+  std::vector<ParameterHome> homes;
+  std::vector<BucketMember> members;
+  /// Buckets whose gradients or values are sharded. They are made before partitioning, because each block gathers and
+  /// reduces them. A bucket whose values are gathered belongs to one block.
+  std::vector<Bucket> dealt;
+};
+
+/// Adds a persistent buffer and a StoredParameter for every parameter that the stage reads, and makes the sharded
+/// buckets. A parameter that no stage reads belongs to the first stage, because the model and its checkpoints contain
+/// it.
+[[nodiscard]] StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder& builder);
+
+/// Stores the parameters of an evaluation pass that shares the values of a training step. A parameter lies at its place
+/// in the training step's bucket, so a bucket has gaps if the evaluation pass lacks some of its parameters. Example:
+/// training deals "last" and "aux" in one bucket, and evaluation reads "last" alone.
+[[nodiscard]] StoredParameters store_parameters_beside(const SharedStorageRequest& request, ProgramBuilder& builder);
+
+}  // namespace strata::host

@@ -1,0 +1,93 @@
+#include "compiler/stack.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+/// By strategy.
+std::vector<std::vector<MeshAxis>> collect_axes(const std::vector<NamedStrategy>& strategies) {
+  std::vector<std::vector<MeshAxis>> axes;
+  for (const NamedStrategy& each : strategies) {
+    axes.push_back(each.ask("axes", [](const Strategy& strategy) { return strategy.axes(); }));
+  }
+  return axes;
+}
+
+Mesh build_mesh(const std::vector<NamedStrategy>& strategies, const std::vector<std::vector<MeshAxis>>& axes) {
+  Mesh mesh;
+  std::map<Axis, std::string> adders;
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    const NamedStrategy& strategy = strategies[i];
+    for (const MeshAxis& axis : axes[i]) {
+      const auto [adder, added] = adders.try_emplace(axis.name, strategy.name);
+      if (!added) {
+        throw strategy.error("adds mesh axis '" + axis.name + "', and so does " + adder->second +
+                             "; give each axis a name of its own");
+      }
+      if (axis.name.empty()) throw strategy.error("adds a mesh axis without a name");
+    }
+    // The mesh refuses sizes, in the name of the strategy whose axes are one too many.
+    std::vector<MeshAxis> together = mesh.axes();
+    together.insert(together.end(), axes[i].begin(), axes[i].end());
+    mesh = call_plugin(strategy.origin(), "axes", [&] { return Mesh(together); });
+  }
+  return mesh;
+}
+
+/// The filter, whose failures name the strategy.
+RuleFilter guarded(const NamedStrategy& by, RuleFilter filter) {
+  if (!filter) return {};
+  return [origin = by.origin(), filter = std::move(filter)](const std::string& name, const Dims& dims) {
+    return call_plugin(origin, "rules", [&] { return filter(name, dims); });
+  };
+}
+
+std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, const Mesh& mesh) {
+  std::vector<Rule> rules;
+  for (const NamedStrategy& each : strategies) {
+    for (Rule& rule : each.ask("rules", [](const Strategy& strategy) { return strategy.rules(); })) {
+      if (!mesh.has(rule.axis)) {
+        throw each.error("maps dimension '" + rule.dim + "' onto mesh axis '" + rule.axis +
+                         "', which no strategy adds");
+      }
+      rule.filter = guarded(each, std::move(rule.filter));
+      rules.push_back(std::move(rule));
+    }
+  }
+  return rules;
+}
+
+std::int64_t replica_count(const std::vector<Rule>& rules, const Mesh& mesh) {
+  std::set<Axis> axes;
+  for (const Rule& rule : rules) {
+    if (rule.dim == "batch" && !rule.filter) axes.insert(rule.axis);
+  }
+  return mesh.size(std::vector<Axis>(axes.begin(), axes.end()));
+}
+
+}  // namespace
+
+const NamedStrategy& Stack::owner(const Axis& axis) const {
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    const bool adds =
+        std::any_of(axes[i].begin(), axes[i].end(), [&](const MeshAxis& added) { return added.name == axis; });
+    if (adds) return strategies[i];
+  }
+  throw VerificationError("no strategy adds mesh axis '" + axis + "'");
+}
+
+Stack make_stack(std::vector<NamedStrategy> strategies) {
+  Stack stack;
+  stack.axes = collect_axes(strategies);
+  stack.mesh = build_mesh(strategies, stack.axes);
+  stack.rules = collect_rules(strategies, stack.mesh);
+  stack.replicas = replica_count(stack.rules, stack.mesh);
+  stack.strategies = std::move(strategies);
+  return stack;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugins/plugin_call.hpp"
+#include "strata/strategy.hpp"
+
+namespace strata::host {
+
+/// A strategy with its name in messages, such as "strategy 1 'ddp'".
+struct NamedStrategy {
+  std::string name;
+  std::shared_ptr<const Strategy> strategy;
+  /// Position among the configuration's [[strategy]] tables.
+  int table = -1;
+
+  [[nodiscard]] PluginOrigin origin() const { return {PluginKind::strategy, table, name}; }
+  /// Calls a hook of the strategy. Errors name the strategy and the hook.
+  template <class Call>
+  auto ask(const char* hook, const Call& call) const {
+    return call_plugin(origin(), hook, [&] { return call(*strategy); });
+  }
+  /// An error that the host found in the strategy's answer.
+  [[nodiscard]] PluginError error(const std::string& message) const { return {origin(), "", "", message}; }
+};
+
+/// A decision that at most one strategy of a stack may make, and the strategy that made it.
+template <class Decision>
+struct Claim {
+  const NamedStrategy* by = nullptr;
+  Decision decision;
+};
+
+/// Asks every strategy for a decision. `call` returns a value that converts to false for no preference. \throws
+/// PluginError that names both strategies if two decide on `what`.
+template <class Call>
+[[nodiscard]] auto find_claim(const std::vector<NamedStrategy>& strategies, const char* hook, const std::string& what,
+                              const Call& call) {
+  using Decision = decltype(call(*strategies.front().strategy));
+  std::optional<Claim<Decision>> found;
+  for (const NamedStrategy& each : strategies) {
+    Decision decision = each.ask(hook, call);
+    if (!decision) continue;
+    if (found) {
+      throw each.error("decides on " + what + ", and so does " + found->by->name +
+                       "; only one strategy of a stack may");
+    }
+    found = Claim<Decision>{&each, std::move(decision)};
+  }
+  return found;
+}
+
+/// All strategies of a run, with their common mesh and rules.
+struct Stack {
+  std::vector<NamedStrategy> strategies;
+  /// The axes that each strategy adds.
+  std::vector<std::vector<MeshAxis>> axes;
+  Mesh mesh;
+  std::vector<Rule> rules;
+  /// Number of replicas: the product of the axes that shard "batch".
+  std::int64_t replicas = 1;
+
+  /// The strategy that adds `axis` to the mesh.
+  [[nodiscard]] const NamedStrategy& owner(const Axis& axis) const;
+};
+
+/// Asks the strategies for axes and rules. \throws PluginError if two axes have one name, if the size of an axis is
+/// impossible, or if a rule names an unknown axis.
+[[nodiscard]] Stack make_stack(std::vector<NamedStrategy> strategies);
+
+}  // namespace strata::host

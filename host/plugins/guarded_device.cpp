@@ -1,0 +1,94 @@
+#include "plugins/guarded_device.hpp"
+
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+class GuardedDevice final : public Device {
+ public:
+  GuardedDevice(std::unique_ptr<Device> inner, PluginOrigin origin)
+      : inner_(std::move(inner)), origin_(std::move(origin)) {}
+
+  std::string description() const override {
+    return guard("description", [&] { return inner_->description(); });
+  }
+  std::int64_t memory_bytes() const override {
+    return guard("memory_bytes", [&] { return inner_->memory_bytes(); });
+  }
+  bool is_host_memory() const override {
+    return guard("is_host_memory", [&] { return inner_->is_host_memory(); });
+  }
+  std::optional<std::string> unsupported(const OpInstance& instance) const override {
+    return guard("unsupported", [&] { return inner_->unsupported(instance); });
+  }
+  std::int64_t workspace_bytes(const OpInstance& instance) const override {
+    return guard("workspace_bytes", [&] { return inner_->workspace_bytes(instance); });
+  }
+  std::unique_ptr<Kernel> prepare(const OpInstance& instance) override {
+    return guard("prepare", [&] { return inner_->prepare(instance); });
+  }
+  std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const override {
+    return guard("kernel_choice", [&] { return inner_->kernel_choice(instance); });
+  }
+  std::shared_ptr<void> allocate(std::int64_t bytes) override {
+    return guard("allocate", [&] { return inner_->allocate(bytes); });
+  }
+  void copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) override {
+    guard("copy_from_host", [&] { inner_->copy_from_host(stream, device, host, bytes); });
+  }
+  void copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) override {
+    guard("copy_to_host", [&] { inner_->copy_to_host(stream, host, device, bytes); });
+  }
+  void copy(StreamKind stream, void* destination, const void* source, std::int64_t bytes) override {
+    guard("copy", [&] { inner_->copy(stream, destination, source, bytes); });
+  }
+  void copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
+                 std::int64_t source_pitch, std::int64_t width, std::int64_t rows) override {
+    guard("copy_rows",
+          [&] { inner_->copy_rows(stream, destination, destination_pitch, source, source_pitch, width, rows); });
+  }
+  void reduce(StreamKind stream, Reduction reduction, DType dtype, void* destination,
+              std::span<const void* const> sources, std::int64_t elements) override {
+    guard("reduce", [&] { inner_->reduce(stream, reduction, dtype, destination, sources, elements); });
+  }
+  void fill_zero(StreamKind stream, void* destination, std::int64_t bytes) override {
+    guard("fill_zero", [&] { inner_->fill_zero(stream, destination, bytes); });
+  }
+  std::shared_ptr<Event> record(StreamKind stream) override {
+    return guard("record", [&] { return inner_->record(stream); });
+  }
+  void wait(StreamKind stream, const std::shared_ptr<Event>& event) override {
+    guard("wait", [&] { inner_->wait(stream, event); });
+  }
+  void synchronize(StreamKind stream) override {
+    guard("synchronize", [&] { inner_->synchronize(stream); });
+  }
+  NativeStream native_stream(StreamKind stream) override {
+    return guard("native_stream", [&] { return inner_->native_stream(stream); });
+  }
+  std::shared_ptr<void> allocate_host(std::int64_t bytes) override {
+    return guard("allocate_host", [&] { return inner_->allocate_host(bytes); });
+  }
+  std::optional<std::string> uncapturable() const override {
+    return guard("uncapturable", [&] { return inner_->uncapturable(); });
+  }
+  std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue) override { return inner_->capture(enqueue); }
+
+ private:
+  template <class Call>
+  auto guard(const char* hook, const Call& call) const -> decltype(call()) {
+    return call_plugin(origin_, hook, call);
+  }
+
+  std::unique_ptr<Device> inner_;
+  PluginOrigin origin_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> guarded_device(std::unique_ptr<Device> device, PluginOrigin origin) {
+  return std::make_unique<GuardedDevice>(std::move(device), std::move(origin));
+}
+
+}  // namespace strata::host

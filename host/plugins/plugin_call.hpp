@@ -1,0 +1,87 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "strata/error.hpp"
+#include "strata/plugin.hpp"
+
+namespace strata::host {
+
+/// The identity of a plugin of a run, for errors.
+struct PluginOrigin {
+  PluginKind kind = PluginKind::strategy;
+  /// Index among the [[strategy]] or [[library]] tables of the configuration; -1 for other kinds.
+  int table = -1;
+  /// Name in messages, such as "strategy 1 'ddp'".
+  std::string label;
+};
+
+/// A plugin refused a request or made a mistake. The error records the plugin, the hook and the option concerned.
+/// what() names the plugin.
+class PluginError : public ConfigurationError {
+ public:
+  /// `hook`: empty if the host found the mistake; the message then continues the plugin's name, as in "decides on …".
+  /// `option`: empty if the message concerns no option.
+  PluginError(PluginOrigin origin, std::string hook, std::string option, const std::string& message)
+      : ConfigurationError(origin.label + (hook.empty() ? " " : ": ") + (option.empty() ? "" : option + ": ") +
+                           message),
+        origin_(std::move(origin)),
+        hook_(std::move(hook)),
+        option_(std::move(option)),
+        message_(message) {}
+
+  [[nodiscard]] const PluginOrigin& origin() const { return origin_; }
+  [[nodiscard]] const std::string& hook() const { return hook_; }
+  [[nodiscard]] const std::string& option() const { return option_; }
+  /// The message without the plugin's name and the option.
+  [[nodiscard]] const std::string& message() const { return message_; }
+
+ private:
+  PluginOrigin origin_;
+  std::string hook_;
+  std::string option_;
+  std::string message_;
+};
+
+/// Makes the error for a refusal by a hook. A message that begins with the plugin's name is not given that name again.
+[[nodiscard]] PluginError refusal_of(const PluginOrigin& origin, const char* hook, const std::string& option,
+                                     const std::string& message);
+
+/// Makes the error for a defect that a hook found, with the plugin's name in front unless it is there.
+[[nodiscard]] VerificationError defect_of(const PluginOrigin& origin, const std::string& message);
+
+/// Calls a hook of a plugin and translates its exceptions. A ConfigurationError becomes a PluginError. A
+/// VerificationError gets the plugin's name in front. Other errors of Strata pass unchanged. Anything else becomes a
+/// PluginError that names the hook.
+template <class Call>
+auto call_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> decltype(call()) {
+  try {
+    return std::forward<Call>(call)();
+  } catch (const PluginError&) {
+    throw;
+  } catch (const OptionError& error) {
+    throw refusal_of(origin, hook, error.option(), error.what());
+  } catch (const ConfigurationError& error) {
+    throw refusal_of(origin, hook, "", error.what());
+  } catch (const VerificationError& error) {
+    throw defect_of(origin, error.what());
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    throw PluginError(origin, hook, "", "hook '" + std::string(hook) + "' threw " + current_exception_text());
+  }
+}
+
+/// Calls a hook that creates an object, like call_plugin(). \throws PluginError also if the hook returns null.
+template <class Call>
+auto create_by_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> decltype(call()) {
+  auto made = call_plugin(origin, hook, std::forward<Call>(call));
+  if (made == nullptr) {
+    throw PluginError(origin, hook, "", "hook '" + std::string(hook) + "' returned nothing (a null pointer)");
+  }
+  return made;
+}
+
+}  // namespace strata::host

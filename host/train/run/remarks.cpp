@@ -1,0 +1,42 @@
+#include "train/run/remarks.hpp"
+
+#include <set>
+
+#include "compiler/program/op_instance.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Adds the ops of `compiled` for which the device has only the reference kernel.
+void find_slow_ops(const Compiled& compiled, const Device& device, std::set<std::string>& slow) {
+  for (const Program& program : compiled.programs) {
+    const Coordinates first = program.mesh.coordinates(0);
+    for (const Task& task : program.tasks) {
+      for (const Instruction& instruction : task.instructions) {
+        const auto* compute = instruction.as<Compute>();
+        if (compute == nullptr || slow.contains(compute->op)) continue;
+        const auto choice = device.kernel_choice(describe_instruction(program, instruction, first, 0));
+        if (choice && choice->is_last_resort) slow.insert(compute->op);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> find_remarks(const TrainingPrograms& programs, const Device& device) {
+  std::vector<std::string> remarks;
+  for (const std::string& strategy : programs.training.idle_strategies) {
+    remarks.push_back(strategy + " has no effect on this run");
+  }
+  std::set<std::string> slow;
+  find_slow_ops(programs.training, device, slow);
+  if (programs.evaluation) find_slow_ops(*programs.evaluation, device, slow);
+  if (!slow.empty()) {
+    remarks.push_back("no fast kernel for " + join({slow.begin(), slow.end()}, ", ") + " on " + device.description() +
+                      "; reference kernels, which are slow, take their place");
+  }
+  return remarks;
+}
+
+}  // namespace strata::host

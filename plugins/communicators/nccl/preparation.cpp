@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "communicator.hpp"
+#include "rendezvous/exchange.hpp"
+
+/// \file
+/// Sets up what NCCL would set up at its first use: communicators, their connections and the buffers of both. It runs
+/// while no NCCL kernel runs on this rank's GPU. Otherwise an allocation could wait in CUDA for kernels that wait for
+/// other ranks.
+
+namespace strata::nccl {
+namespace {
+
+const std::string kWarmUp = "warm-up";
+constexpr DType kType = DType::f32;
+constexpr std::int64_t kTypeBytes = 4;
+
+std::string key_of(const Link& link, CollectiveKind kind) { return link.key() + " " + std::string(to_string(kind)); }
+
+std::vector<std::string> all_gather(rendezvous::Store& store, const Place& place, std::chrono::duration<double> timeout,
+                                    const std::string& name, const std::string& value) {
+  return rendezvous::Exchange(store, place.rank, place.rank_count, timeout).all_gather(name, value);
+}
+
+}  // namespace
+
+void NcclCommunicator::make_ready(const CommunicationPlan& plan) {
+  if (rank_count() == 1) return;
+  const std::string name = "preparation " + std::to_string(preparations_++);
+  // Sorted by key, so that all ranks have the same order.
+  std::map<std::string, CommunicationPlan::Collective> collectives;
+  for (const CommunicationPlan::Collective& each : plan.collectives) {
+    if (group(each.group)->size() > 1) collectives[key_of(*group(each.group), each.kind)] = each;
+  }
+  std::set<std::pair<int, int>> channels;
+  for (const int peer : plan.sends_to) channels.emplace(rank(), peer);
+  for (const int peer : plan.receives_from) channels.emplace(peer, rank());
+  std::erase_if(channels, [](const auto& each) { return each.first == each.second; });
+
+  std::set<std::shared_ptr<Link>> links;
+  for (const std::shared_ptr<Link>& each : groups_) {
+    if (each->size() > 1) links.insert(each);
+  }
+  for (const auto& [from, to] : channels) links.insert(channel(from, to));
+  engine_.make_links({links.begin(), links.end()}, agree_on_blocks(links.size()));
+  // All links are created before the first is used, because ranks that are threads of one process may wait in CUDA for
+  // each other's GPUs.
+  static_cast<void>(all_gather(*store_, place_, timeout_, name + ", links", ""));
+
+  // One after another, in the same order on all ranks, so that nothing runs while the next one is set up.
+  for (const auto& [key, collective] : collectives) {
+    if (warm_.insert(key).second) warm_up(collective);
+  }
+  for (const auto& [from, to] : channels) {
+    if (warm_.insert(channel(from, to)->key()).second) warm_up(from, to);
+  }
+}
+
+int NcclCommunicator::agree_on_blocks(std::size_t links) {
+  const std::string name = "preparation " + std::to_string(preparations_ - 1) + ", blocks";
+  const int own = gpu_->multiprocessors(compute_.device) / std::max(1, static_cast<int>(links));
+  int fewest = std::max(1, own);
+  for (const std::string& each : all_gather(*store_, place_, timeout_, name, std::to_string(fewest))) {
+    fewest = std::min(fewest, std::stoi(each));
+  }
+  return fewest;
+}
+
+void NcclCommunicator::warm_up(const CommunicationPlan::Collective& collective) {
+  const int size = group(collective.group)->size();
+  const bool has_pieces =
+      collective.kind == CollectiveKind::reduce_scatter || collective.kind == CollectiveKind::all_to_all;
+  const std::shared_ptr<void> input = device_.allocate(size * kTypeBytes);
+  const std::shared_ptr<void> output = device_.allocate(size * kTypeBytes);
+  CollectiveCall call{.kind = collective.kind, .dtype = kType, .group = collective.group};
+  call.input = input.get();
+  call.output = output.get();
+  call.elements = has_pieces ? size : 1;
+  call.name = &kWarmUp;
+  finish(start(call));
+}
+
+void NcclCommunicator::warm_up(int from, int to) {
+  const std::shared_ptr<void> data = device_.allocate(kTypeBytes);
+  const MessageCall call{
+      .peer = from == rank() ? to : from, .data = data.get(), .bytes = kTypeBytes, .id = 0, .name = &kWarmUp};
+  finish(from == rank() ? send(call) : receive(call));
+}
+
+void NcclCommunicator::finish(std::unique_ptr<Request> request) {
+  request->wait();
+  device_.synchronize(StreamKind::compute);
+  check();
+}
+
+}  // namespace strata::nccl

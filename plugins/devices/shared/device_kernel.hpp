@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "strata/kernel.hpp"
+
+namespace strata::devices {
+
+/// A kernel for devices whose environment is an `Environment`.
+template <class Environment>
+struct DeviceKernel {
+  std::string op;
+  /// Letters of KernelSignature.
+  std::string operands;
+  std::string results;
+  /// Does the work that is needed only once. \return the work of a launch.
+  PreparedKernel (*prepare)(const OpInstance&, const Environment&) = nullptr;
+  /// True if the kernel itself adds to its results when the instance asks for it.
+  bool accumulates = false;
+  /// Why the kernel refuses shapes or attributes. Null: it refuses none.
+  std::optional<std::string> (*unsupported)(const OpInstance&) = nullptr;
+};
+
+/// The kernel's definition, without runtime and types. It refuses devices with another environment. `device`: the
+/// device's name in messages, such as "the cpu device".
+template <class Environment>
+KernelDefinition definition_of(DeviceKernel<Environment> kernel, const std::string& device) {
+  KernelDefinition definition;
+  definition.op = std::move(kernel.op);
+  definition.signature.operands = std::move(kernel.operands);
+  definition.signature.results = std::move(kernel.results);
+  definition.signature.accumulates = kernel.accumulates;
+  definition.prepare = [prepare = kernel.prepare](const OpInstance& op, const KernelEnvironment& environment) {
+    return prepare(op, dynamic_cast<const Environment&>(environment));
+  };
+  definition.unsupported = [unsupported = kernel.unsupported, device](
+                               const OpInstance& op,
+                               const KernelEnvironment& environment) -> std::optional<std::string> {
+    if (dynamic_cast<const Environment*>(&environment) == nullptr) return "the kernel is made for " + device;
+    return unsupported == nullptr ? std::nullopt : unsupported(op);
+  };
+  return definition;
+}
+
+}  // namespace strata::devices

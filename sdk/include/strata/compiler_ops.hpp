@@ -1,0 +1,23 @@
+#pragma once
+
+/// \file
+/// Ops that the compiler itself emits. It knows every other op only through its OpDefinition.
+
+namespace strata::ops {
+
+/// () -> x, all zeros.
+inline constexpr const char* kFillZero = "fill_zero";
+/// x -> y, where y += x.
+inline constexpr const char* kAccumulate = "accumulate";
+/// x, y, … -> x + y + …, all of one element type.
+inline constexpr const char* kSum = "sum";
+/// x -> x converted to the floating-point type of the attribute `dtype`.
+inline constexpr const char* kCast = "cast";
+/// x -> the sum of the squares of its elements, a scalar in f64.
+inline constexpr const char* kSumOfSquares = "sum_of_squares";
+/// sum of squares, count -> the factor of every gradient, the global norm. The attribute `clip` is the largest norm.
+inline constexpr const char* kGradientScale = "gradient_scale";
+/// x -> x · StepContext::loss_scale.
+inline constexpr const char* kScaleGradient = "scale_gradient";
+
+}  // namespace strata::ops

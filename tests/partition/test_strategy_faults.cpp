@@ -1,0 +1,434 @@
+/// \file
+/// Strategies that throw, or make impossible decisions. The refusal must name the strategy, the hook and the fault.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "scripted_strategy.hpp"
+#include "small_model.hpp"
+#include "stack_test.hpp"
+#include "strata/error.hpp"
+
+namespace strata::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using Hooks = ScriptedStrategy::Hooks;
+
+class StrategyFaults : public ::testing::Test {
+ protected:
+  [[nodiscard]] host::CompileRequest request(const std::vector<Hooks>& strategies) {
+    host::CompileRequest request = runner_.request(std::make_shared<SmallModel>(), 8, 2);
+    for (const Hooks& hooks : strategies) {
+      const std::string number = std::to_string(request.strategies.size() + 1);
+      request.strategies.push_back({"strategy " + number, std::make_shared<ScriptedStrategy>(hooks)});
+    }
+    return request;
+  }
+
+  /// The message with which compiling a stack of these strategies is refused.
+  [[nodiscard]] std::string refusal(const std::vector<Hooks>& strategies) {
+    try {
+      static_cast<void>(host::compile(request(strategies)));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  StackRunner runner_;
+};
+
+/// A strategy without axes, next to one that splits the data.
+Hooks without_axes() {
+  Hooks hooks;
+  hooks.axes = [] { return std::vector<MeshAxis>{}; };
+  hooks.rules = [] { return std::vector<Rule>{}; };
+  return hooks;
+}
+
+// --- hooks that throw
+
+/// All hooks, each made to throw.
+std::vector<std::pair<std::string, Hooks>> throwing(const std::function<void()>& fail) {
+  std::vector<std::pair<std::string, Hooks>> all;
+  const auto add = [&](const std::string& hook, auto Hooks::*member, auto call) {
+    Hooks hooks;
+    hooks.*member = std::move(call);
+    all.emplace_back(hook, std::move(hooks));
+  };
+  add("axes", &Hooks::axes, [=] { return fail(), std::vector<MeshAxis>{}; });
+  add("rules", &Hooks::rules, [=] { return fail(), std::vector<Rule>{}; });
+  add("rewrite_forward", &Hooks::rewrite_forward, [=](Graph&) { fail(); });
+  add("rewrite", &Hooks::rewrite, [=](Graph&) { fail(); });
+  add("gradient_buckets", &Hooks::gradient_buckets, [=] { return fail(), GradientBuckets{}; });
+  add("chunked_overlap", &Hooks::chunked_overlap, [=] { return fail(), ChunkedOverlap{}; });
+  add("storage", &Hooks::storage, [=] { return fail(), ParameterStorage{}; });
+  add("place", &Hooks::place, [=](const auto&) { return fail(), Placement{}; });
+  add("lower", &Hooks::lower, [=](const Node&) { return fail(), Lowering{}; });
+  add("lower", &Hooks::lower, [=](const Node&) { return Lowering([=](LoweringContext&) { fail(); }); });
+  add("convert", &Hooks::convert, [=](const auto&) { return fail(), Conversion{}; });
+  add("convert", &Hooks::convert, [=](const auto&) { return Conversion([=](ConversionContext&) { fail(); }); });
+  return all;
+}
+
+TEST_F(StrategyFaults, WhateverAHookThrowsIsNamed) {
+  for (const auto& [hook, hooks] : throwing([] { throw 42; })) {
+    EXPECT_EQ(refusal({hooks}), "strategy 1: hook '" + hook + "' threw an exception of type int");
+  }
+  for (const auto& [hook, hooks] : throwing([] { throw std::out_of_range("too far"); })) {
+    EXPECT_EQ(refusal({hooks}), "strategy 1: hook '" + hook + "' threw std::out_of_range: too far");
+  }
+  for (const auto& [hook, hooks] : throwing([] { throw ConfigurationError("found no sense in this"); })) {
+    EXPECT_EQ(refusal({hooks}), "strategy 1: found no sense in this") << hook;
+  }
+  for (const auto& [hook, hooks] : throwing([] { throw OptionError("size", "found 3; accepted: 2"); })) {
+    EXPECT_EQ(refusal({hooks}), "strategy 1: size: found 3; accepted: 2") << hook;
+  }
+}
+
+TEST_F(StrategyFaults, AScheduleThatThrowsIsNamed) {
+  Hooks pipeline;
+  pipeline.place = [](const std::vector<BlockCost>& blocks) {
+    return Placement{"dp", std::vector<int>(blocks.size(), 0), {0}, false};
+  };
+  pipeline.axes = [] { return std::vector<MeshAxis>{{"dp", 1}}; };
+  pipeline.schedule = []() -> std::vector<ScheduledTask> { throw 42; };
+  EXPECT_EQ(refusal({pipeline}), "strategy 1: hook 'schedule' threw an exception of type int");
+  pipeline.schedule = [] { return std::vector<ScheduledTask>{{Phase::forward, 0, 0}}; };
+  EXPECT_THAT(refusal({pipeline}), StartsWith("strategy 1 schedules stage 0 wrongly: it has 1 tasks of "));
+}
+
+// --- decisions that cannot be
+
+TEST_F(StrategyFaults, PartsOfCollectivesAreAtLeastOneAndOverAnAxisThatIsThere) {
+  const auto cut = [](const Axis& axis, int chunks) {
+    Hooks hooks;
+    hooks.chunked_overlap = [=] { return ChunkedOverlap{axis, chunks}; };
+    return hooks;
+  };
+  EXPECT_EQ(refusal({cut("dp", 2)}), "accepted");
+  for (const int chunks : {0, -3}) {
+    EXPECT_EQ(refusal({cut("dp", chunks)}),
+              "strategy 1 cuts collectives over 'dp' into " + std::to_string(chunks) + " parts; accepted: 1 or more");
+  }
+  EXPECT_EQ(refusal({cut("tp", 2)}), "strategy 1 cuts collectives over mesh axis 'tp', which no strategy adds");
+  Hooks other = without_axes();
+  other.chunked_overlap = [] { return ChunkedOverlap{"dp", 2}; };
+  EXPECT_EQ(refusal({cut("dp", 2), other}),
+            "strategy 2 cuts collectives over mesh axis 'dp' into parts, and so does strategy 1; only one strategy of "
+            "a stack may");
+}
+
+TEST_F(StrategyFaults, BucketsHoldAtLeastAByteAndAgree) {
+  const auto buckets = [](Hooks hooks, GradientBuckets wanted) {
+    hooks.gradient_buckets = [=] { return wanted; };
+    return hooks;
+  };
+  for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()}) {
+    EXPECT_EQ(refusal({buckets({}, {bytes, true})}),
+              "strategy 1 reduces gradients in buckets of " + std::to_string(bytes) + " bytes; accepted: 1 or more");
+  }
+  EXPECT_EQ(refusal({buckets({}, {64, true}), buckets(without_axes(), {64, true})}), "accepted");
+  EXPECT_EQ(refusal({buckets({}, {64, true}), buckets(without_axes(), {65, true})}),
+            "strategy 2 reduces gradients in buckets of 65 bytes with overlap, and strategy 1 in buckets of 64 bytes "
+            "with overlap; set the same in both");
+  EXPECT_EQ(refusal({buckets({}, {64, true}), buckets(without_axes(), {64, false})}),
+            "strategy 2 reduces gradients in buckets of 64 bytes without overlap, and strategy 1 in buckets of 64 "
+            "bytes with overlap; set the same in both");
+}
+
+TEST_F(StrategyFaults, ParametersAreStoredOverEachAxisOnceAndGatheredAFewBlocksAhead) {
+  const auto storing = [](const ParameterStorage& storage) {
+    Hooks hooks;
+    hooks.storage = [=] { return storage; };
+    return hooks;
+  };
+  ParameterStorage sound;
+  sound.sharding = Sharding::values;
+  sound.axes = {"dp"};
+  EXPECT_EQ(refusal({storing(sound)}), "accepted");
+  ParameterStorage storage = sound;
+  storage.axes = {"dp", "dp"};
+  EXPECT_EQ(refusal({storing(storage)}), "strategy 1 stores parameters over mesh axis 'dp' twice");
+  storage = sound;
+  storage.secondary_axes = {"dp", "dp"};
+  EXPECT_EQ(refusal({storing(storage)}), "strategy 1 stores parameters over mesh axis 'dp' twice");
+  storage = sound;
+  storage.values_place = MemoryPlace::host;
+  for (const int prefetch : {1 << 20, 0}) {
+    storage.prefetch = prefetch;
+    EXPECT_EQ(refusal({storing(storage)}), "accepted");
+  }
+  for (const int prefetch : {std::numeric_limits<int>::max(), (1 << 20) + 1, -1}) {
+    storage.prefetch = prefetch;
+    EXPECT_EQ(refusal({storing(storage)}),
+              "strategy 1 prefetches " + std::to_string(prefetch) + " blocks ahead; accepted: 0 to 1048576");
+  }
+}
+
+TEST_F(StrategyFaults, AxesHaveNamesAndRulesNameAxesThatAreThere) {
+  Hooks nameless;
+  nameless.axes = [] { return std::vector<MeshAxis>{{"", 2}}; };
+  EXPECT_EQ(refusal({nameless}), "strategy 1 adds a mesh axis without a name");
+  const auto sized = [](int size) {
+    Hooks hooks;
+    hooks.axes = [=] { return std::vector<MeshAxis>{{"other", size}}; };
+    return hooks;
+  };
+  EXPECT_EQ(refusal({Hooks{}, sized(0)}), "strategy 2: mesh axis 'other' has size 0; at least 1 is needed");
+  EXPECT_EQ(refusal({Hooks{}, sized(1 << 20)}),
+            "strategy 2: the mesh dp=2 other=1048576 has too many ranks; at most 1048576 are accepted");
+  Hooks lost = without_axes();
+  lost.rules = [] { return std::vector<Rule>{{"embed", "tp", 20, Distribution::block, {}}}; };
+  EXPECT_EQ(refusal({Hooks{}, lost}), "strategy 2 maps dimension 'embed' onto mesh axis 'tp', which no strategy adds");
+}
+
+TEST_F(StrategyFaults, AFilterOfARuleThatThrowsIsNamed) {
+  Hooks hooks;
+  hooks.rules = [] {
+    const RuleFilter filter = [](const std::string& /*op*/, const Dims& /*dims*/) -> bool { throw 42; };
+    return std::vector<Rule>{{"batch", "dp", 20, Distribution::block, {}},
+                             {"embed", "dp", 10, Distribution::block, filter}};
+  };
+  EXPECT_EQ(refusal({hooks}), "strategy 1: hook 'rules' threw an exception of type int");
+}
+
+TEST_F(StrategyFaults, AxesAreAskedForOnce) {
+  Hooks hooks = without_axes();
+  hooks.axes = [calls = 0]() mutable -> std::vector<MeshAxis> {
+    if (calls++ > 0) throw 42;
+    return {{"one", 1}};
+  };
+  EXPECT_EQ(refusal({Hooks{}, hooks}), "accepted");
+}
+
+TEST_F(StrategyFaults, ALossScaleIsAFiniteNumber) {
+  const auto scaled = [](LossScaling scaling) {
+    Hooks hooks;
+    hooks.rewrite_forward = [=](Graph& graph) { graph.loss_scaling = scaling; };
+    return hooks;
+  };
+  const double nan = std::nan("");
+  EXPECT_EQ(refusal({scaled({.initial = nan})}),
+            "strategy 1 scales the loss with initial = nan; accepted: a finite number above 0");
+  EXPECT_EQ(refusal({scaled({.initial = std::numeric_limits<double>::infinity()})}),
+            "strategy 1 scales the loss with initial = inf; accepted: a finite number above 0");
+  EXPECT_THAT(refusal({scaled({.initial = 0})}), HasSubstr("with initial = 0.0"));
+  EXPECT_THAT(refusal({scaled({.growth = nan})}), HasSubstr("with growth = nan"));
+  EXPECT_THAT(refusal({scaled({.backoff = nan})}), HasSubstr("with backoff = nan"));
+  EXPECT_THAT(refusal({scaled({.interval = 0})}), HasSubstr("with interval = 0"));
+  EXPECT_EQ(refusal({scaled({.initial = 8})}), "accepted");
+}
+
+TEST_F(StrategyFaults, ARewriteThatLosesTheParametersIsNamed) {
+  Hooks hooks;
+  hooks.rewrite_forward = [](Graph& graph) { graph.parameters.clear(); };
+  EXPECT_THAT(refusal({hooks}), HasSubstr("the forward rewrite of strategy 1"));
+  hooks = {};
+  hooks.rewrite = [](Graph& graph) { graph.parameters.clear(); };
+  EXPECT_THAT(refusal({hooks}), HasSubstr("the rewrite of strategy 1"));
+}
+
+TEST_F(StrategyFaults, ABatchThatIsTooLargeToCountIsRefused) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  Hooks four;
+  four.axes = [] { return std::vector<MeshAxis>{{"dp", 4}}; };
+  host::CompileRequest wanted = request({four});
+  wanted.global_batch = wanted.micro_batch = kHuge;
+  try {
+    static_cast<void>(host::compile(wanted));
+    FAIL() << "accepted";
+  } catch (const ConfigurationError& error) {
+    EXPECT_STREQ(error.what(), "found 4611686018427387904; times 4 replicas that is too large to count");
+  }
+}
+
+// --- lowering a node
+
+/// Lowers the first product of the model by `lowering`.
+Hooks lowering(const Lowering& lowering) {
+  Hooks hooks;
+  hooks.lower = [=](const Node& node) { return node.name == "one" ? lowering : Lowering{}; };
+  return hooks;
+}
+
+TEST_F(StrategyFaults, LoweringsAskForOperandsThatAreThereInLayoutsThatCanBe) {
+  const auto refusal_of = [&](int index, const Layout& layout) {
+    return refusal({lowering([=](LoweringContext& context) { context.operand(index, layout); })});
+  };
+  const std::string begin = "strategy 1 lowers node 'one' wrongly: ";
+  EXPECT_EQ(refusal_of(0, {}), begin + "operand 0 has the dimensions [batch seq embed], its layout is of 0");
+  EXPECT_EQ(refusal_of(2, {}), begin + "it has no operand 2");
+  EXPECT_EQ(refusal_of(-1, {}), begin + "it has no operand -1");
+  EXPECT_EQ(refusal_of(0, {{}, {"tp"}, {}}),
+            begin + "the layout of operand 0 names mesh axis 'tp', which no strategy adds");
+  EXPECT_EQ(refusal_of(0, {{"dp"}, {"dp"}, {}}), begin + "the layout of operand 0 uses mesh axis 'dp' twice");
+}
+
+TEST_F(StrategyFaults, LoweringsEmitInstructionsOnBuffersThatAreThere) {
+  const auto refusal_of = [&](const Instruction& instruction) {
+    return refusal({lowering([=](LoweringContext& context) { context.emit(instruction); })});
+  };
+  const std::string begin = "strategy 1 lowers node 'one' wrongly: ";
+  EXPECT_EQ(refusal_of({.name = "x", .work = Compute{.op = "activation"}, .inputs = {9999}}),
+            begin + "instruction 'x' uses buffer %9999, which is not there");
+  EXPECT_EQ(refusal_of({.name = "x", .work = Compute{.op = "fill_zero"}, .outputs = {-1}}),
+            begin + "instruction 'x' uses buffer %-1, which is not there");
+  EXPECT_EQ(refusal_of({.name = "x", .work = Collective{.axes = {"dp"}}, .outputs = {0}}),
+            begin + "instruction 'x' has 0 inputs and 1 outputs, not 1 and 1");
+  EXPECT_EQ(refusal_of({.name = "x", .work = Collective{.axes = {"tp"}}, .inputs = {0}, .outputs = {0}}),
+            begin + "instruction 'x' communicates over mesh axis 'tp', which no strategy adds");
+  EXPECT_EQ(refusal({lowering([](LoweringContext& context) {
+              context.add_buffer("mine", BufferKind::activation, {{"batch"}, DType::f32}, {-5});
+            })}),
+            begin + "buffer 'mine' has a dimension of -5");
+}
+
+TEST_F(StrategyFaults, LoweringsDefineEveryResultOnce) {
+  const auto define = [](LoweringContext& context, int index, const Layout& layout) {
+    const Shape local{2, 4, 8};
+    const BufferId buffer = context.add_buffer("mine", BufferKind::activation, context.node().results.front(), local);
+    context.define(index, buffer, layout, {});
+  };
+  const Layout by_batch = {{"dp"}, {}, {}};
+  const std::string begin = "strategy 1 lowers node 'one' wrongly: ";
+  EXPECT_EQ(refusal({lowering([](LoweringContext&) {})}), begin + "it does not say where result 0 is");
+  EXPECT_EQ(refusal({lowering([&](LoweringContext& context) { define(context, 1, by_batch); })}),
+            begin + "it has no result 1");
+  EXPECT_EQ(refusal({lowering([&](LoweringContext& context) {
+              define(context, 0, by_batch);
+              define(context, 0, by_batch);
+            })}),
+            begin + "result 0 is defined twice");
+  EXPECT_EQ(refusal({lowering([&](LoweringContext& context) { context.define(0, 100000, by_batch, {}); })}),
+            begin + "result 0 is defined as buffer %100000, which is not there");
+  EXPECT_EQ(refusal({lowering([&](LoweringContext& context) {
+              const BufferId buffer =
+                  context.add_buffer("mine", BufferKind::activation, context.node().results.front(), {2});
+              context.define(0, buffer, by_batch, {});
+            })}),
+            begin + "buffer 'mine' has 1 sizes for the dimensions [batch seq out]");
+  // A missing write is detected at the read.
+  EXPECT_THAT(refusal({lowering([&](LoweringContext& context) { define(context, 0, by_batch); })}),
+              HasSubstr("'mine'"));
+}
+
+// --- converting a collective
+
+/// Converts the reductions of buckets by `conversion`.
+Hooks converting(const Conversion& conversion, bool overlap) {
+  Hooks hooks;
+  hooks.gradient_buckets = [=] { return GradientBuckets{64, overlap}; };
+  hooks.convert = [=](const PlannedCollective& planned) {
+    return planned.content == BufferKind::gradient ? conversion : Conversion{};
+  };
+  return hooks;
+}
+
+/// Keeps the collective unchanged.
+Instruction same(ConversionContext& context) {
+  Instruction instruction;
+  instruction.name = context.label();
+  const PlannedCollective& planned = context.planned();
+  instruction.work = Collective{.kind = planned.kind,
+                                .reduction = planned.reduction,
+                                .axes = planned.axes,
+                                .id = context.communication_id(context.label())};
+  instruction.inputs = {context.input()};
+  instruction.outputs = {context.output()};
+  return instruction;
+}
+
+/// Adds an op on the flat buffer that the collective writes.
+Instruction after(ConversionContext& context, const std::string& op) {
+  Instruction instruction;
+  instruction.name = context.label() + "." + op;
+  instruction.work = Compute{.op = op};
+  instruction.inputs = {context.output()};
+  instruction.outputs = {context.output()};
+  return instruction;
+}
+
+TEST_F(StrategyFaults, ConversionsDoTheWorkOfTheCollective) {
+  for (const bool overlap : {true, false}) {
+    SCOPED_TRACE(overlap);
+    const auto refusal_of = [&](const Conversion& conversion) { return refusal({converting(conversion, overlap)}); };
+    EXPECT_EQ(refusal_of([](ConversionContext& context) { context.emit(same(context)); }), "accepted");
+    EXPECT_THAT(refusal_of([](ConversionContext&) {}), AllOf(StartsWith("strategy 1 converts the collective 'bucket"),
+                                                             HasSubstr("' wrongly: no instruction writes the output")));
+    EXPECT_THAT(refusal_of([](ConversionContext& context) {
+                  Instruction other = same(context);
+                  other.as<Collective>()->axes = {"tp"};
+                  context.emit(other);
+                }),
+                HasSubstr("' wrongly: it communicates over mesh axis 'tp'; the collective is over dp"));
+    EXPECT_THAT(refusal_of([](ConversionContext& context) {
+                  Instruction other = same(context);
+                  other.inputs = {};
+                  context.emit(other);
+                }),
+                AllOf(StartsWith("strategy 1 converts the collective 'bucket"),
+                      HasSubstr("' has 0 inputs and 1 outputs, not 1 and 1")));
+    EXPECT_THAT(refusal_of([](ConversionContext& context) {
+                  Instruction other = same(context);
+                  other.inputs = {9999};
+                  context.emit(other);
+                }),
+                AllOf(StartsWith("strategy 1 converts the collective 'bucket"),
+                      HasSubstr("' uses buffer %9999, which is not there")));
+    EXPECT_THAT(refusal_of([](ConversionContext& context) { context.add_flat("part", DType::f32, -4); }),
+                AllOf(StartsWith("strategy 1 converts the collective 'bucket"),
+                      HasSubstr("' wrongly: buffer 'part' has a dimension of -4")));
+    EXPECT_THAT(refusal_of([](ConversionContext& context) { context.emit(after(context, "fill_zero")); }),
+                HasSubstr("' wrongly: it does not communicate over mesh axis 'dp'"));
+    EXPECT_THAT(refusal_of([](ConversionContext& context) {
+                  context.emit(same(context));
+                  context.emit(after(context, "fourier"));
+                }),
+                AllOf(StartsWith("the device: it cannot run op 'fourier' ('bucket"), HasSubstr("no kernel")));
+  }
+}
+
+// --- strategies without an effect
+
+TEST_F(StrategyFaults, AStrategyWithoutAnEffectIsReported) {
+  Hooks of_one_rank;
+  of_one_rank.axes = [] { return std::vector<MeshAxis>{{"one", 1}}; };
+  of_one_rank.rules = [] { return std::vector<Rule>{{"batch", "one", 20, Distribution::block, {}}}; };
+  Hooks renaming = without_axes();
+  renaming.rewrite_forward = [](Graph& graph) { graph.parameters.front().decay = !graph.parameters.front().decay; };
+  EXPECT_THAT(host::compile(request({Hooks{}, without_axes(), renaming, of_one_rank})).idle_strategies,
+              ElementsAre("strategy 2", "strategy 4"));
+  Hooks starting = without_axes();
+  starting.rewrite_forward = [](Graph& graph) {
+    graph.parameters.front().initialization = Initialization::constant(0.001);
+  };
+  Hooks marking = without_axes();
+  marking.rewrite_forward = [](Graph& graph) { graph.parameters.front().gradient_is_zero = true; };
+  EXPECT_THAT(host::compile(request({Hooks{}, starting, marking})).idle_strategies, IsEmpty());
+  Hooks scaling = without_axes();
+  scaling.rewrite_forward = [](Graph& graph) { graph.loss_scaling = LossScaling{.initial = 8, .interval = 10}; };
+  Hooks rescaling = without_axes();
+  rescaling.rewrite_forward = [](Graph& graph) { graph.loss_scaling->interval = 11; };
+  EXPECT_THAT(host::compile(request({Hooks{}, scaling, rescaling})).idle_strategies, IsEmpty());
+  Hooks storing = without_axes();
+  storing.storage = [] {
+    ParameterStorage storage;
+    storage.sharding = Sharding::states;
+    storage.axes = {"dp"};
+    return storage;
+  };
+  Hooks advising = without_axes();
+  advising.gradient_buckets = [] { return GradientBuckets{64, true}; };
+  EXPECT_THAT(host::compile(request({Hooks{}, storing, advising})).idle_strategies, IsEmpty());
+}
+
+}  // namespace
+}  // namespace strata::testing

@@ -1,0 +1,317 @@
+/// \file
+/// `strata check` and `strata devices` with plugins that throw, return nothing, or make impossible objects: one message
+/// that names the plugin, exit code 2, and JSON if requested.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "train/command_runner.hpp"
+
+namespace strata::host {
+namespace {
+
+using nlohmann::json;
+using test::CommandResult;
+using test::run_command;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CommandsBesideSamples : public ::testing::Test {
+ protected:
+  CommandsBesideSamples() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
+  ~CommandsBesideSamples() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
+
+  /// Runs a command on the configuration with these overrides.
+  [[nodiscard]] CommandResult run(const std::string& command, const std::vector<std::string>& overrides,
+                                  const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments{command, config_};
+    for (const std::string& each : overrides) arguments.insert(arguments.end(), {"--set", each});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  }
+
+  test::TemporaryFolder folder_;
+  std::string data_ = folder_.file("text.txt", std::string(400, 'x')).string();
+  std::string config_ =
+      folder_
+          .file("sample.toml", "[run]\nsteps = 1\noutput = \"" + (folder_.path() / "output").string() +
+                                   "\"\n[model]\nplugin = \"sample_model\"\n[data]\npath = \"" + data_ +
+                                   "\"\n[batch]\nglobal = 4\nmicro = 4\n"
+                                   "[device]\nplugin = \"reference\"\n")
+          .string();
+};
+
+struct Fault {
+  const char* name;
+  std::vector<std::string> overrides;
+  std::string message;
+};
+
+void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
+
+class CheckOfFaults : public CommandsBesideSamples, public ::testing::WithParamInterface<Fault> {};
+
+TEST_P(CheckOfFaults, IsOneMessageThatNamesThePlugin) {
+  const CommandResult text = run("check", GetParam().overrides);
+  EXPECT_EQ(text.signal, 0);
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_THAT(text.messages, HasSubstr(GetParam().message));
+  EXPECT_EQ(std::count(text.messages.begin(), text.messages.end(), '\n'), 1) << text.messages;
+  EXPECT_THAT(text.out, IsEmpty());
+
+  const CommandResult printed = run("check", GetParam().overrides, {"--json"});
+  EXPECT_EQ(printed.exit_code, 2);
+  const json verdict = json::parse(printed.out, nullptr, false);
+  ASSERT_TRUE(verdict.is_object()) << printed.out << printed.messages;
+  EXPECT_EQ(verdict.at("ok"), false);
+  EXPECT_THAT(verdict.at("error").get<std::string>(), HasSubstr(GetParam().message));
+}
+
+Fault of_model(const char* name, const std::string& fault, const std::string& message) {
+  return {name, {"model.fault=" + fault}, "model 'sample_model': " + message};
+}
+
+Fault of_device(const char* name, const std::string& fault, const std::string& message) {
+  return {name, {"device.plugin=faulty_device", "device.fault=" + fault}, message};
+}
+
+Fault of_op(const char* name, const std::string& op, const std::string& message) {
+  return {name, {"library=[{plugin=\"faulty_ops\"}]", "model.op=" + op}, message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, CheckOfFaults,
+    ::testing::Values(
+        of_model("nothing", "nothing", "hook 'create' returned nothing (a null pointer)"),
+        of_model("context_zero", "context zero", "its context is 0 tokens; accepted: 1 or more"),
+        of_model("context_negative", "context negative", "its context is -5 tokens; accepted: 1 or more"),
+        of_model("context_throws", "context throws", "hook 'context' threw an exception of type int"),
+        of_model("vocab_throws", "vocab throws", "hook 'vocab' threw an exception of type int"),
+        of_model("build_throws", "build throws", "hook 'build' threw std::out_of_range: too far"),
+        of_model("no_such_value", "no such value", "the graph has no node %-1"),
+        of_model("block_back", "block back", "block 0 begins after block 1"),
+        of_model("another_seq", "another seq",
+                 "its dimension 'seq' has size 4, its context is 8 tokens; accepted: the same number"),
+        of_model("misspelt_input", "misspelt input",
+                 "it reads the input 'token'; did you mean 'tokens'?; the data has: positions, targets, tokens"),
+        of_model("input_shape", "input shape",
+                 "it reads the input 'tokens' as [seq batch]i32; the data has [batch seq]i32"),
+        of_model("logits", "logits",
+                 "its output 'logits' is [batch seq embed]f32; generation reads [batch seq vocab]")),
+    [](const auto& info) { return info.param.name; });
+
+Fault of_parameter(const char* name, const std::string& fault, const std::string& message) {
+  return {name, {"model.fault=" + fault}, "after building the model: " + message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Parameters, CheckOfFaults,
+    ::testing::Values(
+        of_parameter("without_initializer", "start custom",
+                     "the initializer of parameter 'shift' is missing (a null pointer)"),
+        of_parameter("constant_nan", "start constant", "parameter 'shift' starts at nan; accepted: a finite number"),
+        of_parameter("deviation_nan", "start normal",
+                     "parameter 'shift' starts with a standard deviation of nan; accepted: a finite number"),
+        of_parameter("nameless", "nameless", "a parameter has no name"),
+        of_parameter("state", "named as a state",
+                     "parameter 'optimizer/first_moment/table' has a name that begins with 'optimizer/'")),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, CheckOfFaults,
+    ::testing::Values(
+        of_device("throws", "create", "device 'faulty_device': hook 'create' threw an exception of type int"),
+        of_device("nothing", "nothing", "device 'faulty_device': hook 'create' returned nothing (a null pointer)"),
+        of_device("memory_throws", "memory_bytes",
+                  "device 'faulty_device': hook 'memory_bytes' threw an exception of type int"),
+        of_device("support_throws", "unsupported",
+                  "device: device 'faulty_device': hook 'unsupported' threw std::out_of_range: too far"),
+        of_device("choice_throws", "kernel_choice",
+                  "device: device 'faulty_device': hook 'kernel_choice' threw std::out_of_range: too far"),
+        of_device("description_throws", "description",
+                  "device: device 'faulty_device': hook 'description' threw an exception of type int"),
+        of_device("negative_workspace", "workspace_bytes",
+                  "device: device 'faulty_device': it asks for -1 bytes of scratch memory for op '")),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Communicators, CheckOfFaults,
+    ::testing::Values(Fault{"nothing",
+                            {"communicator.plugin=faulty_communicator", "communicator.fault=nothing"},
+                            "communicator 'faulty_communicator': hook 'create' returned nothing (a null pointer)"},
+                      Fault{"limits_throw",
+                            {"communicator.plugin=faulty_communicator", "communicator.fault=limits"},
+                            "communicator 'faulty_communicator': hook 'limits' threw an exception of type int"},
+                      Fault{"local_ranks_throw",
+                            {"communicator.plugin=faulty_communicator", "communicator.fault=local_ranks"},
+                            "communicator 'faulty_communicator': hook 'local_ranks' threw an exception of type int"}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Ops, CheckOfFaults,
+    ::testing::Values(
+        of_op("of_no_dims", "of_no_dims",
+              "op 'of_no_dims' of library 1 'faulty_ops': iteration names the dimensions of 0 operands; node "
+              "'of_the_test' has 1"),
+        of_op("of_another_rank", "of_another_rank", "iteration() names 2 dimensions of operand 0, which is "),
+        Fault{"gradient_of_other_dimensions",
+              {"library=[{plugin=\"faulty_ops\", gradient=\"of other dimensions\"}]", "model.op=tripled"},
+              "the gradient rule of op 'tripled' gives operand 0, which is [batch seq embed]f32, a gradient "
+              "[vocab embed]f32"},
+        of_op("without_library", "sextupled", "sextupled")),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, CheckOfFaults,
+    ::testing::Values(
+        Fault{"nothing",
+              {"strategy=[{plugin=\"faulty\", fault=\"nothing\"}]"},
+              "strategy 1 'faulty': hook 'create' returned nothing (a null pointer)"},
+        Fault{"number",
+              {"strategy=[{plugin=\"faulty\", fault=\"number\"}]"},
+              "strategy 1 'faulty': hook 'create' threw an exception of type int"},
+        Fault{"without_rtti", {"strategy=[{plugin=\"without_rtti\", size=2}]"}, "refused: it is of the build flavour"},
+        Fault{"null_factory", {"strategy=[{plugin=\"null_factory\"}]"}, "strata_plugin_entry returned nothing"},
+        Fault{"a_batch_too_large_to_count",
+              {"strategy=[{plugin=\"ddp\", size=4}]", "batch.global=4611686018427387904",
+               "batch.micro=4611686018427387904"},
+              "batch.micro: found 4611686018427387904; times 4 replicas that is too large to count"},
+        Fault{"too_many_micro_batches",
+              {"batch.global=2097152", "batch.micro=1"},
+              "batch.global: found 2097152, which is 2097152 micro-batches; accepted: at most 1048576"},
+        Fault{"too_many_ranks",
+              {"strategy=[{plugin=\"ddp\", size=65536}, {plugin=\"tensor\", size=32}]"},
+              "strategy.1: strategy 2 'tensor': the mesh dp=65536 tp=32 has too many ranks; at most 1048576 are "
+              "accepted"},
+        Fault{"no_op",
+              {"strategy=[{plugin=\"faulty\", fault=\"provides no op\"}]"},
+              "strategy.0: strategy 1 'faulty' registers an op without a definition"}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Configurations, CheckOfFaults,
+                         ::testing::Values(Fault{"no_data", {"data.path=/nowhere"}, "'/nowhere': cannot be opened"},
+                                           Fault{"no_number", {"run.steps=many"}, "run.steps"},
+                                           Fault{"no_such_key", {"run.colour=1"}, "colour"},
+                                           Fault{"no_toml", {"strategy=[{"}, "strategy"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(CommandsBesideSamples, CheckAcceptsTheSoundModelAndItsOps) {
+  const CommandResult text = run("check", {});
+  EXPECT_EQ(text.exit_code, 0) << text.messages;
+  const CommandResult printed = run("check", {"library=[{plugin=\"faulty_ops\"}]", "model.op=tripled"}, {"--json"});
+  EXPECT_EQ(printed.exit_code, 0) << printed.out;
+  EXPECT_EQ(json::parse(printed.out).at("ok"), true);
+  EXPECT_THAT(json::parse(printed.out).at("remarks"), IsEmpty());
+}
+
+TEST_F(CommandsBesideSamples, AFileThatIsNotThereIsJsonToo) {
+  const CommandResult printed = run_command({"check", "/nowhere/run.toml", "--json"});
+  EXPECT_EQ(printed.exit_code, 2);
+  EXPECT_THAT(json::parse(printed.out).at("error").get<std::string>(), HasSubstr("/nowhere/run.toml"));
+}
+
+TEST_F(CommandsBesideSamples, AWrongCommandLineOfCheckIsJsonToo) {
+  const CommandResult printed = run("check", {}, {"--json", "--frobnicate"});
+  EXPECT_EQ(printed.exit_code, 2);
+  const json verdict = json::parse(printed.out, nullptr, false);
+  ASSERT_TRUE(verdict.is_object()) << printed.out << printed.messages;
+  EXPECT_EQ(verdict.at("ok"), false);
+  EXPECT_THAT(verdict.at("error").get<std::string>(), HasSubstr("--frobnicate"));
+  const CommandResult text = run("check", {}, {"--frobnicate"});
+  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_THAT(text.out, IsEmpty());
+  EXPECT_THAT(text.messages, HasSubstr("--frobnicate"));
+}
+
+TEST_F(CommandsBesideSamples, TextThatIsNotUtf8IsReplacedInJson) {
+  const std::vector<std::string> overrides = {"device.plugin=faulty_device", "device.fault=no UTF-8"};
+  for (const char* command : {"check", "explain"}) {
+    const CommandResult printed = run(command, overrides, {"--json"});
+    EXPECT_EQ(printed.exit_code, 0) << printed.out << printed.messages;
+    const json document = json::parse(printed.out, nullptr, false);
+    ASSERT_TRUE(document.is_object()) << command << printed.out;
+    EXPECT_THAT(document.at("remarks").at(0).get<std::string>(), HasSubstr("on \xef\xbf\xbd"));
+  }
+}
+
+TEST_F(CommandsBesideSamples, CheckRemarksOnWhatIsOfNoUse) {
+  const std::vector<std::string> overrides = {
+      "strategy=[{plugin=\"recompute\", policy=\"none\"}, {plugin=\"ddp\", size=2}]",
+      "batch.micro=2",
+      "device.plugin=cpu",
+      "device.threads=1",
+      "library=[{plugin=\"faulty_ops\", kernel=\"none\"}]",
+      "model.op=tripled"};
+  const CommandResult text = run("check", overrides);
+  EXPECT_EQ(text.exit_code, 0) << text.messages;
+  EXPECT_THAT(text.out, HasSubstr("note: strategy 1 'recompute' has no effect on this run\n"));
+  EXPECT_THAT(text.out, HasSubstr("note: no fast kernel for tripled on "));
+  const json remarks = json::parse(run("check", overrides, {"--json"}).out).at("remarks");
+  EXPECT_EQ(remarks.size(), 2U);
+  EXPECT_EQ(remarks.at(0), "strategy 1 'recompute' has no effect on this run");
+}
+
+TEST_F(CommandsBesideSamples, TrainingNamesWhatDeviceAndCommunicatorDoNotGive) {
+  const auto failure = [&](const std::vector<std::string>& overrides) {
+    const CommandResult result = run("train", overrides);
+    EXPECT_EQ(result.signal, 0);
+    EXPECT_EQ(result.exit_code, 1);
+    return result.messages;
+  };
+  EXPECT_THAT(failure({"device.plugin=faulty_device", "device.fault=allocate"}),
+              HasSubstr("the device (faulty) gives no memory (a null pointer) for "));
+  EXPECT_THAT(failure({"device.plugin=faulty_device", "device.fault=prepare"}),
+              HasSubstr("the device prepares no kernel (a null pointer) for op '"));
+  EXPECT_THAT(failure({"communicator.plugin=faulty_communicator"}),
+              HasSubstr("the communicator connects rank 0 to nothing (a null pointer)"));
+  EXPECT_THAT(failure({"communicator.plugin=faulty_communicator", "communicator.fault=connect throws"}),
+              HasSubstr("the communicator cannot connect rank 0: hook 'connect' threw an exception of type int"));
+  const CommandResult sound = run("train", {"device.plugin=faulty_device", "device.fault=none"});
+  EXPECT_EQ(sound.exit_code, 0) << sound.messages;
+}
+
+TEST_F(CommandsBesideSamples, TrainingNamesThePluginWhoseFunctionThrows) {
+  const auto failure = [&](const std::vector<std::string>& overrides) {
+    const CommandResult result = run("train", overrides);
+    EXPECT_EQ(result.signal, 0);
+    EXPECT_EQ(result.exit_code, 2);
+    return result.messages;
+  };
+  EXPECT_THAT(failure({"device.plugin=faulty_device", "device.fault=prepare throws"}),
+              HasSubstr("device 'faulty_device': hook 'prepare' threw an exception of type int"));
+  EXPECT_THAT(failure({"communicator.plugin=faulty_communicator", "communicator.fault=ranks_on_host"}),
+              HasSubstr("communicator 'faulty_communicator': hook 'ranks_on_host' threw an exception of type int"));
+}
+
+TEST_F(CommandsBesideSamples, TheModelIsAskedOnceForItsContext) {
+  const CommandResult result = run("train", {"model.fault=context throws later"});
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
+}
+
+TEST_F(CommandsBesideSamples, DevicesSurviveADeviceThatThrows) {
+  const std::string error = "device 'faulty_device': hook 'create' threw an exception of type int";
+  const CommandResult text = run_command({"devices"});
+  EXPECT_EQ(text.exit_code, 0) << text.messages;
+  EXPECT_THAT(text.out, HasSubstr("faulty_device: none: " + error + "\n"));
+  EXPECT_THAT(text.out, HasSubstr("cpu: "));
+  EXPECT_THAT(text.out, HasSubstr("reference: "));
+  const CommandResult printed = run_command({"devices", "--json"});
+  EXPECT_EQ(printed.exit_code, 0);
+  std::vector<std::string> errors;
+  const json document = json::parse(printed.out);
+  for (const json& device : document.at("devices")) {
+    if (device.at("plugin") == "faulty_device") errors.push_back(device.at("error"));
+  }
+  EXPECT_THAT(errors, ElementsAre(error));
+}
+
+}  // namespace
+}  // namespace strata::host
