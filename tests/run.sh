@@ -13,6 +13,8 @@ for preset; do
 done
 
 sh packaging/install-dependencies.sh build
+# One architecture tells whether the kernels for GPUs compile.
+export CUDAARCHS="${CUDAARCHS:-90a}"
 
 for preset; do
   printf '\n== %s: build\n' "$preset"
