@@ -1,0 +1,136 @@
+#!/bin/sh
+# Installs a build of Strata, builds and installs the project in rotary/ against it, and uses both as a user would.
+# Usage: sh tests/external/external.sh BUILD WORK [ARGUMENT]...
+#   BUILD     the build tree, with the targets of "all"
+#   WORK      a folder for everything that the test makes
+#   ARGUMENT  what CMake configures the project with: generator, compiler, flags
+set -eu
+export LC_ALL=C
+
+[ $# -ge 2 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
+source=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+mkdir -p "$2"
+work=$(cd "$2" && pwd)
+shift 2
+
+rm -rf "$work/prefix" "$work/project" "$work/run"
+mkdir "$work/run"
+prefix=$work/prefix
+project=$work/project
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# run CODE COMMAND...: the command must end with CODE. What it says, on both streams, is kept for `says`.
+run() {
+  wanted=$1
+  shift
+  echo "+ $*"
+  code=0
+  "$@" >"$work/said" 2>&1 || code=$?
+  [ "$code" -eq "$wanted" ] || { cat "$work/said"; fail "exit code $code instead of $wanted"; }
+}
+
+# says PATTERN, never_says PATTERN: some line of the last command, or none, has the extended regular expression.
+says() { grep -qE -e "$1" "$work/said" || { cat "$work/said"; fail "no line has '$1'"; }; }
+never_says() { ! grep -qE -e "$1" "$work/said" || { cat "$work/said"; fail "a line has '$1'"; }; }
+
+echo "== install Strata"
+for component in runtime development plugins; do
+  run 0 cmake --install "$build" --prefix "$prefix" --component $component
+done
+unset STRATA_PLUGIN_PATH
+PATH=$prefix/bin:$PATH
+[ "$(command -v strata)" = "$prefix/bin/strata" ] || fail "strata is not installed in $prefix/bin"
+
+echo "== build and install the project"
+# CMAKE_INSTALL_LIBDIR: plugins go where this Strata looks for them, whatever a project calls its own libraries' folder.
+run 0 cmake -S "$source/rotary" -B "$project" -DCMAKE_PREFIX_PATH="$prefix" -DROTARY_WITH_WRONG_GRADIENT=ON \
+  -DCMAKE_INSTALL_LIBDIR=lib/elsewhere "$@"
+run 0 cmake --build "$project" --parallel 2
+run 0 ctest --test-dir "$project" --output-on-failure --no-tests=error
+run 0 cmake --install "$project" --prefix "$prefix"
+never_says 'rotary_wrong'
+
+echo "== the plugins, as strata finds them"
+run 0 strata plugins list
+says '^library +rotary +1\.0\.0 '
+says '^model +rotary_decoder +1\.0\.0 '
+never_says 'refused|rotary_wrong'
+run 0 strata plugins show rotary
+says '^  host_kernel: true or false; default true$'
+abi=$(sed -n 's/.*, ABI \([0-9]*\),.*/\1/p' "$work/said")
+run 0 readelf -d "$(sed -n 's/^ *\(\/.*\.so\)$/\1/p' "$work/said")"
+says "NEEDED.*\[libstrata\.so\.$abi\]"
+run 0 strata plugins ops rotary
+says "^rotary, version 1, from library 'rotary'$"
+says '^  x \[batch seq heads head_dim\], cos and sin \[seq head_pair\] -> y: rotates '
+says '^  gradient: yes$'
+says "^  kernel: runtime host, from library 'rotary', rank 100, operands \"tff\", results \"t\", real types f32 bf16 f16$"
+says "^  kernel: runtime host, from library 'rotary', rank reference, operands \"rrr\", results \"r\", "
+
+cd "$work/run"
+sh "$source/../../packaging/make-text.sh" >"$work/text"
+head -c 40000 "$work/text" >input.txt
+configs=$source/rotary/configs
+
+for config in one-rank four-ranks; do
+  echo "== $config"
+  ranks=1
+  [ $config = one-rank ] || ranks=4
+  run 0 strata check "$configs/$config.toml"
+  says "^ok: $ranks ranks?; communication matches and cannot deadlock"
+
+  run 0 strata verify "$configs/$config.toml"
+  says "^$ranks ranks against one, 3 steps in f64"
+  says '^equal within 1\.00e-09$'
+
+  run 0 strata verify --ops "$configs/$config.toml"
+  says "^  ok +rotary .* operand 0 \[batch seq heads head_dim\]f64  \('layers\.0\.wq\.rotary', library 1 'rotary'\)$"
+  says "^  ok +rotary .* f32 f32 f32 -> f32; .* launches  \(library 1 'rotary'\)$"
+  says '^all gradients and kernels are right$'
+
+  run 0 strata train "$configs/$config.toml" --set run.steps=20 --set run.log_every=1 --log-json "$work/$config.jsonl"
+  says ", $ranks rank\(s\),"
+  says '^steps 20$'
+  never_says 'no fast kernel'
+  sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$work/$config.jsonl" >"$work/$config.losses"
+  awk 'NR == 1 { first = $2 } END { exit !(NR == 20 && first > 5.4 && $2 < 3.5) }' "$work/$config.losses" ||
+    { cat "$work/$config.losses"; fail "the loss does not fall from 5.5 to 3.5 within 20 steps"; }
+done
+paste -d ' ' "$work/one-rank.losses" "$work/four-ranks.losses" |
+  awk '{ difference = $2 - $4; if (difference * difference > 1e-8 * $2 * $2) { print "step " $1 ": " $2 ", " $4; bad = 1 } }
+       END { exit bad }' || fail "the losses on four ranks are not those on one"
+
+echo "== bf16"
+run 0 strata verify --ops "$configs/one-rank.toml" --set strategy.0.plugin=precision
+says "^  ok +rotary .* bf16 f32 f32 -> bf16; .* launches  \(library 1 'rotary'\)$"
+
+echo "== generate"
+for attempt in first second; do
+  run 0 strata generate runs/rotary-4 --prompt 'The ' --tokens 40 --seed 1
+  cp "$work/said" "$work/$attempt.txt"
+done
+says '^The '
+[ "$(wc -c <"$work/first.txt")" -eq 45 ] || { cat "$work/first.txt"; fail "not a prompt of 4, 40 tokens and a new line"; }
+cmp -s "$work/first.txt" "$work/second.txt" || fail "one seed gives two texts"
+
+echo "== without the fast kernel, and without the library"
+run 0 strata train "$configs/one-rank.toml" --set run.steps=1 --set run.output=runs/slow --set library.0.host_kernel=false
+says 'no fast kernel for rotary on '
+run 2 strata check "$configs/one-rank.toml" --set 'library=[]'
+says "no plugin of this run brings the op 'rotary'"
+
+echo "== a wrong gradient"
+# All ranks and the one rank compute it alike, so only the check of ops finds it.
+export STRATA_PLUGIN_PATH="$project/lib/strata/plugins"
+run 0 strata verify "$configs/four-ranks.toml" --set library.0.plugin=rotary_wrong
+run 1 strata verify --ops "$configs/four-ranks.toml" --set library.0.plugin=rotary_wrong
+says "^  WRONG +rotary .*  \('layers\.0\.wq\.rotary', library 1 'rotary_wrong'\)$"
+says "^WRONG: the gradient of 'rotary' of library 1 'rotary_wrong'$"
+[ "$(grep -c WRONG "$work/said")" -eq 2 ] || { cat "$work/said"; fail "more than the gradient of rotary is called wrong"; }
+
+echo "passed"
