@@ -11,76 +11,71 @@ class GuardedDevice final : public Device {
       : inner_(std::move(inner)), origin_(std::move(origin)) {}
 
   std::string description() const override {
-    return guard("description", [&] { return inner_->description(); });
+    return call_plugin(origin_, "description", [&] { return inner_->description(); });
   }
   std::int64_t memory_bytes() const override {
-    return guard("memory_bytes", [&] { return inner_->memory_bytes(); });
+    return call_plugin(origin_, "memory_bytes", [&] { return inner_->memory_bytes(); });
   }
   bool is_host_memory() const override {
-    return guard("is_host_memory", [&] { return inner_->is_host_memory(); });
+    return call_plugin(origin_, "is_host_memory", [&] { return inner_->is_host_memory(); });
   }
   std::optional<std::string> unsupported(const OpInstance& instance) const override {
-    return guard("unsupported", [&] { return inner_->unsupported(instance); });
+    return call_plugin(origin_, "unsupported", [&] { return inner_->unsupported(instance); });
   }
   std::int64_t workspace_bytes(const OpInstance& instance) const override {
-    return guard("workspace_bytes", [&] { return inner_->workspace_bytes(instance); });
+    return call_plugin(origin_, "workspace_bytes", [&] { return inner_->workspace_bytes(instance); });
   }
   std::unique_ptr<Kernel> prepare(const OpInstance& instance) override {
-    return guard("prepare", [&] { return inner_->prepare(instance); });
+    return run_plugin(origin_, "prepare", [&] { return inner_->prepare(instance); });
   }
   std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const override {
-    return guard("kernel_choice", [&] { return inner_->kernel_choice(instance); });
+    return call_plugin(origin_, "kernel_choice", [&] { return inner_->kernel_choice(instance); });
   }
   std::shared_ptr<void> allocate(std::int64_t bytes) override {
-    return guard("allocate", [&] { return inner_->allocate(bytes); });
+    return run_plugin(origin_, "allocate", [&] { return inner_->allocate(bytes); });
   }
   void copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) override {
-    guard("copy_from_host", [&] { inner_->copy_from_host(stream, device, host, bytes); });
+    run_plugin(origin_, "copy_from_host", [&] { inner_->copy_from_host(stream, device, host, bytes); });
   }
   void copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) override {
-    guard("copy_to_host", [&] { inner_->copy_to_host(stream, host, device, bytes); });
+    run_plugin(origin_, "copy_to_host", [&] { inner_->copy_to_host(stream, host, device, bytes); });
   }
   void copy(StreamKind stream, void* destination, const void* source, std::int64_t bytes) override {
-    guard("copy", [&] { inner_->copy(stream, destination, source, bytes); });
+    run_plugin(origin_, "copy", [&] { inner_->copy(stream, destination, source, bytes); });
   }
   void copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch, const void* source,
                  std::int64_t source_pitch, std::int64_t width, std::int64_t rows) override {
-    guard("copy_rows",
-          [&] { inner_->copy_rows(stream, destination, destination_pitch, source, source_pitch, width, rows); });
+    run_plugin(origin_, "copy_rows",
+               [&] { inner_->copy_rows(stream, destination, destination_pitch, source, source_pitch, width, rows); });
   }
   void reduce(StreamKind stream, Reduction reduction, DType dtype, void* destination,
               std::span<const void* const> sources, std::int64_t elements) override {
-    guard("reduce", [&] { inner_->reduce(stream, reduction, dtype, destination, sources, elements); });
+    run_plugin(origin_, "reduce", [&] { inner_->reduce(stream, reduction, dtype, destination, sources, elements); });
   }
   void fill_zero(StreamKind stream, void* destination, std::int64_t bytes) override {
-    guard("fill_zero", [&] { inner_->fill_zero(stream, destination, bytes); });
+    run_plugin(origin_, "fill_zero", [&] { inner_->fill_zero(stream, destination, bytes); });
   }
   std::shared_ptr<Event> record(StreamKind stream) override {
-    return guard("record", [&] { return inner_->record(stream); });
+    return run_plugin(origin_, "record", [&] { return inner_->record(stream); });
   }
   void wait(StreamKind stream, const std::shared_ptr<Event>& event) override {
-    guard("wait", [&] { inner_->wait(stream, event); });
+    run_plugin(origin_, "wait", [&] { inner_->wait(stream, event); });
   }
   void synchronize(StreamKind stream) override {
-    guard("synchronize", [&] { inner_->synchronize(stream); });
+    run_plugin(origin_, "synchronize", [&] { inner_->synchronize(stream); });
   }
   NativeStream native_stream(StreamKind stream) override {
-    return guard("native_stream", [&] { return inner_->native_stream(stream); });
+    return call_plugin(origin_, "native_stream", [&] { return inner_->native_stream(stream); });
   }
   std::shared_ptr<void> allocate_host(std::int64_t bytes) override {
-    return guard("allocate_host", [&] { return inner_->allocate_host(bytes); });
+    return run_plugin(origin_, "allocate_host", [&] { return inner_->allocate_host(bytes); });
   }
   std::optional<std::string> uncapturable() const override {
-    return guard("uncapturable", [&] { return inner_->uncapturable(); });
+    return call_plugin(origin_, "uncapturable", [&] { return inner_->uncapturable(); });
   }
   std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue) override { return inner_->capture(enqueue); }
 
  private:
-  template <class Call>
-  auto guard(const char* hook, const Call& call) const -> decltype(call()) {
-    return call_plugin(origin_, hook, call);
-  }
-
   std::unique_ptr<Device> inner_;
   PluginOrigin origin_;
 };

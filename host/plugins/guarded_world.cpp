@@ -11,28 +11,23 @@ class GuardedWorld final : public World {
       : inner_(std::move(inner)), origin_(std::move(origin)) {}
 
   int rank_count() const override {
-    return guard("rank_count", [&] { return inner_->rank_count(); });
+    return call_plugin(origin_, "rank_count", [&] { return inner_->rank_count(); });
   }
   std::vector<int> local_ranks() const override {
-    return guard("local_ranks", [&] { return inner_->local_ranks(); });
+    return call_plugin(origin_, "local_ranks", [&] { return inner_->local_ranks(); });
   }
   CommunicatorLimits limits() const override {
-    return guard("limits", [&] { return inner_->limits(); });
+    return call_plugin(origin_, "limits", [&] { return inner_->limits(); });
   }
   std::unique_ptr<Communicator> connect(int rank, Device& device) override { return inner_->connect(rank, device); }
   int ranks_on_host() const override {
-    return guard("ranks_on_host", [&] { return inner_->ranks_on_host(); });
+    return call_plugin(origin_, "ranks_on_host", [&] { return inner_->ranks_on_host(); });
   }
   int index_on_host(int rank) const override {
-    return guard("index_on_host", [&] { return inner_->index_on_host(rank); });
+    return call_plugin(origin_, "index_on_host", [&] { return inner_->index_on_host(rank); });
   }
 
  private:
-  template <class Call>
-  auto guard(const char* hook, const Call& call) const -> decltype(call()) {
-    return call_plugin(origin_, hook, call);
-  }
-
   std::unique_ptr<World> inner_;
   PluginOrigin origin_;
 };

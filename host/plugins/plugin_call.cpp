@@ -15,4 +15,8 @@ VerificationError defect_of(const PluginOrigin& origin, const std::string& messa
   return VerificationError(origin.label + ": " + message);
 }
 
+std::string hook_failure(const char* hook) {
+  return "hook '" + std::string(hook) + "' threw " + current_exception_text();
+}
+
 }  // namespace strata::host

@@ -52,6 +52,9 @@ class PluginError : public ConfigurationError {
 /// Makes the error for a defect that a hook found, with the plugin's name in front unless it is there.
 [[nodiscard]] VerificationError defect_of(const PluginOrigin& origin, const std::string& message);
 
+/// The message for the exception being handled, which a hook threw. Call it only in a catch block.
+[[nodiscard]] std::string hook_failure(const char* hook);
+
 /// Calls a hook of a plugin and translates its exceptions. A ConfigurationError becomes a PluginError. A
 /// VerificationError gets the plugin's name in front. Other errors of Strata pass unchanged. Anything else becomes a
 /// PluginError that names the hook.
@@ -70,8 +73,23 @@ auto call_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> d
   } catch (const Error&) {
     throw;
   } catch (...) {
-    throw PluginError(origin, hook, "", "hook '" + std::string(hook) + "' threw " + current_exception_text());
+    throw PluginError(origin, hook, "", hook_failure(hook));
   }
+}
+
+/// Calls a hook that works during the run, such as Device::copy(). It translates exceptions like call_plugin(), but
+/// what is no error of Strata becomes a RuntimeError: the configuration is not at fault.
+template <class Call>
+auto run_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> decltype(call()) {
+  return call_plugin(origin, hook, [&]() -> decltype(call()) {
+    try {
+      return std::forward<Call>(call)();
+    } catch (const Error&) {
+      throw;
+    } catch (...) {
+      throw RuntimeError(origin.label + ": " + hook_failure(hook));
+    }
+  });
 }
 
 /// Calls a hook that creates an object, like call_plugin(). \throws PluginError also if the hook returns null.

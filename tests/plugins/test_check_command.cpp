@@ -279,15 +279,17 @@ TEST_F(CommandsBesideSamples, TrainingNamesWhatDeviceAndCommunicatorDoNotGive) {
 }
 
 TEST_F(CommandsBesideSamples, TrainingNamesThePluginWhoseFunctionThrows) {
-  const auto failure = [&](const std::vector<std::string>& overrides) {
+  const auto failure = [&](int exit_code, const std::vector<std::string>& overrides) {
     const CommandResult result = run("train", overrides);
     EXPECT_EQ(result.signal, 0);
-    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.exit_code, exit_code);
     return result.messages;
   };
-  EXPECT_THAT(failure({"device.plugin=faulty_device", "device.fault=prepare throws"}),
+  EXPECT_THAT(failure(1, {"device.plugin=faulty_device", "device.fault=prepare throws"}),
               HasSubstr("device 'faulty_device': hook 'prepare' threw an exception of type int"));
-  EXPECT_THAT(failure({"communicator.plugin=faulty_communicator", "communicator.fault=ranks_on_host"}),
+  EXPECT_THAT(failure(1, {"device.plugin=faulty_device", "device.fault=copy_to_host"}),
+              HasSubstr("device 'faulty_device': hook 'copy_to_host' threw std::out_of_range: too far"));
+  EXPECT_THAT(failure(2, {"communicator.plugin=faulty_communicator", "communicator.fault=ranks_on_host"}),
               HasSubstr("communicator 'faulty_communicator': hook 'ranks_on_host' threw an exception of type int"));
 }
 

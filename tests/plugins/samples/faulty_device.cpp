@@ -47,6 +47,10 @@ class FaultyDevice final : public strata::HostMemoryDevice {
     std::memset(memory, 0, size);
     return {memory, std::free};
   }
+  void copy_to_host(strata::StreamKind stream, void* host, const void* device, std::int64_t bytes) override {
+    if (fault_ == "copy_to_host") throw std::out_of_range("too far");
+    HostMemoryDevice::copy_to_host(stream, host, device, bytes);
+  }
 
  private:
   std::string fault_;
