@@ -21,7 +21,7 @@ KernelRegistry& KernelRegistry::operator=(KernelRegistry&&) noexcept = default;
 
 void KernelRegistry::add(KernelDefinition definition, const std::string& origin) {
   const auto refuse = [&](const std::string& why) {
-    throw ConfigurationError("the kernel that " + origin + " registers for op '" + definition.op + "': " + why);
+    throw ConfigurationError(origin + " registers a kernel for op '" + definition.op + "': " + why);
   };
   if (definition.op.empty()) refuse("it names no op");
   if (definition.runtime.empty()) refuse("it names no runtime");

@@ -87,9 +87,9 @@ TEST_F(Registrations, RefuseKernelsThatAreIncomplete) {
   const auto refusal = [&](KernelDefinition kernel) {
     return message_of<ConfigurationError>([&] { of("plugin a").add(std::move(kernel)); });
   };
-  const std::string begin = "the kernel that plugin a registers for op 'add': ";
+  const std::string begin = "plugin a registers a kernel for op 'add': ";
   EXPECT_EQ(refusal({.op = "", .signature = {"t", "t"}, .prepare = prepare_nothing}),
-            "the kernel that plugin a registers for op '': it names no op");
+            "plugin a registers a kernel for op '': it names no op");
   EXPECT_EQ(refusal({.op = "add", .runtime = "", .signature = {"t", "t"}, .prepare = prepare_nothing}),
             begin + "it names no runtime");
   EXPECT_EQ(refusal({.op = "add", .signature = {"t", "t"}, .prepare = {}}), begin + "it has no function 'prepare'");

@@ -108,8 +108,9 @@ TEST_F(ResolvedPluginsTest, WhateverAPluginThrowsIsNamed) {
   EXPECT_EQ(fault("standard"), begin + "hook 'create' threw std::out_of_range: too far");
   EXPECT_EQ(fault("nothing"), begin + "hook 'create' returned nothing (a null pointer)");
   EXPECT_EQ(fault("provides a number"), begin + "hook 'provide' threw an exception of type int");
-  EXPECT_EQ(fault("provides no kernel"),
-            begin + "the kernel that strategy 1 'faulty' registers for op 'doubled': it has no function 'prepare'");
+  EXPECT_EQ(
+      fault("provides no kernel"),
+      "c.toml:7:1: strategy.0: strategy 1 'faulty' registers a kernel for op 'doubled': it has no function 'prepare'");
   EXPECT_EQ(fault("provides another version"),
             begin +
                 "op 'doubled' is registered by library 1 'sample_ops' in version 1 and by strategy 1 'faulty' in "
