@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "compiler/passes/waits.hpp"
+#include "compiler/passes/passes.hpp"
 #include "compiler/program/program_builder.hpp"
 
 namespace strata::testing {
