@@ -1,9 +1,8 @@
-#include "cli/check_command.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.hpp"
 #include "cli/configuration_arguments.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"

@@ -5,17 +5,9 @@
 #include <array>
 #include <string_view>
 
-#include "cli/check_command.hpp"
 #include "cli/command_context.hpp"
-#include "cli/devices_command.hpp"
+#include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/explain_command.hpp"
-#include "cli/generate_command.hpp"
-#include "cli/help_command.hpp"
-#include "cli/launch_command.hpp"
-#include "cli/plugins_command.hpp"
-#include "cli/train_command.hpp"
-#include "cli/verify_command.hpp"
 
 namespace strata::host {
 namespace {

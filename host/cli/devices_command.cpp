@@ -1,11 +1,10 @@
-#include "cli/devices_command.hpp"
-
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "cli/commands.hpp"
 #include "cli/json_output.hpp"
 #include "plugins/guarded_device.hpp"
 #include "plugins/installed_vocabulary.hpp"

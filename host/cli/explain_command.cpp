@@ -1,5 +1,3 @@
-#include "cli/explain_command.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -8,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/commands.hpp"
 #include "cli/configuration_arguments.hpp"
 #include "cli/explain_pipeline.hpp"
 #include "cli/json_output.hpp"

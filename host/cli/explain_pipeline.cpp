@@ -4,9 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "reports/timeline_files.hpp"
 #include "reports/timeline_program.hpp"
-#include "reports/timeline_svg.hpp"
-#include "reports/timeline_trace.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
 

@@ -1,9 +1,8 @@
-#include "cli/generate_command.hpp"
-
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "cli/commands.hpp"
 #include "train/run/text_generation.hpp"
 
 namespace strata::host {

@@ -1,5 +1,4 @@
-#include "cli/help_command.hpp"
-
+#include "cli/commands.hpp"
 #include "config/reference.hpp"
 
 namespace strata::host {

@@ -1,5 +1,3 @@
-#include "cli/launch_command.hpp"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/random.h>
@@ -14,6 +12,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/rank_processes.hpp"
 #include "cli/train_arguments.hpp"

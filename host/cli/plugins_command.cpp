@@ -1,9 +1,8 @@
-#include "cli/plugins_command.hpp"
-
 #include <algorithm>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.hpp"
 #include "cli/json_output.hpp"
 #include "cli/plugin_ops.hpp"
 #include "config/reference.hpp"

@@ -1,11 +1,10 @@
-#include "cli/train_command.hpp"
-
 #include <unistd.h>
 
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "cli/commands.hpp"
 #include "cli/train_arguments.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"

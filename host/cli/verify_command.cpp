@@ -1,9 +1,8 @@
-#include "cli/verify_command.hpp"
-
 #include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.hpp"
 #include "cli/configuration_arguments.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/stack.hpp"
+#include "strata/layout.hpp"
 
 namespace strata::host {
 
@@ -19,5 +20,9 @@ namespace strata::host {
 
 /// Names of strategies without effect: each of their axes has one rank, and they are not in `effective`.
 [[nodiscard]] std::vector<std::string> idle_strategies(const Stack& stack, const std::set<std::string>& effective);
+
+/// \throws PluginError if an axis of several ranks is not in `used`, so it shards nothing. The message lists the sizes
+/// of the dims that its rules name.
+void require_every_axis_used(const Stack& stack, const LayoutRules& rules, const std::set<Axis>& used);
 
 }  // namespace strata::host

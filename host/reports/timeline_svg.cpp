@@ -1,11 +1,11 @@
-#include "reports/timeline_svg.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <iomanip>
 #include <set>
 #include <sstream>
+
+#include "reports/timeline_files.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,6 +1,6 @@
-#include "reports/timeline_trace.hpp"
-
 #include <nlohmann/json.hpp>
+
+#include "reports/timeline_files.hpp"
 
 namespace strata::host {
 namespace {

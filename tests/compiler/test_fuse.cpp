@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/passes/fuse.hpp"
+#include "compiler/passes/passes.hpp"
 #include "program_sketch.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/host_memory_device.hpp"

@@ -8,8 +8,7 @@
 #include <sstream>
 
 #include "pipeline_strategy.hpp"
-#include "reports/timeline_svg.hpp"
-#include "reports/timeline_trace.hpp"
+#include "reports/timeline_files.hpp"
 #include "train/command_runner.hpp"
 
 namespace strata::testing {

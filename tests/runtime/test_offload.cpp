@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "compiler/memory/memory_plan.hpp"
-#include "compiler/passes/waits.hpp"
+#include "compiler/passes/passes.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"

@@ -6,7 +6,7 @@
 #include "compiler/check/communication_in_flight.hpp"
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/program/buffer_ranges.hpp"
-#include "compiler/program/reads_outputs.hpp"
+#include "compiler/program/instructions.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

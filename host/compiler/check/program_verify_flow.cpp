@@ -7,7 +7,7 @@
 #include "compiler/check/communication_in_flight.hpp"
 #include "compiler/check/program_verify.hpp"
 #include "compiler/program/buffer_ranges.hpp"
-#include "compiler/program/reads_outputs.hpp"
+#include "compiler/program/instructions.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "compiler/placement/bucket_collectives.hpp"
-#include "compiler/program/asynchronous.hpp"
+#include "compiler/program/instructions.hpp"
 
 namespace strata::host {
 

@@ -6,7 +6,7 @@
 
 #include "compiler/placement/bucket_collectives.hpp"
 #include "compiler/program/accumulation_type.hpp"
-#include "compiler/program/asynchronous.hpp"
+#include "compiler/program/instructions.hpp"
 #include "strata/compiler_ops.hpp"
 
 namespace strata::host {

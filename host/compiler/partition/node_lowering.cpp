@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "compiler/check/emitted_check.hpp"
-#include "compiler/program/sharded_dim.hpp"
+#include "compiler/program/program_builder.hpp"
 
 namespace strata::host {
 

@@ -8,7 +8,7 @@
 #include "compiler/partition/node_lowering.hpp"
 #include "compiler/partition/values.hpp"
 #include "compiler/program/accumulation_type.hpp"
-#include "compiler/program/sharded_dim.hpp"
+#include "compiler/program/program_builder.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 

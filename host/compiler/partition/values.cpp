@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "compiler/partition/conversion.hpp"
-#include "compiler/program/sharded_dim.hpp"
+#include "compiler/program/program_builder.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 

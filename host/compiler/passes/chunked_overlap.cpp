@@ -1,11 +1,11 @@
-#include "compiler/passes/chunked_overlap.hpp"
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
+
+#include "compiler/passes/passes.hpp"
 
 namespace strata::host {
 namespace {

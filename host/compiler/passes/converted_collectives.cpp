@@ -1,12 +1,11 @@
-#include "compiler/passes/converted_collectives.hpp"
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "compiler/check/emitted_check.hpp"
-#include "compiler/program/asynchronous.hpp"
+#include "compiler/passes/passes.hpp"
 #include "compiler/program/buffer_ranges.hpp"
+#include "compiler/program/instructions.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,7 +1,7 @@
-#include "compiler/passes/dead_code.hpp"
-
 #include <algorithm>
 #include <vector>
+
+#include "compiler/passes/passes.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,11 +1,10 @@
-#include "compiler/passes/fuse.hpp"
-
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "compiler/passes/passes.hpp"
 #include "compiler/passes/task_uses.hpp"
 #include "compiler/program/op_instance.hpp"
 #include "strata/compiler_ops.hpp"

@@ -1,11 +1,10 @@
-#include "compiler/passes/in_place.hpp"
-
 #include <algorithm>
 #include <compare>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compiler/passes/passes.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

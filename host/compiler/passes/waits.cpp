@@ -1,10 +1,10 @@
-#include "compiler/passes/waits.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "compiler/passes/passes.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,5 +1,4 @@
-#include "compiler/passes/workspaces.hpp"
-
+#include "compiler/passes/passes.hpp"
 #include "compiler/program/op_instance.hpp"
 
 namespace strata::host {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "compiler/program/accumulation_type.hpp"
-#include "compiler/program/sharded_dim.hpp"
+#include "compiler/program/program_builder.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/layout.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
@@ -55,5 +56,10 @@ Instruction flat_op(std::string op, std::string name, std::vector<BufferId> inpu
 
 /// A transfer between two buffers of equal size, one of which is outside of the device.
 Instruction transfer(BufferId from, BufferId to, std::string name);
+
+/// The ShardedDim of a dimension of `size` that `axes` shard, with the distributions of the rules. "batch" is marked as
+/// per_micro_batch.
+[[nodiscard]] ShardedDim sharded_dim(const LayoutRules& rules, const Dim& dim, std::int64_t size,
+                                     const std::vector<Axis>& axes);
 
 }  // namespace strata::host

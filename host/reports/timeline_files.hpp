@@ -6,8 +6,15 @@
 
 namespace strata::host {
 
+/// \file
+/// The timeline as a file for other programs.
+
 /// The timeline as a standalone SVG picture for light and dark backgrounds. Each stage is a row, and each task is a box
 /// with the number of its micro-batch. Below `title` are a legend and the bubble fraction.
 [[nodiscard]] std::string timeline_svg(const Timeline& timeline, const std::string& title);
+
+/// The timeline in Chrome's Trace Event Format, which Perfetto opens. Each stage is a process. One unit of time is a
+/// millisecond.
+[[nodiscard]] std::string timeline_trace(const Timeline& timeline);
 
 }  // namespace strata::host

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+
+#include "cli/command_context.hpp"
+
+namespace strata::host {
+
+/// \file
+/// The commands of the command line. Each function adds one command to `app`.
+
+/// `strata train CONFIG [--steps N] [--log-json FILE] [--resume DIR] [--set KEY=VALUE]`.
+void add_train_command(CLI::App& app, CommandContext& context);
+
+/// `strata launch CONFIG [--ranks N]` and the options of `strata train`.
+void add_launch_command(CLI::App& app, CommandContext& context);
+
+/// Says why a run cannot work, as JSON too. \return the exit code.
+int refuse_run(CommandContext& context, bool json, const std::string& reason);
+
+/// `strata check CONFIG [--json] [--set KEY=VALUE]`.
+void add_check_command(CLI::App& app, CommandContext& context);
+
+/// `strata verify CONFIG [--json] [--ops] [--tolerance T] [--device PLUGIN] [--full] [--set KEY=VALUE]`.
+void add_verify_command(CLI::App& app, CommandContext& context);
+
+/// `strata explain CONFIG [--json] [--graph] [--program RANK] [--timeline FILE.svg] [--trace FILE.json]
+/// [--equal-chunks] [--set KEY=VALUE]`.
+void add_explain_command(CLI::App& app, CommandContext& context);
+
+/// `strata generate CHECKPOINT [--prompt TEXT] [--tokens N] [--temperature T] [--top-k K] [--seed S] [--set
+/// KEY=VALUE]`.
+void add_generate_command(CLI::App& app, CommandContext& context);
+
+/// `strata devices [--json]`.
+void add_devices_command(CLI::App& app, CommandContext& context);
+
+/// `strata plugins list [--json]`, `strata plugins show NAME [--json]` and `strata plugins ops [NAME] [--json]`.
+void add_plugins_command(CLI::App& app, CommandContext& context);
+
+/// `strata help [TOPIC] [--markdown]`: the configuration's reference, or a command's help.
+void add_help_command(CLI::App& app, CommandContext& context);
+
+}  // namespace strata::host

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "compiler/program/program_builder.hpp"
+#include "compiler/stack.hpp"
+#include "plugins/plugin_call.hpp"
+#include "strata/device.hpp"
+#include "strata/op.hpp"
+#include "strata/program.hpp"
+
+namespace strata::host {
+
+/// \file
+/// The passes over a program, in the order in which compile() runs them.
+
+/// Replaces every collective that a strategy claims (Strategy::convert) by the instructions that the strategy builds.
+/// Instructions after its last communication wait for it, so they move to the first reader of the result. \return the
+/// names of the strategies that converted a collective. \throws PluginError if no instruction of a
+/// conversion writes the output, or if it does not communicate over exactly the collective's axes.
+std::set<std::string> convert_collectives(ProgramBuilder& builder, const std::vector<NamedStrategy>& strategies);
+
+/// Removes instructions whose results no instruction reads, such as conversions and clones that turned out unneeded.
+/// Messages stay, because their counterparts on other ranks stay.
+void remove_unused_instructions(Program& program);
+
+/// Fuses instructions to save memory traffic:
+/// - Pairs that a fused op names (OpDefinition::fusions), if the device has a kernel for the fused op that is not a
+/// last resort.
+/// - Sums whose terms are computed one after another: later terms accumulate into the first.
+/// Runs before buffers share memory.
+void fuse_instructions(Program& program, const OpRegistry& registry, const Device& device);
+
+/// Splits collectives over the axes of `chunks` into parts along the batch, together with the matrix products
+/// (OpDefinition::is_product) that produce or consume their data. While one part is communicated, the product of
+/// another part is computed. Example with two parts: gather 0, gather 1, product 0, product 1, where gather 1 overlaps
+/// with product 0. Parts are views, so other readers still see the whole buffer. Wang et al., "Overlap Communication
+/// with Dependent Computation via Decomposition in Large Deep Learning Models", ASPLOS 2023.
+void overlap_in_chunks(ProgramBuilder& builder, const OpRegistry& registry, const std::map<Axis, int>& chunks);
+
+/// Lets results reuse the memory of operands that no later instruction reads, if the op allows it. An all_reduce always
+/// works in place.
+void reuse_operands_in_place(Program& program, const OpRegistry& registry);
+
+/// Asks the device for the kernel of every compute instruction and adds the kernel's workspace. Runs after the last
+/// phase that adds instructions. \throws PluginError of the device's `origin` if it has no kernel for an instruction.
+void add_workspaces(ProgramBuilder& builder, const Device& device, const PluginOrigin& origin);
+
+/// Adds to every instruction the asynchronous buffers that it must wait for. An instruction waits for a buffer in
+/// flight that it accesses if the communication writes the buffer, if the instruction writes it, or if the instruction
+/// is its last access. Existing waits stay, and count as accesses. Collectives do not wait for each other, because they
+/// run in the order in which they start. Messages and transfers have no order.
+void insert_waits(Program& program);
+
+}  // namespace strata::host
