@@ -142,7 +142,7 @@ void check_consistency(const RunConfiguration& configuration) {
                                                   std::to_string(batch.micro));
   }
   const OptimizerSection& optimizer = configuration.optimizer;
-  if (optimizer.schedule.kind != ScheduleKind::constant && optimizer.schedule.min_lr > optimizer.lr) {
+  if (schedule_kind(optimizer.schedule.kind).reads("min_lr") && optimizer.schedule.min_lr > optimizer.lr) {
     throw configuration.error("optimizer.schedule.min_lr",
                               "found " + strata::to_string(OptionValue(optimizer.schedule.min_lr)) +
                                   "; accepted: at most optimizer.lr, which is " +

@@ -52,6 +52,8 @@ std::string markdown_section(const SectionDeclaration& section) {
     text += "| `" + option.name + "` | " + in_cell(accepted_values(option)) + " | " + fallback + " | " +
             in_cell(option.documentation) + " |\n";
   }
+  if (!section.notes.empty()) text += "\n";
+  for (const std::string& note : section.notes) text += "- " + note + "\n";
   if (section.has_plugin)
     text += "\nThe section also has the plugin's own options: `strata plugins show NAME` lists them.\n";
   return text + "\n";
@@ -92,6 +94,7 @@ std::string reference_text() {
   std::string text;
   for (const SectionDeclaration& section : section_declarations()) {
     text += heading(section) + "\n" + wrapped(section.documentation, "  ") + options_text(section.schema);
+    for (const std::string& note : section.notes) text += wrapped(note, "  ");
     if (section.has_plugin) text += "  and the plugin's own options: strata plugins show NAME\n";
     text += "\n";
   }

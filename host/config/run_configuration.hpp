@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/learning_rate.hpp"
 #include "config/place.hpp"
 #include "strata/options.hpp"
 
@@ -66,18 +67,6 @@ struct BatchSection {
   std::int64_t micro = 0;
 
   bool operator==(const BatchSection&) const = default;
-};
-
-enum class ScheduleKind : std::uint8_t { constant, warmup, warmup_cosine };
-enum class WarmupType : std::uint8_t { linear, logarithmic };
-
-struct ScheduleSection {
-  ScheduleKind kind = ScheduleKind::constant;
-  std::int64_t warmup = 0;
-  WarmupType warmup_type = WarmupType::linear;
-  double min_lr = 0;
-
-  bool operator==(const ScheduleSection&) const = default;
 };
 
 struct OptimizerSection {

@@ -10,7 +10,6 @@ namespace {
 // Words of each enumeration, in the order of its enumerators.
 constexpr std::array<std::string_view, 2> kFormats = {"text", "tokens"};
 constexpr std::array<std::string_view, 2> kTokenizers = {"bytes", "chars"};
-constexpr std::array<std::string_view, 3> kSchedules = {"constant", "warmup", "warmup_cosine"};
 constexpr std::array<std::string_view, 2> kWarmupTypes = {"linear", "log"};
 
 template <class Enumeration, std::size_t N>
@@ -53,6 +52,13 @@ BatchSection batch_section(const Options& options) {
   return {.global = options.integer("global"), .micro = options.integer("micro")};
 }
 
+ScheduleSection schedule_section(const Options& options) {
+  return {.kind = options.word("kind"),
+          .warmup = options.integer("warmup"),
+          .warmup_type = from_word<WarmupType>(kWarmupTypes, options.word("warmup_type")),
+          .min_lr = options.number("min_lr")};
+}
+
 OptimizerSection optimizer_section(const Options& options, const Options& schedule) {
   return {.kind = options.word("kind"),
           .lr = options.number("lr"),
@@ -62,10 +68,7 @@ OptimizerSection optimizer_section(const Options& options, const Options& schedu
           .momentum = options.number("momentum"),
           .weight_decay = options.number("weight_decay"),
           .clip = options.number("clip"),
-          .schedule = {.kind = from_word<ScheduleKind>(kSchedules, schedule.word("kind")),
-                       .warmup = schedule.integer("warmup"),
-                       .warmup_type = from_word<WarmupType>(kWarmupTypes, schedule.word("warmup_type")),
-                       .min_lr = schedule.number("min_lr")}};
+          .schedule = schedule_section(schedule)};
 }
 
 Options to_options(const RunSection& section) {
@@ -102,7 +105,7 @@ Options to_options(const OptimizerSection& section) {
 }
 
 Options to_options(const ScheduleSection& section) {
-  return Options({{"kind", word_of(kSchedules, section.kind)},
+  return Options({{"kind", section.kind},
                   {"warmup", section.warmup},
                   {"warmup_type", word_of(kWarmupTypes, section.warmup_type)},
                   {"min_lr", section.min_lr}});

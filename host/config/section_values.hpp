@@ -9,6 +9,7 @@ namespace strata::host {
 RunSection run_section(const Options& options);
 DataSection data_section(const Options& options);
 BatchSection batch_section(const Options& options);
+ScheduleSection schedule_section(const Options& options);
 OptimizerSection optimizer_section(const Options& options, const Options& schedule);
 
 Options to_options(const RunSection& section);

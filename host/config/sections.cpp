@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "config/learning_rate.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -156,33 +158,56 @@ SectionDeclaration optimizer_section() {
       }};
 }
 
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const ScheduleKind& kind : schedule_kinds()) names.emplace_back(kind.name);
+  return names;
+}
+
+/// One note per kind of schedule, with an example.
+std::vector<std::string> schedule_notes() {
+  std::vector<std::string> notes;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    std::string keys;
+    for (const std::string_view key : kind.keys) keys += (keys.empty() ? " Reads `" : ", `") + std::string(key) + "`";
+    notes.push_back("`" + std::string(kind.name) + "`: " + std::string(kind.documentation) + keys +
+                    (keys.empty() ? "" : ".") + " Example: `schedule = { " + std::string(kind.example) + " }`");
+  }
+  return notes;
+}
+
 SectionDeclaration schedule_section() {
-  return {.path = "optimizer.schedule",
-          .documentation = "The schedule of the learning rate.",
-          .schema = {
+  return {
+      .path = "optimizer.schedule",
+      .documentation =
+          "The schedule of the learning rate over the steps of the run, which are counted from 0. A kind ignores keys "
+          "that it does not read.",
+      .schema =
+          {
               {.name = "kind",
                .type = OptionType::word,
                .default_value = "constant",
-               .documentation = "Constant; linear warm-up, then constant; or linear warm-up, then a cosine down to "
-                                "min_lr at the last step.",
-               .choices = {"constant", "warmup", "warmup_cosine"}},
+               .documentation = "Shape of the schedule; each is described below.",
+               .choices = schedule_names()},
               {.name = "warmup",
                .type = OptionType::integer,
                .default_value = 0,
-               .documentation = "Steps over which the learning rate rises: from min_lr with warmup, from 0 with "
-                                "warmup_cosine.",
+               .documentation = "Steps of the warm-up. The kind warmup rises from min_lr and has lr at the first step "
+                                "after them. The kinds that decay rise from 0 and have lr at the last of them: step 0 "
+                                "has lr / warmup.",
                .minimum = 0},
               {.name = "warmup_type",
                .type = OptionType::word,
                .default_value = "linear",
-               .documentation = "How the learning rate of warmup rises: with the step, or with the step's logarithm.",
+               .documentation = "How the learning rate rises in the warm-up: with the step, or with its logarithm.",
                .choices = {"linear", "log"}},
               {.name = "min_lr",
                .type = OptionType::number,
                .default_value = 0.0,
-               .documentation = "Learning rate at which warmup begins and the cosine ends; at most lr.",
+               .documentation = "Learning rate at which the kind warmup begins and a decay ends; at most lr.",
                .minimum = 0},
-          }};
+          },
+      .notes = schedule_notes()};
 }
 
 SectionDeclaration device_section() {

@@ -15,6 +15,8 @@ struct SectionDeclaration {
   /// One sentence.
   std::string documentation;
   OptionSchema schema;
+  /// Lines of Markdown that the reference lists after the keys.
+  std::vector<std::string> notes = {};
   /// True if the section selects a plugin, whose own options follow.
   bool has_plugin = false;
   /// True if the section may occur several times, as [[path]].

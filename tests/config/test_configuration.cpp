@@ -25,9 +25,8 @@ TEST(Configuration, ReadsEveryKey) {
                                  {"layers", 6}, {"dropout", 0.1}, {"sizes", std::vector<double>{1, 2}}}));
   EXPECT_EQ(c.data, (DataSection{"input.txt", DataFormat::tokens, TokenizerKind::chars, 0.25}));
   EXPECT_EQ(c.batch, (BatchSection{64, 8}));
-  EXPECT_EQ(c.optimizer,
-            (OptimizerSection{"sgd", 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
-                              ScheduleSection{ScheduleKind::warmup_cosine, 20, WarmupType::logarithmic, 1e-4}}));
+  EXPECT_EQ(c.optimizer, (OptimizerSection{"sgd", 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
+                                           ScheduleSection{"warmup_cosine", 20, WarmupType::logarithmic, 1e-4}}));
   EXPECT_EQ(c.device.plugin, "reference");
   EXPECT_EQ(c.communicator.options, (std::map<std::string, OptionValue>{{"timeout", 2.5}}));
   ASSERT_EQ(c.strategies.size(), 2U);
@@ -48,7 +47,7 @@ TEST(Configuration, FillsInDefaults) {
   EXPECT_EQ(c.optimizer.kind, "adamw");
   EXPECT_EQ(c.optimizer.beta1, 0.9);
   EXPECT_EQ(c.optimizer.beta2, 0.95);
-  EXPECT_EQ(c.optimizer.schedule.kind, ScheduleKind::constant);
+  EXPECT_EQ(c.optimizer.schedule, ScheduleSection{});
   EXPECT_EQ(c.device.plugin, "cpu");
   EXPECT_EQ(c.communicator.plugin, "local");
   EXPECT_TRUE(c.strategies.empty());

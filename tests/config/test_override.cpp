@@ -24,8 +24,7 @@ TEST(Override, ReplacesAndAdds) {
   EXPECT_EQ(with({"model.heads = 3"}).model.options.at("heads"), OptionValue(3));
   EXPECT_EQ(with({"strategy.1.size=8"}).strategies[1].options.at("size"), OptionValue(8));
   EXPECT_EQ(with({"optimizer.schedule.warmup=3"}).optimizer.schedule.warmup, 3);
-  EXPECT_EQ(with({"optimizer.schedule={kind='constant'}"}).optimizer.schedule,
-            (ScheduleSection{ScheduleKind::constant, 0, WarmupType::linear, 0.0}));
+  EXPECT_EQ(with({"optimizer.schedule={kind='constant'}"}).optimizer.schedule, ScheduleSection{});
   EXPECT_EQ(with({"optimizer.betas=[0.1, 0.2]"}).optimizer.beta2, 0.2);
   EXPECT_EQ(with({"run.steps=1", "run.steps=2"}).run.steps, 2);
   EXPECT_EQ(parse_configuration(kShortest, "c.toml", {"run.steps=2"}).run.steps, 2);

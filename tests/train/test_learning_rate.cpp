@@ -1,54 +1,136 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
-#include "train/run/learning_rate.hpp"
+#include "config/learning_rate.hpp"
 
 namespace strata::host {
 namespace {
 
-using Kind = LearningRateSchedule::Kind;
-using Warmup = LearningRateSchedule::Warmup;
+constexpr auto kLog = WarmupType::logarithmic;
 
-TEST(LearningRate, ConstantIgnoresTheRest) {
-  const LearningRateSchedule schedule{Kind::constant, Warmup::linear, 0.5, 0.1, 10, 100};
-  EXPECT_EQ(schedule(0), 0.5);
-  EXPECT_EQ(schedule(1000), 0.5);
+struct ScheduleCase {
+  const char* name;
+  LearningRateSchedule schedule;
+  /// Steps and their learning rates.
+  std::vector<std::pair<std::uint64_t, double>> rates;
+
+  friend void PrintTo(const ScheduleCase& row, std::ostream* out) { *out << row.name; }
+};
+
+class LearningRate : public testing::TestWithParam<ScheduleCase> {};
+
+TEST_P(LearningRate, HasTheExpectedValues) {
+  for (const auto& [step, rate] : GetParam().rates) {
+    EXPECT_NEAR(GetParam().schedule(step), rate, 1e-15) << "step " << step;
+  }
 }
 
-// Expected values are DeepSpeed's WarmupLR(warmup_min_lr=0.1, warmup_max_lr=0.5, warmup_num_steps=4).
-TEST(LearningRate, LinearWarmup) {
-  const LearningRateSchedule schedule{Kind::warmup, Warmup::linear, 0.5, 0.1, 4, 100};
-  EXPECT_DOUBLE_EQ(schedule(0), 0.1);
-  EXPECT_DOUBLE_EQ(schedule(1), 0.2);
-  EXPECT_DOUBLE_EQ(schedule(3), 0.4);
-  EXPECT_DOUBLE_EQ(schedule(4), 0.5);
-  EXPECT_DOUBLE_EQ(schedule(99), 0.5);
+const std::vector<ScheduleCase>& cases() {
+  const double quarter_cosine = 0.5 * (1 + std::sqrt(0.5));
+  static const std::vector<ScheduleCase> rows = {
+      {"constant",
+       {{.kind = "constant", .warmup = 10, .min_lr = 0.1}, 0.5, 100},
+       {{0, 0.5}, {9, 0.5}, {10, 0.5}, {99, 0.5}, {1000, 0.5}}},
+      // DeepSpeed's WarmupLR(warmup_min_lr=0.1, warmup_max_lr=0.5, warmup_num_steps=4).
+      {"warmup_linear",
+       {{.kind = "warmup", .warmup = 4, .min_lr = 0.1}, 0.5, 100},
+       {{0, 0.1}, {1, 0.2}, {3, 0.4}, {4, 0.5}, {50, 0.5}, {99, 0.5}, {1000, 0.5}}},
+      {"warmup_log",  // ln 2 / ln 4 is 0.5
+       {{.kind = "warmup", .warmup = 4, .warmup_type = kLog, .min_lr = 0.1}, 0.5, 100},
+       {{0, 0.1}, {1, 0.3}, {3, 0.5}, {4, 0.5}, {99, 0.5}, {1000, 0.5}}},
+      {"warmup_of_one_step_takes_two",
+       {{.kind = "warmup", .warmup = 1, .min_lr = 0.1}, 0.5, 100},
+       {{0, 0.1}, {1, 0.3}, {2, 0.5}}},
+      {"warmup_of_no_steps", {{.kind = "warmup", .min_lr = 0.1}, 0.5, 100}, {{0, 0.5}, {99, 0.5}}},
+      {"warmup_cosine",
+       {{.kind = "warmup_cosine", .warmup = 10, .min_lr = 0.2}, 1, 110},
+       {{0, 0.1},
+        {4, 0.5},
+        {9, 1},
+        {10, 1},
+        {35, 0.2 + 0.8 * quarter_cosine},
+        {60, 0.6},
+        {109, 0.2 + 0.4 * (1 + std::cos(0.99 * std::acos(-1.0)))},
+        {110, 0.2},
+        {500, 0.2}}},
+      {"warmup_cosine_is_never_logarithmic",
+       {{.kind = "warmup_cosine", .warmup = 10, .warmup_type = kLog}, 1, 110},
+       {{0, 0.1}, {4, 0.5}, {9, 1}}},
+      {"warmup_cosine_without_warmup", {{.kind = "warmup_cosine"}, 0.5, 100}, {{0, 0.5}, {50, 0.25}, {100, 0}}},
+  };
+  return rows;
 }
 
-TEST(LearningRate, LogarithmicWarmup) {
-  const LearningRateSchedule schedule{Kind::warmup, Warmup::logarithmic, 0.5, 0.1, 4, 100};
-  EXPECT_DOUBLE_EQ(schedule(0), 0.1);
-  EXPECT_DOUBLE_EQ(schedule(1), 0.1 + 0.4 * 0.5);  // ln 2 / ln 4
-  EXPECT_DOUBLE_EQ(schedule(3), 0.5);
-  EXPECT_DOUBLE_EQ(schedule(4), 0.5);
+INSTANTIATE_TEST_SUITE_P(All, LearningRate, testing::ValuesIn(cases()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(LearningRateKinds, HaveCases) {
+  std::set<std::string> tested;
+  for (const ScheduleCase& row : cases()) tested.insert(row.schedule.section.kind);
+  for (const ScheduleKind& kind : schedule_kinds()) EXPECT_TRUE(tested.contains(std::string(kind.name))) << kind.name;
 }
 
-TEST(LearningRate, NoWarmupStartsAtOnce) {
-  EXPECT_EQ((LearningRateSchedule{Kind::warmup, Warmup::linear, 0.5, 0, 0, 100})(0), 0.5);
-  EXPECT_EQ((LearningRateSchedule{Kind::warmup_cosine, Warmup::linear, 0.5, 0, 0, 100})(0), 0.5);
+/// Schedules of `kind` with warm-ups of many lengths, none to the whole run. The values of lr and min_lr are not exact
+/// in binary, so rounding errors show.
+std::vector<LearningRateSchedule> schedules(const std::string& kind) {
+  std::vector<LearningRateSchedule> all;
+  for (const WarmupType type : {WarmupType::linear, kLog}) {
+    for (std::int64_t warmup = 0; warmup < 200; warmup += 7) {
+      all.push_back({{.kind = kind, .warmup = warmup, .warmup_type = type, .min_lr = 0.1}, 0.3, 200});
+    }
+  }
+  return all;
 }
 
-TEST(LearningRate, WarmupCosine) {
-  const LearningRateSchedule schedule{Kind::warmup_cosine, Warmup::linear, 1.0, 0.2, 10, 110};
-  EXPECT_DOUBLE_EQ(schedule(0), 0.1);
-  EXPECT_DOUBLE_EQ(schedule(9), 1.0);
-  EXPECT_DOUBLE_EQ(schedule(10), 1.0);
-  EXPECT_DOUBLE_EQ(schedule(35), 0.2 + 0.8 * 0.5 * (1 + std::sqrt(0.5)));  // a quarter of the way
-  EXPECT_DOUBLE_EQ(schedule(60), 0.6);
-  EXPECT_DOUBLE_EQ(schedule(110), 0.2);
-  EXPECT_DOUBLE_EQ(schedule(500), 0.2);
+std::vector<std::string> kinds(bool only_those_that_decay) {
+  std::vector<std::string> names;
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    if (kind.decays || !only_those_that_decay) names.emplace_back(kind.name);
+  }
+  return names;
 }
+
+class LearningRateKind : public testing::TestWithParam<std::string> {};
+class LearningRateDecay : public testing::TestWithParam<std::string> {};
+
+TEST_P(LearningRateKind, IsFromZeroToLr) {
+  for (const LearningRateSchedule& schedule : schedules(GetParam())) {
+    for (std::uint64_t step = 0; step < 500; ++step) {
+      EXPECT_GE(schedule(step), 0) << step;
+      EXPECT_LE(schedule(step), schedule.lr) << step;
+    }
+  }
+}
+
+TEST_P(LearningRateDecay, FollowsARiseToLr) {
+  for (const LearningRateSchedule& schedule : schedules(GetParam())) {
+    const auto warmup = static_cast<std::uint64_t>(schedule.section.warmup);
+    if (warmup > 0) {
+      EXPECT_EQ(schedule(warmup - 1), schedule.lr);
+    }
+    for (std::uint64_t step = 1; step < 500; ++step) {
+      const double change = schedule(step) - schedule(step - 1);
+      EXPECT_TRUE(step < warmup ? change > 0 : change <= 0) << step;
+    }
+  }
+}
+
+TEST_P(LearningRateKind, IsContinuousAcrossTheEndOfTheWarmup) {
+  for (const std::int64_t warmup : {100, 1000}) {
+    const LearningRateSchedule schedule{{.kind = GetParam(), .warmup = warmup}, 1, 5000};
+    const auto at = static_cast<std::uint64_t>(warmup);
+    EXPECT_NEAR(schedule(at - 1), 1, 0.011);
+    EXPECT_NEAR(schedule(at), 1, 0.011);
+    EXPECT_NEAR(schedule(at + 1), 1, 0.011);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LearningRateKind, testing::ValuesIn(kinds(false)),
+                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(All, LearningRateDecay, testing::ValuesIn(kinds(true)),
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace strata::host

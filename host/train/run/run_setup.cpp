@@ -211,16 +211,9 @@ OptimizerSettings optimizer_settings(const OptimizerSection& section, const OpRe
 }
 
 LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration) {
-  const ScheduleSection& section = configuration.optimizer.schedule;
-  LearningRateSchedule schedule;
-  if (section.kind == ScheduleKind::warmup) schedule.kind = LearningRateSchedule::Kind::warmup;
-  if (section.kind == ScheduleKind::warmup_cosine) schedule.kind = LearningRateSchedule::Kind::warmup_cosine;
-  schedule.lr = configuration.optimizer.lr;
-  schedule.min_lr = section.min_lr;
-  schedule.warmup = section.warmup;
-  if (section.warmup_type == WarmupType::logarithmic) schedule.warmup_type = LearningRateSchedule::Warmup::logarithmic;
-  schedule.steps = configuration.run.steps;
-  return schedule;
+  return {.section = configuration.optimizer.schedule,
+          .lr = configuration.optimizer.lr,
+          .run_steps = configuration.run.steps};
 }
 
 }  // namespace strata::host

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/compile.hpp"
+#include "config/learning_rate.hpp"
 #include "config/run_configuration.hpp"
 #include "plugins/plugin_registry.hpp"
 #include "plugins/resolved_plugins.hpp"
@@ -12,7 +13,6 @@
 #include "strata/device.hpp"
 #include "strata/op.hpp"
 #include "train/data/corpus.hpp"
-#include "train/run/learning_rate.hpp"
 
 namespace strata::host {
 
