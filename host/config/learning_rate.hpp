@@ -16,6 +16,11 @@ struct ScheduleSection {
   std::int64_t warmup = 0;
   WarmupType warmup_type = WarmupType::linear;
   double min_lr = 0;
+  std::int64_t decay = 0;
+  double power = 1;
+  /// The points of kind "points": ascending steps, and a factor of lr for each.
+  std::vector<double> steps = {};
+  std::vector<double> factors = {};
 
   bool operator==(const ScheduleSection&) const = default;
 };

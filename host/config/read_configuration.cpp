@@ -2,6 +2,7 @@
 
 #include "config/document.hpp"
 #include "config/run_configuration.hpp"
+#include "config/schedule_checks.hpp"
 #include "config/section_values.hpp"
 #include "config/sections.hpp"
 #include "strata/tensor.hpp"
@@ -141,13 +142,7 @@ void check_consistency(const RunConfiguration& configuration) {
                                                   "; accepted: a multiple of batch.micro, which is " +
                                                   std::to_string(batch.micro));
   }
-  const OptimizerSection& optimizer = configuration.optimizer;
-  if (schedule_kind(optimizer.schedule.kind).reads("min_lr") && optimizer.schedule.min_lr > optimizer.lr) {
-    throw configuration.error("optimizer.schedule.min_lr",
-                              "found " + strata::to_string(OptionValue(optimizer.schedule.min_lr)) +
-                                  "; accepted: at most optimizer.lr, which is " +
-                                  strata::to_string(OptionValue(optimizer.lr)));
-  }
+  check_schedule(configuration);
 }
 
 RunConfiguration read_document(const DocumentNode& document, const std::string& source) {
@@ -183,7 +178,9 @@ RunConfiguration parse_configuration(const std::string& text, const std::string&
 }
 
 RunConfiguration load_configuration(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return parse_configuration(read_text(path), path.string(), overrides);
+  const RunConfiguration configuration = parse_configuration(read_text(path), path.string(), overrides);
+  check_schedule_length(configuration);
+  return configuration;
 }
 
 Options resolve_options(const RunConfiguration& configuration, const PluginSection& section,

@@ -120,10 +120,12 @@ struct RunConfiguration {
   bool operator==(const RunConfiguration& other) const;
 };
 
-/// Reads a TOML file and applies `overrides`, the arguments of --set. \throws ConfigurationError with file and line.
+/// Reads a TOML file and applies `overrides`, the arguments of --set. Warm-up and decay must fit into the run, unless
+/// --set gives the run's length. \throws ConfigurationError with file and line.
 RunConfiguration load_configuration(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
 
-/// Parses TOML text like load_configuration(). `source` is the text's name in messages.
+/// Parses TOML text like load_configuration(). `source` is the text's name in messages. The run may be shorter than its
+/// warm-up, because checkpoints keep the configurations of shortened runs.
 RunConfiguration parse_configuration(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& overrides = {});
 

@@ -56,7 +56,11 @@ ScheduleSection schedule_section(const Options& options) {
   return {.kind = options.word("kind"),
           .warmup = options.integer("warmup"),
           .warmup_type = from_word<WarmupType>(kWarmupTypes, options.word("warmup_type")),
-          .min_lr = options.number("min_lr")};
+          .min_lr = options.number("min_lr"),
+          .decay = options.integer("decay"),
+          .power = options.number("power"),
+          .steps = options.numbers("steps"),
+          .factors = options.numbers("factors")};
 }
 
 OptimizerSection optimizer_section(const Options& options, const Options& schedule) {
@@ -108,7 +112,11 @@ Options to_options(const ScheduleSection& section) {
   return Options({{"kind", section.kind},
                   {"warmup", section.warmup},
                   {"warmup_type", word_of(kWarmupTypes, section.warmup_type)},
-                  {"min_lr", section.min_lr}});
+                  {"min_lr", section.min_lr},
+                  {"decay", section.decay},
+                  {"power", section.power},
+                  {"steps", section.steps},
+                  {"factors", section.factors}});
 }
 
 }  // namespace strata::host

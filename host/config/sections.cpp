@@ -181,7 +181,8 @@ SectionDeclaration schedule_section() {
       .path = "optimizer.schedule",
       .documentation =
           "The schedule of the learning rate over the steps of the run, which are counted from 0. A kind ignores keys "
-          "that it does not read.",
+          "that it does not read. Warm-up and decay must fit into the run, unless the command line gives its length: "
+          "`--steps 10` runs the first 10 steps of a longer warm-up.",
       .schema =
           {
               {.name = "kind",
@@ -194,7 +195,7 @@ SectionDeclaration schedule_section() {
                .default_value = 0,
                .documentation = "Steps of the warm-up. The kind warmup rises from min_lr and has lr at the first step "
                                 "after them. The kinds that decay rise from 0 and have lr at the last of them: step 0 "
-                                "has lr / warmup.",
+                                "of a linear warm-up has lr / warmup. constant and points have no warm-up.",
                .minimum = 0},
               {.name = "warmup_type",
                .type = OptionType::word,
@@ -206,6 +207,27 @@ SectionDeclaration schedule_section() {
                .default_value = 0.0,
                .documentation = "Learning rate at which the kind warmup begins and a decay ends; at most lr.",
                .minimum = 0},
+              {.name = "decay",
+               .type = OptionType::integer,
+               .default_value = 0,
+               .documentation = "Steps at the end of the run over which wsd decays, from 1 to run.steps - warmup.",
+               .minimum = 0},
+              {.name = "power",
+               .type = OptionType::number,
+               .default_value = 1.0,
+               .documentation = "Exponent of polynomial. 1 is a straight line; a larger one falls faster at first.",
+               .minimum = 0.001},
+              {.name = "steps",
+               .type = OptionType::numbers,
+               .default_value = std::vector<double>{},
+               .documentation = "Steps of the curve of the kind points, strictly ascending.",
+               .minimum = 0},
+              {.name = "factors",
+               .type = OptionType::numbers,
+               .default_value = std::vector<double>{},
+               .documentation = "Shares of lr at those steps, one for each.",
+               .minimum = 0,
+               .maximum = 1},
           },
       .notes = schedule_notes()};
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "config/run_configuration.hpp"
+#include "config/schedule_checks.hpp"
 #include "example.hpp"
 
 namespace strata::host {
@@ -18,7 +19,7 @@ std::string edited(const std::string& piece, const std::string& replacement) {
 
 std::string refusal(const std::string& text) {
   try {
-    (void)parse_configuration(text, "c.toml");
+    check_schedule_length(parse_configuration(text, "c.toml"));
   } catch (const ConfigurationError& error) {
     return error.what();
   }
@@ -59,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "c.toml:26:1: batch.lr: unknown key; did you mean 'optimizer.lr'?; accepted: global, micro"},
         BadInput{"warmup = 20", "warm_up = 20",
                  "c.toml:35:38: optimizer.schedule.warm_up: unknown key; did you mean 'warmup'?; accepted: kind, "
-                 "warmup, warmup_type, min_lr"},
+                 "warmup, warmup_type, min_lr, decay, power, steps, factors"},
         BadInput{"[batch]", "[bach]",
                  "c.toml:23:2: bach: unknown section; did you mean 'batch'?; accepted: run, model, data, batch, "
                  "optimizer, device, communicator, strategy, library"},
@@ -106,6 +107,37 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"plugin = \"my_kernels\"\n", "", "c.toml:54:1: library.0.plugin: missing; accepted: a string"},
         BadInput{"plugin = \"tensor\"", "plugin = \"\"",
                  "c.toml:50:10: strategy.1.plugin: found \"\"; accepted: the name of a plugin"},
+        // schedules
+        BadInput{"\"warmup_cosine\"", "\"cosin\"",
+                 "c.toml:35:21: optimizer.schedule.kind: found the string \"cosin\"; accepted: one of \"constant\", "
+                 "\"warmup\", \"warmup_cosine\", \"cosine\", \"linear\", \"polynomial\", \"inverse_sqrt\", \"wsd\", "
+                 "\"points\"; did you mean \"cosine\"?"},
+        BadInput{"warmup = 20", "warmup = 301",
+                 "c.toml:35:47: optimizer.schedule.warmup: found 301; accepted: at most run.steps, which is 300"},
+        BadInput{"\"warmup_cosine\", warmup = 20", "\"inverse_sqrt\", warmup = 301",
+                 "c.toml:35:46: optimizer.schedule.warmup: found 301; accepted: at most run.steps, which is 300"},
+        BadInput{"\"warmup_cosine\"", "\"polynomial\", power = 0",
+                 "c.toml:35:43: optimizer.schedule.power: found the number 0.0; accepted: a number of at least 0.001"},
+        BadInput{
+            "\"warmup_cosine\"", "\"wsd\"",
+            "c.toml:35:12: optimizer.schedule.decay: found 0; accepted: an integer of at least 1 with the kind wsd"},
+        BadInput{"\"warmup_cosine\"", "\"wsd\", decay = 281",
+                 "c.toml:35:36: optimizer.schedule.decay: found 281; accepted: at most run.steps - "
+                 "optimizer.schedule.warmup, which is 280"},
+        BadInput{"\"warmup_cosine\"", "\"points\"",
+                 "c.toml:35:12: optimizer.schedule.steps: found []; accepted: one number or more, strictly ascending"},
+        BadInput{"\"warmup_cosine\"", "\"points\", steps = [0, 5, 5], factors = [0, 1, 0]",
+                 "c.toml:35:39: optimizer.schedule.steps: found [0.0, 5.0, 5.0]; accepted: one number or more, "
+                 "strictly ascending"},
+        BadInput{"\"warmup_cosine\"", "\"points\", steps = [0, 5], factors = [1]",
+                 "c.toml:35:57: optimizer.schedule.factors: found [1.0]; accepted: as many numbers as "
+                 "optimizer.schedule.steps, which has 2"},
+        BadInput{"\"warmup_cosine\"", "\"points\", steps = [0, 5], factors = [1, 2]",
+                 "c.toml:35:57: optimizer.schedule.factors: found the list [1.0, 2.0]; accepted: a list of numbers, "
+                 "each from 0 to 1"},
+        BadInput{"\"warmup_cosine\"", "\"points\", steps = 5, factors = [1]",
+                 "c.toml:35:39: optimizer.schedule.steps: found the integer 5; accepted: a list of numbers, each of at "
+                 "least 0"},
         // keys that contradict each other
         BadInput{"global = 64", "global = 65",
                  "c.toml:24:10: batch.global: found 65; accepted: a multiple of batch.micro, which is 8"},
@@ -123,6 +155,20 @@ TEST(BadConfigurationFile, IsNamed) {
   };
   EXPECT_EQ(message("/nowhere/c.toml"), "/nowhere/c.toml: cannot be read: No such file or directory");
   EXPECT_EQ(message("/"), "/: cannot be read: it is a folder");
+}
+
+TEST(BadConfigurationFile, ScheduleMustFitUnlessTheCommandLineShortensTheRun) {
+  const std::filesystem::path path = STRATA_SOURCE_DIRECTORY "/configs/ddp.toml";
+  const RunConfiguration shortened = load_configuration(path, {"run.steps=2"});
+  EXPECT_EQ(parse_configuration(to_toml(shortened), "checkpoint.json"), shortened);
+  try {
+    (void)load_configuration(path, {"optimizer.schedule.warmup=2000"});
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigurationError& error) {
+    EXPECT_STREQ(error.what(),
+                 "--set optimizer.schedule.warmup=2000: optimizer.schedule.warmup: found 2000; accepted: at most "
+                 "run.steps, which is 1000");
+  }
 }
 
 TEST(BadConfigurationFile, SingleTableOfAListIsExplained) {

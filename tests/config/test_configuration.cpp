@@ -25,8 +25,9 @@ TEST(Configuration, ReadsEveryKey) {
                                  {"layers", 6}, {"dropout", 0.1}, {"sizes", std::vector<double>{1, 2}}}));
   EXPECT_EQ(c.data, (DataSection{"input.txt", DataFormat::tokens, TokenizerKind::chars, 0.25}));
   EXPECT_EQ(c.batch, (BatchSection{64, 8}));
-  EXPECT_EQ(c.optimizer, (OptimizerSection{"sgd", 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
-                                           ScheduleSection{"warmup_cosine", 20, WarmupType::logarithmic, 1e-4}}));
+  EXPECT_EQ(c.optimizer,
+            (OptimizerSection{"sgd", 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
+                              ScheduleSection{"warmup_cosine", 20, WarmupType::logarithmic, 1e-4, 0, 1, {}, {}}}));
   EXPECT_EQ(c.device.plugin, "reference");
   EXPECT_EQ(c.communicator.options, (std::map<std::string, OptionValue>{{"timeout", 2.5}}));
   ASSERT_EQ(c.strategies.size(), 2U);

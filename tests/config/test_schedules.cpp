@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "config/run_configuration.hpp"
+#include "config/schedule_checks.hpp"
 #include "config/sections.hpp"
 #include "example.hpp"
 
@@ -14,6 +15,7 @@ TEST_P(ScheduleExample, IsAcceptedAndWrittenBack) {
       kShortest + "[optimizer]\nlr = 1e-3\nschedule = { " + std::string(GetParam().example) + " }\n";
   const RunConfiguration c = parse_configuration(text, "c.toml");
   EXPECT_EQ(c.optimizer.schedule.kind, GetParam().name);
+  EXPECT_NO_THROW(check_schedule_length(c));
   EXPECT_EQ(parse_configuration(to_toml(c), "again.toml"), c) << to_toml(c);
 }
 
@@ -31,6 +33,23 @@ TEST_P(ScheduleExample, IsDocumented) { EXPECT_TRUE(GetParam().documentation.end
 
 INSTANTIATE_TEST_SUITE_P(All, ScheduleExample, testing::ValuesIn(schedule_kinds()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Schedule, EveryKeyParsesBackToTheSame) {
+  RunConfiguration c = parse_configuration(kShortest, "c.toml");
+  c.optimizer.schedule = {"points", 3, WarmupType::logarithmic, 1e-5, 7, 2.5, {0, 0.1 + 0.2, 1e6}, {0, 1, 0.1}};
+  EXPECT_EQ(parse_configuration(to_toml(c), "again.toml"), c) << to_toml(c);
+}
+
+TEST(Schedule, KindsIgnoreKeysThatTheyDoNotRead) {
+  const auto accepts = [](const std::string& keys) {
+    check_schedule_length(parse_configuration(kShortest + "[optimizer]\nschedule = { " + keys + " }\n", "c.toml"));
+  };
+  EXPECT_NO_THROW(accepts("kind = 'constant', warmup = 5000, min_lr = 1, decay = 5000"));
+  EXPECT_NO_THROW(accepts("kind = 'linear', steps = [3, 2], factors = [1]"));
+  EXPECT_NO_THROW(accepts("kind = 'warmup', warmup = 5000")) << "it does not decay";
+  EXPECT_NO_THROW(accepts("kind = 'cosine', warmup = 1000")) << "as long as the run";
+  EXPECT_NO_THROW(accepts("kind = 'wsd', warmup = 400, decay = 600"));
+}
 
 }  // namespace
 }  // namespace strata::host

@@ -27,6 +27,7 @@ TEST_P(LearningRate, HasTheExpectedValues) {
   }
 }
 
+/// Decays have 20 steps from the first step after a warm-up of 4 steps to the last one, step 24.
 const std::vector<ScheduleCase>& cases() {
   const double quarter_cosine = 0.5 * (1 + std::sqrt(0.5));
   static const std::vector<ScheduleCase> rows = {
@@ -59,6 +60,40 @@ const std::vector<ScheduleCase>& cases() {
        {{.kind = "warmup_cosine", .warmup = 10, .warmup_type = kLog}, 1, 110},
        {{0, 0.1}, {4, 0.5}, {9, 1}}},
       {"warmup_cosine_without_warmup", {{.kind = "warmup_cosine"}, 0.5, 100}, {{0, 0.5}, {50, 0.25}, {100, 0}}},
+      {"cosine",
+       {{.kind = "cosine", .warmup = 4, .min_lr = 0.2}, 1, 25},
+       {{0, 0.25}, {1, 0.5}, {3, 1}, {4, 1}, {9, 0.2 + 0.8 * quarter_cosine}, {14, 0.6}, {24, 0.2}, {25, 0.2}}},
+      {"linear",
+       {{.kind = "linear", .warmup = 4, .min_lr = 0.2}, 1, 25},
+       {{0, 0.25}, {1, 0.5}, {3, 1}, {4, 1}, {9, 0.8}, {14, 0.6}, {24, 0.2}, {25, 0.2}, {1000, 0.2}}},
+      {"linear_log",  // ln 2 / ln 4 is 0.5
+       {{.kind = "linear", .warmup = 3, .warmup_type = kLog}, 1, 14},
+       {{0, 0.5}, {1, std::log(3) / std::log(4)}, {2, 1}, {3, 1}, {8, 0.5}, {13, 0}}},
+      {"linear_without_warmup",
+       {{.kind = "linear", .min_lr = 0.2}, 1, 21},
+       {{0, 1}, {10, 0.6}, {20, 0.2}, {1000, 0.2}}},
+      {"linear_of_one_step", {{.kind = "linear"}, 1, 1}, {{0, 1}, {1, 0}}},
+      {"linear_of_a_shortened_run", {{.kind = "linear", .warmup = 4}, 1, 2}, {{0, 0.25}, {1, 0.5}}},
+      {"polynomial",
+       {{.kind = "polynomial", .warmup = 4, .min_lr = 0.2, .power = 2}, 1, 25},
+       {{0, 0.25}, {3, 1}, {4, 1}, {9, 0.65}, {14, 0.4}, {24, 0.2}, {1000, 0.2}}},
+      {"inverse_sqrt",
+       {{.kind = "inverse_sqrt", .warmup = 4}, 1, 25},
+       {{0, 0.25}, {3, 1}, {4, std::sqrt(0.8)}, {15, 0.5}, {24, 0.4}, {99, 0.2}}},
+      {"inverse_sqrt_towards_min_lr",
+       {{.kind = "inverse_sqrt", .warmup = 4, .min_lr = 0.2}, 1, 25},
+       {{0, 0.25}, {3, 1}, {15, 0.6}, {99, 0.36}}},
+      {"inverse_sqrt_without_warmup", {{.kind = "inverse_sqrt"}, 1, 25}, {{0, 1}, {3, 0.5}, {24, 0.2}}},
+      {"wsd",
+       {{.kind = "wsd", .warmup = 4, .min_lr = 0.2, .decay = 8}, 1, 25},
+       {{0, 0.25}, {3, 1}, {4, 1}, {16, 1}, {17, 0.9}, {20, 0.6}, {23, 0.3}, {24, 0.2}, {25, 0.2}, {1000, 0.2}}},
+      {"wsd_without_stable_steps",
+       {{.kind = "wsd", .warmup = 5, .decay = 20}, 1, 25},
+       {{4, 1}, {5, 0.95}, {14, 0.5}, {24, 0}}},
+      {"points",
+       {{.kind = "points", .warmup = 4, .min_lr = 0.2, .steps = {5, 10, 20}, .factors = {0.2, 1, 0}}, 0.5, 25},
+       {{0, 0.1}, {5, 0.1}, {6, 0.18}, {10, 0.5}, {15, 0.25}, {20, 0}, {24, 0}, {1000, 0}}},
+      {"points_of_one", {{.kind = "points", .steps = {7}, .factors = {0.5}}, 1, 25}, {{0, 0.5}, {7, 0.5}, {24, 0.5}}},
   };
   return rows;
 }
@@ -78,7 +113,16 @@ std::vector<LearningRateSchedule> schedules(const std::string& kind) {
   std::vector<LearningRateSchedule> all;
   for (const WarmupType type : {WarmupType::linear, kLog}) {
     for (std::int64_t warmup = 0; warmup < 200; warmup += 7) {
-      all.push_back({{.kind = kind, .warmup = warmup, .warmup_type = type, .min_lr = 0.1}, 0.3, 200});
+      all.push_back({{.kind = kind,
+                      .warmup = warmup,
+                      .warmup_type = type,
+                      .min_lr = 0.1,
+                      .decay = 200 - warmup,
+                      .power = 0.7,
+                      .steps = {0, 70, 200},
+                      .factors = {0, 1, 0.1}},
+                     0.3,
+                     200});
     }
   }
   return all;
@@ -119,7 +163,8 @@ TEST_P(LearningRateDecay, FollowsARiseToLr) {
 
 TEST_P(LearningRateKind, IsContinuousAcrossTheEndOfTheWarmup) {
   for (const std::int64_t warmup : {100, 1000}) {
-    const LearningRateSchedule schedule{{.kind = GetParam(), .warmup = warmup}, 1, 5000};
+    const LearningRateSchedule schedule{
+        {.kind = GetParam(), .warmup = warmup, .decay = 1000, .steps = {0}, .factors = {1}}, 1, 5000};
     const auto at = static_cast<std::uint64_t>(warmup);
     EXPECT_NEAR(schedule(at - 1), 1, 0.011);
     EXPECT_NEAR(schedule(at), 1, 0.011);
