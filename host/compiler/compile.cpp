@@ -36,8 +36,8 @@ struct Compilation {
   std::map<Axis, int> chunks = {};
   LayoutRules rules = {};
   std::vector<ParameterStorage> storage = {};
-  /// Names of the optimizer's states; none without training.
-  std::vector<std::string> optimizer_states = {};
+  /// Empty without training.
+  AssignedGroups groups = {};
   /// Axes that shard something, and names of strategies that changed something. The phases fill both.
   std::set<Axis> used_axes = {};
   std::set<std::string> effective = {};
@@ -58,9 +58,9 @@ Compilation begin(const CompileRequest& request) {
 
 GraphRequest graph_request(const Compilation& compilation) {
   const CompileRequest& request = compilation.request;
-  return {*request.model,        request.model_origin, compilation.stack.strategies,
-          *request.registry,     request.mode,         request.float_type,
-          compilation.sequences, request.vocab,        request.outputs};
+  return {*request.model,  request.model_origin, compilation.stack.strategies, *request.registry,
+          request.mode,    request.float_type,   compilation.sequences,        request.vocab,
+          request.outputs, request.optimizer};
 }
 
 Graph make_graph(Compilation& compilation) {
@@ -112,6 +112,12 @@ void place(Compilation& compilation, Compiled& compiled, const Compiled* beside)
   }
 }
 
+/// Adds the optimizer states of a bucket, unless the caller updates the parameters.
+std::vector<BufferId> add_states(const Compilation& compilation, ProgramBuilder& builder, const Bucket& bucket) {
+  if (compilation.request.optimizer.is_update_outside) return {};
+  return add_optimizer_states(builder, bucket, compilation.groups.states.at(static_cast<std::size_t>(bucket.group)));
+}
+
 /// The trained buckets with their gradient completion and optimizer states.
 std::vector<TrainedBucket> train_buckets(const Compilation& compilation, ProgramBuilder& builder,
                                          const StoredParameters& parameters, const PartitionResult& partitioned,
@@ -119,7 +125,7 @@ std::vector<TrainedBucket> train_buckets(const Compilation& compilation, Program
   std::vector<TrainedBucket> trained;
   for (GradientBucket& each : make_gradient_buckets(builder, parameters, partitioned, compilation.buckets.bytes)) {
     TrainedBucket bucket;
-    if (rank_class.updates) bucket.states = add_optimizer_states(builder, each.bucket, compilation.optimizer_states);
+    if (rank_class.updates) bucket.states = add_states(compilation, builder, each.bucket);
     bucket.completion = plan_completion(builder, each, rank_class, compilation.buckets.overlap);
     bucket.bucket = std::move(each.bucket);
     bucket.gradients = std::move(each.gradients);
@@ -136,9 +142,10 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
         {compiled.graph, compilation.rules, beside->programs[class_number].parameters, beside->dealt[class_number]},
         builder);
   }
-  return store_parameters({compiled.graph, compilation.rules, compiled.stages, compilation.storage,
-                           compiled.classes[class_number].stage, compilation.buckets.bytes},
-                          builder);
+  return store_parameters(
+      {compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups.of_parameter,
+       compiled.classes[class_number].stage, compilation.buckets.bytes},
+      builder);
 }
 
 /// Emits the tasks and the step's end, and orders all tasks.
@@ -154,7 +161,7 @@ void build_instructions(Compilation& compilation, const Compiled& compiled, cons
   if (training) {
     buckets = train_buckets(compilation, builder, parameters, partitioned, rank_class);
     emit_training_step_end(builder, {partitioned, buckets, compiled.stages, rank_class, overlap},
-                           compilation.request.optimizer);
+                           {compilation.request.optimizer, compilation.registry()});
   } else if (has_loss(compiled.graph)) {
     emit_evaluation_end(builder, partitioned, compiled.stages);
   }
@@ -210,7 +217,7 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   Compiled compiled;
   compiled.mesh = compilation.stack.mesh;
   compiled.graph = make_graph(compilation);
-  if (compilation.is_training()) compilation.optimizer_states = optimizer_states(*request.registry, request.optimizer);
+  if (compilation.is_training()) compilation.groups = assign_groups(compiled.graph, request.optimizer);
   place(compilation, compiled, beside);
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     Program program = build_program(compilation, compiled, i, beside);
@@ -223,6 +230,7 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   }
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
   if (beside == nullptr) require_every_axis_used(compilation.stack, compilation.rules, compilation.used_axes);
+  compiled.unused_groups = compilation.groups.unused;
   compiled.idle_strategies = idle_strategies(compilation.stack, compilation.effective);
   return compiled;
 }

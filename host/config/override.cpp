@@ -99,23 +99,24 @@ bool is_repeated(const std::string& section) {
 /// The declaration of the section at `path` ("device", "strategy.0") if the section names a plugin, else null.
 const SectionDeclaration* plugin_section(const std::string& path) {
   const auto& all = section_declarations();
-  const std::size_t dot = path.find('.');
-  const bool is_table_of_list = dot != std::string::npos && path.find('.', dot + 1) == std::string::npos;
+  const std::string declared = declared_path(path);
   const auto found = std::find_if(all.begin(), all.end(), [&](const SectionDeclaration& each) {
-    if (!each.has_plugin) return false;
-    return each.repeated ? is_table_of_list && each.path == path.substr(0, dot) : each.path == path;
+    return each.has_plugin && each.path == declared && each.repeated == (declared != path);
   });
   return found == all.end() ? nullptr : &*found;
 }
 
 /// Drops the options of a section that belong to another plugin: those of the file. Options of earlier --set arguments
-/// stay.
+/// stay, and so do the section's own keys and tables.
 void drop_other_options(DocumentNode& section, const SectionDeclaration& declaration, const DocumentNode& plugin) {
   if (section.kind != DocumentNode::Kind::table) return;
   std::optional<OptionValue> before = declaration.schema.find(kPluginKey)->default_value;
   if (const DocumentNode* written = section.find(kPluginKey)) before = written->value;
   if (before == plugin.value) return;
-  std::erase_if(section.children, [](const DocumentNode& child) { return child.place.line > 0; });
+  const std::vector<std::string> own = known_keys(declaration.path);
+  std::erase_if(section.children, [&](const DocumentNode& child) {
+    return child.place.line > 0 && std::find(own.begin(), own.end(), child.key) == own.end();
+  });
 }
 
 }  // namespace
@@ -134,8 +135,8 @@ void apply_override(DocumentNode& document, const std::string& argument) {
   for (const std::string& key : keys) {
     if (key.empty()) throw error_at(place, path, "found an empty key; accepted: keys separated by dots");
     // A repeated section may be absent or written as an empty list.
-    if (node == &document && is_repeated(key)) {
-      DocumentNode& tables = child_of(document, "", key, place);
+    if (is_repeated(walked.empty() ? key : walked + "." + key)) {
+      DocumentNode& tables = child_of(*node, walked, key, place);
       if (tables.children.empty() && (tables.kind == DocumentNode::Kind::table || is_empty_list(tables))) {
         tables.kind = DocumentNode::Kind::tables;
       }

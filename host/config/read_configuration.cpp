@@ -25,6 +25,11 @@ std::string unknown_key(const std::string& key, const std::vector<std::string>& 
   return message + "; accepted: " + join(known, ", ");
 }
 
+bool is_section(const std::string& path) {
+  const auto& all = section_declarations();
+  return std::any_of(all.begin(), all.end(), [&](const SectionDeclaration& each) { return each.path == path; });
+}
+
 /// Reads tables of the document, checked against their declarations.
 class SectionReader {
  public:
@@ -35,25 +40,37 @@ class SectionReader {
     return read_table(section_declaration(path), node, path, nullptr);
   }
 
+  /// Reads a table that selects a plugin into `section`. \return the declared keys.
+  Options read_plugin(const std::string& declared, const DocumentNode* node, const std::string& path,
+                      PluginSection& section) {
+    section.path = path;
+    Options keys = read_table(section_declaration(declared), node, path, &section.options);
+    section.plugin = keys.word("plugin");
+    return keys;
+  }
+
   PluginSection read_plugin(const std::string& declared, const DocumentNode* node, const std::string& path) {
     PluginSection section;
-    section.path = path;
-    section.plugin = read_table(section_declaration(declared), node, path, &section.options).word("plugin");
-    if (section.plugin.empty()) {
-      throw error_at(places_.value(path + ".plugin"), path + ".plugin", "found \"\"; accepted: the name of a plugin");
-    }
+    read_plugin(declared, node, path, section);
+    require_plugin(section);
     return section;
   }
 
   PluginSection read_plugin(const std::string& path) { return read_plugin(path, find(path), path); }
 
- private:
+  void require_plugin(const PluginSection& section) const {
+    if (!section.plugin.empty()) return;
+    const std::string path = section.path + ".plugin";
+    throw error_at(places_.value(path), path, "found \"\"; accepted: the name of a plugin");
+  }
+
   [[nodiscard]] const DocumentNode* find(const std::string& path) const {
     const std::size_t dot = path.find('.');
     const DocumentNode* node = document_.find(path.substr(0, dot));
     return dot == std::string::npos || node == nullptr ? node : node->find(path.substr(dot + 1));
   }
 
+ private:
   /// Reads a table. `plugin_options` receives undeclared keys. If it is null, keys that are neither declared nor
   /// subsections are errors.
   Options read_table(const SectionDeclaration& section, const DocumentNode* node, const std::string& path,
@@ -70,6 +87,8 @@ class SectionReader {
         places_.add(child_path, child.key_place, child.place);
         if (const OptionSpecification* option = section.schema.find(child.key)) {
           values[child.key] = checked(section.schema, *option, child, child_path);
+        } else if (is_section(section.path + "." + child.key)) {
+          continue;
         } else if (plugin_options != nullptr) {
           (*plugin_options)[child.key] = option_value(child, child_path);
         } else if (std::find(known.begin(), known.end(), child.key) == known.end()) {
@@ -118,20 +137,48 @@ void check_section_names(const DocumentNode& document) {
   }
 }
 
-/// Reads all tables of a repeated section.
-std::vector<PluginSection> read_plugins(const DocumentNode& document, SectionReader& reader, const std::string& name) {
-  std::vector<PluginSection> sections;
-  const DocumentNode* list = document.find(name);
-  if (list == nullptr) return sections;
+/// Calls read(table, path) for all tables of the repeated section `name`.
+template <class Read>
+void for_each_table(const SectionReader& reader, const std::string& name, const Read& read) {
+  const DocumentNode* list = reader.find(name);
+  if (list == nullptr) return;
   const auto* empty = std::get_if<std::vector<double>>(&list->value);
-  if (list->kind == DocumentNode::Kind::value && empty != nullptr && empty->empty()) return sections;
+  if (list->kind == DocumentNode::Kind::value && empty != nullptr && empty->empty()) return;
   if (list->kind != DocumentNode::Kind::tables) {
     throw error_at(list->place, name, "found " + describe(*list) + "; accepted: tables headed [[" + name + "]]");
   }
-  for (std::size_t i = 0; i < list->children.size(); ++i) {
-    sections.push_back(reader.read_plugin(name, &list->children[i], name + "." + std::to_string(i)));
-  }
+  for (std::size_t i = 0; i < list->children.size(); ++i) read(list->children[i], name + "." + std::to_string(i));
+}
+
+std::vector<PluginSection> read_plugins(SectionReader& reader, const std::string& name) {
+  std::vector<PluginSection> sections;
+  for_each_table(reader, name, [&](const DocumentNode& table, const std::string& path) {
+    sections.push_back(reader.read_plugin(name, &table, path));
+  });
   return sections;
+}
+
+OptimizerSection read_optimizer(SectionReader& reader, const RunConfiguration& configuration) {
+  PluginSection plugin;
+  const Options keys = reader.read_plugin("optimizer", reader.find("optimizer"), "optimizer", plugin);
+  if (const auto kind = plugin.options.find("kind"); kind != plugin.options.end()) {
+    throw error_at(configuration.places.key("optimizer.kind"), "optimizer.kind",
+                   "an optimizer is a plugin now; accepted: plugin = " + strata::to_string(kind->second));
+  }
+  reader.require_plugin(plugin);
+  OptimizerSection optimizer = optimizer_section(std::move(plugin), keys, reader.read("optimizer.schedule"));
+  for_each_table(reader, "optimizer.group", [&](const DocumentNode& table, const std::string& path) {
+    PluginSection other;
+    const Options of_group = reader.read_plugin("optimizer.group", &table, path, other);
+    if (other.plugin.empty() && !other.options.empty()) {
+      const std::string& key = other.options.begin()->first;
+      throw error_at(
+          configuration.places.key(path + "." + key), path + "." + key,
+          unknown_key(key, known_keys("optimizer.group"), "key") + "; options of an optimizer follow a `plugin`");
+    }
+    optimizer.groups.push_back(group_section(std::move(other), of_group));
+  });
+  return optimizer;
 }
 
 /// Checks conditions between several keys.
@@ -154,16 +201,11 @@ RunConfiguration read_document(const DocumentNode& document, const std::string& 
   configuration.model = reader.read_plugin("model");
   configuration.data = data_section(reader.read("data"));
   configuration.batch = batch_section(reader.read("batch"));
-  const Options optimizer = reader.read("optimizer");
-  if (const std::size_t count = optimizer.numbers("betas").size(); count != 2) {
-    throw configuration.error("optimizer.betas",
-                              "found a list of " + std::to_string(count) + "; accepted: a list of 2 numbers");
-  }
-  configuration.optimizer = optimizer_section(optimizer, reader.read("optimizer.schedule"));
+  configuration.optimizer = read_optimizer(reader, configuration);
   configuration.device = reader.read_plugin("device");
   configuration.communicator = reader.read_plugin("communicator");
-  configuration.strategies = read_plugins(document, reader, "strategy");
-  configuration.libraries = read_plugins(document, reader, "library");
+  configuration.strategies = read_plugins(reader, "strategy");
+  configuration.libraries = read_plugins(reader, "library");
   check_consistency(configuration);
   return configuration;
 }
@@ -185,7 +227,7 @@ RunConfiguration load_configuration(const std::filesystem::path& path, const std
 
 Options resolve_options(const RunConfiguration& configuration, const PluginSection& section,
                         const OptionSchema& schema) {
-  std::vector<std::string> known{"plugin"};
+  std::vector<std::string> known = known_keys(declared_path(section.path));
   for (const OptionSpecification& option : schema.options()) known.push_back(option.name);
   Options resolved;
   for (const auto& [name, value] : section.options) {

@@ -69,7 +69,7 @@ strata train configs/ddp.toml --set model.layers=2 --set strategy.0.size=4 --set
 ```
 
 - The value is TOML; a bare word is a string.
-- `[[strategy]]` and `[[library]]` tables are counted from 0. The number after the last one appends a table.
+- `[[strategy]]`, `[[library]]` and `[[optimizer.group]]` tables are counted from 0. The number after the last one appends a table.
 - Naming another plugin, as in `--set device.plugin=reference`, drops the options that the file gives to the one before.
 
 The number of ranks is the product of the sizes of the strategies' axes.

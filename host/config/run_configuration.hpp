@@ -69,21 +69,6 @@ struct BatchSection {
   bool operator==(const BatchSection&) const = default;
 };
 
-struct OptimizerSection {
-  /// The optimizer's name. "adamw" selects the op "adamw_update".
-  std::string kind;
-  double lr = 0;
-  double beta1 = 0;
-  double beta2 = 0;
-  double epsilon = 0;
-  double momentum = 0;
-  double weight_decay = 0;
-  double clip = 0;
-  ScheduleSection schedule;
-
-  bool operator==(const OptimizerSection&) const = default;
-};
-
 /// A section that selects a plugin.
 struct PluginSection {
   /// Path of the section for messages: "model", "strategy.0".
@@ -93,6 +78,30 @@ struct PluginSection {
   std::map<std::string, OptionValue> options;
 
   bool operator==(const PluginSection&) const = default;
+};
+
+/// Parameters that are updated in another way than the others.
+struct OptimizerGroupSection {
+  /// Without a plugin, the one of [optimizer] updates them.
+  PluginSection optimizer;
+  /// Patterns of names.
+  std::vector<std::string> parameters;
+  double lr_factor = 1;
+  double weight_decay_factor = 1;
+  bool frozen = false;
+
+  bool operator==(const OptimizerGroupSection&) const = default;
+};
+
+struct OptimizerSection {
+  PluginSection optimizer;
+  double lr = 0;
+  double weight_decay = 0;
+  double clip = 0;
+  ScheduleSection schedule;
+  std::vector<OptimizerGroupSection> groups;
+
+  bool operator==(const OptimizerSection&) const = default;
 };
 
 /// The user's configuration, typed, and checked as far as that is possible without loading plugins.

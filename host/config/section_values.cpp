@@ -3,6 +3,7 @@
 #include <array>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace strata::host {
 namespace {
@@ -63,16 +64,21 @@ ScheduleSection schedule_section(const Options& options) {
           .factors = options.numbers("factors")};
 }
 
-OptimizerSection optimizer_section(const Options& options, const Options& schedule) {
-  return {.kind = options.word("kind"),
+OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule) {
+  return {.optimizer = std::move(optimizer),
           .lr = options.number("lr"),
-          .beta1 = options.numbers("betas").at(0),
-          .beta2 = options.numbers("betas").at(1),
-          .epsilon = options.number("epsilon"),
-          .momentum = options.number("momentum"),
           .weight_decay = options.number("weight_decay"),
           .clip = options.number("clip"),
-          .schedule = schedule_section(schedule)};
+          .schedule = schedule_section(schedule),
+          .groups = {}};
+}
+
+OptimizerGroupSection group_section(PluginSection optimizer, const Options& options) {
+  return {.optimizer = std::move(optimizer),
+          .parameters = options.words("parameters"),
+          .lr_factor = options.number("lr_factor"),
+          .weight_decay_factor = options.number("weight_decay_factor"),
+          .frozen = options.boolean("frozen")};
 }
 
 Options to_options(const RunSection& section) {
@@ -99,13 +105,18 @@ Options to_options(const BatchSection& section) {
 }
 
 Options to_options(const OptimizerSection& section) {
-  return Options({{"kind", section.kind},
+  return Options({{"plugin", section.optimizer.plugin},
                   {"lr", section.lr},
-                  {"betas", std::vector<double>{section.beta1, section.beta2}},
-                  {"epsilon", section.epsilon},
-                  {"momentum", section.momentum},
                   {"weight_decay", section.weight_decay},
                   {"clip", section.clip}});
+}
+
+Options to_options(const OptimizerGroupSection& section) {
+  return Options({{"parameters", section.parameters},
+                  {"lr_factor", section.lr_factor},
+                  {"weight_decay_factor", section.weight_decay_factor},
+                  {"frozen", section.frozen},
+                  {"plugin", section.optimizer.plugin}});
 }
 
 Options to_options(const ScheduleSection& section) {

@@ -10,12 +10,14 @@ RunSection run_section(const Options& options);
 DataSection data_section(const Options& options);
 BatchSection batch_section(const Options& options);
 ScheduleSection schedule_section(const Options& options);
-OptimizerSection optimizer_section(const Options& options, const Options& schedule);
+OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule);
+OptimizerGroupSection group_section(PluginSection optimizer, const Options& options);
 
 Options to_options(const RunSection& section);
 Options to_options(const DataSection& section);
 Options to_options(const BatchSection& section);
 Options to_options(const OptimizerSection& section);
+Options to_options(const OptimizerGroupSection& section);
 Options to_options(const ScheduleSection& section);
 
 }  // namespace strata::host

@@ -113,49 +113,70 @@ SectionDeclaration batch_section() {
 }
 
 SectionDeclaration optimizer_section() {
-  return {
-      .path = "optimizer",
-      .documentation = "The optimizer, which updates the parameters.",
-      .schema = {
-          {.name = "kind",
-           .type = OptionType::word,
-           .default_value = "adamw",
-           .documentation = "AdamW, or stochastic gradient descent.",
-           .choices = {"adamw", "sgd"}},
-          {.name = "lr",
-           .type = OptionType::number,
-           .default_value = 1e-3,
-           .documentation = "Learning rate; with a schedule, its highest value.",
-           .minimum = 0},
-          {.name = "betas",
-           .type = OptionType::numbers,
-           .default_value = std::vector<double>{0.9, 0.95},
-           .documentation = "Decay rates of AdamW's two moments.",
-           .minimum = 0,
-           .maximum = 0.999999},
-          {.name = "epsilon",
-           .type = OptionType::number,
-           .default_value = 1e-8,
-           .documentation = "Added to the root of AdamW's second moment.",
-           .minimum = 1e-30},
-          {.name = "momentum",
-           .type = OptionType::number,
-           .default_value = 0.0,
-           .documentation = "Momentum of sgd; 0 keeps no state.",
-           .minimum = 0,
-           .maximum = 0.999999},
-          {.name = "weight_decay",
-           .type = OptionType::number,
-           .default_value = 0.1,
-           .documentation =
-               "Decoupled weight decay of matrices. Vectors, such as biases and norm weights, never decay.",
-           .minimum = 0},
-          {.name = "clip",
-           .type = OptionType::number,
-           .default_value = 1.0,
-           .documentation = "Gradients are scaled down to this global norm if theirs is larger; 0 turns clipping off.",
-           .minimum = 0},
-      }};
+  return {.path = "optimizer",
+          .documentation = "The optimizer, which updates the parameters.",
+          .schema =
+              {
+                  {.name = "plugin",
+                   .type = OptionType::word,
+                   .default_value = "adamw",
+                   .documentation = "Name of the optimizer plugin."},
+                  {.name = "lr",
+                   .type = OptionType::number,
+                   .default_value = 1e-3,
+                   .documentation = "Learning rate; with a schedule, its highest value.",
+                   .minimum = 0},
+                  {.name = "weight_decay",
+                   .type = OptionType::number,
+                   .default_value = 0.1,
+                   .documentation =
+                       "Decoupled weight decay of matrices. Vectors, such as biases and norm weights, never decay.",
+                   .minimum = 0},
+                  {.name = "clip",
+                   .type = OptionType::number,
+                   .default_value = 1.0,
+                   .documentation =
+                       "Gradients are scaled down to this global norm if theirs is larger; 0 turns clipping off.",
+                   .minimum = 0},
+              },
+          .has_plugin = true};
+}
+
+SectionDeclaration group_section() {
+  return {.path = "optimizer.group",
+          .documentation =
+              "Parameters that are updated in another way than `[optimizer]` says. A parameter belongs to the "
+              "first group that names it.",
+          .schema =
+              {
+                  {.name = "parameters",
+                   .type = OptionType::words,
+                   .documentation =
+                       "Names of parameters. `*` stands for any text, `?` for one character, `[a-z]` for one of "
+                       "several: \"h.*.weight\"."},
+                  {.name = "lr_factor",
+                   .type = OptionType::number,
+                   .default_value = 1.0,
+                   .documentation = "Factor of the learning rate.",
+                   .minimum = 0},
+                  {.name = "weight_decay_factor",
+                   .type = OptionType::number,
+                   .default_value = 1.0,
+                   .documentation = "Factor of the weight decay; 0 turns it off.",
+                   .minimum = 0},
+                  {.name = "frozen",
+                   .type = OptionType::boolean,
+                   .default_value = false,
+                   .documentation = "Keep the initial values: no gradients, no states."},
+                  {.name = "plugin",
+                   .type = OptionType::word,
+                   .default_value = "",
+                   .documentation =
+                       "Name of another optimizer plugin for these parameters. Empty means that of `[optimizer]`, "
+                       "with its options."},
+              },
+          .has_plugin = true,
+          .repeated = true};
 }
 
 std::vector<std::string> schedule_names() {
@@ -275,8 +296,9 @@ SectionDeclaration library_section() {
 
 const std::vector<SectionDeclaration>& section_declarations() {
   static const std::vector<SectionDeclaration> declarations = {
-      run_section(),      model_section(),  data_section(),         batch_section(),    optimizer_section(),
-      schedule_section(), device_section(), communicator_section(), strategy_section(), library_section()};
+      run_section(),          model_section(),    data_section(),   batch_section(),
+      optimizer_section(),    schedule_section(), group_section(),  device_section(),
+      communicator_section(), strategy_section(), library_section()};
   return declarations;
 }
 
@@ -285,6 +307,12 @@ const SectionDeclaration& section_declaration(const std::string& path) {
     if (declaration.path == path) return declaration;
   }
   throw std::out_of_range("no section '" + path + "' is declared");
+}
+
+std::string declared_path(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  const bool is_number = dot != std::string::npos && path.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+  return is_number ? path.substr(0, dot) : path;
 }
 
 std::vector<std::string> known_keys(const std::string& path) {

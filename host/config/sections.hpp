@@ -29,6 +29,9 @@ const std::vector<SectionDeclaration>& section_declarations();
 /// The declaration of `path`. \throws std::out_of_range if `path` is not declared, which is a defect.
 const SectionDeclaration& section_declaration(const std::string& path);
 
+/// The declared path of a section of a document: "strategy" for "strategy.0".
+std::string declared_path(const std::string& path);
+
 /// Keys of the sections that are allowed at the top of the document, or within `path`.
 std::vector<std::string> known_keys(const std::string& path);
 

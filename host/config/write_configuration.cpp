@@ -18,10 +18,15 @@ std::string line(const std::string& key, const OptionValue& value) {
   return (is_bare(key) ? key : strata::to_string(OptionValue(key))) + " = " + strata::to_string(value) + "\n";
 }
 
-std::string section_text(const std::string& path, const Options& options) {
-  std::string text = "[" + path + "]\n";
-  for (const OptionSpecification& option : section_declaration(path).schema.options()) {
+/// The keys of a section, then the options of its plugin if it selects one.
+std::string section_text(const std::string& path, const Options& options, const PluginSection* plugin = nullptr) {
+  const SectionDeclaration& section = section_declaration(path);
+  std::string text = section.repeated ? "[[" + path + "]]\n" : "[" + path + "]\n";
+  for (const OptionSpecification& option : section.schema.options()) {
     text += line(option.name, options.values().at(option.name));
+  }
+  if (plugin != nullptr) {
+    for (const auto& [name, value] : plugin->options) text += line(name, value);
   }
   return text + "\n";
 }
@@ -39,8 +44,12 @@ std::string to_toml(const RunConfiguration& configuration) {
   text += plugin_text("[model]", configuration.model);
   text += section_text("data", to_options(configuration.data));
   text += section_text("batch", to_options(configuration.batch));
-  text += section_text("optimizer", to_options(configuration.optimizer));
-  text += section_text("optimizer.schedule", to_options(configuration.optimizer.schedule));
+  const OptimizerSection& optimizer = configuration.optimizer;
+  text += section_text("optimizer", to_options(optimizer), &optimizer.optimizer);
+  text += section_text("optimizer.schedule", to_options(optimizer.schedule));
+  for (const OptimizerGroupSection& group : optimizer.groups) {
+    text += section_text("optimizer.group", to_options(group), &group.optimizer);
+  }
   text += plugin_text("[device]", configuration.device);
   text += plugin_text("[communicator]", configuration.communicator);
   for (const PluginSection& strategy : configuration.strategies) text += plugin_text("[[strategy]]", strategy);

@@ -66,9 +66,9 @@ PluginDescription describe(const PluginRecord& record) {
   }
   const auto kind = static_cast<std::uint32_t>(record.kind);
   if (kind < static_cast<std::uint32_t>(PluginKind::strategy) ||
-      kind > static_cast<std::uint32_t>(PluginKind::library)) {
+      kind > static_cast<std::uint32_t>(PluginKind::optimizer)) {
     throw PluginFileError("its plugin record is damaged: found the kind " + std::to_string(kind) +
-                          "; accepted: 1 to 5");
+                          "; accepted: 1 to 6");
   }
   return description;
 }

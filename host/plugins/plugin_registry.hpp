@@ -12,6 +12,7 @@
 #include "strata/device.hpp"
 #include "strata/error.hpp"
 #include "strata/model.hpp"
+#include "strata/optimizer.hpp"
 #include "strata/strategy.hpp"
 
 namespace strata::host {
@@ -45,6 +46,11 @@ struct PluginKindOf<DeviceFactory> {
 template <>
 struct PluginKindOf<LibraryFactory> {
   static constexpr PluginKind value = PluginKind::library;
+};
+
+template <>
+struct PluginKindOf<OptimizerFactory> {
+  static constexpr PluginKind value = PluginKind::optimizer;
 };
 
 /// Finds plugins and loads them by name. The code of a plugin stays loaded until the process ends. The registry

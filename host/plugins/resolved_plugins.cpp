@@ -1,7 +1,9 @@
 #include "plugins/resolved_plugins.hpp"
 
+#include <algorithm>
 #include <set>
 
+#include "config/sections.hpp"
 #include "strata/registration.hpp"
 
 namespace strata::host {
@@ -10,16 +12,21 @@ namespace {
 /// The origin of a section's plugin, with a label such as "strategy 1 'ddp'" or "model 'gpt2'".
 PluginOrigin origin_of(const PluginSection& section, PluginKind kind, int table) {
   const std::string number = table < 0 ? "" : std::to_string(table + 1) + " ";
-  return {kind, table, std::string(to_string(kind)) + " " + number + "'" + section.plugin + "'"};
+  const std::string group = kind == PluginKind::optimizer && table >= 0 ? "group " : "";
+  return {kind, table, std::string(to_string(kind)) + " " + group + number + "'" + section.plugin + "'"};
 }
 
-/// Checks that all options have different names.
-void require_names(const PluginOrigin& origin, const OptionSchema& schema) {
+/// Checks that all options have different names, none of which is a key of the section itself.
+void require_names(const PluginOrigin& origin, const OptionSchema& schema, const std::string& section) {
+  const std::vector<std::string> keys = known_keys(section);
   std::set<std::string> names;
   for (const OptionSpecification& option : schema.options()) {
     if (option.name.empty()) throw PluginError(origin, "", "", "declares an option without a name");
     if (!names.insert(option.name).second) {
       throw PluginError(origin, "", "", "declares option '" + option.name + "' twice");
+    }
+    if (std::find(keys.begin(), keys.end(), option.name) != keys.end()) {
+      throw PluginError(origin, "", "", "declares option '" + option.name + "', which is a key of [" + section + "]");
     }
   }
 }
@@ -36,7 +43,7 @@ ResolvedPlugin<Factory> resolve(const RunConfiguration& configuration, PluginSec
   }
   const OptionSchema schema = with_places(configuration, [&] {
     const OptionSchema declared = call_plugin(resolved.origin, "options", [&] { return resolved.factory->options(); });
-    require_names(resolved.origin, declared);
+    require_names(resolved.origin, declared, declared_path(section.path));
     return declared;
   });
   resolved.options = resolve_options(configuration, section, schema);
@@ -54,6 +61,21 @@ std::vector<ResolvedPlugin<Factory>> resolve(const RunConfiguration& configurati
   return resolved;
 }
 
+std::vector<ResolvedPlugin<OptimizerFactory>> resolve_optimizers(RunConfiguration& configuration,
+                                                                 PluginRegistry& registry) {
+  OptimizerSection& section = configuration.optimizer;
+  const auto of_the_rest = resolve<OptimizerFactory>(configuration, section.optimizer, -1, registry);
+  std::vector<ResolvedPlugin<OptimizerFactory>> resolved;
+  for (std::size_t i = 0; i < section.groups.size(); ++i) {
+    PluginSection& own = section.groups[i].optimizer;
+    const bool has_own = !own.plugin.empty();
+    resolved.push_back(has_own ? resolve<OptimizerFactory>(configuration, own, static_cast<int>(i), registry)
+                               : of_the_rest);
+  }
+  resolved.push_back(of_the_rest);
+  return resolved;
+}
+
 }  // namespace
 
 ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry& registry) {
@@ -63,6 +85,7 @@ ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry&
   plugins.communicator = resolve<CommunicatorFactory>(configuration, configuration.communicator, -1, registry);
   plugins.strategies = resolve<StrategyFactory>(configuration, configuration.strategies, registry);
   plugins.libraries = resolve<LibraryFactory>(configuration, configuration.libraries, registry);
+  plugins.optimizers = resolve_optimizers(configuration, registry);
   return plugins;
 }
 
@@ -77,6 +100,7 @@ void provide_vocabulary(const ResolvedPlugins& plugins, OpRegistry& ops, KernelR
   for (const auto& library : plugins.libraries) provide(library);
   provide(plugins.model);
   for (const auto& strategy : plugins.strategies) provide(strategy);
+  for (const auto& optimizer : plugins.optimizers) provide(optimizer);
   provide(plugins.communicator);
   provide(plugins.device);
 }
@@ -94,6 +118,8 @@ const PluginSection& section_of(const RunConfiguration& configuration, const Plu
       return configuration.device;
     case PluginKind::model:
       return configuration.model;
+    case PluginKind::optimizer:
+      return origin.table < 0 ? configuration.optimizer.optimizer : configuration.optimizer.groups.at(table).optimizer;
   }
   return configuration.model;
 }

@@ -32,6 +32,8 @@ struct ResolvedPlugins {
   ResolvedPlugin<CommunicatorFactory> communicator;
   std::vector<ResolvedPlugin<StrategyFactory>> strategies;
   std::vector<ResolvedPlugin<LibraryFactory>> libraries;
+  /// The optimizer of each group of parameters, and last that of all others.
+  std::vector<ResolvedPlugin<OptimizerFactory>> optimizers;
 };
 
 /// Loads all plugins of a configuration and checks their options. Writes all options, including defaults, into the

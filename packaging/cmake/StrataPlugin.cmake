@@ -1,4 +1,4 @@
-# strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model|library>
+# strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model|library|optimizer>
 #                   SOURCES <file>... [LIBRARIES <target>...] [TEST_ONLY])
 #
 # Builds <kind>_<name>.so against Strata::sdk and installs it where the host looks for plugins, unless it is TEST_ONLY.
@@ -13,7 +13,7 @@ function(strata_add_plugin)
   if(plugin_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): unknown arguments ${plugin_UNPARSED_ARGUMENTS}")
   endif()
-  set(kinds device communicator strategy model library)
+  set(kinds device communicator strategy model library optimizer)
   if(NOT plugin_KIND IN_LIST kinds)
     message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): KIND '${plugin_KIND}' is not one of ${kinds}")
   endif()
@@ -27,6 +27,10 @@ function(strata_add_plugin)
   add_library(${target} MODULE ${plugin_SOURCES})
   target_link_libraries(${target} PRIVATE Strata::sdk ${plugin_LIBRARIES})
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  if(plugin_KIND STREQUAL "optimizer")
+    # Then a rule of strata/update_kernel.hpp becomes vector instructions. No result depends on these options.
+    target_compile_options(${target} PRIVATE -fno-math-errno -fno-trapping-math)
+  endif()
   set_target_properties(${target} PROPERTIES
     PREFIX ""
     OUTPUT_NAME ${plugin_KIND}_${plugin_NAME}

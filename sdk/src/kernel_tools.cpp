@@ -1,5 +1,7 @@
 #include "strata/kernel_tools.hpp"
 
+#include <algorithm>
+
 #include "strata/error.hpp"
 
 namespace strata::kernels {
@@ -17,7 +19,25 @@ void append(IndexMap& map, std::int64_t local_index, std::int64_t global_index) 
   map.segments.push_back({local_index, global_index, 1});
 }
 
+/// Elements below which another thread costs more time than it saves, and the unit of ranges: two threads never write
+/// to one cache line.
+constexpr std::int64_t kParallelGrain = 16384;
+constexpr std::int64_t kRangeUnit = 64;
+
 }  // namespace
+
+void parallel_ranges(int threads, std::int64_t count,
+                     const std::function<void(std::int64_t begin, std::int64_t end)>& body, std::int64_t elements) {
+  const std::int64_t worth = count * elements / kParallelGrain;
+  const std::int64_t ranges = std::clamp(worth, std::int64_t{1}, std::int64_t{std::max(threads, 1)});
+  const std::int64_t unit = std::max(std::int64_t{1}, kRangeUnit / std::max(std::int64_t{1}, elements));
+  const std::int64_t length = ((count + ranges - 1) / ranges + unit - 1) / unit * unit;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) if (ranges > 1)
+  for (std::int64_t range = 0; range < ranges; ++range) {
+    const std::int64_t begin = range * length;
+    if (begin < count) body(begin, std::min(count, begin + length));
+  }
+}
 
 const IndexMap& index_map(const OpInstance& op, const Dim& dim) {
   const auto found = op.index_maps.find(dim);

@@ -19,6 +19,8 @@ std::string_view to_string(PluginKind kind) {
       return "device";
     case PluginKind::library:
       return "library";
+    case PluginKind::optimizer:
+      return "optimizer";
   }
   return "unknown";
 }

@@ -335,11 +335,11 @@ void update(Bench& bench, Buffers<T>& at, InstructionSet set) {
   const std::int64_t bytes = 28 + (bucket.rounded == nullptr ? 0 : kBytes<T>);
   bench.memory("adamw", 1, bytes * kParameters,
                [&] { optimizer_kernels(set).adamw(step, bucket, at.wide3.data(), at.wide4.data(), threads); });
-  const auto sgd = [&](const SgdStep& of, float* momentum) {
-    optimizer_kernels(set).sgd(of, bucket, momentum, threads);
-  };
-  bench.memory("sgd with momentum", 0, (bytes - 8) * kParameters, [&] { sgd({1e-3F, 0.9F, 1.0F}, at.wide3.data()); });
-  bench.memory("sgd without momentum", 0, (bytes - 16) * kParameters, [&] { sgd({1e-3F, 0.0F, 1.0F}, nullptr); });
+  const SgdStep descent{.learning_rate = 1e-3F, .momentum = 0.9F};
+  bench.memory("sgd with momentum", 0, (bytes - 8) * kParameters,
+               [&] { optimizer_kernels(set).sgd_momentum(descent, bucket, at.wide3.data(), threads); });
+  bench.memory("sgd without momentum", 0, (bytes - 16) * kParameters,
+               [&] { optimizer_kernels(set).sgd(descent, bucket, threads); });
 }
 
 InstructionSet chosen(const char* wanted) {

@@ -25,7 +25,7 @@ path = "{data}"
 global = {batch}
 micro = {micro}
 [optimizer]
-kind = "adamw"
+plugin = "adamw"
 [device]
 plugin = "cpu"
 [communicator]

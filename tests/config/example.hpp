@@ -32,14 +32,23 @@ global = 64
 micro = 8
 
 [optimizer]
-kind = "sgd"
+plugin = "sgd"
 lr = 1
-betas = [0.8, 0.99]
-epsilon = 1e-6
 momentum = 0.9
 weight_decay = 0.2
 clip = 0
 schedule = { kind = "warmup_cosine", warmup = 20, warmup_type = "log", min_lr = 1e-4 }
+
+[[optimizer.group]]
+parameters = ["*.bias"]
+lr_factor = 0.5
+weight_decay_factor = 0
+frozen = true
+
+[[optimizer.group]]
+parameters = ["wte", "wpe"]
+plugin = "lion"
+betas = [0.8, 0.9]
 
 [device]
 plugin = "reference"

@@ -26,8 +26,19 @@ TEST(Configuration, ReadsEveryKey) {
   EXPECT_EQ(c.data, (DataSection{"input.txt", DataFormat::tokens, TokenizerKind::chars, 0.25}));
   EXPECT_EQ(c.batch, (BatchSection{64, 8}));
   EXPECT_EQ(c.optimizer,
-            (OptimizerSection{"sgd", 1.0, 0.8, 0.99, 1e-6, 0.9, 0.2, 0.0,
-                              ScheduleSection{"warmup_cosine", 20, WarmupType::logarithmic, 1e-4, 0, 1, {}, {}}}));
+            (OptimizerSection{
+                .optimizer = {"optimizer", "sgd", {{"momentum", 0.9}}},
+                .lr = 1.0,
+                .weight_decay = 0.2,
+                .clip = 0.0,
+                .schedule = ScheduleSection{"warmup_cosine", 20, WarmupType::logarithmic, 1e-4, 0, 1, {}, {}},
+                .groups = {{.optimizer = {"optimizer.group.0", "", {}},
+                            .parameters = {"*.bias"},
+                            .lr_factor = 0.5,
+                            .weight_decay_factor = 0.0,
+                            .frozen = true},
+                           {.optimizer = {"optimizer.group.1", "lion", {{"betas", std::vector<double>{0.8, 0.9}}}},
+                            .parameters = {"wte", "wpe"}}}}));
   EXPECT_EQ(c.device.plugin, "reference");
   EXPECT_EQ(c.communicator.options, (std::map<std::string, OptionValue>{{"timeout", 2.5}}));
   ASSERT_EQ(c.strategies.size(), 2U);
@@ -45,9 +56,8 @@ TEST(Configuration, FillsInDefaults) {
   EXPECT_EQ(c.run.name, "run");
   EXPECT_EQ(c.run.output, "runs/run");
   EXPECT_EQ(c.batch, (BatchSection{4, 1}));
-  EXPECT_EQ(c.optimizer.kind, "adamw");
-  EXPECT_EQ(c.optimizer.beta1, 0.9);
-  EXPECT_EQ(c.optimizer.beta2, 0.95);
+  EXPECT_EQ(c.optimizer.optimizer.plugin, "adamw");
+  EXPECT_TRUE(c.optimizer.groups.empty());
   EXPECT_EQ(c.optimizer.schedule, ScheduleSection{});
   EXPECT_EQ(c.device.plugin, "cpu");
   EXPECT_EQ(c.communicator.plugin, "local");
@@ -58,11 +68,11 @@ TEST(Configuration, FillsInDefaults) {
 TEST(Configuration, RemembersPlacesForLaterPhases) {
   const RunConfiguration c = parse_configuration(kExample, "example.toml", {"run.steps=5"});
   EXPECT_EQ(c.place("run.seed").text(), "example.toml:4:8");
-  EXPECT_EQ(c.place("optimizer.schedule.warmup").text(), "example.toml:35:47");
-  EXPECT_EQ(c.place("strategy.1.size").text(), "example.toml:51:8");
+  EXPECT_EQ(c.place("optimizer.schedule.warmup").text(), "example.toml:33:47");
+  EXPECT_EQ(c.place("strategy.1.size").text(), "example.toml:60:8");
   EXPECT_EQ(c.place("run.steps").text(), "--set run.steps=5");
   // A key that is not written has the place of its section, or no place.
-  EXPECT_EQ(c.place("strategy.1.axis").text(), "example.toml:49:1");
+  EXPECT_EQ(c.place("strategy.1.axis").text(), "example.toml:58:1");
   EXPECT_EQ(c.place("nothing.at.all").text(), "example.toml");
   EXPECT_STREQ(c.error("run.seed", "found 1; accepted: 2").what(), "example.toml:4:8: run.seed: found 1; accepted: 2");
 }

@@ -25,7 +25,9 @@ TEST(Override, ReplacesAndAdds) {
   EXPECT_EQ(with({"strategy.1.size=8"}).strategies[1].options.at("size"), OptionValue(8));
   EXPECT_EQ(with({"optimizer.schedule.warmup=3"}).optimizer.schedule.warmup, 3);
   EXPECT_EQ(with({"optimizer.schedule={kind='constant'}"}).optimizer.schedule, ScheduleSection{});
-  EXPECT_EQ(with({"optimizer.betas=[0.1, 0.2]"}).optimizer.beta2, 0.2);
+  EXPECT_EQ(with({"optimizer.momentum=0.2"}).optimizer.optimizer.options.at("momentum"), OptionValue(0.2));
+  EXPECT_EQ(with({"optimizer.group.1.lr_factor=3"}).optimizer.groups.at(1).lr_factor, 3.0);
+  EXPECT_EQ(with({"optimizer.group.2.parameters=['a']"}).optimizer.groups.size(), 3U);
   EXPECT_EQ(with({"run.steps=1", "run.steps=2"}).run.steps, 2);
   EXPECT_EQ(parse_configuration(kShortest, "c.toml", {"run.steps=2"}).run.steps, 2);
 }
@@ -37,7 +39,7 @@ TEST(Override, BareWordsAreStrings) {
   EXPECT_EQ(with({"run.name=2024-01-01"}).run.name, "2024-01-01");
   EXPECT_EQ(with({"run.name=#1"}).run.name, "#1");
   EXPECT_EQ(with({"run.name=a\nseed = 3"}).run.name, "a\nseed = 3");
-  EXPECT_EQ(with({"optimizer.kind=adamw"}).optimizer.kind, "adamw");
+  EXPECT_EQ(with({"optimizer.plugin=adamw"}).optimizer.optimizer.plugin, "adamw");
 }
 
 TEST(Override, BuildsTheStack) {

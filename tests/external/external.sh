@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs a build of Strata, builds and installs the project in rotary/ against it, and uses both as a user would.
+# Installs a build of Strata, builds and installs the projects in rotary/ and signum/ against it, and uses all of them as
+# a user would.
 # Usage: sh tests/external/external.sh BUILD WORK [ARGUMENT]...
 #   BUILD     the build tree, with the targets of "all"
 #   WORK      a folder for everything that the test makes
@@ -7,14 +8,14 @@
 set -eu
 export LC_ALL=C
 
-[ $# -ge 2 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
 source=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
 work=$(cd "$2" && pwd)
 shift 2
 
-rm -rf "$work/prefix" "$work/project" "$work/run"
+rm -rf "$work/prefix" "$work/project" "$work/signum" "$work/run"
 mkdir "$work/run"
 prefix=$work/prefix
 project=$work/project
@@ -104,6 +105,25 @@ done
 paste -d ' ' "$work/one-rank.losses" "$work/four-ranks.losses" |
   awk '{ difference = $2 - $4; if (difference * difference > 1e-8 * $2 * $2) { print "step " $1 ": " $2 ", " $4; bad = 1 } }
        END { exit bad }' || fail "the losses on four ranks are not those on one"
+
+echo "== an optimizer"
+run 0 cmake -S "$source/signum" -B "$work/signum" -DCMAKE_PREFIX_PATH="$prefix" "$@"
+run 0 cmake --build "$work/signum"
+run 0 cmake --install "$work/signum" --prefix "$prefix"
+run 0 strata plugins list
+says '^optimizer +signum +1\.0\.0 '
+signum="--set optimizer.plugin=signum --set optimizer.lr=1e-3 --set optimizer.beta=0.8"
+for config in one-rank four-ranks; do
+  # shellcheck disable=SC2086
+  run 0 strata verify "$configs/$config.toml" $signum
+  says '^equal within 1\.00e-09$'
+  run 0 strata verify --ops "$configs/$config.toml" $signum
+  says "^  ok +signum_update .*  \(optimizer 'signum'\)$"
+  run 0 strata train "$configs/$config.toml" $signum --set run.steps=20 --set run.output=runs/signum-$config
+  says '^steps 20$'
+done
+run 2 strata check "$configs/one-rank.toml" --set optimizer.plugin=signum --set optimizer.beta=2
+says 'optimizer.beta: found the number 2.0; accepted: a number from 0 to 0.999999$'
 
 echo "== bf16"
 run 0 strata verify --ops "$configs/one-rank.toml" --set strategy.0.plugin=precision

@@ -34,12 +34,25 @@ OptionRow size(int most = 3) {
 std::vector<OptionRow> run_options() {
   OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
   for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
-  return {std::move(layers), values("model.dropout", {"0.0", "0.1"}), values("model.attention_dropout", {"0.0", "0.2"}),
-          values("batch.micro", {"1", "2"}), values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
-          // Small buckets with one or two parameters, and one bucket for all.
-          values("buckets.bucket_mb", {"0.002", "25"}), flag("buckets.overlap"),
-          words("optimizer.kind", {"adamw", "sgd"}), values("optimizer.momentum", {"0.0", "0.9"}),
-          values("optimizer.clip", {"0.0", "0.5"})};
+  return {
+      std::move(layers),
+      values("model.dropout", {"0.0", "0.1"}),
+      values("model.attention_dropout", {"0.0", "0.2"}),
+      values("batch.micro", {"1", "2"}),
+      values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
+      // Small buckets with one or two parameters, and one bucket for all.
+      values("buckets.bucket_mb", {"0.002", "25"}),
+      flag("buckets.overlap"),
+      // An optimizer together with its options.
+      {"optimizer.plugin",
+       {{"\"adamw\"\nlr = 1e-2"},
+        {"\"sgd\"\nlr = 1e-2"},
+        {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9"},
+        {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"}}},
+      values("optimizer.clip", {"0.0", "0.5"}),
+      values("optimizer.group", {"[]", "[{parameters=[\"*.bias\", \"wpe.*\"], lr_factor=0.5, weight_decay_factor=2.0}]",
+                                 "[{parameters=[\"*.bias\"], frozen=true}, "
+                                 "{parameters=[\"h.*.weight\"], plugin=\"sgd\", lr_factor=0.1}]"})};
 }
 
 std::vector<ModelSizes> model_sizes() {

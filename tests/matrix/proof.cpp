@@ -23,22 +23,25 @@ constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinit
 /// block.
 constexpr Tolerance kQuantizedGradients{1e-2, 2.0 / 14, std::numeric_limits<double>::infinity()};
 
-host::Compiled compile(const host::RunSetup& setup, DType float_type) {
+/// `is_defined`: the optimizers' definitions update the parameters.
+host::Compiled compile(const host::RunSetup& setup, DType float_type, bool is_defined = false) {
   host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
   request.float_type = float_type;
+  request.optimizer.is_update_outside = is_defined;
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
   request.device = device.get();
   return setup.compile(request);
 }
 
-host::StackResult train(const host::RunSetup& setup, const host::Compiled& compiled, World& world) {
+host::StackResult train(const host::RunSetup& setup, const host::Compiled& compiled, World& world,
+                        bool is_defined = false) {
   const host::RunConfiguration& configuration = setup.configuration;
   const auto seed = static_cast<std::uint64_t>(configuration.run.seed);
   host::RandomInputs inputs(seed, setup.model->vocab().value());
   const int ranks = setup.stack.mesh.rank_count();
   return host::run_stack(
       compiled, world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); },
-      {seed, configuration.optimizer.lr, kSteps}, inputs);
+      {seed, configuration.optimizer.lr, kSteps, is_defined ? &setup.optimizer : nullptr}, inputs);
 }
 
 bool has_short_parameters(const Graph& graph) {
@@ -124,9 +127,10 @@ const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, DType
   const auto known = single_ranks_.find(key);
   if (known != single_ranks_.end()) return known->second;
   const host::RunSetup setup = host::prepare(std::move(alone), plugins_);
-  host::Compiled compiled = compile(setup, float_type);
+  const bool is_defined = float_type == DType::f64;
+  host::Compiled compiled = compile(setup, float_type, is_defined);
   const std::unique_ptr<World> world = setup.make_world();
-  host::StackResult result = train(setup, compiled, *world);
+  host::StackResult result = train(setup, compiled, *world, is_defined);
   return single_ranks_.emplace(key, SingleRank{std::move(result), std::move(compiled.graph)}).first->second;
 }
 

@@ -86,7 +86,7 @@ std::string to_toml(const Stack& stack) {
           "\ncontext = " + std::to_string(sizes.context) + "\nvocab = " + std::to_string(sizes.vocab) + "\n";
   text += "\n[data]\npath = \"none\"\n\n[batch]\nglobal = " + std::to_string(stack.global_batch()) + "\n";
   text += section_lines(stack, "batch");
-  text += "\n[optimizer]\nlr = 1e-2\n" + section_lines(stack, "optimizer");
+  text += "\n[optimizer]\n" + section_lines(stack, "optimizer");
   text += "\n[device]\nplugin = \"reference\"\n\n[communicator]\nplugin = \"local\"\ntimeout = 120\n";
   for (const StrategyChoice& each : stack.strategies) text += table(stack, each);
   return text;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ops/devices.hpp"
 #include "strata/registration.hpp"
 
 namespace strata::testing {
@@ -21,7 +22,7 @@ const OpRegistry& core_registry() {
   static const OpRegistry kRegistry = [] {
     OpRegistry registry;
     KernelRegistry kernels;
-    register_core(registry, kernels);
+    register_vocabulary(registry, kernels);
     return registry;
   }();
   return kRegistry;

@@ -11,30 +11,42 @@
 namespace strata::testing {
 namespace {
 
-std::string plugin_path(const std::string& name) {
-  return build_directory(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins/device_" + name + ".so";
+std::filesystem::path plugin_folder() { return build_directory(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins"; }
+
+std::filesystem::path device_path(const std::string& name) { return plugin_folder() / ("device_" + name + ".so"); }
+
+PluginFactory& load(const std::filesystem::path& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw RuntimeError(dlerror());
+  using Entry = PluginFactory* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, kPluginEntry));
+  if (entry == nullptr) throw RuntimeError(dlerror());
+  return *entry();
 }
 
-void provide(const DeviceFactory& factory, const std::string& name, KernelRegistry& kernels) {
-  OpRegistry ops;
-  Registration registration(ops, kernels, "device " + name);
+void provide(const PluginFactory& factory, const std::string& origin, OpRegistry& ops, KernelRegistry& kernels) {
+  Registration registration(ops, kernels, origin);
   factory.provide(registration, Options(factory.options(), {}));
 }
 
 }  // namespace
 
 const DeviceFactory& device_factory(const std::string& name) {
-  void* library = dlopen(plugin_path(name).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw RuntimeError(dlerror());
-  using Entry = PluginFactory* (*)();
-  const auto entry = reinterpret_cast<Entry>(dlsym(library, kPluginEntry));
-  if (entry == nullptr) throw RuntimeError(dlerror());
-  return dynamic_cast<DeviceFactory&>(*entry());
+  return dynamic_cast<DeviceFactory&>(load(device_path(name)));
+}
+
+void register_vocabulary(OpRegistry& ops, KernelRegistry& kernels) {
+  register_core(ops, kernels);
+  for (const auto& file : std::filesystem::directory_iterator(plugin_folder())) {
+    const std::string name = file.path().stem().string();
+    if (name.starts_with("optimizer_")) provide(load(file.path()), name, ops, kernels);
+  }
 }
 
 KernelRegistry own_kernels(const std::string& name) {
+  OpRegistry ops;
   KernelRegistry kernels;
-  provide(device_factory(name), name, kernels);
+  provide(device_factory(name), "device " + name, ops, kernels);
   return kernels;
 }
 
@@ -45,8 +57,8 @@ const KernelRegistry& kernels_of_run(const std::string& name) {
   const auto [run, is_new] = runs.try_emplace(name);
   if (is_new) {
     OpRegistry ops;
-    register_core(ops, run->second);
-    provide(device_factory(name), name, run->second);
+    register_vocabulary(ops, run->second);
+    provide(device_factory(name), "device " + name, ops, run->second);
   }
   return run->second;
 }
@@ -73,7 +85,7 @@ std::map<std::string, std::shared_ptr<Device>> cpu_devices(std::int64_t threads)
 std::vector<std::string> accelerators() {
   std::vector<std::string> names;
   for (const std::string name : {"cuda_emulated", "cuda"}) {
-    if (!std::filesystem::exists(plugin_path(name))) continue;
+    if (!std::filesystem::exists(device_path(name))) continue;
     try {
       make_device(name);
       names.push_back(name);

@@ -14,6 +14,9 @@ namespace strata::testing {
 /// The factory of the device plugin `name` of this build tree. Its library stays loaded.
 const DeviceFactory& device_factory(const std::string& name);
 
+/// Registers Strata's own ops, and those of the optimizer plugins, with their kernels for any device.
+void register_vocabulary(OpRegistry& ops, KernelRegistry& kernels);
+
 /// The kernels that the device plugin `name` registers, without the reference kernels.
 KernelRegistry own_kernels(const std::string& name);
 

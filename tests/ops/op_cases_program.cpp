@@ -27,6 +27,7 @@ OpCase adamw(const std::string& name, std::int64_t decay_elements) {
           .attributes = {{"beta1", 0.9},
                          {"beta2", 0.95},
                          {"epsilon", 1e-8},
+                         {"lr_factor", 0.5},
                          {"weight_decay", 0.1},
                          {"decay_elements", decay_elements}},
           .results = {state(), state(), state(Fill::positive)}};
@@ -36,11 +37,21 @@ OpCase sgd(const std::string& name, double momentum, std::int64_t decay_elements
   std::vector<CaseOperand> results = {state()};
   if (momentum > 0) results.push_back(state());
   return {.name = "sgd_" + name,
-          .op = "sgd_update",
+          .op = momentum > 0 ? "sgd_momentum_update" : "sgd_update",
           .sizes = kBucket,
           .operands = {{kFlat}, kScalar},
-          .attributes = {{"momentum", momentum}, {"weight_decay", 0.1}, {"decay_elements", decay_elements}},
+          .attributes = {{"momentum", momentum},
+                         {"nesterov", false},
+                         {"lr_factor", 0.5},
+                         {"weight_decay", 0.1},
+                         {"decay_elements", decay_elements}},
           .results = results};
+}
+
+OpCase nesterov(OpCase op_case) {
+  op_case.name += "_nesterov";
+  op_case.attributes.set("nesterov", true);
+  return op_case;
 }
 
 /// An update of 16-bit values through a master copy in f32.
@@ -102,6 +113,7 @@ std::vector<OpCase> program_op_cases() {
       sharded(sgd("plain_with_decay", 0.0, 6321), 2),
       sgd("momentum", 0.9, 4321),
       sharded(sgd("momentum", 0.9, 6321), 2),
+      nesterov(sgd("momentum", 0.9, 4321)),
       with_master(adamw("decay_of_the_first", 4321), DType::bf16, DType::f32),
       with_master(adamw("decay_of_the_first", 4321), DType::bf16, DType::bf16),
       with_master(adamw("decay_of_the_first", 4321), DType::f16, DType::f32),

@@ -30,8 +30,7 @@ class StackRunner {
     request.float_type = DType::f64;
     request.global_batch = global_batch;
     request.micro_batch = micro_batch;
-    request.optimizer = {
-        "adamw_update", {{"weight_decay", 0.1}, {"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}}, 0.5};
+    request.optimizer = {.groups = {adamw()}, .clip = 0.5};
     request.device = device().get();
     return request;
   }
@@ -57,6 +56,13 @@ class StackRunner {
  private:
   static constexpr std::uint64_t kSeed = 7;
 
+  [[nodiscard]] host::OptimizerGroup adamw() {
+    const auto& factory = plugins_.load<OptimizerFactory>("adamw");
+    return {.origin = {PluginKind::optimizer, -1, "optimizer 'adamw'"},
+            .optimizer = factory.create(Options(factory.options(), {})),
+            .parameters = {"*"},
+            .weight_decay = 0.1};
+  }
   [[nodiscard]] std::shared_ptr<Device> make_device() {
     const std::lock_guard lock(mutex_);
     const auto& factory = plugins_.load<DeviceFactory>("reference");

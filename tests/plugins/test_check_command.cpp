@@ -87,6 +87,36 @@ Fault of_op(const char* name, const std::string& op, const std::string& message)
   return {name, {"library=[{plugin=\"faulty_ops\"}]", "model.op=" + op}, message};
 }
 
+Fault of_optimizer(const char* name, const std::string& fault, const std::string& message) {
+  return {name,
+          {"optimizer.plugin=faulty_optimizer", "optimizer.fault=" + fault},
+          "optimizer: optimizer 'faulty_optimizer'" + message};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Optimizers, CheckOfFaults,
+    ::testing::Values(
+        Fault{"betas",
+              {"optimizer.betas=[0.5]"},
+              "--set optimizer.betas=[0.5]: optimizer.betas: found a list of 1; accepted: a list of 2 numbers"},
+        of_optimizer("nothing", "nothing", ": hook 'create' returned nothing (a null pointer)"),
+        of_optimizer("states_throws", "states throws", ": hook 'states' threw an exception of type int"),
+        of_optimizer("master", "takes the master",
+                     " names a state 'master'; accepted: different names without '/', other than 'master'"),
+        of_optimizer("twice", "twice the same", " names a state 'mean'; accepted: "),
+        of_optimizer("refusal_throws", "refusal throws", ": hook 'refusal' threw std::out_of_range: too far"),
+        of_optimizer("refuses", "refuses matrices",
+                     " cannot train parameter 'table': it has 2 dimensions; accepted: 1. An "
+                     "[[optimizer.group]] can give it another optimizer"),
+        of_optimizer("update_throws", "update throws", ": hook 'update' threw an exception of type int"),
+        of_optimizer("no_update", "no update", " emits 0 updates of a bucket; accepted: 1"),
+        of_optimizer("two_updates", "two updates", " emits 2 updates of a bucket; accepted: 1"),
+        of_optimizer("no_op", "no such op", ": there is no op 'descend'"),
+        of_optimizer("no_update_op", "no update op", ": op 'accumulate' updates no parameters"),
+        of_optimizer("other_states", "other states",
+                     ": op 'sgd_update' has the states [], the optimizer names [mean]")),
+    [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(
     Models, CheckOfFaults,
     ::testing::Values(
@@ -257,6 +287,28 @@ TEST_F(CommandsBesideSamples, CheckRemarksOnWhatIsOfNoUse) {
   const json remarks = json::parse(run("check", overrides, {"--json"}).out).at("remarks");
   EXPECT_EQ(remarks.size(), 2U);
   EXPECT_EQ(remarks.at(0), "strategy 1 'recompute' has no effect on this run");
+}
+
+TEST_F(CommandsBesideSamples, VerificationComparesTheUpdateWithItsDefinition) {
+  const auto with = [&](const std::string& fault) {
+    return run("verify", {"optimizer.plugin=faulty_optimizer", "optimizer.fault=" + fault});
+  };
+  const CommandResult sound = with("none");
+  EXPECT_EQ(sound.exit_code, 0) << sound.out << sound.messages;
+  const CommandResult wrong = with("wrong definition");
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.out;
+  EXPECT_THAT(wrong.out, HasSubstr("NOT equal within"));
+  EXPECT_THAT(with("define throws").messages,
+              HasSubstr("optimizer 'faulty_optimizer': hook 'define' threw an exception of type int"));
+  EXPECT_THAT(
+      with("define shrinks").messages,
+      HasSubstr("optimizer 'faulty_optimizer' defines an update that leaves the values with 0 elements; accepted: "));
+}
+
+TEST_F(CommandsBesideSamples, CheckRemarksOnAGroupWithoutParameters) {
+  const CommandResult text = run("check", {"optimizer.group=[{parameters=[\"tabel\"], lr_factor=2.0}]"});
+  EXPECT_EQ(text.exit_code, 0) << text.messages;
+  EXPECT_THAT(text.out, HasSubstr("note: optimizer group 1 names no parameter of the model\n"));
 }
 
 TEST_F(CommandsBesideSamples, TrainingNamesWhatDeviceAndCommunicatorDoNotGive) {

@@ -105,8 +105,8 @@ TEST_F(PluginFileTest, RefusesForeignRecords) {
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, flavour), "msvc")),
               HasSubstr("of the build flavour 'msvc" + std::string(build_flavour().substr(4)) + "'; accepted: '" +
                         std::string(build_flavour()) + "'"));
-  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), "\x09")), HasSubstr("found the kind 9; accepted: 1 to 5"));
-  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), {'\0'})), HasSubstr("found the kind 0; accepted: 1 to 5"));
+  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), "\x09")), HasSubstr("found the kind 9; accepted: 1 to 6"));
+  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), {'\0'})), HasSubstr("found the kind 0; accepted: 1 to 6"));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, name), "Sample")), HasSubstr("found the name 'Sample'"));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, name), "\x1b[2J")), HasSubstr("field 'name'"));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, version), std::string(16, '1'))), HasSubstr("field 'version'"));
@@ -117,7 +117,8 @@ TEST_F(PluginFileTest, ReadsEveryKind) {
                                    {PluginKind::model, "model"},
                                    {PluginKind::communicator, "communicator"},
                                    {PluginKind::device, "device"},
-                                   {PluginKind::library, "library"}}) {
+                                   {PluginKind::library, "library"},
+                                   {PluginKind::optimizer, "optimizer"}}) {
     const std::string bytes = patched(offsetof(PluginRecord, kind), {static_cast<char>(kind)});
     const PluginFile file = inspect_plugin_file(write_file(folder_.path() / "strategy_sample.so", bytes));
     EXPECT_EQ(file.refusal, "");

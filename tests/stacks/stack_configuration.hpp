@@ -33,7 +33,7 @@ path = "none"
 global = )" + std::to_string(global_batch) +
                            "\nmicro = " + std::to_string(micro_batch) + R"(
 [optimizer]
-kind = "adamw"
+plugin = "adamw"
 lr = 1e-2
 clip = 0.5
 [device]

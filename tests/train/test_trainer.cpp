@@ -211,14 +211,14 @@ TEST_F(TrainerTest, ACheckpointOfAnotherModelOrVocabularyIsRefused) {
   };
   EXPECT_THAT(refusal({"model.embed=32"}), HasSubstr("this run's model has"));
   EXPECT_THAT(refusal({"data.tokenizer=chars"}), HasSubstr("another vocabulary"));
-  EXPECT_THAT(refusal({"optimizer.kind=sgd", "optimizer.momentum=0.9"}), HasSubstr("'optimizer/momentum/"));
+  EXPECT_THAT(refusal({"optimizer.plugin=sgd", "optimizer.momentum=0.9"}), HasSubstr("'optimizer/momentum/"));
 }
 
 /// Plain gradient descent has no state, neither in memory nor in a checkpoint.
 TEST_F(TrainerTest, SgdWithoutMomentumKeepsNoState) {
   const auto states = [&](const std::string& momentum, const std::string& folder) {
-    const Result result =
-        run({.overrides = {"optimizer.kind=sgd", "optimizer.momentum=" + momentum}, .stop_after = 1, .folder = folder});
+    const Result result = run(
+        {.overrides = {"optimizer.plugin=sgd", "optimizer.momentum=" + momentum}, .stop_after = 1, .folder = folder});
     const CheckpointReader checkpoint(result.checkpoints.back());
     std::size_t count = 0;
     for (const auto& [name, tensor] : checkpoint.manifest().tensors) count += name.starts_with("optimizer/") ? 1 : 0;
@@ -231,7 +231,7 @@ TEST_F(TrainerTest, SgdWithoutMomentumKeepsNoState) {
   EXPECT_LT(bytes_without, bytes_with);
 
   // A run continues from such a checkpoint, also with another number of ranks.
-  const std::vector<std::string> sgd = {"optimizer.kind=sgd", "optimizer.momentum=0"};
+  const std::vector<std::string> sgd = {"optimizer.plugin=sgd", "optimizer.momentum=0"};
   const Result whole = run({.overrides = sgd, .folder = "whole"});
   const fs::path half = run({.overrides = sgd, .stop_after = 4, .folder = "half"}).checkpoints.back();
   const Result rest =

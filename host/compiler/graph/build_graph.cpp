@@ -58,6 +58,7 @@ class GraphBuild {
     call_plugin(request_.model_origin, "build", [&] { request_.model.build(builder); });
     keep_sinks(graph, request_.outputs);
     check("building the model");
+    freeze_groups(graph, request_.optimizer);
     rewrite("rewrite_forward", "the forward rewrite of ",
             [&](const Strategy& strategy) { strategy.rewrite_forward(graph, request_.registry); });
     return std::move(built_);

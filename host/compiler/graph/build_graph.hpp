@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/optimizer_groups.hpp"
 #include "compiler/stack.hpp"
 #include "strata/graph.hpp"
 #include "strata/model.hpp"
@@ -27,6 +28,8 @@ struct GraphRequest {
   std::optional<std::int64_t> vocab;
   /// Graph outputs to keep, such as "logits" for generation. Empty: keeps losses and their count.
   const std::vector<std::string>& outputs;
+  /// Parameters of frozen groups get no gradients.
+  const OptimizerSettings& optimizer;
 };
 
 /// A logical graph and the strategies whose rewrites changed it.

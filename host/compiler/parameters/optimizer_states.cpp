@@ -1,17 +1,6 @@
 #include "compiler/parameters/optimizer_states.hpp"
 
-#include "strata/error.hpp"
-
 namespace strata::host {
-
-std::vector<std::string> optimizer_states(const OpRegistry& registry, const OptimizerSettings& optimizer) {
-  const auto signature =
-      registry.has(optimizer.op) ? registry.get(optimizer.op).flat_signature(optimizer.attributes) : std::nullopt;
-  if (!signature || !signature->is_update) {
-    throw ConfigurationError("op '" + optimizer.op + "' updates no parameters");
-  }
-  return signature->states;
-}
 
 std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
                                            const std::vector<std::string>& states) {

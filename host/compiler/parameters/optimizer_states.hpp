@@ -3,15 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/parameters/optimizer_settings.hpp"
 #include "compiler/placement/bucket.hpp"
 #include "compiler/program/program_builder.hpp"
-#include "strata/op.hpp"
 
 namespace strata::host {
-
-/// Names of the optimizer's states in the operand order of its op. \throws ConfigurationError if the op is no update.
-[[nodiscard]] std::vector<std::string> optimizer_states(const OpRegistry& registry, const OptimizerSettings& optimizer);
 
 /// Adds flat buffers for the optimizer states of a bucket, named by `states`. If the values have a shorter type than
 /// f32, a "master" copy in f32 comes first. \return this rank's pieces in the operand order of the update op.

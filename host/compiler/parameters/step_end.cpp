@@ -157,8 +157,7 @@ class StepEnd {
 
 }  // namespace
 
-void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request,
-                            const OptimizerSettings& optimizer) {
+void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const UpdateRequest& update) {
   StepEnd end(builder, request);
   end.zero_gradients();
   if (!request.gradients_are_complete) end.complete_gradients();
@@ -168,8 +167,12 @@ void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& reque
     end.sum_contributions();
     end.sum_tied_gradients();
     const BufferId squares = end.squared_norm();
-    const BufferId scale = end.clip(squares, count, optimizer.clip);
-    emit_updates(builder, request.buckets, scale, optimizer, end.epilogue());
+    const BufferId scale = end.clip(squares, count, update.optimizer.clip);
+    if (update.optimizer.is_update_outside) {
+      end.report("gradient_scale", scale);
+    } else {
+      emit_updates(builder, request.buckets, scale, update, end.epilogue());
+    }
   } else {
     end.report("grad_norm", end.scalar("gradient norm"));
   }

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "compiler/optimizer_groups.hpp"
 #include "compiler/parameters/gradient_buckets.hpp"
 #include "compiler/parameters/gradient_completion.hpp"
-#include "compiler/parameters/optimizer_settings.hpp"
 #include "compiler/partition/partition.hpp"
 #include "compiler/placement/rank_class.hpp"
 #include "compiler/placement/stages.hpp"
@@ -31,14 +31,22 @@ struct StepEndRequest {
   bool gradients_are_complete = false;
 };
 
+/// How the optimizers update the parameters.
+struct UpdateRequest {
+  const OptimizerSettings& optimizer;
+  const OpRegistry& registry;
+};
+
 /// Emits the prologue, which zeroes the accumulators, and the epilogue of a training step. The epilogue
 /// 1. completes gradients, loss and token count,
 /// 2. sums tied gradients over their stages,
 /// 3. computes the global gradient norm and clips,
 /// 4. updates the parameters,
 /// 5. gathers updated values for ranks that hold them whole.
-/// Reports "loss", "count" and "grad_norm".
-void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const OptimizerSettings& optimizer);
+/// Reports "loss", "count" and "grad_norm". If the caller updates the parameters
+/// (OptimizerSettings::is_update_outside), the step ends after 3 and reports "gradient_scale" too. \throws PluginError
+/// if an optimizer emits no proper update.
+void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const UpdateRequest& update);
 
 /// Emits prologue and epilogue of an evaluation pass, which completes loss and count.
 void emit_evaluation_end(ProgramBuilder& builder, const PartitionResult& partitioned, const Stages& stages);

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "compiler/parameters/optimizer_settings.hpp"
 #include "compiler/parameters/step_end.hpp"
 #include "compiler/program/program_builder.hpp"
 
@@ -12,9 +11,9 @@ namespace strata::host {
 /// them whole. Offloaded values and states are transferred to the device for the update of their bucket and back.
 /// Transfers overlap: while one bucket is updated, the next is fetched and the previous stored, so the device holds at
 /// most three at once. `scale`: the factor of the gradients. `epilogue`: the epilogue so far, which the update is
-/// appended to.
+/// appended to. \throws PluginError if an optimizer emits no proper update.
 void emit_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId scale,
-                  const OptimizerSettings& optimizer, std::vector<Instruction>& epilogue);
+                  const UpdateRequest& request, std::vector<Instruction>& epilogue);
 
 /// Broadcasts updated values and the reported norm from the writer to the ranks that do not update.
 void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId norm,

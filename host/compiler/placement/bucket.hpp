@@ -29,6 +29,8 @@ struct Bucket {
   /// Stages that hold the parameters. A tied parameter has several, and its gradients are summed over them.
   std::vector<int> stages;
   ParameterRole role = ParameterRole::trained;
+  /// The OptimizerGroup of the parameters.
+  int group = 0;
   /// True if the graph has gradients of the parameters, on these stages or on others.
   bool has_gradient = false;
   DType type = DType::f32;
@@ -61,6 +63,8 @@ struct BucketMember {
   int block = 0;
   /// True if the graph has a gradient of it, on any stage.
   bool has_gradient = false;
+  /// Its OptimizerGroup.
+  int group = 0;
 };
 
 /// Assigns parameters to buckets, adds the buckets' value buffers, and turns the parameters' buffers into views of

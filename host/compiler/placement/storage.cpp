@@ -1,9 +1,10 @@
 #include "compiler/placement/storage.hpp"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
+
+#include "compiler/graph/parameter_descriptions.hpp"
 
 namespace strata::host {
 namespace {
@@ -14,25 +15,13 @@ constexpr int kMostPrefetch = 1 << 20;
 class StorageResolver {
  public:
   StorageResolver(const Graph& graph, const LayoutRules& rules, const std::vector<NamedStrategy>& strategies)
-      : graph_(graph), rules_(rules), strategies_(strategies) {
-    for (const Node& node : graph.nodes()) {
-      for (const Value& operand : node.operands) {
-        if (node.phase == Phase::forward) first_block_.try_emplace(operand, node.block);
-      }
-    }
-  }
+      : graph_(graph), describe_(graph), rules_(rules), strategies_(strategies) {}
 
   [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) {
     // Every rank that reads a constant computes it.
     if (parameter.role == ParameterRole::constant) return {};
     const TensorType& type = graph_.type(parameter.value);
-    const auto block = first_block_.find(parameter.value);
-    const ParameterDescription description{parameter.name,
-                                           type.dims,
-                                           element_count(graph_.shape(parameter.value)),
-                                           type.dtype,
-                                           block == first_block_.end() ? 0 : block->second,
-                                           parameter.role};
+    const ParameterDescription description = describe_(parameter);
     const auto claim = find_claim(strategies_, "storage", "the storage of parameter '" + parameter.name + "'",
                                   [&](const Strategy& strategy) { return strategy.storage(description); });
     if (!claim) return {};
@@ -102,9 +91,9 @@ class StorageResolver {
   }
 
   const Graph& graph_;
+  ParameterDescriptions describe_;
   const LayoutRules& rules_;
   const std::vector<NamedStrategy>& strategies_;
-  std::map<Value, int> first_block_;
   std::set<std::string> decided_by_;
 };
 

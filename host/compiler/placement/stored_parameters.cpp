@@ -100,7 +100,8 @@ StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder&
                               gradient_type(parameter, graph.type(parameter.value).dtype),
                               {here.begin(), here.end()},
                               stages == readers.end() ? -1 : first_block.at(parameter.value),
-                              with_gradient.contains(parameter.name)});
+                              with_gradient.contains(parameter.name),
+                              request.groups.empty() ? 0 : request.groups[i]});
     store(graph, request.rules, parameter, stored, builder);
   }
   stored.dealt = make_dealt(stored.members, BucketMaker(builder, request.bucket_bytes));

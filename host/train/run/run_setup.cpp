@@ -25,6 +25,30 @@ std::vector<NamedStrategy> make_strategies(const ResolvedPlugins& plugins) {
   return strategies;
 }
 
+OptimizerSettings make_optimizer(const RunConfiguration& configuration, const ResolvedPlugins& plugins) {
+  const OptimizerSection& section = configuration.optimizer;
+  OptimizerSettings settings;
+  settings.clip = section.clip;
+  for (std::size_t i = 0; i < plugins.optimizers.size(); ++i) {
+    const ResolvedPlugin<OptimizerFactory>& plugin = plugins.optimizers[i];
+    OptimizerGroup group;
+    group.origin = plugin.origin;
+    group.optimizer = plugin.create("create", [&](const OptimizerFactory& factory) {
+      return std::shared_ptr<const Optimizer>(factory.create(plugin.options));
+    });
+    group.parameters = {"*"};
+    group.weight_decay = section.weight_decay;
+    if (i < section.groups.size()) {
+      group.parameters = section.groups[i].parameters;
+      group.lr_factor = section.groups[i].lr_factor;
+      group.weight_decay *= section.groups[i].weight_decay_factor;
+      group.frozen = section.groups[i].frozen;
+    }
+    settings.groups.push_back(std::move(group));
+  }
+  return settings;
+}
+
 /// The model's context, which must be at least 1.
 std::int64_t context_of(const ResolvedPlugin<ModelFactory>& plugin, const Model& model) {
   const std::int64_t context = call_plugin(plugin.origin, "context", [&] { return model.context(); });
@@ -70,7 +94,7 @@ CompileRequest RunSetup::request(GraphMode mode, std::int64_t vocab) const {
   request.global_batch = configuration.batch.global;
   request.micro_batch = configuration.batch.micro;
   request.vocab = vocab;
-  request.optimizer = optimizer_settings(configuration.optimizer, *ops);
+  request.optimizer = optimizer;
   return request;
 }
 
@@ -170,6 +194,7 @@ RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
     setup.model = model.create("create", [&](const ModelFactory& factory) { return factory.create(model.options); });
     setup.context = context_of(model, *setup.model);
     setup.stack = make_stack(make_strategies(setup.plugins));
+    setup.optimizer = make_optimizer(setup.configuration, setup.plugins);
   });
   check_batch(setup.configuration, setup.stack.replicas);
   return setup;
@@ -193,21 +218,6 @@ Corpus open_data(const RunConfiguration& configuration, std::int64_t context) {
   } catch (const ConfigurationError& error) {
     throw configuration.error("data.path", error.what());
   }
-}
-
-OptimizerSettings optimizer_settings(const OptimizerSection& section, const OpRegistry& ops) {
-  OptimizerSettings settings;
-  settings.op = section.kind + "_update";
-  settings.clip = section.clip;
-  const Attributes hyperparameters{
-      {"beta1", section.beta1}, {"beta2", section.beta2}, {"epsilon", section.epsilon}, {"momentum", section.momentum}};
-  const auto signature = ops.get(settings.op).flat_signature(hyperparameters);
-  settings.attributes.set("weight_decay", section.weight_decay);
-  if (!signature) return settings;
-  for (const std::string& name : signature->hyperparameters) {
-    settings.attributes.set(name, hyperparameters.values().at(name));
-  }
-  return settings;
 }
 
 LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration) {

@@ -30,6 +30,7 @@ struct RunSetup {
   /// Tokens of the model's context.
   std::int64_t context = 1;
   Stack stack;
+  OptimizerSettings optimizer;
   /// Element type of parameters and activations. Verification sets f64.
   DType float_type = DType::f32;
 
@@ -75,7 +76,6 @@ struct RunSetup {
 /// `context` tokens.
 [[nodiscard]] Corpus open_data(const RunConfiguration& configuration, std::int64_t context);
 
-[[nodiscard]] OptimizerSettings optimizer_settings(const OptimizerSection& section, const OpRegistry& ops);
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration);
 
 }  // namespace strata::host

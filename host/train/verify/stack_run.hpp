@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/compile.hpp"
+#include "compiler/optimizer_groups.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/communicator.hpp"
@@ -47,6 +48,9 @@ struct StackSettings {
   std::uint64_t seed = 0;
   double learning_rate = 0;
   int steps = 3;
+  /// If set, the definitions of these optimizers update the parameters of a single rank. Its program is compiled with
+  /// OptimizerSettings::is_update_outside.
+  const OptimizerSettings* definitions = nullptr;
 };
 
 /// Runs compiled f64 programs for some steps, with one thread per rank.

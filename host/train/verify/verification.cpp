@@ -47,17 +47,21 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
 }
 
 StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
-                            Graph* graph) {
+                            UpdateBy update, Graph* graph) {
   const std::int64_t vocab = setup.model_vocab().value_or(kVerifiedVocab);
   CompileRequest request = setup.request(GraphMode::training, vocab);
   request.float_type = float_type;
+  request.optimizer.is_update_outside = update == UpdateBy::definition;
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
   request.device = device.get();
   const Compiled compiled = setup.compile(request);
   if (graph != nullptr) *graph = compiled.graph;
   RandomInputs inputs(setup.seed(), vocab);
   const std::unique_ptr<World> world = setup.make_world();
-  return run_stack(compiled, *world, make_device, {setup.seed(), setup.configuration.optimizer.lr, steps}, inputs);
+  return run_stack(compiled, *world, make_device,
+                   {setup.seed(), setup.configuration.optimizer.lr, steps,
+                    update == UpdateBy::definition ? &setup.optimizer : nullptr},
+                   inputs);
 }
 
 Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
@@ -77,7 +81,8 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   verification.configuration = stack.configuration;
   verification.mesh = stack.stack.mesh;
   Graph graph;
-  verification.single = run_setup_stack(single, DType::f64, options.steps, devices_of(single), &graph);
+  verification.single =
+      run_setup_stack(single, DType::f64, options.steps, devices_of(single), UpdateBy::definition, &graph);
   verification.stack = run_setup_stack(stack, DType::f64, options.steps, devices_of(stack));
   verification.difference = compare(verification.stack, verification.single, graph);
   return verification;

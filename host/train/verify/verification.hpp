@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "train/run/run_setup.hpp"
@@ -33,13 +34,19 @@ struct Verification {
 /// The configuration with the smallest sizes that have the same divisibility, so that the same rules apply.
 [[nodiscard]] RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& registry);
 
+/// What updates the parameters in a verification.
+enum class UpdateBy : std::uint8_t {
+  program,    ///< the instructions that the optimizers emit
+  definition  ///< the optimizers' definitions (Optimizer::define), for a single rank
+};
+
 /// Compiles the stack of `setup` for values of type `float_type`, and trains some steps from random tokens.
 StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
-                            Graph* graph = nullptr);
+                            UpdateBy update = UpdateBy::program, Graph* graph = nullptr);
 
 /// Trains twice in f64 from random tokens, some without a target: the configured stack with one thread per rank, and a
-/// single rank of the same model on the reference device. The stack uses reference devices too unless `options` names
-/// another. \throws what compiling or running throws.
+/// single rank of the same model on the reference device, whose parameters the optimizers' definitions update. The
+/// stack uses reference devices too unless `options` names another. \throws what compiling or running throws.
 [[nodiscard]] Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
                                         const VerificationOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "strata/export.hpp"
 #include "strata/kernel.hpp"
@@ -56,6 +57,13 @@ class WorkspacePlan {
   static constexpr std::int64_t kAlignment = 64;
   std::int64_t bytes_ = 0;
 };
+
+/// Calls body(begin, end) on up to `threads` threads for ranges that together cover [0, count). There are fewer ranges
+/// if the work is too short to share: `elements` is the number of elements that the body computes for one index, such
+/// as the columns of a row. Results of the body must not depend on the division. For kernels of the runtime "host".
+STRATA_API void parallel_ranges(int threads, std::int64_t count,
+                                const std::function<void(std::int64_t begin, std::int64_t end)>& body,
+                                std::int64_t elements = 1);
 
 /// The global indices of `dim` that this rank computes. \throws ConfigurationError if the instance has no map for
 /// `dim`.

@@ -104,8 +104,6 @@ struct FlatSignature {
   bool is_update = false;
   /// Names of an update's optimizer states, such as "first_moment", in the order of its results.
   std::vector<std::string> states = {};
-  /// Attributes of an update that the configuration sets, such as "beta1".
-  std::vector<std::string> hyperparameters = {};
 };
 
 /// Two instructions that a fused op may replace, as FusionPattern::fit sees them.

@@ -38,6 +38,8 @@ struct ParameterDescription {
   int block = 0;
   /// Trained or frozen. Strategies are not asked about constants.
   ParameterRole role = ParameterRole::trained;
+  /// Whether weight decay applies.
+  bool decay = true;
 };
 
 /// What the storage axes shard. Each level includes the levels before it (Rajbhandari et al., "ZeRO: Memory

@@ -1,4 +1,5 @@
-#include "ops/op_base.hpp"
+#include "strata/registration.hpp"
+#include "strata/update_kernel.hpp"
 
 /// \file
 /// Parameter updates on this rank's piece of a flat bucket. If the gradient scale is not finite, an update changes
@@ -7,54 +8,39 @@
 namespace strata::ops {
 namespace {
 
-class UpdateOp : public NamedOp {
- public:
-  using NamedOp::NamedOp;
+constexpr const char* kAttributes =
+    ", weight_decay, decay_elements: the first so many elements of the bucket are decayed; lr_factor): ";
 
-  std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
-    require(false, node, "works on flat buffers, not in graphs");
-    return {};
-  }
-  /// A skipped update keeps the previous values and states, which are in the results.
-  bool reads_results() const override { return true; }
+UpdateDescription adamw() {
+  return {
+      "adamw_update",
+      std::string("gradient, scale [] f64 -> values, first_moment, second_moment (attributes beta1, beta2, epsilon") +
+          kAttributes + "Loshchilov, Hutter, \"Decoupled Weight Decay Regularization\", 2019.",
+      {"first_moment", "second_moment"}};
+}
 
- protected:
-  /// The operands are the gradient and its scale.
-  static FlatSignature update(std::vector<std::string> states, std::vector<std::string> hyperparameters) {
-    return {.inputs = 2, .is_update = true, .states = std::move(states), .hyperparameters = std::move(hyperparameters)};
-  }
-};
+UpdateDescription sgd() {
+  return {
+      "sgd_update",
+      "gradient, scale [] f64 -> values (attributes weight_decay, decay_elements: the first so many elements of the "
+      "bucket are decayed; lr_factor): gradient descent.",
+      {}};
+}
 
-class AdamW final : public UpdateOp {
- public:
-  AdamW()
-      : UpdateOp("adamw_update",
-                 "gradient, scale [] f64 -> values, first_moment, second_moment (attributes beta1, beta2, epsilon, "
-                 "weight_decay, decay_elements: the first so many elements are decayed): Loshchilov, Hutter, "
-                 "\"Decoupled Weight Decay Regularization\", 2019.") {}
-  std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override {
-    return update({"first_moment", "second_moment"}, {"beta1", "beta2", "epsilon"});
-  }
-};
-
-class Sgd final : public UpdateOp {
- public:
-  Sgd()
-      : UpdateOp("sgd_update",
-                 "gradient, scale [] f64 -> values, momentum (attributes momentum, weight_decay, decay_elements: the "
-                 "first so many elements are decayed): gradient descent, with a state only if the attribute momentum "
-                 "is above 0.") {}
-  std::optional<FlatSignature> flat_signature(const Attributes& attributes) const override {
-    const bool has_momentum = attributes.has("momentum") && attributes.number("momentum") > 0;
-    return update(has_momentum ? std::vector<std::string>{"momentum"} : std::vector<std::string>{}, {"momentum"});
-  }
-};
+UpdateDescription sgd_momentum() {
+  return {"sgd_momentum_update",
+          std::string("gradient, scale [] f64 -> values, momentum (attributes momentum, nesterov") + kAttributes +
+              "gradient descent with heavy-ball or Nesterov momentum (Sutskever et al., \"On the importance of "
+              "initialization and momentum in deep learning\", ICML 2013).",
+          {"momentum"}};
+}
 
 }  // namespace
 
 void register_optimizer(Registration& registration) {
-  registration.add(std::make_unique<AdamW>());
-  registration.add(std::make_unique<Sgd>());
+  registration.add(elementwise_update_op(adamw()));
+  registration.add(elementwise_update_op(sgd()));
+  registration.add(elementwise_update_op(sgd_momentum()));
 }
 
 }  // namespace strata::ops

@@ -1,105 +1,52 @@
-#include <optional>
-
 #include "strata/reference_kernel.hpp"
 #include "strata/registration.hpp"
+#include "strata/update_kernel.hpp"
 
 namespace strata::reference {
 namespace {
 
-/// Weight decay by element: it applies to the first `decay_elements` of the whole bucket.
-class Decay {
- public:
-  explicit Decay(const OpInstance& op)
-      : weight_decay_(op.attributes.number("weight_decay")),
-        decay_elements_(op.attributes.integer("decay_elements")),
-        map_(index_map(op, op.operands[0].dims[0])) {}
-
-  double operator()(std::int64_t local) const {
-    return map_.global_index(local) < decay_elements_ ? weight_decay_ : 0.0;
-  }
-
- private:
-  double weight_decay_;
-  std::int64_t decay_elements_;
-  IndexMap map_;
-};
-
-/// The results of an update: values, a "master" copy if the values have a short type, then `states` states.
-class Updated {
- public:
-  Updated(const Launch& launch, std::size_t states)
-      : has_master_(launch.op().results.size() > states + 1),
-        values_(launch.result(0)),
-        master_(launch.result(has_master_ ? 1 : 0)),
-        first_state_(has_master_ ? 2 : 1) {}
-
-  [[nodiscard]] double get(std::int64_t i) const { return master_.get(i); }
-  void set(std::int64_t i, double value) const {
-    master_.set(i, value);
-    if (has_master_) values_.set(i, master_.get(i));
-  }
-  /// Index of the result that is state number `index`.
-  [[nodiscard]] std::size_t state(std::size_t index) const { return first_state_ + index; }
-
- private:
-  bool has_master_;
-  Writer values_;
-  Writer master_;
-  std::size_t first_state_;
-};
-
-Work prepare_adamw_update(const OpInstance& op) {
+detail::BeginUpdate prepare_adamw(const OpInstance& op) {
   const double beta1 = op.attributes.number("beta1");
   const double beta2 = op.attributes.number("beta2");
   const double epsilon = op.attributes.number("epsilon");
-  const Decay decay(op);
-  return [=](const Launch& launch) {
-    const Reader gradient = launch.operand(0);
-    const double scale = launch.operand(1)[0];
-    if (!std::isfinite(scale)) return;
-    const Updated parameter(launch, 2);
-    const Writer first_moment = launch.result(parameter.state(0));
-    const Writer second_moment = launch.result(parameter.state(1));
-    const auto t = static_cast<double>(launch.context().step - launch.context().skipped_steps + 1);
-    const double learning_rate = launch.context().learning_rate;
-    for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
-      const double g = gradient[i] * scale;
-      const double m = beta1 * first_moment.get(i) + (1.0 - beta1) * g;
-      const double v = beta2 * second_moment.get(i) + (1.0 - beta2) * g * g;
-      const double unbiased_m = m / (1.0 - std::pow(beta1, t));
-      const double unbiased_v = v / (1.0 - std::pow(beta2, t));
-      const double p = parameter.get(i);
-      first_moment.set(i, m);
-      second_moment.set(i, v);
-      parameter.set(i, p - learning_rate * (unbiased_m / (std::sqrt(unbiased_v) + epsilon) + decay(i) * p));
-    }
+  return [=](const UpdateStep& step) {
+    const double correction1 = 1.0 - std::pow(beta1, step.updates);
+    const double correction2 = 1.0 - std::pow(beta2, step.updates);
+    return [=](double parameter, double gradient, double weight_decay, double* moments) {
+      moments[0] = beta1 * moments[0] + (1.0 - beta1) * gradient;
+      moments[1] = beta2 * moments[1] + (1.0 - beta2) * gradient * gradient;
+      const double direction = moments[0] / correction1 / (std::sqrt(moments[1] / correction2) + epsilon);
+      return parameter - step.learning_rate * (direction + weight_decay * parameter);
+    };
   };
 }
 
-Work prepare_sgd_update(const OpInstance& op) {
+detail::BeginUpdate prepare_sgd(const OpInstance& /*op*/) {
+  return [](const UpdateStep& step) {
+    return [=](double parameter, double gradient, double weight_decay, double* /*states*/) {
+      return parameter - step.learning_rate * (gradient + weight_decay * parameter);
+    };
+  };
+}
+
+detail::BeginUpdate prepare_sgd_momentum(const OpInstance& op) {
   const double momentum = op.attributes.number("momentum");
-  const bool has_state = momentum > 0;
-  const Decay decay(op);
-  return [=](const Launch& launch) {
-    const Reader gradient = launch.operand(0);
-    const double scale = launch.operand(1)[0];
-    if (!std::isfinite(scale)) return;
-    const Updated parameter(launch, has_state ? 1 : 0);
-    const std::optional<Writer> state = has_state ? std::optional(launch.result(parameter.state(0))) : std::nullopt;
-    for (std::int64_t i = 0; i < elements(launch.op().results[0]); ++i) {
-      const double b = (state ? momentum * state->get(i) : 0.0) + gradient[i] * scale;
-      const double p = parameter.get(i);
-      if (state) state->set(i, b);
-      parameter.set(i, p - launch.context().learning_rate * (b + decay(i) * p));
-    }
+  const bool nesterov = op.attributes.flag("nesterov");
+  return [=](const UpdateStep& step) {
+    return [=](double parameter, double gradient, double weight_decay, double* buffer) {
+      *buffer = momentum * *buffer + gradient;
+      const double direction = nesterov ? gradient + momentum * *buffer : *buffer;
+      return parameter - step.learning_rate * (direction + weight_decay * parameter);
+    };
   };
 }
 
 }  // namespace
 
 void register_optimizer(Registration& registration) {
-  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw_update, false}));
-  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd_update, false}));
+  registration.add(detail::reference_update("adamw_update", 2, prepare_adamw));
+  registration.add(detail::reference_update("sgd_update", 0, prepare_sgd));
+  registration.add(detail::reference_update("sgd_momentum_update", 1, prepare_sgd_momentum));
 }
 
 }  // namespace strata::reference

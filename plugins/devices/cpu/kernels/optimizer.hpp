@@ -26,8 +26,10 @@ struct AdamWStep {
 
 struct SgdStep {
   float learning_rate = 0.0F;
-  float momentum = 0.0F;
   float gradient_scale = 1.0F;
+  // With momentum only.
+  float momentum = 0.0F;
+  bool nesterov = false;
 };
 
 /// The buffers of an update of a flat bucket.
@@ -42,11 +44,12 @@ struct UpdatedBucket {
   void* rounded = nullptr;
 };
 
-/// In-place updates of a flat bucket. The momentum buffer may be null if momentum is 0.
+/// In-place updates of a flat bucket.
 struct OptimizerKernels {
   void (*adamw)(const AdamWStep& step, const UpdatedBucket& bucket, float* first_moment, float* second_moment,
                 int threads);
-  void (*sgd)(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads);
+  void (*sgd)(const SgdStep& step, const UpdatedBucket& bucket, int threads);
+  void (*sgd_momentum)(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads);
 };
 
 STRATA_CPU_KERNEL_FAMILY(OptimizerKernels, optimizer_kernels);

@@ -7,22 +7,16 @@
 #include "cpu_kernel.hpp"
 #include "index_map.hpp"
 #include "operands.hpp"
-#include "shared/update_results.hpp"
 #include "strata/compiler_ops.hpp"
+#include "strata/update_kernel.hpp"
 
 namespace strata::cpu {
 namespace {
 
-/// Splits the rank's piece of a bucket where weight decay ends. Weight decay applies to the first `decay_elements` of
-/// the whole bucket.
-std::vector<DecaySegment> decay_segments(const OpInstance& op) {
-  const auto weight_decay = static_cast<float>(op.attributes.number("weight_decay"));
-  const std::int64_t decay_elements = op.attributes.integer("decay_elements");
+std::vector<DecaySegment> segments_of(const OpInstance& op) {
   std::vector<DecaySegment> segments;
-  for (const strata::IndexSegment& segment : index_map(op, op.operands[0].dims[0]).segments) {
-    const std::int64_t decayed = std::clamp(decay_elements - segment.global_begin, std::int64_t{0}, segment.length);
-    if (decayed > 0) segments.push_back({segment.local_begin, decayed, weight_decay});
-    if (decayed < segment.length) segments.push_back({segment.local_begin + decayed, segment.length - decayed, 0.0F});
+  for (const strata::DecaySegment& each : decay_segments(op)) {
+    segments.push_back({each.begin, each.length, static_cast<float>(each.weight_decay)});
   }
   return segments;
 }
@@ -31,7 +25,7 @@ std::vector<DecaySegment> decay_segments(const OpInstance& op) {
 class Bucket {
  public:
   explicit Bucket(const OpInstance& op)
-      : segments_(decay_segments(op)),
+      : segments_(segments_of(op)),
         gradient_type_(element_of(op.operands[0].dtype)),
         values_type_(element_of(op.results[0].dtype)),
         results_(op, DType::f32) {}
@@ -56,7 +50,7 @@ class Bucket {
   std::vector<DecaySegment> segments_;
   Element gradient_type_;
   Element values_type_;
-  devices::UpdateResults results_;
+  UpdateResults results_;
 };
 
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
@@ -73,45 +67,56 @@ PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment
   }};
 }
 
-std::optional<std::string> unsupported_adamw_update(const OpInstance& op) {
-  return devices::UpdateResults(op, DType::f32).mismatch(op, 2);
+template <std::size_t kStates>
+std::optional<std::string> unsupported_update(const OpInstance& op) {
+  return UpdateResults(op, DType::f32).mismatch(op, kStates);
 }
 
-PreparedKernel prepare_adamw_update(const OpInstance& op, const CpuEnvironment& environment) {
+PreparedKernel prepare_adamw(const OpInstance& op, const CpuEnvironment& environment) {
   const auto adamw = optimizer_kernels(environment.instruction_set()).adamw;
   const double beta1 = op.attributes.number("beta1");
   const double beta2 = op.attributes.number("beta2");
   const double epsilon = op.attributes.number("epsilon");
   return {[=, bucket = Bucket(op), threads = environment.threads()](const KernelArguments& arguments) {
     if (!std::isfinite(f64(arguments, 1))) return;
-    const auto t = static_cast<double>(arguments.context.step - arguments.context.skipped_steps + 1);
+    const UpdateStep of_step = update_step(op, arguments.context);
     AdamWStep step;
-    step.learning_rate = static_cast<float>(arguments.context.learning_rate);
+    step.learning_rate = static_cast<float>(of_step.learning_rate);
     step.beta1 = static_cast<float>(beta1);
     step.beta2 = static_cast<float>(beta2);
     step.epsilon = static_cast<float>(epsilon);
-    step.correction1 = static_cast<float>(1.0 - std::pow(beta1, t));
-    step.correction2 = static_cast<float>(1.0 - std::pow(beta2, t));
+    step.correction1 = static_cast<float>(1.0 - std::pow(beta1, of_step.updates));
+    step.correction2 = static_cast<float>(1.0 - std::pow(beta2, of_step.updates));
     step.gradient_scale = static_cast<float>(f64(arguments, 1));
     adamw(step, bucket.at(arguments), bucket.state(arguments, 0), bucket.state(arguments, 1), threads);
   }};
 }
 
-std::optional<std::string> unsupported_sgd_update(const OpInstance& op) {
-  return devices::UpdateResults(op, DType::f32).mismatch(op, devices::sgd_states(op));
+SgdStep sgd_step(const OpInstance& op, const KernelArguments& arguments) {
+  SgdStep step;
+  step.learning_rate = static_cast<float>(update_step(op, arguments.context).learning_rate);
+  step.gradient_scale = static_cast<float>(f64(arguments, 1));
+  return step;
 }
 
-PreparedKernel prepare_sgd_update(const OpInstance& op, const CpuEnvironment& environment) {
+PreparedKernel prepare_sgd(const OpInstance& op, const CpuEnvironment& environment) {
   const auto sgd = optimizer_kernels(environment.instruction_set()).sgd;
-  const auto momentum = static_cast<float>(op.attributes.number("momentum"));
-  const bool has_state = devices::sgd_states(op) > 0;
   return {[=, bucket = Bucket(op), threads = environment.threads()](const KernelArguments& arguments) {
     if (!std::isfinite(f64(arguments, 1))) return;
-    SgdStep step;
-    step.learning_rate = static_cast<float>(arguments.context.learning_rate);
+    sgd(sgd_step(op, arguments), bucket.at(arguments), threads);
+  }};
+}
+
+PreparedKernel prepare_sgd_momentum(const OpInstance& op, const CpuEnvironment& environment) {
+  const auto sgd = optimizer_kernels(environment.instruction_set()).sgd_momentum;
+  const auto momentum = static_cast<float>(op.attributes.number("momentum"));
+  const bool nesterov = op.attributes.flag("nesterov");
+  return {[=, bucket = Bucket(op), threads = environment.threads()](const KernelArguments& arguments) {
+    if (!std::isfinite(f64(arguments, 1))) return;
+    SgdStep step = sgd_step(op, arguments);
     step.momentum = momentum;
-    step.gradient_scale = static_cast<float>(f64(arguments, 1));
-    sgd(step, bucket.at(arguments), has_state ? bucket.state(arguments, 0) : nullptr, threads);
+    step.nesterov = nesterov;
+    sgd(step, bucket.at(arguments), bucket.state(arguments, 0), threads);
   }};
 }
 
@@ -119,8 +124,9 @@ PreparedKernel prepare_sgd_update(const OpInstance& op, const CpuEnvironment& en
 
 void register_optimizer(Registration& registration) {
   registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
-  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw_update, false, unsupported_adamw_update}));
-  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd_update, false, unsupported_sgd_update}));
+  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw, false, unsupported_update<2>}));
+  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd, false, unsupported_update<0>}));
+  registration.add(kernel({"sgd_momentum_update", "rd", "rr*", prepare_sgd_momentum, false, unsupported_update<1>}));
 }
 
 }  // namespace strata::cpu

@@ -43,6 +43,7 @@ struct AdamW {
   P log_beta1 = 0;
   P log_beta2 = 0;
   P epsilon = 0;
+  P lr_factor = 1;
   // Values of the step.
   P learning_rate = 0;
   /// 1 / (1 - beta^t)
@@ -51,7 +52,7 @@ struct AdamW {
 
   __device__ __forceinline__ void begin(const StepValues& step) {
     const auto t = static_cast<P>(step.updates);
-    learning_rate = static_cast<P>(step.learning_rate);
+    learning_rate = static_cast<P>(step.learning_rate) * lr_factor;
     // This form is accurate even if beta^t is close to 1.
     first_correction = P{-1} / exponential_minus_one(t * log_beta1);
     second_correction = P{-1} / exponential_minus_one(t * log_beta2);
@@ -66,19 +67,34 @@ struct AdamW {
   }
 };
 
-template <class P, bool kHasMomentum>
+template <class P>
 struct Sgd {
-  static constexpr int kStates = kHasMomentum ? 1 : 0;
-  P momentum = 0;
+  static constexpr int kStates = 0;
+  P lr_factor = 1;
   /// Learning rate of the step.
   P learning_rate = 0;
 
-  __device__ __forceinline__ void begin(const StepValues& step) { learning_rate = static_cast<P>(step.learning_rate); }
+  __device__ __forceinline__ void begin(const StepValues& step) {
+    learning_rate = static_cast<P>(step.learning_rate) * lr_factor;
+  }
 
   /// The new parameter.
-  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&buffer)[1]) const {
-    if constexpr (kHasMomentum) gradient = buffer[0] = momentum * buffer[0] + gradient;
+  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&)[1]) const {
     return parameter - learning_rate * (gradient + weight_decay * parameter);
+  }
+};
+
+template <class P>
+struct SgdMomentum : Sgd<P> {
+  static constexpr int kStates = 1;
+  P momentum = 0;
+  bool nesterov = false;
+
+  /// The new parameter.
+  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&buffer)[kStates]) const {
+    buffer[0] = momentum * buffer[0] + gradient;
+    const P direction = nesterov ? gradient + momentum * buffer[0] : buffer[0];
+    return parameter - this->learning_rate * (direction + weight_decay * parameter);
   }
 };
 

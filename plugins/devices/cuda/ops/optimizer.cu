@@ -5,8 +5,8 @@
 #include "device/operands.hpp"
 #include "kernels/optimizer.cuh"
 #include "language/launch.hpp"
-#include "shared/update_results.hpp"
 #include "strata/compiler_ops.hpp"
+#include "strata/update_kernel.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -14,9 +14,10 @@ namespace {
 /// The type of the states and of the parameters or their master copy: f32, or f64 in f64 runs.
 DType state_type(const OpInstance& op) { return op.results.back().dtype; }
 
-std::optional<std::string> unsupported_update(const OpInstance& op, std::size_t states) {
+template <std::size_t kStates>
+std::optional<std::string> unsupported_update(const OpInstance& op) {
   const DType state = state_type(op);
-  if (auto reason = devices::UpdateResults(op, state).mismatch(op, states)) return reason;
+  if (auto reason = UpdateResults(op, state).mismatch(op, kStates)) return reason;
   const auto cannot_be = [](const std::string& what, DType found) {
     return what + " cannot be " + std::string(to_string(found));
   };
@@ -83,13 +84,12 @@ PreparedKernel prepare_gradient_scale(const OpInstance& op, const CudaEnvironmen
   }};
 }
 
-std::optional<std::string> unsupported_adamw_update(const OpInstance& op) { return unsupported_update(op, 2); }
-
-PreparedKernel prepare_adamw_update(const OpInstance& op, const CudaEnvironment& environment) {
+PreparedKernel prepare_adamw(const OpInstance& op, const CudaEnvironment& environment) {
   const double beta1 = op.attributes.number("beta1");
   const double beta2 = op.attributes.number("beta2");
   return with_update_types(op, [&]<class Gradient, class Value, class P>() {
     AdamW<P> update;
+    update.lr_factor = static_cast<P>(learning_rate_factor(op));
     update.beta1 = static_cast<P>(beta1);
     update.beta2 = static_cast<P>(beta2);
     update.one_minus_beta1 = static_cast<P>(1.0 - beta1);
@@ -101,14 +101,20 @@ PreparedKernel prepare_adamw_update(const OpInstance& op, const CudaEnvironment&
   });
 }
 
-std::optional<std::string> unsupported_sgd_update(const OpInstance& op) {
-  return unsupported_update(op, devices::sgd_states(op));
+PreparedKernel prepare_sgd(const OpInstance& op, const CudaEnvironment& environment) {
+  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
+    Sgd<P> update;
+    update.lr_factor = static_cast<P>(learning_rate_factor(op));
+    return prepare_update<Gradient, Value, P>(op, environment, update);
+  });
 }
 
-PreparedKernel prepare_sgd_update(const OpInstance& op, const CudaEnvironment& environment) {
+PreparedKernel prepare_sgd_momentum(const OpInstance& op, const CudaEnvironment& environment) {
   return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    if (devices::sgd_states(op) == 0) return prepare_update<Gradient, Value, P>(op, environment, Sgd<P, false>{});
-    const Sgd<P, true> update{static_cast<P>(op.attributes.number("momentum"))};
+    SgdMomentum<P> update;
+    update.lr_factor = static_cast<P>(learning_rate_factor(op));
+    update.momentum = static_cast<P>(op.attributes.number("momentum"));
+    update.nesterov = op.attributes.flag("nesterov");
     return prepare_update<Gradient, Value, P>(op, environment, update);
   });
 }
@@ -117,8 +123,9 @@ PreparedKernel prepare_sgd_update(const OpInstance& op, const CudaEnvironment& e
 
 void register_optimizer(Registration& registration) {
   registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
-  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw_update, false, unsupported_adamw_update}));
-  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd_update, false, unsupported_sgd_update}));
+  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw, false, unsupported_update<2>}));
+  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd, false, unsupported_update<0>}));
+  registration.add(kernel({"sgd_momentum_update", "rd", "rr*", prepare_sgd_momentum, false, unsupported_update<1>}));
 }
 
 }  // namespace strata::cuda

@@ -47,14 +47,16 @@ PreparedKernel prepare_for(const OpInstance& op, const KernelEnvironment& enviro
     const auto* cos = kernels::in<float>(arguments, 1);
     const auto* sin = kernels::in<float>(arguments, 2);
     auto* y = kernels::out<Bits>(arguments, 0);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (std::int64_t token = 0; token < size.batch * size.seq; ++token) {
-      const std::int64_t angles = token % size.seq * size.pairs;
-      for (std::int64_t head = 0; head < size.heads; ++head) {
-        const std::int64_t at = (token * size.heads + head) * 2 * size.pairs;
-        rotate_head<Element>(x + at, cos + angles, sin + angles, direction, size.pairs, y + at);
+    const auto rotate_tokens = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t token = begin; token < end; ++token) {
+        const std::int64_t angles = token % size.seq * size.pairs;
+        for (std::int64_t head = 0; head < size.heads; ++head) {
+          const std::int64_t at = (token * size.heads + head) * 2 * size.pairs;
+          rotate_head<Element>(x + at, cos + angles, sin + angles, direction, size.pairs, y + at);
+        }
       }
-    }
+    };
+    kernels::parallel_ranges(threads, size.batch * size.seq, rotate_tokens, size.heads * 2 * size.pairs);
   }};
 }
 

@@ -100,19 +100,24 @@ void adamw(const AdamWStep& step, const UpdatedBucket& bucket, float* first_mome
   });
 }
 
-void sgd(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads) {
+void sgd(const SgdStep& step, const UpdatedBucket& bucket, int threads) {
+  each_update(bucket, threads, [=](const auto&, std::int64_t, Float p, Float gradient, float weight_decay) {
+    return multiply_add(multiply_add(p, weight_decay, gradient * step.gradient_scale), -step.learning_rate, p);
+  });
+}
+
+void sgd_momentum(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads) {
   each_update(bucket, threads, [=](const auto& access, std::int64_t i, Float p, Float gradient, float weight_decay) {
-    Float buffer = gradient * step.gradient_scale;
-    if (momentum_buffer != nullptr) {
-      buffer = multiply_add(access.read(momentum_buffer + i), step.momentum, buffer);
-      access.write(momentum_buffer + i, buffer);
-    }
-    return multiply_add(multiply_add(p, weight_decay, buffer), -step.learning_rate, p);
+    const Float g = gradient * step.gradient_scale;
+    const Float buffer = multiply_add(access.read(momentum_buffer + i), step.momentum, g);
+    access.write(momentum_buffer + i, buffer);
+    const Float direction = step.nesterov ? multiply_add(buffer, step.momentum, g) : buffer;
+    return multiply_add(multiply_add(p, weight_decay, direction), -step.learning_rate, p);
   });
 }
 
 }  // namespace
 
-const OptimizerKernels optimizer_kernels = {adamw, sgd};
+const OptimizerKernels optimizer_kernels = {adamw, sgd, sgd_momentum};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

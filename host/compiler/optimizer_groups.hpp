@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/plugin_call.hpp"
+#include "strata/graph.hpp"
+#include "strata/optimizer.hpp"
+
+namespace strata::host {
+
+/// Parameters that one optimizer updates in the same way.
+struct OptimizerGroup {
+  PluginOrigin origin;
+  std::shared_ptr<const Optimizer> optimizer;
+  /// Patterns of names, as fnmatch() understands them.
+  std::vector<std::string> parameters;
+  double lr_factor = 1;
+  double weight_decay = 0;
+  /// True if the parameters keep their initial values.
+  bool frozen = false;
+};
+
+/// The updates of a run. The learning rate is passed in at run time.
+struct OptimizerSettings {
+  /// A parameter belongs to the first group that names it. The last group names all.
+  std::vector<OptimizerGroup> groups;
+  /// Largest global norm of the gradient; 0 disables clipping.
+  double clip = 1.0;
+  /// True if the step ends with clipped gradients, because the caller updates the parameters. The program then reports
+  /// "gradient_scale".
+  bool is_update_outside = false;
+};
+
+/// Index of the group of a parameter.
+[[nodiscard]] int group_of(const OptimizerSettings& optimizer, const std::string& parameter);
+
+/// Freezes the trained parameters of frozen groups.
+void freeze_groups(Graph& graph, const OptimizerSettings& optimizer);
+
+/// The groups as one graph uses them.
+struct AssignedGroups {
+  /// By parameter of the graph.
+  std::vector<int> of_parameter;
+  /// By group: names of the optimizer's states.
+  std::vector<std::vector<std::string>> states;
+  /// Groups that name no parameter of the graph, except the last one.
+  std::vector<int> unused;
+};
+
+/// Assigns each parameter to its group. \throws PluginError if an optimizer refuses a parameter or names its states
+/// wrongly.
+[[nodiscard]] AssignedGroups assign_groups(const Graph& graph, const OptimizerSettings& optimizer);
+
+}  // namespace strata::host

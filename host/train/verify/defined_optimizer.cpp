@@ -1,0 +1,71 @@
+#include "train/verify/defined_optimizer.hpp"
+
+#include <cmath>
+
+#include "runtime/element.hpp"
+
+namespace strata::host {
+namespace {
+
+std::vector<double> read(Executor& executor, BufferId id) {
+  const Buffer& buffer = executor.program().buffer(id);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
+  executor.read(id, bytes.data());
+  std::vector<double> values(static_cast<std::size_t>(buffer.elements()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = load_element(buffer.dtype, bytes.data(), static_cast<std::int64_t>(i));
+  }
+  return values;
+}
+
+void write(Executor& executor, BufferId id, const std::vector<double>& values) {
+  const Buffer& buffer = executor.program().buffer(id);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    store_element(buffer.dtype, bytes.data(), static_cast<std::int64_t>(i), values[i]);
+  }
+  executor.write(id, bytes.data());
+}
+
+void require_size(const OptimizerGroup& group, const std::string& what, std::size_t found, std::size_t expected) {
+  if (found == expected) return;
+  throw PluginError(group.origin, "", "",
+                    "defines an update that leaves " + what + " with " + std::to_string(found) +
+                        " elements; accepted: " + std::to_string(expected));
+}
+
+}  // namespace
+
+void DefinedOptimizer::update(Executor& executor, const Reports& reports, const StepContext& context) {
+  const double scale = reports.at("gradient_scale");
+  if (!std::isfinite(scale)) return;
+  for (const StoredParameter& parameter : executor.program().parameters) {
+    if (parameter.role == ParameterRole::trained && parameter.gradient >= 0) {
+      update(executor, parameter, scale, context);
+    }
+  }
+}
+
+void DefinedOptimizer::update(Executor& executor, const StoredParameter& parameter, double scale,
+                              const StepContext& context) {
+  const OptimizerGroup& group = settings_.groups.at(static_cast<std::size_t>(group_of(settings_, parameter.name)));
+  std::vector<double> values = read(executor, parameter.value);
+  const std::size_t elements = values.size();
+  std::vector<double> gradient = read(executor, parameter.gradient);
+  for (double& each : gradient) each *= scale;
+  auto& states = states_[parameter.name];
+  for (const std::string& state : group.optimizer->states()) states[state].resize(elements);
+  DefinedUpdate defined{.shape = executor.program().buffer(parameter.value).shape,
+                        .values = values,
+                        .gradient = gradient,
+                        .states = states,
+                        .learning_rate = context.learning_rate * group.lr_factor,
+                        .weight_decay = parameter.decay ? group.weight_decay : 0.0,
+                        .step = static_cast<std::int64_t>(context.step - context.skipped_steps) + 1};
+  call_plugin(group.origin, "define", [&] { group.optimizer->define(defined); });
+  require_size(group, "the values", values.size(), elements);
+  for (const auto& [name, state] : states) require_size(group, "state '" + name + "'", state.size(), elements);
+  write(executor, parameter.value, values);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,155 @@
+#include "strata/update_kernel.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/op_base.hpp"
+#include "strata/half.hpp"
+#include "strata/optimizer.hpp"
+#include "strata/reference_kernel.hpp"
+
+namespace strata {
+namespace {
+
+class ElementwiseUpdateOp final : public ops::NamedOp {
+ public:
+  explicit ElementwiseUpdateOp(UpdateDescription description)
+      : NamedOp(std::move(description.op), std::move(description.documentation)),
+        states_(std::move(description.states)) {}
+
+  std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
+    require(false, node, "works on flat buffers, not in graphs");
+    return {};
+  }
+  /// A skipped update keeps the previous values and states, which are in the results.
+  bool reads_results() const override { return true; }
+  /// The operands are the gradient and its scale.
+  std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override {
+    return FlatSignature{.inputs = 2, .is_update = true, .states = states_};
+  }
+
+ private:
+  std::vector<std::string> states_;
+};
+
+/// The work of one launch of a reference update.
+void update_all(const reference::Launch& launch, const UpdateResults& results, std::size_t states,
+                const std::vector<DecaySegment>& segments, const detail::UpdateElement& element) {
+  const reference::Reader gradient = launch.operand(0);
+  const double scale = launch.operand(1)[0];
+  const reference::Writer parameter = launch.result(results.parameter());
+  const reference::Writer values = launch.result(0);
+  std::vector<reference::Writer> writers;
+  for (std::size_t s = 0; s < states; ++s) writers.push_back(launch.result(results.state(s)));
+  std::vector<double> state(states);
+  for (const DecaySegment& segment : segments) {
+    for (std::int64_t i = segment.begin; i < segment.begin + segment.length; ++i) {
+      for (std::size_t s = 0; s < states; ++s) state[s] = writers[s].get(i);
+      parameter.set(i, element(parameter.get(i), gradient[i] * scale, segment.weight_decay, state.data()));
+      for (std::size_t s = 0; s < states; ++s) writers[s].set(i, state[s]);
+      if (results.has_master()) values.set(i, parameter.get(i));
+    }
+  }
+}
+
+/// The type of the parameters in which a reference update computes: that of the values, or of the longer master copy.
+DType full_type(const OpInstance& op) { return op.results.size() > 1 ? op.results[1].dtype : op.results[0].dtype; }
+
+}  // namespace
+
+std::optional<std::string> UpdateResults::mismatch(const OpInstance& op, std::size_t states) const {
+  const std::size_t expected = state(states);
+  if (op.results.size() != expected) {
+    return "takes " + std::to_string(expected) + " results for values in " +
+           std::string(to_string(op.results[0].dtype)) + " and states in " + std::string(to_string(full_)) +
+           ", found " + std::to_string(op.results.size());
+  }
+  for (std::size_t i = 1; i < op.results.size(); ++i) {
+    const DType found = op.results[i].dtype;
+    if (found != full_) return "result " + std::to_string(i) + " cannot be " + std::string(to_string(found));
+  }
+  return std::nullopt;
+}
+
+std::vector<DecaySegment> decay_segments(const OpInstance& op) {
+  const double weight_decay = op.attributes.number(UpdateAttributes::kWeightDecay);
+  const std::int64_t decay_elements = op.attributes.integer(UpdateAttributes::kDecayElements);
+  std::vector<DecaySegment> segments;
+  for (const IndexSegment& segment : kernels::index_map(op, op.operands[0].dims[0]).segments) {
+    const std::int64_t decayed = std::clamp(decay_elements - segment.global_begin, std::int64_t{0}, segment.length);
+    if (decayed > 0) segments.push_back({segment.local_begin, decayed, weight_decay});
+    if (decayed < segment.length) segments.push_back({segment.local_begin + decayed, segment.length - decayed, 0.0});
+  }
+  return segments;
+}
+
+double learning_rate_factor(const OpInstance& op) {
+  const char* name = UpdateAttributes::kLearningRateFactor;
+  return op.attributes.has(name) ? op.attributes.number(name) : 1.0;
+}
+
+UpdateStep update_step(const OpInstance& op, const StepContext& context) {
+  return {context.learning_rate * learning_rate_factor(op),
+          static_cast<double>(context.step - context.skipped_steps + 1)};
+}
+
+std::unique_ptr<OpDefinition> elementwise_update_op(UpdateDescription description) {
+  return std::make_unique<ElementwiseUpdateOp>(std::move(description));
+}
+
+namespace detail {
+
+UpdateArrays::UpdateArrays(const OpInstance& op, const UpdateResults& results, const KernelArguments& arguments)
+    : results_(results),
+      arguments_(arguments),
+      gradient_type_(op.operands[0].dtype),
+      rounded_type_(op.results[0].dtype),
+      parameter_(kernels::out<float>(arguments, results.parameter())) {}
+
+float* UpdateArrays::state(std::size_t index) const { return kernels::out<float>(arguments_, results_.state(index)); }
+
+const float* UpdateArrays::gradient(std::int64_t begin, std::int64_t count, float* buffer) const {
+  if (gradient_type_ == DType::f32) return kernels::in<float>(arguments_, 0) + begin;
+  const auto* bits = kernels::in<std::uint16_t>(arguments_, 0) + begin;
+  if (gradient_type_ == DType::bf16) {
+    std::transform(bits, bits + count, buffer, from_bf16);
+  } else {
+    std::transform(bits, bits + count, buffer, from_f16);
+  }
+  return buffer;
+}
+
+void UpdateArrays::round(std::int64_t begin, std::int64_t count) const {
+  if (!results_.has_master()) return;
+  auto* bits = kernels::out<std::uint16_t>(arguments_, 0) + begin;
+  const float* from = parameter_ + begin;
+  if (rounded_type_ == DType::bf16) {
+    std::transform(from, from + count, bits, to_bf16);
+  } else {
+    std::transform(from, from + count, bits, to_f16);
+  }
+}
+
+KernelDefinition reference_update(const std::string& op, std::size_t states,
+                                  std::function<BeginUpdate(const OpInstance&)> prepare) {
+  KernelDefinition kernel;
+  kernel.op = op;
+  kernel.signature = {"rd", "r*", false, {DType::f64, DType::f32, DType::bf16, DType::f16}};
+  kernel.rank = kReferenceRank;
+  kernel.prepare = [states, prepare = std::move(prepare)](const OpInstance& instance, const KernelEnvironment&) {
+    return PreparedKernel{[instance, states, begin = prepare(instance),
+                           segments = decay_segments(instance)](const KernelArguments& arguments) {
+      const reference::Launch launch(instance, arguments);
+      if (!std::isfinite(launch.operand(1)[0])) return;
+      update_all(launch, UpdateResults(instance, full_type(instance)), states, segments,
+                 begin(update_step(instance, arguments.context)));
+    }};
+  };
+  kernel.unsupported = [states](const OpInstance& instance, const KernelEnvironment&) {
+    return UpdateResults(instance, full_type(instance)).mismatch(instance, states);
+  };
+  return kernel;
+}
+
+}  // namespace detail
+}  // namespace strata

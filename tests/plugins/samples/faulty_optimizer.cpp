@@ -1,0 +1,63 @@
+#include <stdexcept>
+
+#include "strata/optimizer.hpp"
+
+namespace {
+
+using namespace strata;
+
+/// Gradient descent, with the fault that a test selects.
+class FaultyOptimizer final : public Optimizer {
+ public:
+  explicit FaultyOptimizer(std::string fault) : fault_(std::move(fault)) {}
+
+  [[nodiscard]] std::vector<std::string> states() const override {
+    if (fault_ == "states throws") throw 42;
+    if (fault_ == "takes the master") return {"master"};
+    if (fault_ == "twice the same") return {"mean", "mean"};
+    if (fault_ == "other states") return {"mean"};
+    return {};
+  }
+  [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {
+    if (fault_ == "refusal throws") throw std::out_of_range("too far");
+    if (fault_ != "refuses matrices" || parameter.dims.size() == 1) return std::nullopt;
+    return "it has " + std::to_string(parameter.dims.size()) + " dimensions; accepted: 1";
+  }
+  void update(UpdateContext& context) const override {
+    if (fault_ == "update throws") throw 42;
+    if (fault_ == "no update") return;
+    if (fault_ == "no such op") return context.update("descend", {});
+    if (fault_ == "no update op") return context.update("accumulate", {});
+    context.update("sgd_update", {});
+    if (fault_ == "two updates") context.update("sgd_update", {});
+  }
+  void define(DefinedUpdate& update) const override {
+    if (fault_ == "define throws") throw 42;
+    if (fault_ == "define shrinks") return update.values.clear();
+    const double factor = fault_ == "wrong definition" ? 2 : 1;
+    for (std::size_t i = 0; i < update.values.size(); ++i) {
+      update.values[i] -= update.learning_rate * (factor * update.gradient[i] + update.weight_decay * update.values[i]);
+    }
+  }
+
+ private:
+  std::string fault_;
+};
+
+class Factory final : public OptimizerFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
+    if (options.word("fault") == "nothing") return nullptr;
+    return std::make_unique<FaultyOptimizer>(options.word("fault"));
+  }
+
+ private:
+  OptionSchema schema_ = {
+      {.name = "fault", .type = OptionType::word, .default_value = "none", .documentation = "The fault."}};
+};
+
+}  // namespace
+
+STRATA_PLUGIN(optimizer, "faulty_optimizer", "1.0.0", "Apache-2.0", "An optimizer with the fault that it is asked for.",
+              Factory);
