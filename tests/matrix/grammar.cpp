@@ -43,16 +43,18 @@ std::vector<OptionRow> run_options() {
       // Small buckets with one or two parameters, and one bucket for all.
       values("buckets.bucket_mb", {"0.002", "25"}),
       flag("buckets.overlap"),
-      // An optimizer together with its options.
+      // An optimizer together with its options. A rate of 1e-2 would let Lion, whose steps are signs, amplify the
+      // rounding of quantised gradients in 16-bit types.
       {"optimizer.plugin",
        {{"\"adamw\"\nlr = 1e-2"},
         {"\"sgd\"\nlr = 1e-2"},
         {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9"},
-        {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"}}},
+        {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"},
+        {"\"lion\"\nlr = 1e-3"}}},
       values("optimizer.clip", {"0.0", "0.5"}),
       values("optimizer.group", {"[]", "[{parameters=[\"*.bias\", \"wpe.*\"], lr_factor=0.5, weight_decay_factor=2.0}]",
                                  "[{parameters=[\"*.bias\"], frozen=true}, "
-                                 "{parameters=[\"h.*.weight\"], plugin=\"sgd\", lr_factor=0.1}]"})};
+                                 "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]"})};
 }
 
 std::vector<ModelSizes> model_sizes() {

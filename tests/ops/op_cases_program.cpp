@@ -54,6 +54,19 @@ OpCase nesterov(OpCase op_case) {
   return op_case;
 }
 
+OpCase lion(const std::string& name, std::int64_t decay_elements) {
+  return {.name = "lion_" + name,
+          .op = "lion_update",
+          .sizes = kBucket,
+          .operands = {{kFlat}, kScalar},
+          .attributes = {{"beta1", 0.9},
+                         {"beta2", 0.99},
+                         {"lr_factor", 0.5},
+                         {"weight_decay", 0.1},
+                         {"decay_elements", decay_elements}},
+          .results = {state(), state()}};
+}
+
 /// An update of 16-bit values through a master copy in f32.
 OpCase with_master(OpCase op_case, DType values, DType gradient) {
   op_case.name += "_master_of_" + std::string(to_string(values)) + "_gradient_" + std::string(to_string(gradient));
@@ -114,6 +127,11 @@ std::vector<OpCase> program_op_cases() {
       sgd("momentum", 0.9, 4321),
       sharded(sgd("momentum", 0.9, 6321), 2),
       nesterov(sgd("momentum", 0.9, 4321)),
+      lion("no_decay", 0),
+      lion("decay_of_the_first", 4321),
+      sharded(lion("decay_of_the_first", 6321), 2),
+      with_master(lion("decay_of_the_first", 4321), DType::bf16, DType::f32),
+      with_master(lion("decay_of_the_first", 4321), DType::f16, DType::bf16),
       with_master(adamw("decay_of_the_first", 4321), DType::bf16, DType::f32),
       with_master(adamw("decay_of_the_first", 4321), DType::bf16, DType::bf16),
       with_master(adamw("decay_of_the_first", 4321), DType::f16, DType::f32),

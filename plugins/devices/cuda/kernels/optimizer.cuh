@@ -98,6 +98,22 @@ struct SgdMomentum : Sgd<P> {
   }
 };
 
+/// Of the optimizer plugin `lion`.
+template <class P>
+struct Lion : Sgd<P> {
+  static constexpr int kStates = 1;
+  P beta1 = 0;
+  P beta2 = 0;
+
+  /// The new parameter.
+  __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&momentum)[kStates]) const {
+    const P mixed = beta1 * momentum[0] + (1 - beta1) * gradient;
+    momentum[0] = beta2 * momentum[0] + (1 - beta2) * gradient;
+    const P direction = static_cast<P>((mixed > 0) - (mixed < 0));
+    return parameter - this->learning_rate * (direction + weight_decay * parameter);
+  }
+};
+
 /// The elements to which weight decay applies: those of the whole bucket below a bound.
 template <class P>
 struct WeightDecay {

@@ -119,6 +119,16 @@ PreparedKernel prepare_sgd_momentum(const OpInstance& op, const CudaEnvironment&
   });
 }
 
+PreparedKernel prepare_lion(const OpInstance& op, const CudaEnvironment& environment) {
+  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
+    Lion<P> update;
+    update.lr_factor = static_cast<P>(learning_rate_factor(op));
+    update.beta1 = static_cast<P>(op.attributes.number("beta1"));
+    update.beta2 = static_cast<P>(op.attributes.number("beta2"));
+    return prepare_update<Gradient, Value, P>(op, environment, update);
+  });
+}
+
 }  // namespace
 
 void register_optimizer(Registration& registration) {
@@ -126,6 +136,7 @@ void register_optimizer(Registration& registration) {
   registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw, false, unsupported_update<2>}));
   registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd, false, unsupported_update<0>}));
   registration.add(kernel({"sgd_momentum_update", "rd", "rr*", prepare_sgd_momentum, false, unsupported_update<1>}));
+  registration.add(kernel({"lion_update", "rd", "rr*", prepare_lion, false, unsupported_update<1>}));
 }
 
 }  // namespace strata::cuda
