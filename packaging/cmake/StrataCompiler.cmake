@@ -5,6 +5,10 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 wrongly warns of overlapping copies inside std::string's operator+ (GCC bug 105651).
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  if(STRATA_SANITIZE)
+    # In code that a sanitizer instruments, GCC wrongly finds uninitialised members of temporary variants.
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
+  endif()
 endif()
 if(STRATA_WARNINGS_AS_ERRORS)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
