@@ -46,6 +46,7 @@ int group_of(const OptimizerSettings& optimizer, const std::string& parameter) {
 }
 
 void freeze_groups(Graph& graph, const OptimizerSettings& optimizer) {
+  if (optimizer.groups.empty()) return;
   for (Parameter& parameter : graph.parameters) {
     if (parameter.role != ParameterRole::trained) continue;
     const auto group = static_cast<std::size_t>(group_of(optimizer, parameter.name));

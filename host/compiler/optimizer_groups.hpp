@@ -28,6 +28,8 @@ struct OptimizerSettings {
   std::vector<OptimizerGroup> groups;
   /// Largest global norm of the gradient; 0 disables clipping.
   double clip = 1.0;
+  /// Largest magnitude of an element of the gradient after that; 0 disables it.
+  double clip_value = 0;
   /// True if the step ends with clipped gradients, because the caller updates the parameters. The program then reports
   /// "gradient_scale".
   bool is_update_outside = false;

@@ -98,6 +98,7 @@ struct OptimizerSection {
   double lr = 0;
   double weight_decay = 0;
   double clip = 0;
+  double clip_value = 0;
   ScheduleSection schedule;
   std::vector<OptimizerGroupSection> groups;
 

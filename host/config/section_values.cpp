@@ -69,6 +69,7 @@ OptimizerSection optimizer_section(PluginSection optimizer, const Options& optio
           .lr = options.number("lr"),
           .weight_decay = options.number("weight_decay"),
           .clip = options.number("clip"),
+          .clip_value = options.number("clip_value"),
           .schedule = schedule_section(schedule),
           .groups = {}};
 }
@@ -108,7 +109,8 @@ Options to_options(const OptimizerSection& section) {
   return Options({{"plugin", section.optimizer.plugin},
                   {"lr", section.lr},
                   {"weight_decay", section.weight_decay},
-                  {"clip", section.clip}});
+                  {"clip", section.clip},
+                  {"clip_value", section.clip_value}});
 }
 
 Options to_options(const OptimizerGroupSection& section) {

@@ -113,33 +113,39 @@ SectionDeclaration batch_section() {
 }
 
 SectionDeclaration optimizer_section() {
-  return {.path = "optimizer",
-          .documentation = "The optimizer, which updates the parameters.",
-          .schema =
-              {
-                  {.name = "plugin",
-                   .type = OptionType::word,
-                   .default_value = "adamw",
-                   .documentation = "Name of the optimizer plugin."},
-                  {.name = "lr",
-                   .type = OptionType::number,
-                   .default_value = 1e-3,
-                   .documentation = "Learning rate; with a schedule, its highest value.",
-                   .minimum = 0},
-                  {.name = "weight_decay",
-                   .type = OptionType::number,
-                   .default_value = 0.1,
-                   .documentation =
-                       "Decoupled weight decay of matrices. Vectors, such as biases and norm weights, never decay.",
-                   .minimum = 0},
-                  {.name = "clip",
-                   .type = OptionType::number,
-                   .default_value = 1.0,
-                   .documentation =
-                       "Gradients are scaled down to this global norm if theirs is larger; 0 turns clipping off.",
-                   .minimum = 0},
-              },
-          .has_plugin = true};
+  return {
+      .path = "optimizer",
+      .documentation = "The optimizer, which updates the parameters.",
+      .schema =
+          {
+              {.name = "plugin",
+               .type = OptionType::word,
+               .default_value = "adamw",
+               .documentation = "Name of the optimizer plugin."},
+              {.name = "lr",
+               .type = OptionType::number,
+               .default_value = 1e-3,
+               .documentation = "Learning rate; with a schedule, its highest value.",
+               .minimum = 0},
+              {.name = "weight_decay",
+               .type = OptionType::number,
+               .default_value = 0.1,
+               .documentation =
+                   "Decoupled weight decay of matrices. Vectors, such as biases and norm weights, never decay.",
+               .minimum = 0},
+              {.name = "clip",
+               .type = OptionType::number,
+               .default_value = 1.0,
+               .documentation =
+                   "Gradients are scaled down to this global norm if theirs is larger; 0 turns clipping off.",
+               .minimum = 0},
+              {.name = "clip_value",
+               .type = OptionType::number,
+               .default_value = 0.0,
+               .documentation = "Each element of the gradients is then limited to this magnitude; 0 turns this off.",
+               .minimum = 0},
+          },
+      .has_plugin = true};
 }
 
 SectionDeclaration group_section() {

@@ -1,6 +1,7 @@
 #include "strata/update_kernel.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "ops/op_base.hpp"
@@ -37,6 +38,7 @@ void update_all(const reference::Launch& launch, const UpdateResults& results, s
                 const std::vector<DecaySegment>& segments, const detail::UpdateElement& element) {
   const reference::Reader gradient = launch.operand(0);
   const double scale = launch.operand(1)[0];
+  const double largest = largest_gradient(launch.op());
   const reference::Writer parameter = launch.result(results.parameter());
   const reference::Writer values = launch.result(0);
   std::vector<reference::Writer> writers;
@@ -45,7 +47,8 @@ void update_all(const reference::Launch& launch, const UpdateResults& results, s
   for (const DecaySegment& segment : segments) {
     for (std::int64_t i = segment.begin; i < segment.begin + segment.length; ++i) {
       for (std::size_t s = 0; s < states; ++s) state[s] = writers[s].get(i);
-      parameter.set(i, element(parameter.get(i), gradient[i] * scale, segment.weight_decay, state.data()));
+      parameter.set(i, element(parameter.get(i), std::clamp(gradient[i] * scale, -largest, largest),
+                               segment.weight_decay, state.data()));
       for (std::size_t s = 0; s < states; ++s) writers[s].set(i, state[s]);
       if (results.has_master()) values.set(i, parameter.get(i));
     }
@@ -86,6 +89,11 @@ std::vector<DecaySegment> decay_segments(const OpInstance& op) {
 double learning_rate_factor(const OpInstance& op) {
   const char* name = UpdateAttributes::kLearningRateFactor;
   return op.attributes.has(name) ? op.attributes.number(name) : 1.0;
+}
+
+double largest_gradient(const OpInstance& op) {
+  const char* name = UpdateAttributes::kClipValue;
+  return op.attributes.has(name) ? op.attributes.number(name) : std::numeric_limits<double>::infinity();
 }
 
 UpdateStep update_step(const OpInstance& op, const StepContext& context) {

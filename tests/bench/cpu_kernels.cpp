@@ -320,7 +320,7 @@ template <class T>
 void update(Bench& bench, Buffers<T>& at, InstructionSet set) {
   const int threads = bench.threads();
   const DecaySegment segments[] = {{0, kParameters, 0.1F}};
-  const AdamWStep step{1e-3F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.05F, 1.0F};
+  const AdamWStep step{1e-3F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.05F};
   for (std::int64_t i = 0; i < kParameters; ++i) at.wide4[i] *= at.wide4[i];
   bench.memory("sum_of_squares", 1, 4 * kParameters, [&] {
     at.wide2[0] = static_cast<float>(reduce_kernels(set).f32.sum_of_squares(kParameters, at.wide.data(), threads));

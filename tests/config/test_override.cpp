@@ -25,6 +25,7 @@ TEST(Override, ReplacesAndAdds) {
   EXPECT_EQ(with({"strategy.1.size=8"}).strategies[1].options.at("size"), OptionValue(8));
   EXPECT_EQ(with({"optimizer.schedule.warmup=3"}).optimizer.schedule.warmup, 3);
   EXPECT_EQ(with({"optimizer.schedule={kind='constant'}"}).optimizer.schedule, ScheduleSection{});
+  EXPECT_EQ(with({"optimizer.clip_value=0.5"}).optimizer.clip_value, 0.5);
   EXPECT_EQ(with({"optimizer.momentum=0.2"}).optimizer.optimizer.options.at("momentum"), OptionValue(0.2));
   EXPECT_EQ(with({"optimizer.group.1.lr_factor=3"}).optimizer.groups.at(1).lr_factor, 3.0);
   EXPECT_EQ(with({"optimizer.group.2.parameters=['a']"}).optimizer.groups.size(), 3U);

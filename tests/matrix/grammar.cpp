@@ -52,6 +52,7 @@ std::vector<OptionRow> run_options() {
         {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"},
         {"\"lion\"\nlr = 1e-3"}}},
       values("optimizer.clip", {"0.0", "0.5"}),
+      values("optimizer.clip_value", {"0.0", "0.001"}),
       values("optimizer.group", {"[]", "[{parameters=[\"*.bias\", \"wpe.*\"], lr_factor=0.5, weight_decay_factor=2.0}]",
                                  "[{parameters=[\"*.bias\"], frozen=true}, "
                                  "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]"})};

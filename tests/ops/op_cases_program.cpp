@@ -67,6 +67,12 @@ OpCase lion(const std::string& name, std::int64_t decay_elements) {
           .results = {state(), state()}};
 }
 
+OpCase clipped_by_value(OpCase op_case) {
+  op_case.name += "_clipped";
+  op_case.attributes.set("clip_value", 0.25);
+  return op_case;
+}
+
 /// An update of 16-bit values through a master copy in f32.
 OpCase with_master(OpCase op_case, DType values, DType gradient) {
   op_case.name += "_master_of_" + std::string(to_string(values)) + "_gradient_" + std::string(to_string(gradient));
@@ -127,6 +133,10 @@ std::vector<OpCase> program_op_cases() {
       sgd("momentum", 0.9, 4321),
       sharded(sgd("momentum", 0.9, 6321), 2),
       nesterov(sgd("momentum", 0.9, 4321)),
+      clipped_by_value(adamw("all_decay", 10007)),
+      clipped_by_value(sgd("plain", 0.0, 4321)),
+      clipped_by_value(nesterov(sgd("momentum", 0.9, 4321))),
+      clipped_by_value(lion("all_decay", 10007)),
       lion("no_decay", 0),
       lion("decay_of_the_first", 4321),
       sharded(lion("decay_of_the_first", 6321), 2),

@@ -22,6 +22,7 @@ class BucketUpdate final : public UpdateContext {
         updated_(std::move(updated)),
         scale_(scale),
         group_(request.optimizer.groups.at(static_cast<std::size_t>(trained.bucket.group))),
+        clip_value_(request.optimizer.clip_value),
         registry_(request.registry) {}
 
   void update(const std::string& op, Attributes attributes) override {
@@ -30,6 +31,7 @@ class BucketUpdate final : public UpdateContext {
     attributes.set(UpdateAttributes::kWeightDecay, group_.weight_decay);
     attributes.set(UpdateAttributes::kDecayElements, bucket.decay_elements);
     attributes.set(UpdateAttributes::kLearningRateFactor, group_.lr_factor);
+    if (clip_value_ > 0) attributes.set(UpdateAttributes::kClipValue, clip_value_);
     Instruction instruction = flat_op(op, "update " + bucket.name, {trained_.completion.completed.front(), scale_},
                                       updated_, std::move(attributes));
     ShardedDim flat{"flat", bucket.elements, {}, false};
@@ -63,6 +65,7 @@ class BucketUpdate final : public UpdateContext {
   std::vector<BufferId> updated_;
   BufferId scale_;
   const OptimizerGroup& group_;
+  double clip_value_;
   const OpRegistry& registry_;
   std::vector<Instruction> instructions_;
 };

@@ -29,6 +29,7 @@ OptimizerSettings make_optimizer(const RunConfiguration& configuration, const Re
   const OptimizerSection& section = configuration.optimizer;
   OptimizerSettings settings;
   settings.clip = section.clip;
+  settings.clip_value = section.clip_value;
   for (std::size_t i = 0; i < plugins.optimizers.size(); ++i) {
     const ResolvedPlugin<OptimizerFactory>& plugin = plugins.optimizers[i];
     OptimizerGroup group;

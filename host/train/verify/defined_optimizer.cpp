@@ -1,6 +1,8 @@
 #include "train/verify/defined_optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "runtime/element.hpp"
 
@@ -52,7 +54,8 @@ void DefinedOptimizer::update(Executor& executor, const StoredParameter& paramet
   std::vector<double> values = read(executor, parameter.value);
   const std::size_t elements = values.size();
   std::vector<double> gradient = read(executor, parameter.gradient);
-  for (double& each : gradient) each *= scale;
+  const double largest = settings_.clip_value > 0 ? settings_.clip_value : std::numeric_limits<double>::infinity();
+  for (double& each : gradient) each = std::clamp(each * scale, -largest, largest);
   auto& states = states_[parameter.name];
   for (const std::string& state : group.optimizer->states()) states[state].resize(elements);
   DefinedUpdate defined{.shape = executor.program().buffer(parameter.value).shape,

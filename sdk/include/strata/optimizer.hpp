@@ -32,11 +32,15 @@ class STRATA_API UpdateContext {
 /// Names of the attributes that the host adds to every update op:
 /// - `weight_decay`, a number, which applies to
 /// - `decay_elements`, an integer: the first so many elements of the whole bucket;
-/// - `lr_factor`, a number: the factor of StepContext::learning_rate for this group of parameters.
+/// - `lr_factor`, a number: the factor of StepContext::learning_rate for this group of parameters;
+/// - `clip_value`, a number, only if gradients are clipped by value: each element of the scaled gradient is limited to
+/// it
+///   in both directions.
 struct UpdateAttributes {
   static constexpr const char* kWeightDecay = "weight_decay";
   static constexpr const char* kDecayElements = "decay_elements";
   static constexpr const char* kLearningRateFactor = "lr_factor";
+  static constexpr const char* kClipValue = "clip_value";
 };
 
 /// One step of one whole parameter, for the definition of an optimizer.

@@ -64,6 +64,9 @@ struct DecaySegment {
 /// The factor of StepContext::learning_rate (the attribute `lr_factor`); 1 without it.
 [[nodiscard]] STRATA_API double learning_rate_factor(const OpInstance& op);
 
+/// The largest magnitude of an element of the scaled gradient (the attribute `clip_value`); infinity without it.
+[[nodiscard]] STRATA_API double largest_gradient(const OpInstance& op);
+
 /// Values of one step, the same for all elements.
 struct UpdateStep {
   /// Learning rate of the bucket.
@@ -116,13 +119,27 @@ using BeginUpdate = std::function<UpdateElement(const UpdateStep& step)>;
 
 inline constexpr std::int64_t kUpdateBlock = 512;
 
+/// How a stored gradient becomes the one that a rule sees.
+struct GradientScale {
+  float factor = 1;
+  /// The largest magnitude of the product.
+  float largest = 0;
+
+  [[nodiscard]] float operator()(float gradient) const {
+    const float scaled = gradient * factor;
+    const float below = scaled < largest ? scaled : largest;
+    return below > -largest ? below : -largest;
+  }
+};
+
 /// Updates `count` elements in f32. The compiler makes vector instructions of the loop if it knows `count`. `kState`: 0
 /// to Rule::kStates - 1.
 template <class Rule, std::size_t... kState>
 [[gnu::always_inline]] inline void update_block(const Rule& rule, std::int64_t count, const float* gradient,
-                                                float scale, float weight_decay, float* parameter, float* const* states,
-                                                std::index_sequence<kState...> /*of_states*/) {
-  const Rule of_block = rule;  // a copy that the loop cannot change
+                                                const GradientScale& scale, float weight_decay, float* parameter,
+                                                float* const* states, std::index_sequence<kState...> /*of_states*/) {
+  const Rule of_block = rule;  // copies that the loop cannot change
+  const GradientScale scaled = scale;
   float* const state[] = {states[kState]..., nullptr};
 #if defined(__clang__)
 #pragma clang loop vectorize(assume_safety)
@@ -131,15 +148,15 @@ template <class Rule, std::size_t... kState>
 #endif
   for (std::int64_t i = 0; i < count; ++i) {
     float values[] = {state[kState][i]..., 0.0F};
-    parameter[i] = of_block(parameter[i], gradient[i] * scale, weight_decay, values);
+    parameter[i] = of_block(parameter[i], scaled(gradient[i]), weight_decay, values);
     ((state[kState][i] = values[kState]), ...);
   }
 }
 
 /// Updates the elements of a segment from `begin` to `end`.
 template <class Rule>
-void update_range(const Rule& rule, const UpdateArrays& arrays, float scale, float weight_decay, std::int64_t begin,
-                  std::int64_t end) {
+void update_range(const Rule& rule, const UpdateArrays& arrays, const GradientScale& scale, float weight_decay,
+                  std::int64_t begin, std::int64_t end) {
   constexpr auto kStates = std::make_index_sequence<Rule::kStates>();
   float buffer[kUpdateBlock];
   for (std::int64_t at = begin; at < end; at += kUpdateBlock) {
@@ -159,16 +176,18 @@ void update_range(const Rule& rule, const UpdateArrays& arrays, float scale, flo
 template <class Rule>
 PreparedKernel prepare_host_update(const OpInstance& op, const KernelEnvironment& environment) {
   return {[op, results = UpdateResults(op, DType::f32), segments = decay_segments(op), prepared = Rule(op.attributes),
+           largest = static_cast<float>(largest_gradient(op)),
            threads = environment.threads()](const KernelArguments& arguments) {
-    const double scale = *kernels::in<double>(arguments, 1);
-    if (!std::isfinite(scale)) return;
+    const double factor = *kernels::in<double>(arguments, 1);
+    if (!std::isfinite(factor)) return;
+    const GradientScale scale{static_cast<float>(factor), largest};
     Rule rule = prepared;
     rule.begin(update_step(op, arguments.context));
     const UpdateArrays arrays(op, results, arguments);
     for (const DecaySegment& segment : segments) {
       kernels::parallel_ranges(threads, segment.length, [&](std::int64_t begin, std::int64_t end) {
-        update_range(rule, arrays, static_cast<float>(scale), static_cast<float>(segment.weight_decay),
-                     segment.begin + begin, segment.begin + end);
+        update_range(rule, arrays, scale, static_cast<float>(segment.weight_decay), segment.begin + begin,
+                     segment.begin + end);
       });
     }
   }};
@@ -189,7 +208,8 @@ PreparedKernel prepare_host_update(const OpInstance& op, const KernelEnvironment
 /// - a constructor from the op's Attributes;
 /// - `begin(const UpdateStep&)`, called once per launch;
 /// - `T operator()(T parameter, T gradient, T weight_decay, T* states) const`, which returns the new parameter and
-///   changes the states. The gradient is scaled already. A function without branches becomes vector instructions.
+///   changes the states. The gradient is scaled and clipped already. A function without branches becomes vector
+///   instructions.
 template <template <class> class Rule>
 void provide_update(Registration& registration, UpdateDescription description) {
   static_assert(Rule<float>::kStates == Rule<double>::kStates);

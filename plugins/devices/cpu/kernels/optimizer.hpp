@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/element.hpp"
 #include "kernels/kernel_family.hpp"
@@ -21,12 +22,10 @@ struct AdamWStep {
   float epsilon = 1e-8F;
   float correction1 = 1.0F;  ///< 1 - beta1^step
   float correction2 = 1.0F;  ///< 1 - beta2^step
-  float gradient_scale = 1.0F;
 };
 
 struct SgdStep {
   float learning_rate = 0.0F;
-  float gradient_scale = 1.0F;
   // With momentum only.
   float momentum = 0.0F;
   bool nesterov = false;
@@ -38,6 +37,9 @@ struct UpdatedBucket {
   int segment_count = 0;
   Element gradient_type = Element::f32;
   const void* gradient = nullptr;
+  /// Factor of the gradient, and the largest magnitude of the product.
+  float gradient_scale = 1.0F;
+  float largest_gradient = std::numeric_limits<float>::infinity();
   float* parameter = nullptr;
   /// A copy of `parameter` in a shorter type, rounded to the nearest. Null: there is no copy.
   Element rounded_type = Element::bf16;

@@ -28,6 +28,7 @@ class Bucket {
       : segments_(segments_of(op)),
         gradient_type_(element_of(op.operands[0].dtype)),
         values_type_(element_of(op.results[0].dtype)),
+        largest_gradient_(static_cast<float>(largest_gradient(op))),
         results_(op, DType::f32) {}
 
   [[nodiscard]] UpdatedBucket at(const KernelArguments& arguments) const {
@@ -36,6 +37,8 @@ class Bucket {
     bucket.segment_count = static_cast<int>(segments_.size());
     bucket.gradient_type = gradient_type_;
     bucket.gradient = arguments.operands[0];
+    bucket.gradient_scale = static_cast<float>(f64(arguments, 1));
+    bucket.largest_gradient = largest_gradient_;
     bucket.parameter = f32_result(arguments, results_.parameter());
     bucket.rounded_type = values_type_;
     bucket.rounded = results_.has_master() ? arguments.results[0] : nullptr;
@@ -50,6 +53,7 @@ class Bucket {
   std::vector<DecaySegment> segments_;
   Element gradient_type_;
   Element values_type_;
+  float largest_gradient_;
   UpdateResults results_;
 };
 
@@ -87,7 +91,6 @@ PreparedKernel prepare_adamw(const OpInstance& op, const CpuEnvironment& environ
     step.epsilon = static_cast<float>(epsilon);
     step.correction1 = static_cast<float>(1.0 - std::pow(beta1, of_step.updates));
     step.correction2 = static_cast<float>(1.0 - std::pow(beta2, of_step.updates));
-    step.gradient_scale = static_cast<float>(f64(arguments, 1));
     adamw(step, bucket.at(arguments), bucket.state(arguments, 0), bucket.state(arguments, 1), threads);
   }};
 }
@@ -95,7 +98,6 @@ PreparedKernel prepare_adamw(const OpInstance& op, const CpuEnvironment& environ
 SgdStep sgd_step(const OpInstance& op, const KernelArguments& arguments) {
   SgdStep step;
   step.learning_rate = static_cast<float>(update_step(op, arguments.context).learning_rate);
-  step.gradient_scale = static_cast<float>(f64(arguments, 1));
   return step;
 }
 

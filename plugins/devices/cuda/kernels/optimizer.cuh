@@ -132,6 +132,8 @@ struct UpdatedBucket {
   /// True if all addresses are aligned.
   bool packed = false;
   const double* gradient_scale = nullptr;
+  /// The largest magnitude of an element of the scaled gradient.
+  P largest_gradient = 0;
   const Gradient* gradient = nullptr;
   P* parameter = nullptr;
   /// A rounded copy of the parameters. Null if there is none.
@@ -159,7 +161,10 @@ __device__ __forceinline__ void update_run(const Update& update, const WeightDec
     P state[kStateSlots<Update::kStates>];
 #pragma unroll
     for (int s = 0; s < Update::kStates; ++s) state[s] = states[s][i];
-    parameter[i] = update(parameter[i], gradient[i] * scale, decay.at(at + i), state);
+    const P scaled = gradient[i] * scale;
+    const P below = scaled < bucket.largest_gradient ? scaled : bucket.largest_gradient;
+    const P clipped = below > -bucket.largest_gradient ? below : -bucket.largest_gradient;
+    parameter[i] = update(parameter[i], clipped, decay.at(at + i), state);
 #pragma unroll
     for (int s = 0; s < Update::kStates; ++s) states[s][i] = state[s];
   }

@@ -70,8 +70,10 @@ UpdatedBucket<Gradient, Value, P, States> bucket_of(const KernelArguments& argum
 template <class Gradient, class Value, class P, class Update>
 PreparedKernel prepare_update(const OpInstance& op, const CudaEnvironment& environment, const Update& update) {
   return {[=, step = environment.step_values(), decay = weight_decay<P>(op),
+           largest = static_cast<P>(largest_gradient(op)),
            size = elements(op.results[0])](const KernelArguments& arguments) {
-    const auto bucket = bucket_of<Gradient, Value, P, Update::kStates>(arguments, size);
+    auto bucket = bucket_of<Gradient, Value, P, Update::kStates>(arguments, size);
+    bucket.largest_gradient = largest;
     const Geometry geometry{{blocks_for(size, kUpdateThreads * kUpdateRun<Gradient, Value, P>)}, {kUpdateThreads}};
     launch(update_bucket<Update, Gradient, Value, P>, geometry, arguments.stream, update, step, decay, bucket);
   }};

@@ -67,15 +67,20 @@ void with_types(const UpdatedBucket& bucket, const Body& body) {
   });
 }
 
-/// Calls update(access, i, gradient, weight_decay) -> new parameters for every vector of the bucket.
+/// Calls update(access, i, parameters, gradient, weight_decay) -> new parameters for every vector of the bucket. The
+/// gradient is scaled and clipped.
 template <class Update>
 void each_update(const UpdatedBucket& bucket, int threads, const Update& update) {
   float* parameter = bucket.parameter;
+  const float scale = bucket.gradient_scale;
+  const Float largest = broadcast(bucket.largest_gradient);
   with_types(bucket, [&](const auto* gradient, auto rounded) {
     each_segment(bucket, threads, [&](std::int64_t begin, std::int64_t end, float weight_decay) {
       const auto apply = [&](const auto& access, std::int64_t i) {
         const Float before = access.read(parameter + i);
-        const Float after = update(access, i, before, access.read(gradient + i), weight_decay);
+        const Float scaled = access.read(gradient + i) * scale;
+        const Float clipped = maximum(-maximum(-scaled, -largest), -largest);
+        const Float after = update(access, i, before, clipped, weight_decay);
         access.write(parameter + i, after);
         write_copy(access, rounded + i, after);
       };
@@ -89,8 +94,7 @@ void each_update(const UpdatedBucket& bucket, int threads, const Update& update)
 void adamw(const AdamWStep& step, const UpdatedBucket& bucket, float* first_moment, float* second_moment, int threads) {
   const float to_first = 1.0F / step.correction1;
   const float to_second = 1.0F / step.correction2;
-  each_update(bucket, threads, [=](const auto& access, std::int64_t i, Float p, Float gradient, float weight_decay) {
-    const Float g = gradient * step.gradient_scale;
+  each_update(bucket, threads, [=](const auto& access, std::int64_t i, Float p, Float g, float weight_decay) {
     const Float m = multiply_add(access.read(first_moment + i), step.beta1, g * (1.0F - step.beta1));
     const Float v = multiply_add(access.read(second_moment + i), step.beta2, (g * g) * (1.0F - step.beta2));
     const Float direction = (m * to_first) / (square_root(v * to_second) + step.epsilon);
@@ -101,14 +105,13 @@ void adamw(const AdamWStep& step, const UpdatedBucket& bucket, float* first_mome
 }
 
 void sgd(const SgdStep& step, const UpdatedBucket& bucket, int threads) {
-  each_update(bucket, threads, [=](const auto&, std::int64_t, Float p, Float gradient, float weight_decay) {
-    return multiply_add(multiply_add(p, weight_decay, gradient * step.gradient_scale), -step.learning_rate, p);
+  each_update(bucket, threads, [=](const auto&, std::int64_t, Float p, Float g, float weight_decay) {
+    return multiply_add(multiply_add(p, weight_decay, g), -step.learning_rate, p);
   });
 }
 
 void sgd_momentum(const SgdStep& step, const UpdatedBucket& bucket, float* momentum_buffer, int threads) {
-  each_update(bucket, threads, [=](const auto& access, std::int64_t i, Float p, Float gradient, float weight_decay) {
-    const Float g = gradient * step.gradient_scale;
+  each_update(bucket, threads, [=](const auto& access, std::int64_t i, Float p, Float g, float weight_decay) {
     const Float buffer = multiply_add(access.read(momentum_buffer + i), step.momentum, g);
     access.write(momentum_buffer + i, buffer);
     const Float direction = step.nesterov ? multiply_add(buffer, step.momentum, g) : buffer;
