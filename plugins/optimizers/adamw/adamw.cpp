@@ -56,13 +56,13 @@ class AdamWFactory final : public OptimizerFactory {
  private:
   OptionSchema schema_{{.name = "betas",
                         .type = OptionType::numbers,
-                        .default_value = OptionValue(std::vector<double>{0.9, 0.95}),
+                        .default_value = std::vector<double>{0.9, 0.95},
                         .documentation = "Decay rates of the two moments.",
                         .minimum = 0,
                         .maximum = 0.999999},
                        {.name = "epsilon",
                         .type = OptionType::number,
-                        .default_value = OptionValue(1e-8),
+                        .default_value = 1e-8,
                         .documentation = "Added to the root of the second moment.",
                         .minimum = 1e-30}};
 };

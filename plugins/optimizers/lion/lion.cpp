@@ -83,7 +83,7 @@ class LionFactory final : public OptimizerFactory {
  private:
   OptionSchema schema_{{.name = "betas",
                         .type = OptionType::numbers,
-                        .default_value = OptionValue(std::vector<double>{0.9, 0.99}),
+                        .default_value = std::vector<double>{0.9, 0.99},
                         .documentation = "Share of the momentum in the direction, and decay rate of the momentum.",
                         .minimum = 0,
                         .maximum = 0.999999}};

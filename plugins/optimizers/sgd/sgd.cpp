@@ -54,13 +54,13 @@ class SgdFactory final : public OptimizerFactory {
  private:
   OptionSchema schema_{{.name = "momentum",
                         .type = OptionType::number,
-                        .default_value = OptionValue(0.0),
+                        .default_value = 0.0,
                         .documentation = "Decay rate of the sum of gradients; 0 keeps no state.",
                         .minimum = 0,
                         .maximum = 0.999999},
                        {.name = "nesterov",
                         .type = OptionType::boolean,
-                        .default_value = OptionValue(false),
+                        .default_value = false,
                         .documentation = "Look ahead along the momentum (Nesterov)."}};
 };
 

@@ -69,7 +69,7 @@ class SignumFactory final : public OptimizerFactory {
  private:
   OptionSchema schema_{{.name = "beta",
                         .type = OptionType::number,
-                        .default_value = OptionValue(0.9),
+                        .default_value = 0.9,
                         .documentation = "Decay rate of the gradient's moving average.",
                         .minimum = 0,
                         .maximum = 0.999999}};
