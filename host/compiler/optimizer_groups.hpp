@@ -30,8 +30,8 @@ struct OptimizerSettings {
   double clip = 1.0;
   /// Largest magnitude of an element of the gradient after that; 0 disables it.
   double clip_value = 0;
-  /// True if the step ends with clipped gradients, because the caller updates the parameters. The program then reports
-  /// "gradient_scale".
+  /// True if the caller updates the parameters. The step then ends with the complete gradients, and the program reports
+  /// their factor, "gradient_scale".
   bool is_update_outside = false;
 };
 

@@ -12,7 +12,7 @@
 namespace strata::host {
 namespace {
 
-/// Emits the instructions of an optimizer for this rank's piece of one bucket.
+/// Lets an optimizer emit the update of this rank's piece of one bucket.
 class BucketUpdate final : public UpdateContext {
  public:
   /// `updated`: the values and the states, on the device.
@@ -42,10 +42,10 @@ class BucketUpdate final : public UpdateContext {
     instructions_.push_back(std::move(instruction));
   }
 
-  /// The instructions of the optimizer. \throws PluginError if there are none, or more than one update.
-  std::vector<Instruction> run() {
+  /// The instruction of the optimizer. \throws PluginError if there is none, or more than one.
+  Instruction run() {
     call_plugin(group_.origin, "update", [&] { group_.optimizer->update(*this); });
-    if (instructions_.size() == 1) return std::move(instructions_);
+    if (instructions_.size() == 1) return std::move(instructions_.front());
     throw PluginError(group_.origin, "", "",
                       "emits " + std::to_string(instructions_.size()) + " updates of a bucket; accepted: 1");
   }
@@ -86,9 +86,7 @@ void emit_update(ProgramBuilder& builder, const TrainedBucket& trained, const St
     updated.front() = slice_piece(builder, bucket.values, bucket.storage.axes, bucket.name, instructions);
   }
   for (const BufferId state : trained.states) updated.push_back(staged.on_device(state));
-  for (Instruction& each : BucketUpdate(trained, updated, scale, request).run()) {
-    instructions.push_back(std::move(each));
-  }
+  instructions.push_back(BucketUpdate(trained, updated, scale, request).run());
   if (updates_piece_of_whole(bucket)) {
     gather_into(builder, updated.front(), bucket.values, bucket.storage.axes, bucket.name, instructions);
   }
