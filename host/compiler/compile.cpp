@@ -77,7 +77,8 @@ bool has_loss(const Graph& graph) {
 /// Assigns parameters to storage, and ranks to classes.
 void store(Compilation& compilation, Compiled& compiled) {
   const Stack& stack = compilation.stack;
-  ResolvedStorage resolved = resolve_storage(compiled.graph, compilation.rules, stack.strategies);
+  ResolvedStorage resolved =
+      resolve_storage(compiled.graph, compilation.registry(), compilation.rules, stack.strategies);
   compilation.storage = std::move(resolved.storages);
   compilation.effective.merge(resolved.decided_by);
   RankClasses classes = classify_ranks(stack.mesh, compiled.stages, compilation.storage);
@@ -115,7 +116,9 @@ void place(Compilation& compilation, Compiled& compiled, const Compiled* beside)
 /// Adds the optimizer states of a bucket, unless the caller updates the parameters.
 std::vector<BufferId> add_states(const Compilation& compilation, ProgramBuilder& builder, const Bucket& bucket) {
   if (compilation.request.optimizer.is_update_outside) return {};
-  return add_optimizer_states(builder, bucket, compilation.groups.states.at(static_cast<std::size_t>(bucket.group)));
+  // The parameters of a bucket have the same optimizer, hence the same states.
+  const std::string& parameter = builder.program().parameters[bucket.parameters.front()].name;
+  return add_optimizer_states(builder, bucket, compilation.groups.of(parameter).states);
 }
 
 /// The trained buckets with their gradient completion and optimizer states.
@@ -142,10 +145,9 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
         {compiled.graph, compilation.rules, beside->programs[class_number].parameters, beside->dealt[class_number]},
         builder);
   }
-  return store_parameters(
-      {compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups.of_parameter,
-       compiled.classes[class_number].stage, compilation.buckets.bytes},
-      builder);
+  return store_parameters({compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups,
+                           compiled.classes[class_number].stage, compilation.buckets.bytes},
+                          builder);
 }
 
 /// Emits the tasks and the step's end, and orders all tasks.
@@ -161,7 +163,7 @@ void build_instructions(Compilation& compilation, const Compiled& compiled, cons
   if (training) {
     buckets = train_buckets(compilation, builder, parameters, partitioned, rank_class);
     emit_training_step_end(builder, {partitioned, buckets, compiled.stages, rank_class, overlap},
-                           {compilation.request.optimizer, compilation.registry()});
+                           {compilation.request.optimizer, compilation.groups, compilation.registry()});
   } else if (has_loss(compiled.graph)) {
     emit_evaluation_end(builder, partitioned, compiled.stages);
   }
@@ -217,7 +219,8 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   Compiled compiled;
   compiled.mesh = compilation.stack.mesh;
   compiled.graph = make_graph(compilation);
-  if (compilation.is_training()) compilation.groups = assign_groups(compiled.graph, request.optimizer);
+  if (compilation.is_training())
+    compilation.groups = assign_groups(compiled.graph, *request.registry, request.optimizer);
   place(compilation, compiled, beside);
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     Program program = build_program(compilation, compiled, i, beside);
@@ -230,7 +233,7 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   }
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
   if (beside == nullptr) require_every_axis_used(compilation.stack, compilation.rules, compilation.used_axes);
-  compiled.unused_groups = compilation.groups.unused;
+  compiled.groups = std::move(compilation.groups);
   compiled.idle_strategies = idle_strategies(compilation.stack, compilation.effective);
   return compiled;
 }

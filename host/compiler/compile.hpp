@@ -55,8 +55,8 @@ struct Compiled {
   std::vector<std::vector<Bucket>> dealt;
   /// Names of strategies without effect: their axes have one rank, and no hook changed anything.
   std::vector<std::string> idle_strategies;
-  /// Optimizer groups that name no parameter of the model. Empty without training.
-  std::vector<int> unused_groups;
+  /// How each parameter is updated. Empty without training.
+  AssignedGroups groups;
 
   [[nodiscard]] const Program& program(int rank) const {
     return programs.at(static_cast<std::size_t>(class_of_rank.at(static_cast<std::size_t>(rank))));

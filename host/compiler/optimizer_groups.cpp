@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "compiler/graph/parameter_descriptions.hpp"
+#include "strata/error.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
@@ -16,15 +18,25 @@ bool names(const OptimizerGroup& group, const std::string& parameter) {
                      [&](const std::string& pattern) { return fnmatch(pattern.c_str(), parameter.c_str(), 0) == 0; });
 }
 
-std::vector<std::string> states_of(const OptimizerGroup& group) {
-  const std::vector<std::string> states =
-      call_plugin(group.origin, "states", [&] { return group.optimizer->states(); });
+std::vector<OptimizerState> states_of(const OptimizerGroup& group, const ParameterDescription& parameter,
+                                      bool is_alone) {
+  std::vector<OptimizerState> states =
+      call_plugin(group.origin, "states", [&] { return group.optimizer->states(parameter); });
+  const auto refuse = [&](const OptimizerState& state, const std::string& accepted) {
+    throw PluginError(group.origin, "", "", "names a state '" + state.name + "'" + accepted);
+  };
   std::set<std::string> known{kMasterState};
-  for (const std::string& state : states) {
-    if (!state.empty() && state.find('/') == std::string::npos && known.insert(state).second) continue;
-    throw PluginError(
-        group.origin, "", "",
-        "names a state '" + state + "'; accepted: different names without '/', other than '" + kMasterState + "'");
+  for (const OptimizerState& state : states) {
+    if (state.name.empty() || state.name.find('/') != std::string::npos || !known.insert(state.name).second) {
+      refuse(state, "; accepted: different names without '/', other than '" + std::string(kMasterState) + "'");
+    }
+    if (!state.dims) continue;
+    if (!is_alone) refuse(state, " with dimensions of its own; accepted: only if it wants parameters alone");
+    for (const Dim& dim : *state.dims) {
+      if (find_dim(parameter.dims, dim) >= 0) continue;
+      refuse(state,
+             " of the dimension '" + dim + "'; parameter '" + parameter.name + "' has [" + join(parameter.dims) + "]");
+    }
   }
   return states;
 }
@@ -54,22 +66,33 @@ void freeze_groups(Graph& graph, const OptimizerSettings& optimizer) {
   }
 }
 
-AssignedGroups assign_groups(const Graph& graph, const OptimizerSettings& optimizer) {
+const AssignedUpdate& AssignedGroups::of(const std::string& parameter) const {
+  const auto found = std::find_if(updates.begin(), updates.end(),
+                                  [&](const AssignedUpdate& each) { return each.parameter.name == parameter; });
+  if (found == updates.end()) throw VerificationError("parameter '" + parameter + "' has no optimizer");
+  return *found;
+}
+
+AssignedGroups assign_groups(const Graph& graph, const OpRegistry& registry, const OptimizerSettings& optimizer) {
   AssignedGroups assigned;
-  const ParameterDescriptions describe(graph);
+  const ParameterDescriptions describe(graph, registry);
   std::set<int> used;
   for (const Parameter& parameter : graph.parameters) {
-    const int index = group_of(optimizer, parameter.name);
-    assigned.of_parameter.push_back(index);
-    used.insert(index);
+    AssignedUpdate update;
+    update.parameter = describe(parameter);
+    update.group = group_of(optimizer, parameter.name);
+    used.insert(update.group);
+    const OptimizerGroup& group = optimizer.groups.at(static_cast<std::size_t>(update.group));
     if (parameter.role == ParameterRole::trained) {
-      require_accepted(optimizer.groups.at(static_cast<std::size_t>(index)), describe(parameter));
+      require_accepted(group, update.parameter);
+      update.is_alone = call_plugin(group.origin, "wants_parameters_alone",
+                                    [&] { return group.optimizer->wants_parameters_alone(); });
+      update.states = states_of(group, update.parameter, update.is_alone);
     }
+    assigned.updates.push_back(std::move(update));
   }
-  for (const OptimizerGroup& group : optimizer.groups) {
-    const auto index = static_cast<int>(assigned.states.size());
-    assigned.states.push_back(states_of(group));
-    if (!used.contains(index) && &group != &optimizer.groups.back()) assigned.unused.push_back(index);
+  for (int index = 0; index + 1 < static_cast<int>(optimizer.groups.size()); ++index) {
+    if (!used.contains(index)) assigned.unused.push_back(index);
   }
   return assigned;
 }

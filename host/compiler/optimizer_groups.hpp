@@ -6,6 +6,7 @@
 
 #include "plugins/plugin_call.hpp"
 #include "strata/graph.hpp"
+#include "strata/op.hpp"
 #include "strata/optimizer.hpp"
 
 namespace strata::host {
@@ -41,18 +42,29 @@ struct OptimizerSettings {
 /// Freezes the trained parameters of frozen groups.
 void freeze_groups(Graph& graph, const OptimizerSettings& optimizer);
 
+/// How one parameter is updated.
+struct AssignedUpdate {
+  ParameterDescription parameter;
+  /// Index of its OptimizerGroup.
+  int group = 0;
+  /// True if the parameter has a bucket of its own.
+  bool is_alone = false;
+  std::vector<OptimizerState> states;
+};
+
 /// The groups as one graph uses them.
 struct AssignedGroups {
-  /// By parameter of the graph.
-  std::vector<int> of_parameter;
-  /// By group: names of the optimizer's states.
-  std::vector<std::vector<std::string>> states;
+  /// By position in Graph::parameters.
+  std::vector<AssignedUpdate> updates;
   /// Groups that name no parameter of the graph, except the last one.
   std::vector<int> unused;
+
+  [[nodiscard]] const AssignedUpdate& of(const std::string& parameter) const;
 };
 
 /// Assigns each parameter to its group. \throws PluginError if an optimizer refuses a parameter or names its states
 /// wrongly.
-[[nodiscard]] AssignedGroups assign_groups(const Graph& graph, const OptimizerSettings& optimizer);
+[[nodiscard]] AssignedGroups assign_groups(const Graph& graph, const OpRegistry& registry,
+                                           const OptimizerSettings& optimizer);
 
 }  // namespace strata::host

@@ -10,6 +10,9 @@
 namespace strata::host {
 
 TensorStorage storage_of(const StoredParameter& parameter, BufferId buffer) {
+  for (const auto& [name, dims] : parameter.state_dims) {
+    if (parameter.states.at(name) == buffer) return {dims, std::nullopt};
+  }
   const bool is_piece = parameter.sharding && (buffer != parameter.value || parameter.sharding->values);
   return {parameter.dims, is_piece ? parameter.sharding : std::nullopt};
 }

@@ -42,8 +42,8 @@ class GuardedOp final : public OpDefinition {
   OperandPrecision operand_precision(int operand) const override {
     return guard("operand_precision", [&] { return inner_->operand_precision(operand); });
   }
-  bool reads_results() const override {
-    return guard("reads_results", [&] { return inner_->reads_results(); });
+  bool reads_result(int result) const override {
+    return guard("reads_result", [&] { return inner_->reads_result(result); });
   }
   bool is_product() const override {
     return guard("is_product", [&] { return inner_->is_product(); });

@@ -43,7 +43,7 @@ IterationSpace OpDefinition::iteration(const Graph& graph, const Node& node) con
 GradientRule OpDefinition::gradient() const { return {}; }
 Decomposition OpDefinition::decomposition() const { return {}; }
 int OpDefinition::version() const { return 1; }
-bool OpDefinition::reads_results() const { return false; }
+bool OpDefinition::reads_result(int /*result*/) const { return false; }
 bool OpDefinition::is_product() const { return false; }
 std::optional<FlatSignature> OpDefinition::flat_signature(const Attributes& /*attributes*/) const {
   return std::nullopt;

@@ -2,11 +2,14 @@
 
 namespace strata {
 
+WholeContext::~WholeContext() = default;
 UpdateContext::~UpdateContext() = default;
 Optimizer::~Optimizer() = default;
 OptimizerFactory::~OptimizerFactory() = default;
 
-std::vector<std::string> Optimizer::states() const { return {}; }
+std::vector<OptimizerState> Optimizer::states(const ParameterDescription& /*parameter*/) const { return {}; }
+
+bool Optimizer::wants_parameters_alone() const { return false; }
 
 std::optional<std::string> Optimizer::refusal(const ParameterDescription& /*parameter*/) const { return std::nullopt; }
 

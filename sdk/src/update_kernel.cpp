@@ -16,28 +16,30 @@ class ElementwiseUpdateOp final : public ops::NamedOp {
  public:
   explicit ElementwiseUpdateOp(UpdateDescription description)
       : NamedOp(std::move(description.op), std::move(description.documentation)),
-        states_(std::move(description.states)) {}
+        states_(std::move(description.states)),
+        makes_direction_(description.makes_direction) {}
 
   std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
     require(false, node, "works on flat buffers, not in graphs");
     return {};
   }
   /// A skipped update keeps the previous values and states, which are in the results.
-  bool reads_results() const override { return true; }
+  bool reads_result(int result) const override { return result > 0 || !makes_direction_; }
   /// The operands are the gradient and its scale.
   std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override {
-    return FlatSignature{.inputs = 2, .is_update = true, .states = states_};
+    return FlatSignature{.inputs = 2, .is_update = !makes_direction_, .states = states_};
   }
 
  private:
   std::vector<std::string> states_;
+  bool makes_direction_;
 };
 
 /// The work of one launch of a reference update.
 void update_all(const reference::Launch& launch, const UpdateResults& results, std::size_t states,
                 const std::vector<DecaySegment>& segments, const detail::UpdateElement& element) {
   const reference::Reader gradient = launch.operand(0);
-  const double scale = launch.operand(1)[0];
+  const double scale = takes_direction(launch.op()) ? 1.0 : launch.operand(1)[0];
   const double largest = largest_gradient(launch.op());
   const reference::Writer parameter = launch.result(results.parameter());
   const reference::Writer values = launch.result(0);
@@ -94,6 +96,11 @@ double learning_rate_factor(const OpInstance& op) {
 double largest_gradient(const OpInstance& op) {
   const char* name = UpdateAttributes::kClipValue;
   return op.attributes.has(name) ? op.attributes.number(name) : std::numeric_limits<double>::infinity();
+}
+
+bool takes_direction(const OpInstance& op) {
+  const char* name = UpdateAttributes::kIsDirection;
+  return op.attributes.has(name) && op.attributes.flag(name);
 }
 
 UpdateStep update_step(const OpInstance& op, const StepContext& context) {

@@ -112,7 +112,7 @@ TEST_P(OpOnCuda, StaysWithinItsToleranceWithTheLargestErrorsThatAreAllowed) {
 }
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Table, OpOnCuda, ::testing::ValuesIn(device_cases()),
+INSTANTIATE_TEST_SUITE_P(Table, OpOnCuda, ::testing::ValuesIn(accelerator_cases()),
                          [](const ::testing::TestParamInfo<OpCase>& test) { return test.param.name; });
 
 TEST(CudaDevice, RefusesAGpuThatIsNotThere) {
@@ -121,7 +121,7 @@ TEST(CudaDevice, RefusesAGpuThatIsNotThere) {
 
 TEST(CudaDevice, RefusesUpdatesByAGradientThatIsWiderThanTheStates) {
   const auto device = make_device(STRATA_CUDA_PLUGIN);
-  for (const OpCase& op_case : all_op_cases()) {
+  for (const OpCase& op_case : accelerator_cases()) {
     if (!op_case.op.ends_with("_update")) continue;
     SCOPED_TRACE(op_case.name);
     OpInstance instance = make_instance(op_case, core_registry(), DType::f32);

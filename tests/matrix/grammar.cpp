@@ -50,12 +50,16 @@ std::vector<OptionRow> run_options() {
         {"\"sgd\"\nlr = 1e-2"},
         {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9"},
         {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"},
-        {"\"lion\"\nlr = 1e-3"}}},
+        {"\"lion\"\nlr = 1e-3"},
+        {"\"adafactor\"\nlr = 1e-2"}}},
       values("optimizer.clip", {"0.0", "0.5"}),
       values("optimizer.clip_value", {"0.0", "0.001"}),
       values("optimizer.group", {"[]", "[{parameters=[\"*.bias\", \"wpe.*\"], lr_factor=0.5, weight_decay_factor=2.0}]",
                                  "[{parameters=[\"*.bias\"], frozen=true}, "
-                                 "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]"})};
+                                 "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"muon\"}]",
+                                 "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"muon\", scale=\"spectral\", "
+                                 "nesterov=false, split=[\"heads\"], lr_factor=0.5}]"})};
 }
 
 std::vector<ModelSizes> model_sizes() {

@@ -36,6 +36,12 @@ std::vector<OpCase> device_cases() {
   return cases;
 }
 
+std::vector<OpCase> accelerator_cases() {
+  std::vector<OpCase> cases = device_cases();
+  std::erase_if(cases, [](const OpCase& each) { return each.host_only; });
+  return cases;
+}
+
 void expect_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   std::vector<double> difference;

@@ -13,6 +13,8 @@ const OpRegistry& core_registry();
 
 /// The rows for which devices have kernels.
 std::vector<OpCase> device_cases();
+/// The rows whose ops every accelerator has kernels for.
+std::vector<OpCase> accelerator_cases();
 
 /// Expects the same infinities and no NaN, and ‖found - expected‖ <= tolerance · ‖expected‖.
 void expect_close(const std::vector<double>& found, const std::vector<double>& expected, double tolerance);

@@ -176,6 +176,10 @@ OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DTyp
     }
     return description;
   };
+  for (const auto& [dim, size] : op_case.sizes) {
+    const auto given = op_case.shards.find(dim);
+    instance.index_maps[dim] = given != op_case.shards.end() ? given->second : IndexMap::whole(size);
+  }
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     instance.operands.push_back(describe(graph.type(node.operands[i]), space.operands[i]));
   }

@@ -58,6 +58,8 @@ struct OpCase {
   bool on_devices = true;
   /// True for a fused form, which the compiler chooses if the device has it. A device need not have it.
   bool optional = false;
+  /// True for an op without kernels for GPUs.
+  bool host_only = false;
 
   /// ‖device - reference‖ <= tolerance · ‖reference‖ for each result in f32. The reference computes in f64 from the
   /// same f32 operands. The default is about sixteen roundings (2^-24 each). Elementwise functions and short or blocked
@@ -95,6 +97,7 @@ std::vector<OpCase> linear_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> program_op_cases();
 std::vector<OpCase> quantization_cases();
+std::vector<OpCase> adafactor_cases();
 
 /// A rank's shard of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);

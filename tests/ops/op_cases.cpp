@@ -9,6 +9,23 @@ OpCase add(const std::string& name, const Dims& y) {
       .name = "add_" + name, .op = "add", .sizes = kSizes, .operands = {{kActivation}, {y}}, .differentiable = true};
 }
 
+OpCase linear_combination() {
+  return {.name = "linear_combination",
+          .op = "linear_combination",
+          .sizes = kSizes,
+          .operands = {{kActivation}, {kActivation}},
+          .attributes = {{"a", 3.4445}, {"b", -4.775}},
+          .differentiable = true};
+}
+
+OpCase normalize(const std::string& name, const Dims& squares) {
+  return {.name = "normalize_" + name,
+          .op = "normalize",
+          .sizes = kSizes,
+          .operands = {{kActivation}, {.dims = squares, .fill = Fill::positive, .full = true}},
+          .attributes = {{"epsilon", 1e-3}}};
+}
+
 OpCase reduce_sum(const std::string& name, const std::string& result, Fill fill = Fill::normal) {
   return {.name = "reduce_sum_" + name,
           .op = "reduce_sum",
@@ -65,6 +82,15 @@ std::vector<OpCase> elementwise_cases() {
       scale,
       with_in_place(scale, 0),
       with_accumulate(scale),
+      linear_combination(),
+      with_in_place(linear_combination(), 0),
+      with_in_place(linear_combination(), 1),
+      with_sizes(linear_combination(), kLargeSizes, "_large"),
+      normalize("all", {}),
+      with_in_place(normalize("all", {}), 0),
+      with_sizes(normalize("all", {}), kLargeSizes, "_large"),
+      normalize("over_the_end", {"batch", "seq"}),
+      normalize("over_the_middle", {"batch", "embed"}),
   };
   const OpCase residual = cases[0];
   const OpCase bias = cases[2];
@@ -279,6 +305,7 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, cross_entropy_cases());
     append(cases, program_op_cases());
     append(cases, quantization_cases());
+    append(cases, adafactor_cases());
     return cases;
   }();
   return kCases;

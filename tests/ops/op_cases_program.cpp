@@ -67,6 +67,32 @@ OpCase lion(const std::string& name, std::int64_t decay_elements) {
           .results = {state(), state()}};
 }
 
+OpCase momentum_direction(bool nesterov) {
+  return {.name = nesterov ? "momentum_direction_nesterov" : "momentum_direction",
+          .op = "momentum_direction",
+          .sizes = kBucket,
+          .operands = {{kFlat}, kScalar},
+          .attributes = {{"momentum", 0.9},
+                         {"nesterov", nesterov},
+                         {"weight_decay", 0.1},
+                         {"decay_elements", std::int64_t{4321}}},
+          .results = {state(), state()}};
+}
+
+OpCase of_gradient(OpCase op_case, DType gradient) {
+  op_case.name += "_of_" + std::string(to_string(gradient));
+  op_case.operands[0].dtype = gradient;
+  op_case.operands[0].full = true;
+  return op_case;
+}
+
+/// The first operand is a direction, which is not scaled.
+OpCase along_direction(OpCase op_case) {
+  op_case.name += "_along_direction";
+  op_case.attributes.set("is_direction", true);
+  return op_case;
+}
+
 OpCase clipped_by_value(OpCase op_case) {
   op_case.name += "_clipped";
   op_case.attributes.set("clip_value", 0.25);
@@ -137,6 +163,15 @@ std::vector<OpCase> program_op_cases() {
       clipped_by_value(sgd("plain", 0.0, 4321)),
       clipped_by_value(nesterov(sgd("momentum", 0.9, 4321))),
       clipped_by_value(lion("all_decay", 10007)),
+      momentum_direction(false),
+      momentum_direction(true),
+      clipped_by_value(momentum_direction(true)),
+      sharded(momentum_direction(true), 1),
+      of_gradient(momentum_direction(true), DType::bf16),
+      along_direction(adamw("all_decay", 10007)),
+      along_direction(sgd("plain_with_decay", 0.0, 4321)),
+      along_direction(lion("no_decay", 0)),
+      with_master(along_direction(sgd("plain_with_decay", 0.0, 4321)), DType::bf16, DType::bf16),
       lion("no_decay", 0),
       lion("decay_of_the_first", 4321),
       sharded(lion("decay_of_the_first", 6321), 2),

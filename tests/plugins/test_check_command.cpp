@@ -113,8 +113,16 @@ INSTANTIATE_TEST_SUITE_P(
         of_optimizer("two_updates", "two updates", " emits 2 updates of a bucket; accepted: 1"),
         of_optimizer("no_op", "no such op", ": there is no op 'descend'"),
         of_optimizer("no_update_op", "no update op", ": op 'accumulate' updates no parameters"),
-        of_optimizer("other_states", "other states",
-                     ": op 'sgd_update' has the states [], the optimizer names [mean]")),
+        of_optimizer("unchanged_state", "unchanged state", " names the state 'mean', which no op of it changes"),
+        of_optimizer("unknown_state", "unknown state", ": there is no state 'mean'; the optimizer names []"),
+        of_optimizer("shared_with_dims", "shared with dims",
+                     " names a state 'mean' with dimensions of its own; accepted: only if it wants parameters alone"),
+        of_optimizer("unknown_dims", "unknown dims", " names a state 'mean' of the dimension 'height'; parameter "),
+        of_optimizer("no_piece", "no piece", ": buffer %"),
+        of_optimizer("whole_of_a_bucket", "whole of a bucket", ": a bucket may hold several parameters"),
+        of_optimizer("second_whole", "second whole", ": a second function on whole parameters"),
+        of_optimizer("whole_of_another_shape", "whole of another shape",
+                     ": the function on the whole parameter returns ")),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

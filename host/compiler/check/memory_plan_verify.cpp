@@ -64,9 +64,7 @@ class Replay {
     for (const BufferId id : instruction.waits) in_flight_.wait(ranges_.range(id, at_.micro_batch));
     operands_are_apart(instruction);
     for (const BufferId id : instruction.inputs) read(id, at_.micro_batch);
-    if (reads_outputs(instruction, registry_)) {
-      for (const BufferId id : instruction.outputs) read(id, at_.micro_batch);
-    }
+    for (const BufferId id : outputs_read(instruction, registry_)) read(id, at_.micro_batch);
     for (const BufferId id : instruction.outputs) write(id);
     if (instruction.workspace() != -1) write(instruction.workspace());
     if (is_asynchronous(instruction)) start(instruction);

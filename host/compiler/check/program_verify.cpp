@@ -157,6 +157,12 @@ std::int64_t piece_elements(const ProgramUnderCheck& check, const StoredParamete
   return sharding.elements / pieces;
 }
 
+Shape global_shape(const std::vector<ShardedDim>& dims) {
+  Shape shape;
+  for (const ShardedDim& dim : dims) shape.push_back(dim.global_size);
+  return shape;
+}
+
 void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& parameter) {
   const Program& program = check.program;
   const std::int64_t elements = local_elements(check, parameter);
@@ -175,7 +181,10 @@ void storage_is_valid(const ProgramUnderCheck& check, const StoredParameter& par
   };
   holds("value", parameter.value, true, parameter.sharding && parameter.sharding->values ? piece : elements);
   if (parameter.gradient != -1) holds("gradient", parameter.gradient, false, elements);
-  for (const auto& [name, id] : parameter.states) holds(name, id, true, piece);
+  for (const auto& [name, id] : parameter.states) {
+    const auto own = parameter.state_dims.find(name);
+    holds(name, id, true, own == parameter.state_dims.end() ? piece : element_count(global_shape(own->second)));
+  }
 }
 
 void parameters_are_valid(const ProgramUnderCheck& check) {

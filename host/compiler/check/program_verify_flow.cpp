@@ -76,9 +76,7 @@ class Flow {
     is_collective_ = instruction.is<Collective>();
     for (const BufferId id : instruction.waits) in_flight_.wait(ranges_.range(id, at_.micro_batch));
     for (const BufferId id : instruction.inputs) read(id);
-    if (reads_outputs(instruction, check_.registry)) {
-      for (const BufferId id : instruction.outputs) read(id);
-    }
+    for (const BufferId id : outputs_read(instruction, check_.registry)) read(id);
     for (const BufferId id : instruction.outputs) write(id);
     if (instruction.workspace() != -1) write(instruction.workspace());
     if (is_asynchronous(instruction)) start(instruction);

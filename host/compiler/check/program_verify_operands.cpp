@@ -114,6 +114,7 @@ class OperandRules {
       fail("the master copy " + name(instruction_.outputs[1]) + " of values in " +
            std::string(to_string(output().dtype)) + " is not in f32");
     }
+    if (signature->has_own_sizes) return;
     for (const BufferId id : instruction_.outputs) {
       const std::int64_t expected = !signature->elementwise  ? 1
                                     : signature->inputs == 0 ? output().elements()

@@ -1,33 +1,64 @@
 #include "compiler/parameters/optimizer_states.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace strata::host {
+namespace {
+
+/// Adds a state with its own dims, which every rank has whole.
+BufferId add_whole_state(ProgramBuilder& builder, const Bucket& bucket, const OptimizerState& state, DType type) {
+  StoredParameter& parameter = builder.program().parameters[bucket.parameters.front()];
+  std::vector<ShardedDim> dims;
+  Shape shape;
+  for (const Dim& name : *state.dims) {
+    const auto found = std::find_if(parameter.dims.begin(), parameter.dims.end(),
+                                    [&](const ShardedDim& each) { return each.dim == name; });
+    dims.push_back({name, found->global_size, {}, false});
+    shape.push_back(found->global_size);
+  }
+  const BufferId buffer = builder.add_buffer(parameter.name + "." + state.name, BufferKind::optimizer, type,
+                                             *state.dims, std::move(shape), true);
+  parameter.states[state.name] = buffer;
+  parameter.state_dims[state.name] = std::move(dims);
+  return buffer;
+}
+
+/// Adds a state with one number for every element, of which the rank has a piece.
+BufferId add_element_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name, DType type) {
+  const BufferId flat =
+      builder.add_flat(bucket.name + "." + name, BufferKind::optimizer, type, bucket.piece_elements(), true);
+  put_buffer(builder, flat, bucket, bucket.storage.states_place);
+  for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+    StoredParameter& parameter = builder.program().parameters[bucket.parameters[i]];
+    if (bucket.stores_pieces()) {
+      parameter.states[name] = flat;
+      continue;
+    }
+    const Buffer value = builder.buffer(parameter.value);
+    const BufferId view =
+        builder.add_buffer(parameter.name + "." + name, BufferKind::optimizer, type, value.dims, value.shape, true);
+    builder.make_view(view, flat, bucket.offsets[i]);
+    put_buffer(builder, view, bucket, bucket.storage.states_place);
+    parameter.states[name] = view;
+  }
+  return flat;
+}
+
+}  // namespace
 
 std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
-                                           const std::vector<std::string>& states) {
-  std::vector<std::string> names = states;
-  if (size_of(bucket.type) < size_of(DType::f32)) names.insert(names.begin(), kMasterState);
+                                           const std::vector<OptimizerState>& states) {
   const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
-  std::vector<BufferId> pieces;
-  for (const std::string& name : names) {
-    const BufferId flat =
-        builder.add_flat(bucket.name + "." + name, BufferKind::optimizer, type, bucket.piece_elements(), true);
-    put_buffer(builder, flat, bucket, bucket.storage.states_place);
-    pieces.push_back(flat);
-    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
-      StoredParameter& parameter = builder.program().parameters[bucket.parameters[i]];
-      if (bucket.stores_pieces()) {
-        parameter.states[name] = flat;
-        continue;
-      }
-      const Buffer value = builder.buffer(parameter.value);
-      const BufferId view =
-          builder.add_buffer(parameter.name + "." + name, BufferKind::optimizer, type, value.dims, value.shape, true);
-      builder.make_view(view, flat, bucket.offsets[i]);
-      put_buffer(builder, view, bucket, bucket.storage.states_place);
-      parameter.states[name] = view;
-    }
+  std::vector<BufferId> buffers;
+  if (size_of(bucket.type) < size_of(DType::f32)) {
+    buffers.push_back(add_element_state(builder, bucket, kMasterState, type));
   }
-  return pieces;
+  for (const OptimizerState& state : states) {
+    buffers.push_back(state.dims ? add_whole_state(builder, bucket, state, type)
+                                 : add_element_state(builder, bucket, state.name, type));
+  }
+  return buffers;
 }
 
 }  // namespace strata::host

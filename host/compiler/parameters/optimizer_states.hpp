@@ -1,16 +1,16 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "compiler/placement/bucket.hpp"
 #include "compiler/program/program_builder.hpp"
+#include "strata/optimizer.hpp"
 
 namespace strata::host {
 
-/// Adds flat buffers for the optimizer states of a bucket, named by `states`. If the values have a shorter type than
-/// f32, a "master" copy in f32 comes first. \return this rank's pieces in the operand order of the update op.
+/// Adds buffers for the optimizer states of a bucket. If the values have a shorter type than f32, a "master" copy in
+/// f32 comes first. \return this rank's pieces, and whole the states with their own dims, in the order of `states`.
 [[nodiscard]] std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
-                                                         const std::vector<std::string>& states);
+                                                         const std::vector<OptimizerState>& states);
 
 }  // namespace strata::host

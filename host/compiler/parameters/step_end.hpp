@@ -34,6 +34,7 @@ struct StepEndRequest {
 /// How the optimizers update the parameters.
 struct UpdateRequest {
   const OptimizerSettings& optimizer;
+  const AssignedGroups& groups;
   const OpRegistry& registry;
 };
 

@@ -1,74 +1,17 @@
 #include "compiler/parameters/update.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
 
+#include "compiler/parameters/bucket_update.hpp"
 #include "compiler/parameters/staged_bucket.hpp"
+#include "compiler/parameters/whole_parameters.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
-#include "strata/error.hpp"
-#include "strata/optimizer.hpp"
 
 namespace strata::host {
 namespace {
-
-/// Lets an optimizer emit the update of this rank's piece of one bucket.
-class BucketUpdate final : public UpdateContext {
- public:
-  /// `updated`: the values and the states, on the device.
-  BucketUpdate(const TrainedBucket& trained, std::vector<BufferId> updated, BufferId scale,
-               const UpdateRequest& request)
-      : trained_(trained),
-        updated_(std::move(updated)),
-        scale_(scale),
-        group_(request.optimizer.groups.at(static_cast<std::size_t>(trained.bucket.group))),
-        clip_value_(request.optimizer.clip_value),
-        registry_(request.registry) {}
-
-  void update(const std::string& op, Attributes attributes) override {
-    require_update_of_states(op, attributes);
-    const Bucket& bucket = trained_.bucket;
-    attributes.set(UpdateAttributes::kWeightDecay, group_.weight_decay);
-    attributes.set(UpdateAttributes::kDecayElements, bucket.decay_elements);
-    attributes.set(UpdateAttributes::kLearningRateFactor, group_.lr_factor);
-    if (clip_value_ > 0) attributes.set(UpdateAttributes::kClipValue, clip_value_);
-    Instruction instruction = flat_op(op, "update " + bucket.name, {trained_.completion.completed.front(), scale_},
-                                      updated_, std::move(attributes));
-    ShardedDim flat{"flat", bucket.elements, {}, false};
-    if (bucket.pieces > 1) {
-      for (const Axis& axis : bucket.storage.axes) flat.axes.push_back({axis, Distribution::block});
-    }
-    instruction.as<Compute>()->iteration = {flat};
-    instructions_.push_back(std::move(instruction));
-  }
-
-  /// The instruction of the optimizer. \throws PluginError if there is none, or more than one.
-  Instruction run() {
-    call_plugin(group_.origin, "update", [&] { group_.optimizer->update(*this); });
-    if (instructions_.size() == 1) return std::move(instructions_.front());
-    throw PluginError(group_.origin, "", "",
-                      "emits " + std::to_string(instructions_.size()) + " updates of a bucket; accepted: 1");
-  }
-
- private:
-  void require_update_of_states(const std::string& op, const Attributes& attributes) const {
-    if (!registry_.has(op)) throw ConfigurationError("there is no op '" + op + "'");
-    const auto signature = registry_.get(op).flat_signature(attributes);
-    if (!signature || !signature->is_update) throw ConfigurationError("op '" + op + "' updates no parameters");
-    const std::vector<std::string> states = group_.optimizer->states();
-    if (signature->states == states) return;
-    throw ConfigurationError("op '" + op + "' has the states [" + join(signature->states) + "], the optimizer names [" +
-                             join(states) + "]");
-  }
-
-  const TrainedBucket& trained_;
-  std::vector<BufferId> updated_;
-  BufferId scale_;
-  const OptimizerGroup& group_;
-  double clip_value_;
-  const OpRegistry& registry_;
-  std::vector<Instruction> instructions_;
-};
 
 Instruction broadcast(ProgramBuilder& builder, BufferId buffer, const Axis& axis, const std::string& label) {
   return builder.collective({.kind = CollectiveKind::broadcast, .axes = {axis}}, buffer, buffer,
@@ -78,36 +21,110 @@ Instruction broadcast(ProgramBuilder& builder, BufferId buffer, const Axis& axis
 /// True if every rank holds the whole values but updates only its piece (ZeRO-1, ZeRO-2).
 bool updates_piece_of_whole(const Bucket& bucket) { return bucket.pieces > 1 && !bucket.gathers_values(); }
 
-void emit_update(ProgramBuilder& builder, const TrainedBucket& trained, const StagedBucket& staged, BufferId scale,
-                 const UpdateRequest& request, std::vector<Instruction>& instructions) {
-  const Bucket& bucket = trained.bucket;
-  std::vector<BufferId> updated{staged.on_device(bucket.values)};
-  if (updates_piece_of_whole(bucket)) {
-    updated.front() = slice_piece(builder, bucket.values, bucket.storage.axes, bucket.name, instructions);
+/// The updates of all buckets, in the order in which they are emitted. Those in one unit exchange whole parameters.
+class Updates {
+ public:
+  Updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId scale,
+          const UpdateRequest& request)
+      : builder_(builder), request_(request) {
+    pending_.reserve(buckets.size());
+    for (const TrainedBucket& each : buckets) {
+      staged_.emplace_back(builder, each.bucket, each.states);
+      pending_.push_back(prepare(each, staged_.back(), scale));
+    }
+    for (std::size_t i = 0; i < pending_.size(); ++i) assign(i);
   }
-  for (const BufferId state : trained.states) updated.push_back(staged.on_device(state));
-  instructions.push_back(BucketUpdate(trained, updated, scale, request).run());
-  if (updates_piece_of_whole(bucket)) {
-    gather_into(builder, updated.front(), bucket.values, bucket.storage.axes, bucket.name, instructions);
+
+  [[nodiscard]] std::size_t units() const { return units_.size(); }
+
+  /// Starts the transfers of a unit's offloaded buffers to the device, when no instruction uses the buffers `after`.
+  void fetch(std::size_t unit, const std::vector<BufferId>& after, std::vector<Instruction>& instructions) const {
+    for (const std::size_t i : units_[unit]) staged_[i].fetch(after, instructions);
   }
-}
+
+  void store(std::size_t unit, std::vector<Instruction>& instructions) const {
+    for (const std::size_t i : units_[unit]) staged_[i].store(instructions);
+  }
+
+  /// The staging copies of a unit.
+  [[nodiscard]] std::vector<BufferId> copies(std::size_t unit) const {
+    std::vector<BufferId> copies;
+    for (const std::size_t i : units_[unit]) {
+      const std::vector<BufferId> more = staged_[i].copies();
+      copies.insert(copies.end(), more.begin(), more.end());
+    }
+    return copies;
+  }
+
+  void emit(std::size_t unit, std::vector<Instruction>& instructions) {
+    std::vector<PendingUpdate*> together;
+    for (const std::size_t i : units_[unit]) together.push_back(&pending_[i]);
+    if (together.front()->made.whole) {
+      emit_together(builder_, together, request_, instructions);
+      return;
+    }
+    std::vector<Instruction>& made = together.front()->made.after;
+    instructions.insert(instructions.end(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+  }
+
+ private:
+  /// Everything that updates a bucket. ZeRO-1 and ZeRO-2 slice the values before and gather them after the update.
+  PendingUpdate prepare(const TrainedBucket& trained, const StagedBucket& staged, BufferId scale) {
+    const Bucket& bucket = trained.bucket;
+    const bool in_pieces = updates_piece_of_whole(bucket);
+    std::vector<Instruction> slices;
+    std::vector<BufferId> updated{staged.on_device(bucket.values)};
+    if (in_pieces) {
+      updated.front() = slice_piece(builder_, bucket.values, bucket.storage.axes, bucket.name, slices);
+    }
+    for (const BufferId state : trained.states) updated.push_back(staged.on_device(state));
+    PendingUpdate pending{&trained, update_bucket(builder_, trained, updated, scale, request_)};
+    std::vector<Instruction>& after = pending.made.after;
+    after.insert(after.begin(), std::make_move_iterator(slices.begin()), std::make_move_iterator(slices.end()));
+    if (in_pieces) {
+      gather_into(builder_, updated.front(), bucket.values, bucket.storage.axes, bucket.name, after);
+    }
+    return pending;
+  }
+
+  /// Adds an update to the last unit that it can join, or to a new one.
+  void assign(std::size_t index) {
+    const PendingUpdate& update = pending_[index];
+    if (update.made.whole) {
+      const auto open = std::find_if(units_.rbegin(), units_.rend(), [&](const std::vector<std::size_t>& unit) {
+        const PendingUpdate& first = pending_[unit.front()];
+        return first.made.whole && can_exchange_together(builder_, first, update, request_);
+      });
+      if (open != units_.rend() && static_cast<std::int64_t>(open->size()) < updates_per_exchange(builder_, update)) {
+        open->push_back(index);
+        return;
+      }
+    }
+    units_.push_back({index});
+  }
+
+  ProgramBuilder& builder_;
+  const UpdateRequest& request_;
+  std::vector<StagedBucket> staged_;
+  std::vector<PendingUpdate> pending_;
+  std::vector<std::vector<std::size_t>> units_;
+};
 
 }  // namespace
 
 void emit_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId scale,
                   const UpdateRequest& request, std::vector<Instruction>& epilogue) {
-  std::vector<StagedBucket> staged;
-  for (const TrainedBucket& each : buckets) staged.emplace_back(builder, each.bucket, each.states);
+  Updates all(builder, buckets, scale, request);
   std::vector<Instruction> updates;
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const std::vector<BufferId> gone = i < 2 ? std::vector<BufferId>{} : staged[i - 2].copies();
-    if (i + 1 < buckets.size()) staged[i + 1].fetch(gone, updates);
-    emit_update(builder, buckets[i], staged[i], scale, request, updates);
-    staged[i].store(updates);
+  for (std::size_t i = 0; i < all.units(); ++i) {
+    const std::vector<BufferId> gone = i < 2 ? std::vector<BufferId>{} : all.copies(i - 2);
+    if (i + 1 < all.units()) all.fetch(i + 1, gone, updates);
+    all.emit(i, updates);
+    all.store(i, updates);
   }
   // Fetching the first bucket overlaps with the completion of gradients and their norm.
   std::vector<Instruction> first;
-  if (!staged.empty()) staged.front().fetch({}, first);
+  if (all.units() > 0) all.fetch(0, {}, first);
   epilogue.insert(epilogue.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
   epilogue.insert(epilogue.end(), std::make_move_iterator(updates.begin()), std::make_move_iterator(updates.end()));
 }

@@ -38,6 +38,7 @@ Bucket BucketMaker::open(const BucketMember& member) const {
   bucket.stages = member.stages;
   bucket.role = parameter.role;
   bucket.group = member.group;
+  bucket.is_alone = member.is_alone;
   bucket.has_gradient = member.has_gradient;
   bucket.type = builder_.buffer(parameter.value).dtype;
   bucket.gradient_type = member.gradient_type;
@@ -45,6 +46,7 @@ Bucket BucketMaker::open(const BucketMember& member) const {
 }
 
 bool BucketMaker::add(Bucket& bucket, const BucketMember& member) const {
+  if (bucket.is_alone || member.is_alone) return false;
   const std::int64_t elements = bucket.elements + size_of_member(member);
   if (elements * static_cast<std::int64_t>(size_of(bucket.gradient_type)) > bytes_) return false;
   bucket.parameters.push_back(member.index);

@@ -31,6 +31,8 @@ struct Bucket {
   ParameterRole role = ParameterRole::trained;
   /// The OptimizerGroup of the parameters.
   int group = 0;
+  /// True if the bucket takes no second parameter.
+  bool is_alone = false;
   /// True if the graph has gradients of the parameters, on these stages or on others.
   bool has_gradient = false;
   DType type = DType::f32;
@@ -65,6 +67,8 @@ struct BucketMember {
   bool has_gradient = false;
   /// Its OptimizerGroup.
   int group = 0;
+  /// True if it shares a bucket with no other parameter.
+  bool is_alone = false;
 };
 
 /// Assigns parameters to buckets, adds the buckets' value buffers, and turns the parameters' buffers into views of

@@ -14,8 +14,9 @@ constexpr int kMostPrefetch = 1 << 20;
 
 class StorageResolver {
  public:
-  StorageResolver(const Graph& graph, const LayoutRules& rules, const std::vector<NamedStrategy>& strategies)
-      : graph_(graph), describe_(graph), rules_(rules), strategies_(strategies) {}
+  StorageResolver(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules,
+                  const std::vector<NamedStrategy>& strategies)
+      : graph_(graph), describe_(graph, registry), rules_(rules), strategies_(strategies) {}
 
   [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) {
     // Every rank that reads a constant computes it.
@@ -124,9 +125,9 @@ void require_one_directory(const std::vector<ParameterStorage>& storages) {
 
 }  // namespace
 
-ResolvedStorage resolve_storage(const Graph& graph, const LayoutRules& rules,
+ResolvedStorage resolve_storage(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules,
                                 const std::vector<NamedStrategy>& strategies) {
-  StorageResolver resolver(graph, rules, strategies);
+  StorageResolver resolver(graph, registry, rules, strategies);
   ResolvedStorage resolved;
   for (const Parameter& parameter : graph.parameters) resolved.storages.push_back(resolver.resolve(parameter));
   require_one_writer(graph, resolved.storages);

@@ -95,13 +95,17 @@ StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder&
     const auto stages = readers.find(parameter.value);
     const std::set<int> here = stages == readers.end() ? std::set<int>{0} : stages->second;
     if (!here.contains(request.stage)) continue;
-    stored.members.push_back({builder.program().parameters.size(),
-                              request.storage[i],
-                              gradient_type(parameter, graph.type(parameter.value).dtype),
-                              {here.begin(), here.end()},
-                              stages == readers.end() ? -1 : first_block.at(parameter.value),
-                              with_gradient.contains(parameter.name),
-                              request.groups.empty() ? 0 : request.groups[i]});
+    BucketMember member{.index = builder.program().parameters.size(),
+                        .storage = request.storage[i],
+                        .gradient_type = gradient_type(parameter, graph.type(parameter.value).dtype),
+                        .stages = {here.begin(), here.end()},
+                        .block = stages == readers.end() ? -1 : first_block.at(parameter.value),
+                        .has_gradient = with_gradient.contains(parameter.name)};
+    if (!request.groups.updates.empty()) {
+      member.group = request.groups.updates[i].group;
+      member.is_alone = request.groups.updates[i].is_alone;
+    }
+    stored.members.push_back(std::move(member));
     store(graph, request.rules, parameter, stored, builder);
   }
   stored.dealt = make_dealt(stored.members, BucketMaker(builder, request.bucket_bytes));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/optimizer_groups.hpp"
 #include "compiler/placement/bucket.hpp"
 #include "compiler/placement/stages.hpp"
 #include "compiler/program/program_builder.hpp"
@@ -18,8 +19,8 @@ struct StorageRequest {
   const Stages& stages;
   /// Storage by position in Graph::parameters.
   const std::vector<ParameterStorage>& storage;
-  /// OptimizerGroup by position in Graph::parameters. Empty without training.
-  const std::vector<int>& groups;
+  /// Empty without training.
+  const AssignedGroups& groups;
   int stage = 0;
   /// Largest size of a bucket in bytes.
   std::int64_t bucket_bytes = 0;

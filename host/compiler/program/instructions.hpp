@@ -17,12 +17,19 @@ namespace strata::host {
   return std::find_if(instructions.rbegin(), instructions.rend(), is_asynchronous).base();
 }
 
-/// True if an instruction reads the previous contents of outputs that are not among its inputs: it accumulates, or its
-/// op says so (OpDefinition::reads_results).
-[[nodiscard]] inline bool reads_outputs(const Instruction& instruction, const OpRegistry& registry) {
+/// The outputs whose previous contents an instruction reads although they are not among its inputs: it accumulates, or
+/// its op says so (OpDefinition::reads_result).
+[[nodiscard]] inline std::vector<BufferId> outputs_read(const Instruction& instruction, const OpRegistry& registry) {
   const auto* compute = instruction.as<Compute>();
-  if (compute == nullptr) return false;
-  return compute->accumulate || (registry.has(compute->op) && registry.get(compute->op).reads_results());
+  if (compute == nullptr) return {};
+  if (compute->accumulate) return instruction.outputs;
+  if (!registry.has(compute->op)) return {};
+  const OpDefinition& op = registry.get(compute->op);
+  std::vector<BufferId> read;
+  for (std::size_t i = 0; i < instruction.outputs.size(); ++i) {
+    if (op.reads_result(static_cast<int>(i))) read.push_back(instruction.outputs[i]);
+  }
+  return read;
 }
 
 }  // namespace strata::host

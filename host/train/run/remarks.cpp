@@ -29,7 +29,7 @@ std::vector<std::string> find_remarks(const TrainingPrograms& programs, const De
   for (const std::string& strategy : programs.training.idle_strategies) {
     remarks.push_back(strategy + " has no effect on this run");
   }
-  for (const int group : programs.training.unused_groups) {
+  for (const int group : programs.training.groups.unused) {
     remarks.push_back("optimizer group " + std::to_string(group + 1) + " names no parameter of the model");
   }
   std::set<std::string> slow;

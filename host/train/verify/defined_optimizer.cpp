@@ -50,24 +50,42 @@ void DefinedOptimizer::update(Executor& executor, const Reports& reports, const 
 
 void DefinedOptimizer::update(Executor& executor, const StoredParameter& parameter, double scale,
                               const StepContext& context) {
-  const OptimizerGroup& group = settings_.groups.at(static_cast<std::size_t>(group_of(settings_, parameter.name)));
+  const AssignedUpdate& assigned = groups_.of(parameter.name);
+  const OptimizerGroup& group = settings_.groups.at(static_cast<std::size_t>(assigned.group));
   std::vector<double> values = read(executor, parameter.value);
   const std::size_t elements = values.size();
   std::vector<double> gradient = read(executor, parameter.gradient);
   const double largest = settings_.clip_value > 0 ? settings_.clip_value : std::numeric_limits<double>::infinity();
   for (double& each : gradient) each = std::clamp(each * scale, -largest, largest);
   auto& states = states_[parameter.name];
-  for (const std::string& state : group.optimizer->states()) states[state].resize(elements);
-  DefinedUpdate defined{.shape = executor.program().buffer(parameter.value).shape,
+  const Buffer& value = executor.program().buffer(parameter.value);
+  for (const OptimizerState& state : assigned.states) {
+    std::size_t count = elements;
+    if (state.dims) {
+      count = 1;
+      for (const Dim& dim : *state.dims) {
+        count *= static_cast<std::size_t>(value.shape.at(static_cast<std::size_t>(find_dim(value.dims, dim))));
+      }
+    }
+    states[state.name].resize(count);
+  }
+  DefinedUpdate defined{.parameter = assigned.parameter,
+                        .shape = executor.program().buffer(parameter.value).shape,
                         .values = values,
                         .gradient = gradient,
                         .states = states,
                         .learning_rate = context.learning_rate * group.lr_factor,
                         .weight_decay = parameter.decay ? group.weight_decay : 0.0,
                         .step = static_cast<std::int64_t>(context.step - context.skipped_steps) + 1};
+  const auto sizes = [&states] {
+    std::map<std::string, std::size_t> sizes;
+    for (const auto& [name, state] : states) sizes[name] = state.size();
+    return sizes;
+  };
+  const auto expected = sizes();
   call_plugin(group.origin, "define", [&] { group.optimizer->define(defined); });
   require_size(group, "the values", values.size(), elements);
-  for (const auto& [name, state] : states) require_size(group, "state '" + name + "'", state.size(), elements);
+  for (const auto& [name, size] : sizes()) require_size(group, "state '" + name + "'", size, expected.at(name));
   write(executor, parameter.value, values);
 }
 

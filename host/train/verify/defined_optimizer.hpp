@@ -13,8 +13,9 @@ namespace strata::host {
 /// program is compiled with OptimizerSettings::is_update_outside.
 class DefinedOptimizer {
  public:
-  /// `settings` outlives the object.
-  explicit DefinedOptimizer(const OptimizerSettings& settings) : settings_(settings) {}
+  /// `settings` and `groups` outlive the object.
+  DefinedOptimizer(const OptimizerSettings& settings, const AssignedGroups& groups)
+      : settings_(settings), groups_(groups) {}
 
   /// Updates all trained parameters after a step. A gradient that is not finite changes nothing.
   void update(Executor& executor, const Reports& reports, const StepContext& context);
@@ -23,6 +24,7 @@ class DefinedOptimizer {
   void update(Executor& executor, const StoredParameter& parameter, double scale, const StepContext& context);
 
   const OptimizerSettings& settings_;
+  const AssignedGroups& groups_;
   /// By parameter, then by name.
   std::map<std::string, std::map<std::string, std::vector<double>>> states_;
 };

@@ -108,7 +108,7 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     initialize(executor, settings.seed);
     LossScaler scaler(compiled);
     std::optional<DefinedOptimizer> defined;
-    if (settings.definitions != nullptr) defined.emplace(*settings.definitions);
+    if (settings.definitions != nullptr) defined.emplace(*settings.definitions, compiled.groups);
     for (int step = 0; step < settings.steps; ++step) {
       StepContext context;
       context.step = static_cast<std::uint64_t>(step);

@@ -16,7 +16,9 @@ class AdamW final : public Optimizer {
         beta2_(options.numbers("betas").at(1)),
         epsilon_(options.number("epsilon")) {}
 
-  [[nodiscard]] std::vector<std::string> states() const override { return {"first_moment", "second_moment"}; }
+  [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
+    return {{"first_moment"}, {"second_moment"}};
+  }
 
   void update(UpdateContext& context) const override {
     context.update("adamw_update", {{"beta1", beta1_}, {"beta2", beta2_}, {"epsilon", epsilon_}});

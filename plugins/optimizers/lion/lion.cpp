@@ -36,7 +36,9 @@ class Lion final : public Optimizer {
   explicit Lion(const Options& options)
       : beta1_(options.numbers("betas").at(0)), beta2_(options.numbers("betas").at(1)) {}
 
-  [[nodiscard]] std::vector<std::string> states() const override { return {"momentum"}; }
+  [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
+    return {{"momentum"}};
+  }
 
   void update(UpdateContext& context) const override {
     context.update("lion_update", {{"beta1", beta1_}, {"beta2", beta2_}});

@@ -15,8 +15,8 @@ class Sgd final : public Optimizer {
     }
   }
 
-  [[nodiscard]] std::vector<std::string> states() const override {
-    return momentum_ > 0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{};
+  [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
+    return momentum_ > 0 ? std::vector<OptimizerState>{{"momentum"}} : std::vector<OptimizerState>{};
   }
 
   void update(UpdateContext& context) const override {

@@ -99,10 +99,13 @@ struct FlatSignature {
   /// True: each result has as many elements as the first input, or any number if there is no input. False: each result
   /// is one number.
   bool elementwise = true;
+  /// True: results have any number of elements, which the attributes of the op imply.
+  bool has_own_sizes = false;
   /// True for an op that updates parameters. It updates the values in place as its first result. The further results
-  /// have as many elements each: a "master" copy in f32 if the values have a shorter type, then the states.
+  /// have as many elements each: a "master" copy in f32 if the values have a shorter type, then the states. An op that
+  /// is no update may change states too, after its `outputs` results.
   bool is_update = false;
-  /// Names of an update's optimizer states, such as "first_moment", in the order of its results.
+  /// Names of the optimizer states that the op changes in place, such as "first_moment". They are its last results.
   std::vector<std::string> states = {};
 };
 
@@ -168,9 +171,9 @@ class STRATA_API OpDefinition {
   /// Precision of a floating-point operand under mixed precision. infer() then gives the results their types.
   [[nodiscard]] virtual OperandPrecision operand_precision(int operand) const;
 
-  /// True if the op reads the previous contents of its results, which are not among its operands. Default: false.
-  /// Accumulating instructions need not say so, because the compiler knows that they read them.
-  [[nodiscard]] virtual bool reads_results() const;
+  /// True if the op reads the previous contents of result `result`, which is not among its operands. Default: false.
+  /// Accumulating instructions need not say so, because the compiler knows that they read their results.
+  [[nodiscard]] virtual bool reads_result(int result) const;
   /// True for a matrix product and its fused forms, which the compiler may split into chunks that overlap with chunks
   /// of a collective. The op splits along the first dimension of its first operand, which is also the first dimension
   /// of every result. Row i of the results may depend on row i of the operands that have that dimension, and on the

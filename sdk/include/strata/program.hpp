@@ -274,11 +274,13 @@ struct StoredParameter {
   ParameterRole role = ParameterRole::trained;
   BufferId value = -1;
   BufferId gradient = -1;
-  /// Buffers of the optimizer states by name ("first_moment", …), with the shape of the value. Empty on a rank that
-  /// does not update the parameter.
+  /// Buffers of the optimizer states by name ("first_moment", …), with the shape of the value unless `state_dims` has
+  /// the name. Empty on a rank that does not update the parameter.
   std::map<std::string, BufferId> states;
-  /// Set if the rank keeps only a piece of a bucket. The `states` are then that piece of the whole bucket, which may
-  /// hold several parameters. So is `value` if FlatSharding::values is set.
+  /// Dims of those states that have their own and are the same on all ranks, such as one number for each row.
+  std::map<std::string, std::vector<ShardedDim>> state_dims;
+  /// Set if the rank keeps only a piece of a bucket. The `states` without own dims are then that piece of the whole
+  /// bucket, which may hold several parameters. So is `value` if FlatSharding::values is set.
   std::optional<FlatSharding> sharding;
 };
 

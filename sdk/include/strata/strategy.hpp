@@ -31,6 +31,9 @@ struct GradientBuckets {
 struct ParameterDescription {
   std::string name;
   Dims dims;
+  /// Those of `dims` that the first matrix product with the parameter sums over: the matrix's input side. Empty if no
+  /// product reads it.
+  Dims contracted = {};
   /// Elements of the whole tensor.
   std::int64_t elements = 0;
   DType dtype = DType::f32;

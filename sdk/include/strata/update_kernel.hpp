@@ -67,6 +67,9 @@ struct DecaySegment {
 /// The largest magnitude of an element of the scaled gradient (the attribute `clip_value`); infinity without it.
 [[nodiscard]] STRATA_API double largest_gradient(const OpInstance& op);
 
+/// True if the first operand is a direction, which is not scaled (the attribute `is_direction`).
+[[nodiscard]] STRATA_API bool takes_direction(const OpInstance& op);
+
 /// Values of one step, the same for all elements.
 struct UpdateStep {
   /// Learning rate of the bucket.
@@ -82,6 +85,9 @@ struct UpdateDescription {
   std::string op;
   std::string documentation;
   std::vector<std::string> states;
+  /// True for an op that makes a direction (UpdateContext::direction). The value that its rule returns is the element
+  /// of the direction, and the parameter that the rule gets is undefined.
+  bool makes_direction = false;
 };
 
 /// The definition of an update op that changes every element by itself.
@@ -176,11 +182,11 @@ void update_range(const Rule& rule, const UpdateArrays& arrays, const GradientSc
 template <class Rule>
 PreparedKernel prepare_host_update(const OpInstance& op, const KernelEnvironment& environment) {
   return {[op, results = UpdateResults(op, DType::f32), segments = decay_segments(op), prepared = Rule(op.attributes),
-           largest = static_cast<float>(largest_gradient(op)),
+           largest = static_cast<float>(largest_gradient(op)), is_direction = takes_direction(op),
            threads = environment.threads()](const KernelArguments& arguments) {
     const double factor = *kernels::in<double>(arguments, 1);
     if (!std::isfinite(factor)) return;
-    const GradientScale scale{static_cast<float>(factor), largest};
+    const GradientScale scale{is_direction ? 1.0F : static_cast<float>(factor), largest};
     Rule rule = prepared;
     rule.begin(update_step(op, arguments.context));
     const UpdateArrays arrays(op, results, arguments);

@@ -19,7 +19,7 @@ class FlatOp : public NamedOp {
     return {};
   }
   std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override { return signature_; }
-  bool reads_results() const override { return reads_results_; }
+  bool reads_result(int /*result*/) const override { return reads_results_; }
 
  private:
   FlatSignature signature_;

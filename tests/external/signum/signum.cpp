@@ -33,7 +33,9 @@ class Signum final : public Optimizer {
  public:
   explicit Signum(double beta) : beta_(beta) {}
 
-  [[nodiscard]] std::vector<std::string> states() const override { return {"average"}; }
+  [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
+    return {{"average"}};
+  }
 
   void update(UpdateContext& context) const override { context.update("signum_update", {{"beta", beta_}}); }
 

@@ -11,12 +11,17 @@ class FaultyOptimizer final : public Optimizer {
  public:
   explicit FaultyOptimizer(std::string fault) : fault_(std::move(fault)) {}
 
-  [[nodiscard]] std::vector<std::string> states() const override {
+  [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& parameter) const override {
     if (fault_ == "states throws") throw 42;
-    if (fault_ == "takes the master") return {"master"};
-    if (fault_ == "twice the same") return {"mean", "mean"};
-    if (fault_ == "other states") return {"mean"};
+    if (fault_ == "takes the master") return {{"master"}};
+    if (fault_ == "twice the same") return {{"mean"}, {"mean"}};
+    if (fault_ == "unchanged state") return {{"mean"}};
+    if (fault_ == "shared with dims") return {{"mean", parameter.dims}};
+    if (fault_ == "unknown dims") return {{"mean", Dims{"height"}}};
     return {};
+  }
+  [[nodiscard]] bool wants_parameters_alone() const override {
+    return fault_ == "unknown dims" || fault_ == "second whole" || fault_ == "whole of another shape";
   }
   [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {
     if (fault_ == "refusal throws") throw std::out_of_range("too far");
@@ -28,6 +33,11 @@ class FaultyOptimizer final : public Optimizer {
     if (fault_ == "no update") return;
     if (fault_ == "no such op") return context.update("descend", {});
     if (fault_ == "no update op") return context.update("accumulate", {});
+    if (fault_ == "unknown state") static_cast<void>(context.state("mean"));
+    if (fault_ == "whole of a bucket") context.on_whole(context.gradient(), {}, copy);
+    if (fault_ == "whole of another shape") context.on_whole(context.gradient(), {}, sum);
+    if (fault_ == "second whole") context.on_whole(context.on_whole(context.gradient(), {}, copy), {}, copy);
+    if (fault_ == "no piece") return context.update("sgd_update", {}, UpdateOperands{.direction = context.scale()});
     context.update("sgd_update", {});
     if (fault_ == "two updates") context.update("sgd_update", {});
   }
@@ -41,6 +51,13 @@ class FaultyOptimizer final : public Optimizer {
   }
 
  private:
+  static NamedBuffer copy(WholeContext& context, const NamedBuffer& direction) {
+    return context.emit("linear_combination", {direction, direction}, direction.dims, {{"a", 1.0}, {"b", 0.0}});
+  }
+  static NamedBuffer sum(WholeContext& context, const NamedBuffer& direction) {
+    return context.emit("linear", {direction, direction}, {}, {{"result", ""}});
+  }
+
   std::string fault_;
 };
 

@@ -29,6 +29,7 @@ class Bucket {
         gradient_type_(element_of(op.operands[0].dtype)),
         values_type_(element_of(op.results[0].dtype)),
         largest_gradient_(static_cast<float>(largest_gradient(op))),
+        is_direction_(takes_direction(op)),
         results_(op, DType::f32) {}
 
   [[nodiscard]] UpdatedBucket at(const KernelArguments& arguments) const {
@@ -37,7 +38,7 @@ class Bucket {
     bucket.segment_count = static_cast<int>(segments_.size());
     bucket.gradient_type = gradient_type_;
     bucket.gradient = arguments.operands[0];
-    bucket.gradient_scale = static_cast<float>(f64(arguments, 1));
+    bucket.gradient_scale = is_direction_ ? 1.0F : static_cast<float>(f64(arguments, 1));
     bucket.largest_gradient = largest_gradient_;
     bucket.parameter = f32_result(arguments, results_.parameter());
     bucket.rounded_type = values_type_;
@@ -54,6 +55,7 @@ class Bucket {
   Element gradient_type_;
   Element values_type_;
   float largest_gradient_;
+  bool is_direction_;
   UpdateResults results_;
 };
 

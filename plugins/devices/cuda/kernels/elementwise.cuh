@@ -2,6 +2,7 @@
 
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
+#include "language/square_root.hpp"
 #include "strata/gpu_kernel.hpp"
 
 namespace strata::cuda {
@@ -27,6 +28,17 @@ struct ScaleByLossScale {
   template <class Value>
   __device__ __forceinline__ Value operator()(Value x) const {
     return static_cast<Value>(__ldg(&step->loss_scale)) * x;
+  }
+};
+
+/// a · x + b · y
+struct Combine {
+  double a = 0;
+  double b = 0;
+
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x, Value y) const {
+    return static_cast<Value>(a) * x + static_cast<Value>(b) * y;
   }
 };
 
@@ -78,6 +90,19 @@ __global__ void __launch_bounds__(kBroadcastThreads)
   } else {
     if (index < size) add_broadcast_run<1>(broadcast, accumulate, index, x, y, z);
   }
+}
+
+/// y = x / (√squares + epsilon). `place` maps an element of x to its element of squares.
+template <class T>
+__global__ void __launch_bounds__(kBroadcastThreads)
+    normalize(StridedIndex place, std::int64_t size, double epsilon, const T* x, const Accumulate<T>* squares, T* y) {
+  using A = Accumulate<T>;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kBroadcastThreads + threadIdx.x;
+  if (index >= size) return;
+  A value[1];
+  load_run<1>(x + index, value);
+  value[0] /= square_root(squares[place(index)]) + static_cast<A>(epsilon);
+  store_run<1>(y + index, value);
 }
 
 }  // namespace strata::cuda

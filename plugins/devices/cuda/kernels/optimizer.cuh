@@ -2,6 +2,7 @@
 
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
+#include "language/square_root.hpp"
 #include "strata/gpu_kernel.hpp"
 
 /// \file
@@ -24,8 +25,6 @@ static __global__ void gradient_scale(double clip, const StepValues* step, const
   *norm = length;
 }
 
-__device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
-__device__ __forceinline__ double square_root(double x) { return sqrt(x); }
 __device__ __forceinline__ float exponential_minus_one(float x) { return expm1f(x); }
 __device__ __forceinline__ double exponential_minus_one(double x) { return expm1(x); }
 
@@ -98,6 +97,23 @@ struct SgdMomentum : Sgd<P> {
   }
 };
 
+/// Of the optimizer plugin `muon`. Returns an element of the direction.
+template <class P>
+struct MomentumDirection {
+  static constexpr int kStates = 1;
+  P momentum = 0;
+  /// Share of the gradient in the direction.
+  P look_ahead = 0;
+
+  __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
+
+  __device__ __forceinline__ P operator()(P /*parameter*/, P gradient, P /*weight_decay*/,
+                                          P (&average)[kStates]) const {
+    average[0] = momentum * average[0] + (1 - momentum) * gradient;
+    return average[0] + look_ahead * (gradient - average[0]);
+  }
+};
+
 /// Of the optimizer plugin `lion`.
 template <class P>
 struct Lion : Sgd<P> {
@@ -132,6 +148,8 @@ struct UpdatedBucket {
   /// True if all addresses are aligned.
   bool packed = false;
   const double* gradient_scale = nullptr;
+  /// True if `gradient` is a direction, which is not scaled.
+  bool is_direction = false;
   /// The largest magnitude of an element of the scaled gradient.
   P largest_gradient = 0;
   const Gradient* gradient = nullptr;
@@ -182,7 +200,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
   constexpr int kRun = kUpdateRun<Gradient, Value, P>;
   const double scale = *bucket.gradient_scale;
   if (!(fabs(scale) < static_cast<double>(INFINITY))) return;
-  const auto factor = static_cast<P>(scale);
+  const P factor = bucket.is_direction ? P{1} : static_cast<P>(scale);
   update.begin(*step);
   const std::int64_t in_runs = bucket.packed ? bucket.size - bucket.size % kRun : 0;
   const std::int64_t at = (std::int64_t{blockIdx.x} * kUpdateThreads + threadIdx.x) * kRun;

@@ -70,10 +70,11 @@ UpdatedBucket<Gradient, Value, P, States> bucket_of(const KernelArguments& argum
 template <class Gradient, class Value, class P, class Update>
 PreparedKernel prepare_update(const OpInstance& op, const CudaEnvironment& environment, const Update& update) {
   return {[=, step = environment.step_values(), decay = weight_decay<P>(op),
-           largest = static_cast<P>(largest_gradient(op)),
+           largest = static_cast<P>(largest_gradient(op)), is_direction = takes_direction(op),
            size = elements(op.results[0])](const KernelArguments& arguments) {
     auto bucket = bucket_of<Gradient, Value, P, Update::kStates>(arguments, size);
     bucket.largest_gradient = largest;
+    bucket.is_direction = is_direction;
     const Geometry geometry{{blocks_for(size, kUpdateThreads * kUpdateRun<Gradient, Value, P>)}, {kUpdateThreads}};
     launch(update_bucket<Update, Gradient, Value, P>, geometry, arguments.stream, update, step, decay, bucket);
   }};
@@ -131,6 +132,15 @@ PreparedKernel prepare_lion(const OpInstance& op, const CudaEnvironment& environ
   });
 }
 
+PreparedKernel prepare_momentum_direction(const OpInstance& op, const CudaEnvironment& environment) {
+  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
+    MomentumDirection<P> update;
+    update.momentum = static_cast<P>(op.attributes.number("momentum"));
+    if (op.attributes.flag("nesterov")) update.look_ahead = 1 - update.momentum;
+    return prepare_update<Gradient, Value, P>(op, environment, update);
+  });
+}
+
 }  // namespace
 
 void register_optimizer(Registration& registration) {
@@ -138,6 +148,8 @@ void register_optimizer(Registration& registration) {
   registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw, false, unsupported_update<2>}));
   registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd, false, unsupported_update<0>}));
   registration.add(kernel({"sgd_momentum_update", "rd", "rr*", prepare_sgd_momentum, false, unsupported_update<1>}));
+  registration.add(
+      kernel({"momentum_direction", "rd", "rr*", prepare_momentum_direction, false, unsupported_update<1>}));
   registration.add(kernel({"lion_update", "rd", "rr*", prepare_lion, false, unsupported_update<1>}));
 }
 

@@ -67,7 +67,32 @@ void scale(std::int64_t size, float factor, const T* x, T* y, int threads) {
 }
 
 template <class T>
-constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, sum<T>, scale<T>};
+void combine(std::int64_t size, float a, const T* x, float b, const T* y, T* z, int threads) {
+  parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
+    map_range(begin, end, x, y, z, [=](Float left, Float right) { return left * a + right * b; });
+  });
+}
+
+template <class T>
+void normalize(const BroadcastShape& shape, float epsilon, const T* x, const float* squares, T* y, int threads) {
+  const MergedShape merged = merge(shape);
+  const std::int64_t columns = merged.columns();
+  parallel_rows(threads, merged.rows(), columns, [=, &merged](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* of_row = squares + merged.operand_offset(row);
+      const std::int64_t at = row * columns;
+      if (merged.columns_present()) {
+        map_range(0, columns, x + at, of_row, y + at, [=](Float a, Float b) { return a / (square_root(b) + epsilon); });
+      } else {
+        const float factor = 1.0F / (__builtin_sqrtf(*of_row) + epsilon);
+        map_range(0, columns, x + at, y + at, [=](Float a) { return a * factor; });
+      }
+    }
+  });
+}
+
+template <class T>
+constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, sum<T>, scale<T>, combine<T>, normalize<T>};
 
 }  // namespace
 

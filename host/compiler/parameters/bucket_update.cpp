@@ -1,0 +1,222 @@
+#include "compiler/parameters/bucket_update.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "compiler/placement/bucket_collectives.hpp"
+#include "strata/compiler_ops.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Type of master copies, states and directions.
+DType full_type(const Bucket& bucket) { return bucket.type == DType::f64 ? DType::f64 : DType::f32; }
+
+class BucketUpdate final : public UpdateContext {
+ public:
+  BucketUpdate(ProgramBuilder& builder, const TrainedBucket& trained, const std::vector<BufferId>& updated,
+               BufferId scale, const UpdateRequest& request)
+      : builder_(builder),
+        bucket_(trained.bucket),
+        gradient_(trained.completion.completed.front()),
+        scale_(scale),
+        assigned_(request.groups.of(builder.program().parameters[bucket_.parameters.front()].name)),
+        group_(request.optimizer.groups.at(static_cast<std::size_t>(bucket_.group))),
+        clip_value_(request.optimizer.clip_value),
+        registry_(request.registry),
+        dims_(builder.program().parameters[bucket_.parameters.front()].dims),
+        values_(updated.begin(), updated.end() - static_cast<std::ptrdiff_t>(assigned_.states.size())),
+        states_(updated.begin() + static_cast<std::ptrdiff_t>(values_.size()), updated.end()) {}
+
+  BucketInstructions run() {
+    call_plugin(group_.origin, "update", [&] { group_.optimizer->update(*this); });
+    if (updates_ != 1) refuse("emits " + std::to_string(updates_) + " updates of a bucket; accepted: 1");
+    for (const OptimizerState& state : assigned_.states) {
+      if (!changed_.contains(state.name)) refuse("names the state '" + state.name + "', which no op of it changes");
+    }
+    return std::move(made_);
+  }
+
+  [[nodiscard]] const ParameterDescription& parameter() const override {
+    if (!bucket_.is_alone) throw ConfigurationError("a bucket may hold several parameters");
+    return assigned_.parameter;
+  }
+
+  [[nodiscard]] std::int64_t elements(const Dims& dims) const override {
+    static_cast<void>(parameter());
+    std::int64_t count = 1;
+    for (const Dim& dim : dims) {
+      const auto found =
+          std::find_if(dims_.begin(), dims_.end(), [&](const ShardedDim& each) { return each.dim == dim; });
+      if (found == dims_.end()) throw ConfigurationError("the parameter has no dimension '" + dim + "'");
+      count *= found->global_size;
+    }
+    return count;
+  }
+
+  [[nodiscard]] BufferId gradient() const override { return gradient_; }
+  [[nodiscard]] BufferId scale() const override { return scale_; }
+  [[nodiscard]] BufferId values() const override { return values_.back(); }
+
+  [[nodiscard]] BufferId state(const std::string& name) const override {
+    const auto found = std::find_if(assigned_.states.begin(), assigned_.states.end(),
+                                    [&](const OptimizerState& each) { return each.name == name; });
+    if (found != assigned_.states.end()) {
+      return states_[static_cast<std::size_t>(found - assigned_.states.begin())];
+    }
+    std::vector<std::string> names;
+    for (const OptimizerState& each : assigned_.states) names.push_back(each.name);
+    throw ConfigurationError("there is no state '" + name + "'; the optimizer names [" + join(names) + "]");
+  }
+
+  void update(const std::string& op, Attributes attributes, const UpdateOperands& operands) override {
+    const FlatSignature signature = signature_of(op, attributes);
+    if (!signature.is_update) throw ConfigurationError("op '" + op + "' updates no parameters");
+    if (operands.direction >= 0) {
+      require_piece(operands.direction);
+      attributes.set(UpdateAttributes::kIsDirection, true);
+    } else if (clip_value_ > 0) {
+      attributes.set(UpdateAttributes::kClipValue, clip_value_);
+    }
+    std::vector<BufferId> inputs{operands.direction >= 0 ? operands.direction : gradient_, scale_};
+    inputs.insert(inputs.end(), operands.further.begin(), operands.further.end());
+    std::vector<BufferId> results = values_;
+    append_states(signature, results);
+    push(op, "update " + bucket_.name, std::move(inputs), std::move(results), std::move(attributes));
+    ++updates_;
+  }
+
+  BufferId sums(const std::string& op, const std::vector<BufferId>& operands, std::int64_t count,
+                Attributes attributes) override {
+    if (signature_of(op, attributes).is_update) throw ConfigurationError("op '" + op + "' makes no sums");
+    if (count < 1) throw ConfigurationError("a buffer for " + std::to_string(count) + " sums");
+    const BufferId sums = builder_.add_flat(bucket_.name + " sums", BufferKind::optimizer, DType::f64, count);
+    if (clip_value_ > 0) attributes.set(UpdateAttributes::kClipValue, clip_value_);
+    push(op, "sums of " + bucket_.name, operands, {sums}, std::move(attributes));
+    AxisSet axes = bucket_.shard_axes;
+    if (bucket_.pieces > 1) axes.insert(bucket_.storage.axes.begin(), bucket_.storage.axes.end());
+    if (axes.empty()) return sums;
+    made_.after.push_back(
+        builder_.all_reduce(sums, in_mesh_order(builder_.mesh(), axes), std::nullopt, bucket_.name + " sums"));
+    return sums;
+  }
+
+  void change_states(const std::string& op, const std::vector<BufferId>& operands, Attributes attributes) override {
+    const FlatSignature signature = signature_of(op, attributes);
+    if (signature.is_update || signature.states.empty()) throw ConfigurationError("op '" + op + "' changes no states");
+    std::vector<BufferId> results;
+    append_states(signature, results);
+    push(op, "states of " + bucket_.name, operands, std::move(results), std::move(attributes));
+  }
+
+  BufferId direction(const std::string& op, Attributes attributes) override {
+    const FlatSignature signature = signature_of(op, attributes);
+    if (signature.is_update || signature.outputs != 1) throw ConfigurationError("op '" + op + "' makes no direction");
+    if (clip_value_ > 0) attributes.set(UpdateAttributes::kClipValue, clip_value_);
+    const BufferId made = add_piece("direction", full_type(bucket_));
+    std::vector<BufferId> results{made};
+    append_states(signature, results);
+    push(op, "direction of " + bucket_.name, {gradient_, scale_}, std::move(results), std::move(attributes));
+    return made;
+  }
+
+  BufferId on_whole(BufferId direction, const Dims& apart, WholeFunction function) override {
+    require_piece(direction);
+    static_cast<void>(parameter());
+    if (made_.whole) throw ConfigurationError("a second function on whole parameters");
+    if (!function) throw ConfigurationError("an empty function on whole parameters");
+    const DType type = bucket_.type == DType::bf16 ? DType::bf16 : full_type(bucket_);
+    const BufferId exchanged =
+        builder_.buffer(direction).dtype == type ? direction : cast(direction, add_piece("short direction", type));
+    made_.whole = WholeRequest{exchanged, add_piece("whole direction", type), apart, std::move(function)};
+    made_.before = std::move(made_.after);
+    made_.after.clear();
+    return made_.whole->result;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const { throw PluginError(group_.origin, "", "", what); }
+
+  [[nodiscard]] FlatSignature signature_of(const std::string& op, const Attributes& attributes) const {
+    if (!registry_.has(op)) throw ConfigurationError("there is no op '" + op + "'");
+    if (auto signature = registry_.get(op).flat_signature(attributes)) return *std::move(signature);
+    throw ConfigurationError("op '" + op + "' works on no flat buffers");
+  }
+
+  /// Appends the buffers of the states that an op changes.
+  void append_states(const FlatSignature& signature, std::vector<BufferId>& results) {
+    for (const std::string& name : signature.states) {
+      results.push_back(state(name));
+      changed_.insert(name);
+    }
+  }
+
+  /// Emits an op on this rank's piece of the bucket.
+  void push(const std::string& op, const std::string& name, std::vector<BufferId> operands,
+            std::vector<BufferId> results, Attributes attributes) {
+    attributes.set(UpdateAttributes::kWeightDecay, group_.weight_decay);
+    attributes.set(UpdateAttributes::kDecayElements, bucket_.decay_elements);
+    attributes.set(UpdateAttributes::kLearningRateFactor, group_.lr_factor);
+    Instruction instruction = flat_op(op, name, std::move(operands), std::move(results), std::move(attributes));
+    std::vector<ShardedDim>& iteration = instruction.as<Compute>()->iteration;
+    iteration = {flat_dim()};
+    if (bucket_.is_alone) iteration.insert(iteration.end(), dims_.begin(), dims_.end());
+    made_.after.push_back(std::move(instruction));
+  }
+
+  BufferId cast(BufferId from, BufferId to) {
+    Instruction instruction = flat_op(ops::kCast, "shorten the direction of " + bucket_.name, {from}, {to},
+                                      {{"dtype", std::string(to_string(builder_.buffer(to).dtype))}});
+    auto* compute = instruction.as<Compute>();
+    compute->iteration = {flat_dim()};
+    compute->operand_dims = {{compute->iteration.front().dim}};
+    compute->result_dims = compute->operand_dims;
+    made_.after.push_back(std::move(instruction));
+    return to;
+  }
+
+  [[nodiscard]] ShardedDim flat_dim() const {
+    ShardedDim flat{"flat", bucket_.elements, {}, false};
+    if (bucket_.pieces > 1) {
+      for (const Axis& axis : bucket_.storage.axes) flat.axes.push_back({axis, Distribution::block});
+    }
+    return flat;
+  }
+
+  BufferId add_piece(const std::string& what, DType type) {
+    return builder_.add_flat(bucket_.name + "." + what, BufferKind::optimizer, type, bucket_.piece_elements());
+  }
+
+  void require_piece(BufferId buffer) const {
+    const auto count = static_cast<BufferId>(builder_.program().buffers.size());
+    if (buffer >= 0 && buffer < count && builder_.buffer(buffer).elements() == bucket_.piece_elements()) return;
+    throw ConfigurationError("buffer %" + std::to_string(buffer) + " is no piece of a direction");
+  }
+
+  ProgramBuilder& builder_;
+  const Bucket& bucket_;
+  BufferId gradient_;
+  BufferId scale_;
+  const AssignedUpdate& assigned_;
+  const OptimizerGroup& group_;
+  double clip_value_;
+  const OpRegistry& registry_;
+  /// Of the bucket's only parameter.
+  std::vector<ShardedDim> dims_;
+  std::vector<BufferId> values_;
+  std::vector<BufferId> states_;
+  std::set<std::string> changed_;
+  BucketInstructions made_;
+  int updates_ = 0;
+};
+
+}  // namespace
+
+BucketInstructions update_bucket(ProgramBuilder& builder, const TrainedBucket& trained,
+                                 const std::vector<BufferId>& updated, BufferId scale, const UpdateRequest& request) {
+  return BucketUpdate(builder, trained, updated, scale, request).run();
+}
+
+}  // namespace strata::host

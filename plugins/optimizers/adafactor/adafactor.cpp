@@ -1,0 +1,186 @@
+/// Adafactor without momentum: the second moment of a matrix is kept as its means over rows and over columns (Shazeer,
+/// Stern, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", ICML 2018). Its states take as much memory
+/// as one row and one column. A vector is a matrix of one column, whose second moment is kept whole.
+
+#include <cmath>
+
+#include "factored_ops.hpp"
+#include "factored_step.hpp"
+#include "strata/compiler_ops.hpp"
+#include "strata/error.hpp"
+#include "strata/optimizer.hpp"
+
+namespace adafactor {
+namespace {
+
+using namespace strata;
+
+/// The two sides of a parameter: the dims that products sum over and the others, or the first dim and the others.
+struct Sides {
+  Dims rows;
+  Dims columns;
+};
+
+Sides sides_of(const ParameterDescription& parameter) {
+  Sides sides;
+  const bool is_matrix = !parameter.contracted.empty();
+  for (std::size_t i = 0; i < parameter.dims.size(); ++i) {
+    const Dim& dim = parameter.dims[i];
+    const bool is_row = is_matrix ? find_dim(parameter.contracted, dim) >= 0 : i == 0;
+    (is_row ? sides.rows : sides.columns).push_back(dim);
+  }
+  return sides;
+}
+
+class Adafactor final : public Optimizer {
+ public:
+  explicit Adafactor(const Options& options)
+      : decay_(options.number("decay")),
+        epsilon_(options.number("epsilon")),
+        clip_(options.number("update_clip")),
+        smallest_(options.boolean("relative_step") ? options.number("smallest") : 0.0) {}
+
+  [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& parameter) const override {
+    const Sides sides = sides_of(parameter);
+    return {{kRowMoment, sides.rows}, {kColumnMoment, sides.columns}};
+  }
+  [[nodiscard]] bool wants_parameters_alone() const override { return true; }
+  [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {
+    if (parameter.dims.empty()) return "it has no dimension";
+    return std::nullopt;
+  }
+
+  void update(UpdateContext& context) const override {
+    const ParameterDescription& parameter = context.parameter();
+    const Sides sides = sides_of(parameter);
+    const Attributes piece = {
+        {"dims", join(parameter.dims)}, {"rows", join(sides.rows)}, {"columns", join(sides.columns)}};
+    const auto with = [&piece](const char* name, double value) {
+      Attributes attributes = piece;
+      attributes.set(name, value);
+      return attributes;
+    };
+    const BufferId row = context.state(kRowMoment);
+    const BufferId column = context.state(kColumnMoment);
+    const BufferId gradient = context.gradient();
+    const BufferId scale = context.scale();
+    const BufferId sums =
+        context.sums(kSums, {gradient, scale}, context.elements(sides.rows) + context.elements(sides.columns),
+                     with("epsilon", epsilon_));
+    context.change_states(kMoments, {sums, scale}, with("decay", decay_));
+    const BufferId norm = context.sums(kNorm, {gradient, scale, row, column}, 1, piece);
+    const BufferId squares = context.sums(ops::kSumOfSquares, {context.values()}, 1, {});
+    Attributes attributes = with("clip", clip_);
+    attributes.set("smallest", smallest_);
+    context.update(kUpdate, std::move(attributes), UpdateOperands{.further = {row, column, norm, squares}});
+  }
+
+  void define(DefinedUpdate& update) const override {
+    const std::size_t count = update.values.size();
+    std::vector<double>& row = update.states.at(kRowMoment);
+    std::vector<double>& column = update.states.at(kColumnMoment);
+    std::vector<double> row_mean(row.size());
+    std::vector<double> column_mean(column.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const double square = update.gradient[i] * update.gradient[i] + epsilon_;
+      const auto [r, c] = place(update, i);
+      row_mean[r] += square / static_cast<double>(column.size());
+      column_mean[c] += square / static_cast<double>(row.size());
+    }
+    const double beta = 1 - std::pow(static_cast<double>(update.step), -decay_);
+    double mean = 0;
+    for (std::size_t r = 0; r < row.size(); ++r) {
+      row[r] = beta * row[r] + (1 - beta) * row_mean[r];
+      mean += row[r] / static_cast<double>(row.size());
+    }
+    for (std::size_t c = 0; c < column.size(); ++c) column[c] = beta * column[c] + (1 - beta) * column_mean[c];
+
+    std::vector<double> direction(count);
+    double norm = 0;
+    double squares = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto [r, c] = place(update, i);
+      direction[i] = update.gradient[i] / std::sqrt(row[r] * column[c] / mean);
+      norm += direction[i] * direction[i] / static_cast<double>(count);
+      squares += update.values[i] * update.values[i] / static_cast<double>(count);
+    }
+    const double length = smallest_ > 0 ? std::max(smallest_, std::sqrt(squares)) : 1;
+    const double rate = update.learning_rate * length;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double clipped = direction[i] / std::max(1.0, std::sqrt(norm) / clip_);
+      update.values[i] -= rate * (clipped + update.weight_decay * update.values[i]);
+    }
+  }
+
+ private:
+  /// Row and column of an element of a row-major parameter.
+  static std::pair<std::size_t, std::size_t> place(const DefinedUpdate& update, std::size_t element) {
+    const Dims& dims = update.parameter.dims;
+    const Sides sides = sides_of(update.parameter);
+    std::size_t index[] = {0, 0};
+    std::size_t stride[] = {1, 1};
+    for (std::size_t d = dims.size(); d-- > 0;) {
+      const auto size = static_cast<std::size_t>(update.shape[d]);
+      const std::size_t side = find_dim(sides.rows, dims[d]) >= 0 ? 0 : 1;
+      index[side] += element % size * stride[side];
+      stride[side] *= size;
+      element /= size;
+    }
+    return {index[0], index[1]};
+  }
+
+  double decay_;
+  double epsilon_;
+  double clip_;
+  double smallest_;
+};
+
+class AdafactorFactory final : public OptimizerFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+
+  void provide(Registration& registration, const Options& /*options*/) const override {
+    register_ops(registration);
+    register_reference_kernels(registration);
+    register_host_kernels(registration);
+  }
+
+  [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
+    return std::make_unique<Adafactor>(options);
+  }
+
+ private:
+  OptionSchema schema_{{.name = "decay",
+                        .type = OptionType::number,
+                        .default_value = 0.8,
+                        .documentation = "Update t keeps 1 - t^-decay of the second moment.",
+                        .minimum = 0.01,
+                        .maximum = 10},
+                       {.name = "epsilon",
+                        .type = OptionType::number,
+                        .default_value = 1e-30,
+                        .documentation = "Added to the square of every gradient.",
+                        .minimum = 1e-37,
+                        .maximum = 1},
+                       {.name = "update_clip",
+                        .type = OptionType::number,
+                        .default_value = 1.0,
+                        .documentation = "Largest root mean square of a parameter's direction.",
+                        .minimum = 1e-6},
+                       {.name = "relative_step",
+                        .type = OptionType::boolean,
+                        .default_value = true,
+                        .documentation = "Multiply the learning rate by the parameter's root mean square."},
+                       {.name = "smallest",
+                        .type = OptionType::number,
+                        .default_value = 1e-3,
+                        .documentation = "Smallest such factor, so that a parameter of zeros moves.",
+                        .minimum = 1e-30}};
+};
+
+}  // namespace
+}  // namespace adafactor
+
+STRATA_PLUGIN(optimizer, "adafactor", "0.1.0", "Apache-2.0",
+              "Adafactor: a second moment kept as means over rows and columns (Shazeer, Stern, 2018).",
+              adafactor::AdafactorFactory);
