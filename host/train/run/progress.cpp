@@ -24,7 +24,7 @@ std::string Progress::line(const StepRecord& record) const {
   const double left = seconds_ / done * static_cast<double>(steps_ - record.step);
   return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) +
          format_line("  loss %.4f  norm %.3f  lr %.2e  ", record.loss, record.gradient_norm, record.learning_rate) +
-         short_number(record.tokens_per_second) + " tokens/s  " + short_bytes(resident_bytes()) + "  " +
+         short_number(record.tokens_per_second) + " " + style_.unit + "s/s  " + short_bytes(resident_bytes()) + "  " +
          short_duration(left) + " left";
 }
 
@@ -44,8 +44,8 @@ void Progress::step(const StepRecord& record) {
 }
 
 void Progress::evaluation(const EvaluationRecord& record) {
-  note(format_line("step %llu  validation loss %.4f nats per token", static_cast<unsigned long long>(record.step),
-                   record.loss));
+  note(format_line("step %llu  validation loss %.4f nats per %s", static_cast<unsigned long long>(record.step),
+                   record.loss, style_.unit.c_str()));
 }
 
 void Progress::note(const std::string& text) {
