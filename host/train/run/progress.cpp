@@ -1,6 +1,7 @@
 #include "train/run/progress.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "train/data/text_format.hpp"
 #include "train/run/process_memory.hpp"
@@ -13,7 +14,7 @@ constexpr const char* kClearLine = "\r\x1b[K";
 }  // namespace
 
 Progress::Progress(std::ostream& stream, Style style, std::uint64_t first_step, std::uint64_t steps)
-    : stream_(stream), style_(style), first_step_(first_step), steps_(steps) {}
+    : stream_(stream), style_(std::move(style)), first_step_(first_step), steps_(steps) {}
 
 Progress::~Progress() {
   if (!open_line_.empty()) stream_ << '\n' << std::flush;

@@ -38,6 +38,8 @@ void RandomInputs::fill(const Stream& stream, const InputPart& part, std::size_t
 
 double RandomInputs::value(const Stream& stream, std::uint64_t index) {
   if (is_floating_point(stream.input.dtype)) return random::normal(stream.key, index);
+  const bool counts = !stream.input.per_sample && stream.input.dims == Dims{stream.input.indexes};
+  if (counts) return static_cast<double>(index);
   if (stream.input.is_target && random::word(stream.key + 1, index) < random::drop_threshold(0.2)) return -1;
   return static_cast<double>(random::below(stream.key, index, static_cast<std::uint64_t>(stream.limit)));
 }

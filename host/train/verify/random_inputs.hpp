@@ -10,8 +10,9 @@
 namespace strata::host {
 
 /// Random values for the inputs of a dataset, keyed by global index, so that every layout sees the same ones. Integers
-/// lie below the size of the dimension that they index. Floating-point values are normal. One target in five is left
-/// out, so that ranks have different counts.
+/// lie below the size of the dimension that they index. If all samples share them and they index their own dimension,
+/// as positions do, they count up. Floating-point values are normal. One target in five is left out, so that ranks have
+/// different counts.
 class RandomInputs final : public InputSource {
  public:
   /// `sizes`: the sizes of the dimensions that integers index.
