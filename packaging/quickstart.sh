@@ -25,7 +25,7 @@ nvidia-smi -L >/dev/null 2>&1 || cuda=OFF
 cmake --preset release -DBUILD_TESTING=OFF -DSTRATA_CUDA=$cuda
 cmake --build --preset release --target \
   strata strata_model_gpt2 strata_device_cpu strata_device_reference strata_communicator_local strata_optimizer_adamw \
-  strata_strategy_ddp
+  strata_dataset_text strata_strategy_ddp
 strata=build/release/bin/strata
 
 say "text"

@@ -84,10 +84,11 @@ void print_model(std::ostream& out, const Inspection& inspection) {
   const BatchSection& batch = inspection.setup.configuration.batch;
   out << "parameters  " << parameter_count(training.graph) << " ("
       << short_number(static_cast<double>(parameter_count(training.graph))) << ")\n"
-      << "batch       " << batch.global << " sequences a step = " << training.programs.front().micro_batches
+      << "batch       " << batch.global << " samples a step = " << training.programs.front().micro_batches
       << " micro-batches of " << batch.micro << " on each of " << inspection.setup.stack.replicas
       << (inspection.setup.stack.replicas == 1 ? " replica\n" : " replicas\n") << "arithmetic  "
-      << short_number(flops_per_token(training.graph, *inspection.setup.ops)) << " FLOP a token\n";
+      << short_number(flops_per_token(training.graph, *inspection.setup.ops)) << " FLOP per " << inspection.setup.unit
+      << "\n";
 }
 
 /// The buffer kinds in the memory of any rank at its peak.

@@ -1,8 +1,10 @@
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "train/data/tokenizer.hpp"
 #include "train/run/text_generation.hpp"
 
 namespace strata::host {
@@ -29,9 +31,15 @@ std::vector<std::int32_t> default_prompt(const Tokenizer& tokenizer, const Vocab
 int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   const CheckpointReader checkpoint(find_checkpoint(arguments.checkpoint));
   const RunSetup setup = prepare(generation_configuration(checkpoint, arguments.overrides), context.plugins());
-  const auto tokenizer = make_tokenizer(checkpoint.run().vocabulary);
+  static_cast<void>(setup.generation());
+  const std::optional<Vocabulary>& vocabulary = checkpoint.run().vocabulary;
+  if (!vocabulary) {
+    throw ConfigurationError("checkpoint '" + checkpoint.directory().string() +
+                             "' was trained on data that is no text; accepted: one that was trained on text or tokens");
+  }
+  const auto tokenizer = make_tokenizer(*vocabulary);
   std::vector<std::int32_t> prompt = tokenizer->encode(arguments.prompt);
-  if (prompt.empty()) prompt = default_prompt(*tokenizer, checkpoint.run().vocabulary);
+  if (prompt.empty()) prompt = default_prompt(*tokenizer, *vocabulary);
   context.out << arguments.prompt << std::flush;
   generate(setup, checkpoint, std::move(prompt), arguments.tokens, arguments.sampling, [&](std::int32_t token) {
     context.out << tokenizer->decode({&token, 1}) << std::flush;

@@ -77,32 +77,32 @@ std::unique_ptr<FileLock> lock_output(const fs::path& output) {
   return std::make_unique<FileLock>(output / ".lock", "run.output '" + output.string() + "' is in use by another run");
 }
 
-void describe_start(const RunSetup& setup, const Corpus& corpus, const Trainer& trainer, Log& log) {
+void describe_start(const RunSetup& setup, const DataSource& source, const Trainer& trainer, Log& log) {
   std::int64_t parameters = 0;
   for (const CheckpointTensor& tensor : plan_checkpoint(rank_programs(trainer.programs().training))) {
     if (!tensor.name.starts_with("optimizer/")) parameters += element_count(tensor.shape);
   }
   const RunConfiguration& configuration = setup.configuration;
   log.info("run '" + configuration.run.name + "': " + short_number(static_cast<double>(parameters)) + " parameters, " +
-           short_number(static_cast<double>(corpus.size())) + " tokens, " +
-           std::to_string(setup.stack.mesh.rank_count()) + " rank(s), global batch " +
+           source.description() + ", " + std::to_string(setup.stack.mesh.rank_count()) + " rank(s), global batch " +
            std::to_string(configuration.batch.global) + ", micro-batch " + std::to_string(configuration.batch.micro) +
            ", " + short_bytes(trainer.programs().planned_peak_bytes().front()) + " planned on rank 0");
   for (const std::string& remark : trainer.remarks()) log.warning(remark);
 }
 
-void print_result(const TrainingSummary& summary, const RunReporter& reporter, std::ostream& out) {
+void print_result(const TrainingSummary& summary, const std::string& unit, const RunReporter& reporter,
+                  std::ostream& out) {
   out << "steps " << summary.step << '\n';
-  if (summary.loss) out << "loss " << *summary.loss << " nats per token\n";
-  if (summary.evaluation_loss) out << "validation loss " << *summary.evaluation_loss << " nats per token\n";
-  if (summary.median_tokens_per_second > 0) out << "tokens/s " << summary.median_tokens_per_second << '\n';
+  if (summary.loss) out << "loss " << *summary.loss << " nats per " << unit << '\n';
+  if (summary.evaluation_loss) out << "validation loss " << *summary.evaluation_loss << " nats per " << unit << '\n';
+  if (summary.median_tokens_per_second > 0) out << unit << "s/s " << summary.median_tokens_per_second << '\n';
   if (!reporter.last_checkpoint().empty()) out << "checkpoint " << reporter.last_checkpoint().string() << '\n';
 }
 
 int train(const TrainArguments& arguments, CommandContext& context) {
   const RunSetup setup = prepare(arguments.load(), context.plugins());
   const RunSection& run = setup.configuration.run;
-  const Corpus corpus = open_data(setup.configuration, setup.context);
+  const DataSource source = setup.open_data();
   std::unique_ptr<CheckpointReader> resume;
   if (!arguments.resume.empty()) resume = std::make_unique<CheckpointReader>(find_checkpoint(arguments.resume));
 
@@ -116,15 +116,15 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   if (reports && !arguments.log_json.empty())
     log = std::make_unique<TrainingLog>(arguments.log_json, resume != nullptr);
   const std::uint64_t first_step = resume ? resume->run().step : 0;
-  auto progress =
-      std::make_unique<Progress>(context.messages, Progress::Style{is_terminal(context.messages), run.log_every},
-                                 first_step, static_cast<std::uint64_t>(run.steps));
+  auto progress = std::make_unique<Progress>(context.messages,
+                                             Progress::Style{is_terminal(context.messages), run.log_every, setup.unit},
+                                             first_step, static_cast<std::uint64_t>(run.steps));
   RunReporter reporter(std::move(progress), std::move(log));
 
   const CheckpointSettings checkpoints{output / "checkpoints", run.checkpoint_every,
                                        static_cast<int>(run.keep_checkpoints)};
-  Trainer trainer(setup, corpus, checkpoints, resume.get(), reporter, std::move(world));
-  if (reports) describe_start(setup, corpus, trainer, context.log);
+  Trainer trainer(setup, source, checkpoints, resume.get(), reporter, std::move(world));
+  if (reports) describe_start(setup, source, trainer, context.log);
   if (reports && resume) {
     context.log.info("resuming after step " + std::to_string(first_step) + " from " + resume->directory().string());
   }
@@ -135,7 +135,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
     context.log.info("stopped after step " + std::to_string(summary.step) + "; continue with --resume " +
                      output.string());
   }
-  print_result(summary, reporter, context.out);
+  print_result(summary, setup.unit, reporter, context.out);
   return 0;
 }
 

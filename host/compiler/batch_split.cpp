@@ -13,22 +13,22 @@ constexpr std::int64_t kMostMicroBatches = 1 << 20;
 }  // namespace
 
 BatchSplit split_batch(std::int64_t global, std::int64_t micro, std::int64_t replicas) {
-  std::int64_t sequences = 0;
-  if (__builtin_mul_overflow(micro, replicas, &sequences)) {
+  std::int64_t samples = 0;
+  if (__builtin_mul_overflow(micro, replicas, &samples)) {
     throw OptionError("micro", "found " + std::to_string(micro) + "; times " + std::to_string(replicas) +
                                    " replicas that is too large to count");
   }
-  if (global % sequences != 0) {
+  if (global % samples != 0) {
     throw OptionError("global", "found " + std::to_string(global) + "; accepted: a multiple of " +
-                                    std::to_string(sequences) + ", which is batch.micro (" + std::to_string(micro) +
+                                    std::to_string(samples) + ", which is batch.micro (" + std::to_string(micro) +
                                     ") times the number of replicas (" + std::to_string(replicas) + ")");
   }
-  const std::int64_t micro_batches = global / sequences;
+  const std::int64_t micro_batches = global / samples;
   if (micro_batches > kMostMicroBatches) {
     throw OptionError("global", "found " + std::to_string(global) + ", which is " + std::to_string(micro_batches) +
                                     " micro-batches; accepted: at most " + std::to_string(kMostMicroBatches));
   }
-  return {sequences, static_cast<int>(micro_batches)};
+  return {samples, static_cast<int>(micro_batches)};
 }
 
 }  // namespace strata::host

@@ -30,7 +30,7 @@ namespace {
 struct Compilation {
   const CompileRequest& request;
   Stack stack;
-  std::int64_t sequences = 1;  ///< sequences of one micro-batch over all replicas
+  std::int64_t samples = 1;  ///< samples of one micro-batch over all replicas
   int micro_batches = 1;
   GradientBuckets buckets = {};
   std::map<Axis, int> chunks = {};
@@ -49,7 +49,7 @@ struct Compilation {
 Compilation begin(const CompileRequest& request) {
   Compilation compilation{request, make_stack(request.strategies)};
   const BatchSplit batch = split_batch(request.global_batch, request.micro_batch, compilation.stack.replicas);
-  compilation.sequences = batch.sequences;
+  compilation.samples = batch.samples;
   compilation.micro_batches = batch.micro_batches;
   compilation.buckets = bucket_options(compilation.stack.strategies);
   compilation.chunks = chunk_counts(compilation.stack);
@@ -59,7 +59,7 @@ Compilation begin(const CompileRequest& request) {
 GraphRequest graph_request(const Compilation& compilation) {
   const CompileRequest& request = compilation.request;
   return {*request.model,  request.model_origin, compilation.stack.strategies, *request.registry,
-          request.mode,    request.float_type,   compilation.sequences,        request.vocab,
+          request.mode,    request.float_type,   compilation.samples,          request.sizes,
           request.outputs, request.optimizer};
 }
 

@@ -31,11 +31,11 @@ struct CompileRequest {
   /// Graph outputs to keep, such as "logits" for generation. Empty: keeps losses and their count.
   std::vector<std::string> outputs;
   DType float_type = DType::f32;
-  /// Sequences of a step over all replicas, and of one micro-batch on one replica.
+  /// Samples of a step over all replicas, and of one micro-batch on one replica.
   std::int64_t global_batch = 1;
   std::int64_t micro_batch = 1;
-  /// Size of "vocab" if the data determines it.
-  std::optional<std::int64_t> vocab;
+  /// Sizes that the model's options and the data fix, without "batch".
+  DimSizes sizes;
   OptimizerSettings optimizer;
   /// The device that is asked for its kernels and their workspaces. Null: every op is supported, without a workspace.
   const Device* device = nullptr;

@@ -158,6 +158,20 @@ std::vector<PluginSection> read_plugins(SectionReader& reader, const std::string
   return sections;
 }
 
+DataSection read_data(SectionReader& reader, const RunConfiguration& configuration) {
+  PluginSection plugin;
+  const Options keys = reader.read_plugin("data", reader.find("data"), "data", plugin);
+  // The key and its two values, as they were before datasets became plugins.
+  const auto format = plugin.options.find("format");
+  if (format != plugin.options.end() &&
+      (format->second == OptionValue(std::string("text")) || format->second == OptionValue(std::string("tokens")))) {
+    throw error_at(configuration.places.key("data.format"), "data.format",
+                   "a dataset is a plugin now; accepted: plugin = " + strata::to_string(format->second));
+  }
+  reader.require_plugin(plugin);
+  return data_section(std::move(plugin), keys);
+}
+
 OptimizerSection read_optimizer(SectionReader& reader, const RunConfiguration& configuration) {
   PluginSection plugin;
   const Options keys = reader.read_plugin("optimizer", reader.find("optimizer"), "optimizer", plugin);
@@ -199,7 +213,7 @@ RunConfiguration read_document(const DocumentNode& document, const std::string& 
   SectionReader reader(document, configuration.places);
   configuration.run = run_section(reader.read("run"));
   configuration.model = reader.read_plugin("model");
-  configuration.data = data_section(reader.read("data"));
+  configuration.data = read_data(reader, configuration);
   configuration.batch = batch_section(reader.read("batch"));
   configuration.optimizer = read_optimizer(reader, configuration);
   configuration.device = reader.read_plugin("device");

@@ -50,18 +50,6 @@ struct RunSection {
   bool operator==(const RunSection&) const = default;
 };
 
-enum class DataFormat : std::uint8_t { text, tokens };
-enum class TokenizerKind : std::uint8_t { bytes, chars };
-
-struct DataSection {
-  std::string path;
-  DataFormat format = DataFormat::text;
-  TokenizerKind tokenizer = TokenizerKind::bytes;
-  double validation = 0;
-
-  bool operator==(const DataSection&) const = default;
-};
-
 struct BatchSection {
   std::int64_t global = 0;
   std::int64_t micro = 0;
@@ -78,6 +66,14 @@ struct PluginSection {
   std::map<std::string, OptionValue> options;
 
   bool operator==(const PluginSection&) const = default;
+};
+
+struct DataSection {
+  PluginSection dataset;
+  /// True if a run may continue on other data than its checkpoint's.
+  bool allow_changed = false;
+
+  bool operator==(const DataSection&) const = default;
 };
 
 /// Parameters that are updated in another way than the others.

@@ -8,9 +8,7 @@
 namespace strata::host {
 namespace {
 
-// Words of each enumeration, in the order of its enumerators.
-constexpr std::array<std::string_view, 2> kFormats = {"text", "tokens"};
-constexpr std::array<std::string_view, 2> kTokenizers = {"bytes", "chars"};
+// Words of the enumeration, in the order of its enumerators.
 constexpr std::array<std::string_view, 2> kWarmupTypes = {"linear", "log"};
 
 template <class Enumeration, std::size_t N>
@@ -42,11 +40,8 @@ RunSection run_section(const Options& options) {
   return section;
 }
 
-DataSection data_section(const Options& options) {
-  return {.path = options.word("path"),
-          .format = from_word<DataFormat>(kFormats, options.word("format")),
-          .tokenizer = from_word<TokenizerKind>(kTokenizers, options.word("tokenizer")),
-          .validation = options.number("validation")};
+DataSection data_section(PluginSection dataset, const Options& options) {
+  return {.dataset = std::move(dataset), .allow_changed = options.boolean("allow_changed")};
 }
 
 BatchSection batch_section(const Options& options) {
@@ -95,10 +90,7 @@ Options to_options(const RunSection& section) {
 }
 
 Options to_options(const DataSection& section) {
-  return Options({{"path", section.path},
-                  {"format", word_of(kFormats, section.format)},
-                  {"tokenizer", word_of(kTokenizers, section.tokenizer)},
-                  {"validation", section.validation}});
+  return Options({{"plugin", section.dataset.plugin}, {"allow_changed", section.allow_changed}});
 }
 
 Options to_options(const BatchSection& section) {

@@ -7,7 +7,7 @@ namespace strata::host {
 /// Converts checked options to typed sections and back. Apart from the declarations, only this code spells the names of
 /// the host's keys.
 RunSection run_section(const Options& options);
-DataSection data_section(const Options& options);
+DataSection data_section(PluginSection dataset, const Options& options);
 BatchSection batch_section(const Options& options);
 ScheduleSection schedule_section(const Options& options);
 OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule);

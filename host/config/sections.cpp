@@ -70,30 +70,21 @@ SectionDeclaration model_section() {
 }
 
 SectionDeclaration data_section() {
-  return {.path = "data",
-          .documentation = "The data that the model is trained on.",
-          .schema = {
-              {.name = "path",
-               .type = OptionType::word,
-               .documentation = "File with the text or tokens, relative to the current directory."},
-              {.name = "format",
+  return {
+      .path = "data",
+      .documentation = "The data that the model is trained on.",
+      .schema =
+          {
+              {.name = "plugin",
                .type = OptionType::word,
                .default_value = "text",
-               .documentation = "text: a text file. tokens: uint16 tokens, raw as nanoGPT writes them or with the "
-                                "1024-byte header of llm.c.",
-               .choices = {"text", "tokens"}},
-              {.name = "tokenizer",
-               .type = OptionType::word,
-               .default_value = "bytes",
-               .documentation = "What a token of a text is: a byte, or one of the characters that occur in the text.",
-               .choices = {"bytes", "chars"}},
-              {.name = "validation",
-               .type = OptionType::number,
-               .default_value = 0.1,
-               .documentation = "Share of the data, taken from its end, that is kept for evaluation.",
-               .minimum = 0,
-               .maximum = 0.9},
-          }};
+               .documentation = "Name of the dataset plugin."},
+              {.name = "allow_changed",
+               .type = OptionType::boolean,
+               .default_value = false,
+               .documentation = "Let a run continue from a checkpoint although the content of the data has changed."},
+          },
+      .has_plugin = true};
 }
 
 SectionDeclaration batch_section() {
@@ -102,12 +93,12 @@ SectionDeclaration batch_section() {
           .schema = {
               {.name = "global",
                .type = OptionType::integer,
-               .documentation = "Sequences of a step over all ranks: a multiple of micro times the number of replicas.",
+               .documentation = "Samples of a step over all ranks: a multiple of micro times the number of replicas.",
                .minimum = 1},
               {.name = "micro",
                .type = OptionType::integer,
                .default_value = 1,
-               .documentation = "Sequences of one micro-batch on one replica.",
+               .documentation = "Samples of one micro-batch on one replica.",
                .minimum = 1},
           }};
 }

@@ -42,7 +42,7 @@ std::string plugin_text(const std::string& heading, const PluginSection& section
 std::string to_toml(const RunConfiguration& configuration) {
   std::string text = section_text("run", to_options(configuration.run));
   text += plugin_text("[model]", configuration.model);
-  text += section_text("data", to_options(configuration.data));
+  text += section_text("data", to_options(configuration.data), &configuration.data.dataset);
   text += section_text("batch", to_options(configuration.batch));
   const OptimizerSection& optimizer = configuration.optimizer;
   text += section_text("optimizer", to_options(optimizer), &optimizer.optimizer);

@@ -66,7 +66,7 @@ PluginDescription describe(const PluginRecord& record) {
   }
   const auto kind = static_cast<std::uint32_t>(record.kind);
   if (kind < static_cast<std::uint32_t>(PluginKind::strategy) ||
-      kind > static_cast<std::uint32_t>(PluginKind::optimizer)) {
+      kind > static_cast<std::uint32_t>(PluginKind::dataset)) {
     throw PluginFileError("its plugin record is damaged: found the kind " + std::to_string(kind) +
                           "; accepted: 1 to 6");
   }

@@ -9,6 +9,7 @@
 
 #include "plugins/plugin_file.hpp"
 #include "strata/communicator.hpp"
+#include "strata/dataset.hpp"
 #include "strata/device.hpp"
 #include "strata/error.hpp"
 #include "strata/model.hpp"
@@ -51,6 +52,10 @@ struct PluginKindOf<LibraryFactory> {
 template <>
 struct PluginKindOf<OptimizerFactory> {
   static constexpr PluginKind value = PluginKind::optimizer;
+};
+template <>
+struct PluginKindOf<DatasetFactory> {
+  static constexpr PluginKind value = PluginKind::dataset;
 };
 
 /// Finds plugins and loads them by name. The code of a plugin stays loaded until the process ends. The registry

@@ -86,6 +86,7 @@ ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry&
   plugins.strategies = resolve<StrategyFactory>(configuration, configuration.strategies, registry);
   plugins.libraries = resolve<LibraryFactory>(configuration, configuration.libraries, registry);
   plugins.optimizers = resolve_optimizers(configuration, registry);
+  plugins.dataset = resolve<DatasetFactory>(configuration, configuration.data.dataset, -1, registry);
   return plugins;
 }
 
@@ -101,6 +102,7 @@ void provide_vocabulary(const ResolvedPlugins& plugins, OpRegistry& ops, KernelR
   provide(plugins.model);
   for (const auto& strategy : plugins.strategies) provide(strategy);
   for (const auto& optimizer : plugins.optimizers) provide(optimizer);
+  provide(plugins.dataset);
   provide(plugins.communicator);
   provide(plugins.device);
 }
@@ -120,6 +122,8 @@ const PluginSection& section_of(const RunConfiguration& configuration, const Plu
       return configuration.model;
     case PluginKind::optimizer:
       return origin.table < 0 ? configuration.optimizer.optimizer : configuration.optimizer.groups.at(table).optimizer;
+    case PluginKind::dataset:
+      return configuration.data.dataset;
   }
   return configuration.model;
 }

@@ -34,6 +34,7 @@ struct ResolvedPlugins {
   std::vector<ResolvedPlugin<LibraryFactory>> libraries;
   /// The optimizer of each group of parameters, and last that of all others.
   std::vector<ResolvedPlugin<OptimizerFactory>> optimizers;
+  ResolvedPlugin<DatasetFactory> dataset;
 };
 
 /// Loads all plugins of a configuration and checks their options. Writes all options, including defaults, into the

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "compiler/graph/loss_elements.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 
 namespace strata::host {
@@ -35,7 +36,7 @@ double flops_per_token(const Graph& graph, const OpRegistry& registry) {
   for (const Node& node : graph.nodes()) {
     if (!node.is_leaf()) flops += registry.get(node.op).cost(graph, node).flops;
   }
-  return flops / static_cast<double>(graph.sizes.at("batch") * graph.sizes.at("seq"));
+  return flops / static_cast<double>(loss_elements(graph));
 }
 
 }  // namespace strata::host

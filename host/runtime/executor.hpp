@@ -17,14 +17,24 @@
 
 namespace strata::host {
 
+/// One rank's part of a graph input, and where its values go.
+struct InputPart {
+  const std::string& name;
+  /// The rank's indices of each dimension. The batch dimension counts samples within the whole step, over all
+  /// micro-batches.
+  const std::vector<IndexMap>& dims;
+  /// i32 or a floating-point type.
+  DType dtype = DType::i32;
+  /// Row-major over `dims`.
+  std::byte* destination = nullptr;
+};
+
 /// The source of a step's data. All ranks' threads call it concurrently, so implementations are thread-safe.
 class InputSource {
  public:
   virtual ~InputSource() = default;
-  /// Writes one rank's shard of the graph input `name`: i32, row-major over `dims`. The map of the batch dim counts
-  /// samples within the whole step, over all micro-batches.
-  virtual void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
-                    std::int32_t* destination) = 0;
+  /// Writes the values of `part` in the step's data.
+  virtual void load(const InputPart& part, std::uint64_t step) = 0;
 };
 
 /// A rank's memory on its device. Its size is exactly the planned one.

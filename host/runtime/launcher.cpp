@@ -25,7 +25,7 @@ Launcher::Launcher(const Program& program, const MemoryPlan& plan, const Prepare
       ranges_(program),
       operands_(prepared.most_operands),
       results_(prepared.most_results),
-      staging_(device.allocate_host(prepared.staging_elements * static_cast<std::int64_t>(sizeof(std::int32_t)))) {}
+      staging_(device.allocate_host(prepared.staging_bytes)) {}
 
 void Launcher::wait(const PreparedInstruction& prepared, int micro_batch) {
   for (const BufferId buffer : prepared.instruction->waits) requests_.wait(ranges_.range(buffer, micro_batch));
@@ -60,10 +60,10 @@ void Launcher::load(const PreparedInstruction& prepared, int micro_batch, const 
     for (IndexSegment& segment : dims_[i].segments) segment.global_begin += context.micro_batch * size;
     dims_[i].global_size = size * program_.micro_batches;
   }
-  const auto load_to = [&](std::int32_t* to) { inputs.load(instruction.name, context.step, dims_, to); };
+  const auto load_to = [&](std::byte* to) { inputs.load({instruction.name, dims_, buffer.dtype, to}, context.step); };
   if (!device_.is_host_memory()) return load_to(staging(prepared, micro_batch));
   device_.synchronize(StreamKind::compute);
-  load_to(reinterpret_cast<std::int32_t*>(memory(buffer.id, micro_batch)));
+  load_to(memory(buffer.id, micro_batch));
 }
 
 void Launcher::copy_input(const PreparedInstruction& prepared, int micro_batch) {
@@ -148,9 +148,9 @@ std::byte* Launcher::memory(BufferId buffer, int micro_batch) {
   return arena_.data() + offset;
 }
 
-std::int32_t* Launcher::staging(const PreparedInstruction& prepared, int micro_batch) const {
-  const std::int64_t elements = program_.buffer(prepared.instruction->outputs.front()).elements();
-  return static_cast<std::int32_t*>(staging_.get()) + prepared.staging_begin + std::max(micro_batch, 0) * elements;
+std::byte* Launcher::staging(const PreparedInstruction& prepared, int micro_batch) const {
+  const std::int64_t bytes = program_.buffer(prepared.instruction->outputs.front()).bytes();
+  return static_cast<std::byte*>(staging_.get()) + prepared.staging_begin + std::max(micro_batch, 0) * bytes;
 }
 
 std::vector<ByteRange> Launcher::ranges(const Instruction& instruction, int micro_batch) const {

@@ -40,7 +40,7 @@ class Launcher {
   [[nodiscard]] std::byte* memory(BufferId buffer, int micro_batch);
   /// Staging memory of a load. Every load of a step has its own, because its copy to the device may still run when the
   /// next load is prepared.
-  [[nodiscard]] std::int32_t* staging(const PreparedInstruction& prepared, int micro_batch) const;
+  [[nodiscard]] std::byte* staging(const PreparedInstruction& prepared, int micro_batch) const;
   [[nodiscard]] std::vector<ByteRange> ranges(const Instruction& instruction, int micro_batch) const;
 
   const Program& program_;

@@ -11,6 +11,9 @@
 namespace strata::host {
 namespace {
 
+/// Alignment of a load's staging memory, enough for any type.
+constexpr std::int64_t kStagingAlignment = 64;
+
 class Preparation {
  public:
   Preparation(const Program& program, int rank, std::uint64_t seed, Device& device, Communicator& communicator)
@@ -56,10 +59,6 @@ class Preparation {
   void prepare(PreparedInstruction& prepared, const LoadInput& load) {
     const Instruction& instruction = *prepared.instruction;
     const Buffer& buffer = program_.buffer(instruction.outputs.at(0));
-    if (buffer.dtype != DType::i32) {
-      throw VerificationError("input '" + instruction.name + "' is " + std::string(to_string(buffer.dtype)) +
-                              "; inputs are i32");
-    }
     if (load.dims.size() != buffer.shape.size()) {
       throw VerificationError("input '" + instruction.name + "' does not say how all its dims are sharded");
     }
@@ -68,8 +67,9 @@ class Preparation {
       prepared.per_micro_batch.push_back(dim.per_micro_batch);
     }
     if (device_.is_host_memory()) return;
-    prepared.staging_begin = prepared_.staging_elements;
-    prepared_.staging_elements += buffer.elements() * program_.micro_batches;
+    prepared.staging_begin = prepared_.staging_bytes;
+    const std::int64_t bytes = buffer.bytes() * program_.micro_batches;
+    prepared_.staging_bytes += (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
   }
 
   void prepare(PreparedInstruction& prepared, const Compute& /*compute*/) {

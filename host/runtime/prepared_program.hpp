@@ -20,7 +20,7 @@ struct PreparedInstruction {
   /// For a LoadInput: this rank's indices of every dim, and whether the dim advances with the micro-batch.
   std::vector<IndexMap> dims;
   std::vector<bool> per_micro_batch;
-  /// For a LoadInput on a device with its own memory: offset of micro-batch 0 in the staging memory, in elements.
+  /// For a LoadInput on a device with its own memory: offset of micro-batch 0 in the staging memory, in bytes.
   std::int64_t staging_begin = 0;
   /// For a Copy.
   std::vector<RowCopy> copies;
@@ -39,8 +39,8 @@ struct PreparedProgram {
   std::vector<std::vector<PreparedInstruction>> tasks;
   /// Traffic by kind and axes, with an entry for every key of the program.
   std::map<std::string, Traffic> traffic;
-  /// Elements (i32) of staging memory that all loads of a step need.
-  std::int64_t staging_elements = 0;
+  /// Bytes of staging memory that all loads of a step need.
+  std::int64_t staging_bytes = 0;
   /// Largest number of operands and of results of a kernel.
   std::size_t most_operands = 0;
   std::size_t most_results = 0;

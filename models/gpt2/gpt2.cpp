@@ -77,8 +77,13 @@ class BlockBuilder {
 
 }  // namespace
 
+DimSizes Gpt2::sizes() const {
+  DimSizes sizes{{"seq", settings_.context}};
+  if (settings_.vocab > 0) sizes["vocab"] = settings_.vocab;
+  return sizes;
+}
+
 void Gpt2::build(GraphBuilder& b) const {
-  b.define_dim("seq", settings_.context);
   b.define_dim("pos", settings_.context);
   b.define_dim("embed", settings_.embed);
   b.define_dim("heads", settings_.heads);

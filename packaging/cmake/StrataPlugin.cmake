@@ -1,4 +1,4 @@
-# strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model|library|optimizer>
+# strata_add_plugin(NAME <name> KIND <device|communicator|strategy|model|library|optimizer|dataset>
 #                   SOURCES <file>... [LIBRARIES <target>...] [TEST_ONLY])
 #
 # Builds <kind>_<name>.so against Strata::sdk and installs it where the host looks for plugins, unless it is TEST_ONLY.
@@ -13,7 +13,7 @@ function(strata_add_plugin)
   if(plugin_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): unknown arguments ${plugin_UNPARSED_ARGUMENTS}")
   endif()
-  set(kinds device communicator strategy model library optimizer)
+  set(kinds device communicator strategy model library optimizer dataset)
   if(NOT plugin_KIND IN_LIST kinds)
     message(FATAL_ERROR "strata_add_plugin(${plugin_NAME}): KIND '${plugin_KIND}' is not one of ${kinds}")
   endif()

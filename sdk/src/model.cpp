@@ -3,6 +3,11 @@
 namespace strata {
 
 Model::~Model() = default;
+
+DimSizes Model::sizes() const { return {}; }
+
+std::optional<Generation> Model::generation() const { return std::nullopt; }
+
 ModelFactory::~ModelFactory() = default;
 
 }  // namespace strata

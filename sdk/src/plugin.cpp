@@ -21,6 +21,8 @@ std::string_view to_string(PluginKind kind) {
       return "library";
     case PluginKind::optimizer:
       return "optimizer";
+    case PluginKind::dataset:
+      return "dataset";
   }
   return "unknown";
 }

@@ -23,8 +23,8 @@ sizes = [1, 2]
 
 [data]
 path = "input.txt"
-format = "tokens"
-tokenizer = "chars"
+plugin = "tokens"
+allow_changed = true
 validation = 0.25
 
 [batch]

@@ -23,7 +23,8 @@ TEST(Configuration, ReadsEveryKey) {
   EXPECT_EQ(c.model.plugin, "gpt2");
   EXPECT_EQ(c.model.options, (std::map<std::string, OptionValue>{
                                  {"layers", 6}, {"dropout", 0.1}, {"sizes", std::vector<double>{1, 2}}}));
-  EXPECT_EQ(c.data, (DataSection{"input.txt", DataFormat::tokens, TokenizerKind::chars, 0.25}));
+  EXPECT_EQ(c.data,
+            (DataSection{{"data", "tokens", {{"path", std::string("input.txt")}, {"validation", 0.25}}}, true}));
   EXPECT_EQ(c.batch, (BatchSection{64, 8}));
   EXPECT_EQ(c.optimizer,
             (OptimizerSection{
@@ -56,6 +57,8 @@ TEST(Configuration, FillsInDefaults) {
   EXPECT_EQ(c.run.name, "run");
   EXPECT_EQ(c.run.output, "runs/run");
   EXPECT_EQ(c.batch, (BatchSection{4, 1}));
+  EXPECT_EQ(c.data.dataset.plugin, "text");
+  EXPECT_FALSE(c.data.allow_changed);
   EXPECT_EQ(c.optimizer.optimizer.plugin, "adamw");
   EXPECT_TRUE(c.optimizer.groups.empty());
   EXPECT_EQ(c.optimizer.schedule, ScheduleSection{});

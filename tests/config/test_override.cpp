@@ -34,9 +34,12 @@ TEST(Override, ReplacesAndAdds) {
 }
 
 TEST(Override, BareWordsAreStrings) {
-  EXPECT_EQ(with({"data.path=../shared/my text.txt"}).data.path, "../shared/my text.txt");
-  EXPECT_EQ(with({"data.path=a=b.txt"}).data.path, "a=b.txt");
-  EXPECT_EQ(with({"data.path='12'"}).data.path, "12");
+  const auto path_with = [](const std::string& argument) {
+    return std::get<std::string>(with({argument}).data.dataset.options.at("path"));
+  };
+  EXPECT_EQ(path_with("data.path=../shared/my text.txt"), "../shared/my text.txt");
+  EXPECT_EQ(path_with("data.path=a=b.txt"), "a=b.txt");
+  EXPECT_EQ(path_with("data.path='12'"), "12");
   EXPECT_EQ(with({"run.name=2024-01-01"}).run.name, "2024-01-01");
   EXPECT_EQ(with({"run.name=#1"}).run.name, "#1");
   EXPECT_EQ(with({"run.name=a\nseed = 3"}).run.name, "a\nseed = 3");
@@ -87,7 +90,7 @@ TEST(Override, IsNamedWhereItIsWrong) {
             "--set run.seed=x: run.seed: found the string \"x\"; accepted: an integer of at least 0");
   EXPECT_EQ(refusal_of("run.sed=1").substr(0, 60), "--set run.sed=1: run.sed: unknown key; did you mean 'seed'?;");
   EXPECT_EQ(refusal_of("plugin=gpt2").substr(0, 50), "--set plugin=gpt2: plugin: unknown section; accept");
-  EXPECT_EQ(refusal_of("data.plugin=gpt2").substr(0, 56), "--set data.plugin=gpt2: data.plugin: unknown key; accept");
+  EXPECT_EQ(refusal_of("batch.plugin=gpt2").substr(0, 57), "--set batch.plugin=gpt2: batch.plugin: unknown key; accep");
   EXPECT_EQ(refusal_of("model.plugin.x=1"),
             "--set model.plugin.x=1: model.plugin: is the string \"gpt2\", it has no key 'x'");
   EXPECT_EQ(refusal_of("strategy.3.size=1"),

@@ -44,11 +44,11 @@ class CudaTraining : public ::testing::Test {
                              "batch.global=4", "batch.micro=1", "strategy=[" + strategies + "]",
                              "device={plugin=\"cuda_emulated\", graph=" + std::string(graph ? "true}" : "false}")}),
         registry_);
-    const Corpus corpus = open_data(setup.configuration, setup.context);
+    const DataSource source = setup.open_data();
     Result result;
     Recorder recorder(result);
     const CheckpointSettings checkpoints{folder_.path() / ("checkpoints" + std::to_string(runs_++)), 0, 0};
-    Trainer(setup, corpus, checkpoints, nullptr, recorder).run();
+    Trainer(setup, source, checkpoints, nullptr, recorder).run();
     return result;
   }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs a build of Strata, builds and installs the projects in rotary/ and signum/ against it, and uses all of them as
+# Installs a build of Strata, builds and installs the projects in rotary/, signum/ and lines/ against it, and uses all of them as
 # a user would.
 # Usage: sh tests/external/external.sh BUILD WORK [ARGUMENT]...
 #   BUILD     the build tree, with the targets of "all"
@@ -15,7 +15,7 @@ mkdir -p "$2"
 work=$(cd "$2" && pwd)
 shift 2
 
-rm -rf "$work/prefix" "$work/project" "$work/signum" "$work/run"
+rm -rf "$work/prefix" "$work/project" "$work/signum" "$work/lines" "$work/run"
 mkdir "$work/run"
 prefix=$work/prefix
 project=$work/project
@@ -124,6 +124,33 @@ for config in one-rank four-ranks; do
 done
 run 2 strata check "$configs/one-rank.toml" --set optimizer.plugin=signum --set optimizer.beta=2
 says 'optimizer.beta: found the number 2.0; accepted: a number from 0 to 0.999999$'
+
+echo "== a dataset"
+run 0 cmake -S "$source/lines" -B "$work/lines" -DCMAKE_PREFIX_PATH="$prefix" "$@"
+run 0 cmake --build "$work/lines"
+run 0 cmake --install "$work/lines" --prefix "$prefix"
+run 0 strata plugins list
+says '^dataset +lines +1\.0\.0 '
+lines="--set data.plugin=lines --set data.path=input.txt"
+for config in one-rank four-ranks; do
+  # shellcheck disable=SC2086
+  run 0 strata verify "$configs/$config.toml" $lines
+  says '^equal within 1\.00e-09$'
+  run 0 strata train "$configs/$config.toml" $lines --set run.steps=20 --set run.eval_every=10 \
+    --set run.output=runs/lines-$config --log-json "$work/lines-$config.jsonl"
+  says ' lines of .input\.txt., '
+  sed -n 's/^{"step":\([0-9]*\),"loss":\([^,]*\),.*/\1 \2/p' "$work/lines-$config.jsonl" >"$work/lines-$config.losses"
+done
+paste -d ' ' "$work/lines-one-rank.losses" "$work/lines-four-ranks.losses" |
+  awk '{ difference = $2 - $4; if (difference * difference > 1e-8 * $2 * $2) { print "step " $1 ": " $2 ", " $4; bad = 1 } }
+       END { exit bad || NR != 20 }' || fail "the losses on four ranks are not those on one"
+run 2 strata check "$configs/one-rank.toml" --set data.plugin=lines --set data.path=nothing.txt
+says "data\.path: 'nothing\.txt': cannot be opened: No such file"
+run 2 strata train "$configs/one-rank.toml" --set data.path=shorter.txt --resume runs/rotary-1
+says 'cannot be opened'
+head -c 30000 input.txt >shorter.txt
+run 2 strata train "$configs/one-rank.toml" --set data.path=shorter.txt --resume runs/rotary-1
+says 'was trained on data with the fingerprint [0-9a-f]{32} .* found [0-9a-f]{32} .* data\.allow_changed = true'
 
 echo "== bf16"
 run 0 strata verify --ops "$configs/one-rank.toml" --set strategy.0.plugin=precision

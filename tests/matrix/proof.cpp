@@ -25,7 +25,7 @@ constexpr Tolerance kQuantizedGradients{1e-2, 2.0 / 14, std::numeric_limits<doub
 
 /// `is_defined`: the optimizers' definitions update the parameters.
 host::Compiled compile(const host::RunSetup& setup, DType float_type, bool is_defined = false) {
-  host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
+  host::CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
   request.float_type = float_type;
   request.optimizer.is_update_outside = is_defined;
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
@@ -37,7 +37,7 @@ host::StackResult train(const host::RunSetup& setup, const host::Compiled& compi
                         bool is_defined = false) {
   const host::RunConfiguration& configuration = setup.configuration;
   const auto seed = static_cast<std::uint64_t>(configuration.run.seed);
-  host::RandomInputs inputs(seed, setup.model->vocab().value());
+  host::RandomInputs inputs(seed, setup.inputs, setup.sizes_without_data());
   const int ranks = setup.stack.mesh.rank_count();
   return host::run_stack(
       compiled, world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); },

@@ -57,8 +57,7 @@ class RandomModel final : public Model {
  public:
   explicit RandomModel(Shape shape) : shape_(std::move(shape)) {}
 
-  [[nodiscard]] std::int64_t context() const override { return 16; }
-  [[nodiscard]] std::optional<std::int64_t> vocab() const override { return 24; }
+  [[nodiscard]] DimSizes sizes() const override { return {{"seq", 16}, {"vocab", 24}}; }
 
   void build(GraphBuilder& b) const override {
     for (const auto& [dim, size] : std::vector<std::pair<Dim, std::int64_t>>{{"seq", 16},

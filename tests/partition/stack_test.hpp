@@ -24,7 +24,7 @@ class StackRunner {
   [[nodiscard]] host::CompileRequest request(std::shared_ptr<const Model> model, std::int64_t global_batch,
                                              std::int64_t micro_batch) {
     host::CompileRequest request;
-    request.vocab = model->vocab();
+    request.sizes = model->sizes();
     request.model = std::move(model);
     request.registry = &registry_;
     request.float_type = DType::f64;
@@ -38,7 +38,9 @@ class StackRunner {
   [[nodiscard]] host::StackResult run(const host::Compiled& compiled) {
     const auto world = plugins_.load<CommunicatorFactory>("local").create(
         Options(plugins_.load<CommunicatorFactory>("local").options(), {}), compiled.mesh.rank_count());
-    host::RandomInputs inputs(kSeed, compiled.graph.sizes.at("vocab"));
+    const auto& text = plugins_.load<DatasetFactory>("text");
+    host::RandomInputs inputs(kSeed, text.inputs(Options(text.options(), {{"path", std::string("none")}})),
+                              compiled.graph.sizes);
     return host::run_stack(
         compiled, *world, [this](int) { return make_device(); }, {kSeed, 1e-2, 3}, inputs);
   }

@@ -21,8 +21,7 @@ class TwoModes final : public Model {
 
   TwoModes(GraphMode mode, Extra extra) : mode_(mode), extra_(std::move(extra)) {}
 
-  [[nodiscard]] std::int64_t context() const override { return 4; }
-  [[nodiscard]] std::optional<std::int64_t> vocab() const override { return 8; }
+  [[nodiscard]] DimSizes sizes() const override { return {{"seq", 4}, {"vocab", 8}}; }
   void build(GraphBuilder& b) const override {
     b.define_dim("seq", 4);
     b.define_dim("embed", 4);
@@ -190,8 +189,7 @@ TEST_F(EvaluationBeside, ReadsParametersOnTheStagesThatHoldThem) {
 /// A model with another size of a dimension in either mode.
 class TwoSizes final : public Model {
  public:
-  [[nodiscard]] std::int64_t context() const override { return 4; }
-  [[nodiscard]] std::optional<std::int64_t> vocab() const override { return 8; }
+  [[nodiscard]] DimSizes sizes() const override { return {{"seq", 4}, {"vocab", 8}}; }
   void build(GraphBuilder& b) const override {
     b.define_dim("seq", 4);
     b.define_dim("embed", b.mode() == GraphMode::training ? 4 : 8);

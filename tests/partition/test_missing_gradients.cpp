@@ -34,8 +34,7 @@ reference::Work copy(const OpInstance& op) {
 /// gradient at all.
 class DetachedModel final : public Model {
  public:
-  [[nodiscard]] std::int64_t context() const override { return 4; }
-  [[nodiscard]] std::optional<std::int64_t> vocab() const override { return 8; }
+  [[nodiscard]] DimSizes sizes() const override { return {{"seq", 4}, {"vocab", 8}}; }
   void build(GraphBuilder& b) const override {
     b.define_dim("seq", 4);
     b.define_dim("embed", 4);

@@ -125,7 +125,8 @@ TEST_F(PipelinePlacement, CostSplitSeesTheHead) {
                                                                 {"context", std::int64_t{8}},
                                                                 {"vocab", std::int64_t{2048}}}));
   Graph graph;
-  graph.sizes = {{"batch", 1}, {"vocab", 2048}};
+  graph.sizes = model->sizes();
+  graph.sizes["batch"] = 1;
   GraphBuilder builder(graph, registry, GraphMode::training, DType::f32);
   model->build(builder);
   differentiate(graph, registry);

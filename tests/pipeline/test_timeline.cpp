@@ -122,7 +122,8 @@ TEST(TimelineDurations, AreTheFlopsOfTheChunksNodes) {
                                                                 {"embed", std::int64_t{16}},
                                                                 {"context", std::int64_t{8}}}));
   Graph graph;
-  graph.sizes = {{"batch", 1}, {"vocab", 32}};
+  graph.sizes = model->sizes();
+  graph.sizes.insert({{"batch", 1}, {"vocab", 32}});
   GraphBuilder builder(graph, registry, GraphMode::training, DType::f32);
   model->build(builder);
   differentiate(graph, registry);

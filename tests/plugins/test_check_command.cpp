@@ -6,13 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <ostream>
 #include <string>
 #include <vector>
 
-#include "train/command_runner.hpp"
+#include "check_of_faults.hpp"
 
 namespace strata::host {
 namespace {
@@ -23,41 +21,6 @@ using test::run_command;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-class CommandsBesideSamples : public ::testing::Test {
- protected:
-  CommandsBesideSamples() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
-  ~CommandsBesideSamples() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
-
-  /// Runs a command on the configuration with these overrides.
-  [[nodiscard]] CommandResult run(const std::string& command, const std::vector<std::string>& overrides,
-                                  const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments{command, config_};
-    for (const std::string& each : overrides) arguments.insert(arguments.end(), {"--set", each});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
-  }
-
-  test::TemporaryFolder folder_;
-  std::string data_ = folder_.file("text.txt", std::string(400, 'x')).string();
-  std::string config_ =
-      folder_
-          .file("sample.toml", "[run]\nsteps = 1\noutput = \"" + (folder_.path() / "output").string() +
-                                   "\"\n[model]\nplugin = \"sample_model\"\n[data]\npath = \"" + data_ +
-                                   "\"\n[batch]\nglobal = 4\nmicro = 4\n"
-                                   "[device]\nplugin = \"reference\"\n")
-          .string();
-};
-
-struct Fault {
-  const char* name;
-  std::vector<std::string> overrides;
-  std::string message;
-};
-
-void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
-
-class CheckOfFaults : public CommandsBesideSamples, public ::testing::WithParamInterface<Fault> {};
 
 TEST_P(CheckOfFaults, IsOneMessageThatNamesThePlugin) {
   const CommandResult text = run("check", GetParam().overrides);
@@ -129,15 +92,24 @@ INSTANTIATE_TEST_SUITE_P(
     Models, CheckOfFaults,
     ::testing::Values(
         of_model("nothing", "nothing", "hook 'create' returned nothing (a null pointer)"),
-        of_model("context_zero", "context zero", "its context is 0 tokens; accepted: 1 or more"),
-        of_model("context_negative", "context negative", "its context is -5 tokens; accepted: 1 or more"),
-        of_model("context_throws", "context throws", "hook 'context' threw an exception of type int"),
-        of_model("vocab_throws", "vocab throws", "hook 'vocab' threw an exception of type int"),
+        of_model("sizes_zero", "sizes zero",
+                 "found 'seq' = 0; accepted: sizes of at least 1, of dimensions other than 'batch'"),
+        of_model("sizes_batch", "sizes batch",
+                 "found 'batch' = 4; accepted: sizes of at least 1, of dimensions other than 'batch'"),
+        of_model("sizes_throws", "sizes throws", "hook 'sizes' threw an exception of type int"),
+        Fault{"sizes_none",
+              {"model.fault=sizes none"},
+              "data: dataset 'text': the model fixes no size of 'seq', the tokens of a sample; accepted: a model that "
+              "does"},
+        Fault{"sizes_vocab",
+              {"model.fault=sizes vocab"},
+              "model: found 'vocab' = 100 from model 'sample_model'; accepted: at least 256, as dataset 'text' has"},
+        of_model("generation_throws", "generation throws", "hook 'generation' threw an exception of type int"),
+        of_model("generation_output", "generation output", "it has no output 'scores', which generation reads"),
         of_model("build_throws", "build throws", "hook 'build' threw std::out_of_range: too far"),
         of_model("no_such_value", "no such value", "the graph has no node %-1"),
         of_model("block_back", "block back", "block 0 begins after block 1"),
-        of_model("another_seq", "another seq",
-                 "its dimension 'seq' has size 4, its context is 8 tokens; accepted: the same number"),
+        of_model("another_seq", "another seq", "dimension 'seq' has size 8 already; the model wants 4"),
         of_model("misspelt_input", "misspelt input",
                  "it reads the input 'token'; did you mean 'tokens'?; the data has: positions, targets, tokens"),
         of_model("input_shape", "input shape",
@@ -353,8 +325,8 @@ TEST_F(CommandsBesideSamples, TrainingNamesThePluginWhoseFunctionThrows) {
               HasSubstr("communicator 'faulty_communicator': hook 'ranks_on_host' threw an exception of type int"));
 }
 
-TEST_F(CommandsBesideSamples, TheModelIsAskedOnceForItsContext) {
-  const CommandResult result = run("train", {"model.fault=context throws later"});
+TEST_F(CommandsBesideSamples, TheModelIsAskedOnceForItsSizes) {
+  const CommandResult result = run("train", {"model.fault=sizes throws later"});
   EXPECT_EQ(result.exit_code, 0) << result.messages;
 }
 

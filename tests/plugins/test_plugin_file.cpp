@@ -118,7 +118,8 @@ TEST_F(PluginFileTest, ReadsEveryKind) {
                                    {PluginKind::communicator, "communicator"},
                                    {PluginKind::device, "device"},
                                    {PluginKind::library, "library"},
-                                   {PluginKind::optimizer, "optimizer"}}) {
+                                   {PluginKind::optimizer, "optimizer"},
+                                   {PluginKind::dataset, "dataset"}}) {
     const std::string bytes = patched(offsetof(PluginRecord, kind), {static_cast<char>(kind)});
     const PluginFile file = inspect_plugin_file(write_file(folder_.path() / "strategy_sample.so", bytes));
     EXPECT_EQ(file.refusal, "");

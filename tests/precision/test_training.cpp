@@ -45,13 +45,13 @@ class PrecisionTraining : public ::testing::Test {
     const RunConfiguration parsed =
         parse_configuration(test::small_configuration(folder_), "small.toml", {all, "device.threads=1"});
     const RunSetup setup = prepare(parsed, registry_);
-    const Corpus corpus = open_data(setup.configuration, setup.context);
+    const DataSource source = setup.open_data();
     std::unique_ptr<CheckpointReader> from;
     if (!resume.empty()) from = std::make_unique<CheckpointReader>(resume);
     Result result;
     Recorder recorder(result, stop_after);
     const fs::path checkpoints = folder_.path() / ("checkpoints" + std::to_string(runs_++));
-    Trainer(setup, corpus, {checkpoints, 0, 0}, from.get(), recorder).run();
+    Trainer(setup, source, {checkpoints, 0, 0}, from.get(), recorder).run();
     return result;
   }
 

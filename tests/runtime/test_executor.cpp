@@ -28,12 +28,12 @@ using ::testing::StartsWith;
 /// Tokens are 100 · sample + position.
 class CountingInput final : public InputSource {
  public:
-  void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
-            std::int32_t* destination) override {
-    if (name != "tokens") throw RuntimeError("no input '" + name + "'");
-    for (std::int64_t i = 0; i < dims[0].local_size(); ++i) {
-      for (std::int64_t j = 0; j < dims[1].local_size(); ++j) {
-        *destination++ = static_cast<std::int32_t>(100 * dims[0].global_index(i) + dims[1].global_index(j) +
+  void load(const InputPart& part, std::uint64_t step) override {
+    if (part.name != "tokens") throw RuntimeError("no input '" + part.name + "'");
+    auto* destination = reinterpret_cast<std::int32_t*>(part.destination);
+    for (std::int64_t i = 0; i < part.dims[0].local_size(); ++i) {
+      for (std::int64_t j = 0; j < part.dims[1].local_size(); ++j) {
+        *destination++ = static_cast<std::int32_t>(100 * part.dims[0].global_index(i) + part.dims[1].global_index(j) +
                                                    1000 * static_cast<std::int64_t>(step));
       }
     }

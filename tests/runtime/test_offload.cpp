@@ -33,8 +33,8 @@ using ::testing::HasSubstr;
 
 class NoInput final : public InputSource {
  public:
-  void load(const std::string& name, std::uint64_t, const std::vector<IndexMap>&, std::int32_t*) override {
-    throw RuntimeError("no input '" + name + "'");
+  void load(const InputPart& part, std::uint64_t /*step*/) override {
+    throw RuntimeError("no input '" + part.name + "'");
   }
 };
 

@@ -50,9 +50,9 @@ class FaultyDevice : public GraphDevice {
 /// Input in which every token is the number of the step.
 class StepInput final : public InputSource {
  public:
-  void load(const std::string& /*name*/, std::uint64_t step, const std::vector<IndexMap>& dims,
-            std::int32_t* destination) override {
-    std::fill_n(destination, dims[0].local_size(), static_cast<std::int32_t>(step));
+  void load(const InputPart& part, std::uint64_t step) override {
+    std::fill_n(reinterpret_cast<std::int32_t*>(part.destination), part.dims[0].local_size(),
+                static_cast<std::int32_t>(step));
   }
 };
 

@@ -61,7 +61,7 @@ inline host::Compiled compile_training(const host::RunConfiguration& configurati
   BuiltPlugins plugins;
   const host::RunSetup setup = host::prepare(configuration, plugins);
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
-  host::CompileRequest request = setup.request(GraphMode::training, setup.model->vocab().value());
+  host::CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
   request.float_type = float_type;
   request.device = device.get();
   return setup.compile(request);

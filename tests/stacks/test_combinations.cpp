@@ -79,7 +79,7 @@ TEST(ChunkedOverlap, CutsCollectivesAndKeepsTheirBytes) {
   const auto summary = [&](int chunks) {
     const std::string table = "tensor:size = 2;sequence_parallel = true;overlap_chunks = " + std::to_string(chunks);
     const host::RunSetup setup = host::prepare(small_gpt2(tables({table}), 8, 4), plugins);
-    host::CompileRequest request = setup.request(GraphMode::training, 16);
+    host::CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
     const std::unique_ptr<Device> device = setup.make_device(0, 1);
     request.device = device.get();
     return host::summarize_communication(setup.compile(request).program(0));

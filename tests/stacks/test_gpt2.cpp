@@ -16,7 +16,8 @@ class Gpt2Model : public ::testing::Test {
     const Options options(factory_.options(), given);
     const auto model = factory_.create(options);
     Graph graph;
-    graph.sizes = {{"batch", 1}, {"vocab", model->vocab().value_or(256)}};
+    graph.sizes = model->sizes();
+    graph.sizes.insert({{"batch", 1}, {"vocab", 256}});
     GraphBuilder builder(graph, registry_, GraphMode::training, DType::f32);
     model->build(builder);
     verify(graph, registry_, "building");
@@ -83,7 +84,8 @@ TEST_F(Gpt2Model, ShrinksButStaysDivisible) {
   const Options small = factory_.shrink(options, {{{"heads", 4}, {"ffn", 8}, {"vocab", 6}, {"seq", 12}}, false});
   const auto model = factory_.create(small);
   Graph graph;
-  graph.sizes = {{"batch", 1}, {"vocab", *model->vocab()}};
+  graph.sizes = model->sizes();
+  graph.sizes["batch"] = 1;
   GraphBuilder builder(graph, registry_, GraphMode::training, DType::f64);
   model->build(builder);
   EXPECT_EQ(graph.sizes.at("heads") % 4, 0);

@@ -25,7 +25,7 @@ TEST_P(CommunicationInGraphs, TrainsAsWithout) {
   ASSERT_EQ(compiled.mesh.rank_count(), row.ranks);
   const auto seed = static_cast<std::uint64_t>(configuration.run.seed);
   const host::StackSettings settings{seed, configuration.optimizer.lr, kSteps};
-  host::RandomInputs inputs(seed, setup.model->vocab().value());
+  host::RandomInputs inputs(seed, setup.inputs, setup.sizes_without_data());
 
   const std::unique_ptr<World> threads = setup.make_world();
   const host::StackResult expected = host::run_stack(

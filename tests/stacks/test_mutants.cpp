@@ -278,7 +278,7 @@ class CompiledStack {
 
  private:
   [[nodiscard]] host::CompileRequest request() const {
-    host::CompileRequest request = setup_.request(GraphMode::training, setup_.model->vocab().value());
+    host::CompileRequest request = setup_.request(GraphMode::training, setup_.sizes_without_data());
     request.device = device_.get();
     return request;
   }

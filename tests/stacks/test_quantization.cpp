@@ -99,7 +99,8 @@ class OneStep {
   OneStep(const std::string& strategies, int ranks)
       : setup_(host::prepare(small_gpt2(strategies, ranks, 1), plugins_)),
         program_(compile_training(setup_.configuration, DType::f64).program(0)),
-        inputs_(static_cast<std::uint64_t>(setup_.configuration.run.seed), setup_.model->vocab().value()) {}
+        inputs_(static_cast<std::uint64_t>(setup_.configuration.run.seed), setup_.inputs, setup_.sizes_without_data()) {
+  }
 
   [[nodiscard]] Program& program() { return program_; }
 

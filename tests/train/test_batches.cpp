@@ -1,34 +1,74 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
 
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/data/batches.hpp"
+#include "train/data/read_ahead.hpp"
+#include "train/data/sample_order.hpp"
 
 namespace strata::host {
 namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-constexpr std::int64_t kContext = 8;
+constexpr std::int64_t kSeq = 8;
+constexpr std::int64_t kWidth = 3;
 constexpr std::int64_t kGlobalBatch = 12;
+constexpr std::int64_t kSamples = 50;
+constexpr std::int32_t kTokens = 100000;
+
+/// Samples whose values tell where they belong: token p of sample i is 10 · i + p, pixel p of sample i is i + p / 8.
+class CountedDataset final : public Dataset {
+ public:
+  [[nodiscard]] DimSizes sizes() const override { return {{"seq", kSeq}, {"width", kWidth}, {"vocab", kTokens}}; }
+  [[nodiscard]] std::int64_t samples(DataSplit /*split*/) const override { return kSamples; }
+  void read(const SampleKey& key, std::span<void* const> destinations) const override {
+    if (key.index == failing) throw RuntimeError("'disk': found smoke at byte 7; expected data");
+    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    ++reads;
+    const auto index = static_cast<std::int32_t>(key.index);
+    if (auto* tokens = static_cast<std::int32_t*>(destinations[0])) {
+      std::iota(tokens, tokens + kSeq, key.index == outside ? kTokens - 3 : 10 * index);
+    }
+    if (auto* targets = static_cast<std::int32_t*>(destinations[1])) std::iota(targets, targets + kSeq, 10 * index + 1);
+    if (auto* pixels = static_cast<float*>(destinations[3])) {
+      for (std::int64_t p = 0; p < kSeq * kWidth; ++p) {
+        pixels[p] = static_cast<float>(index) + static_cast<float>(p) / 8;
+      }
+    }
+  }
+  void read_common(std::span<void* const> destinations) const override {
+    auto* positions = static_cast<std::int32_t*>(destinations[2]);
+    std::iota(positions, positions + kSeq, 0);
+  }
+  [[nodiscard]] std::string fingerprint() const override { return "ff"; }
+  [[nodiscard]] std::string description() const override { return "50 samples"; }
+
+  std::int64_t failing = -1;
+  std::int64_t outside = -1;
+  std::chrono::milliseconds delay{0};
+  mutable std::atomic<int> reads = 0;
+};
+
+std::vector<DatasetInput> inputs() {
+  return {{.name = "tokens", .dims = {"seq"}, .indexes = "vocab"},
+          {.name = "targets", .dims = {"seq"}, .indexes = "vocab", .is_target = true},
+          {.name = "positions", .dims = {"seq"}, .indexes = "seq", .per_sample = false},
+          {.name = "pixels", .dims = {"seq", "width"}, .dtype = DType::f32}};
+}
 
 /// A random assignment of one dimension's indices to shards.
 struct Dealing {
   int count;
   Distribution distribution = Distribution::block;
 };
-
-std::vector<std::int32_t> load(InputSource& source, const std::string& name, std::uint64_t step,
-                               const std::vector<IndexMap>& dims) {
-  std::int64_t size = 1;
-  for (const IndexMap& dim : dims) size *= dim.local_size();
-  std::vector<std::int32_t> values(static_cast<std::size_t>(size), -7);
-  source.load(name, step, dims, values.data());
-  return values;
-}
 
 IndexMap shard(std::int64_t size, const Dealing& dealing, int index) {
   return {size, split_dimension(size, dealing.count, index, dealing.distribution)};
@@ -37,48 +77,64 @@ IndexMap shard(std::int64_t size, const Dealing& dealing, int index) {
 class BatchesTest : public ::testing::Test {
  protected:
   BatchesTest() {
-    std::string text(4000, '\0');
-    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>((i * i + i / 7) % 251);
-    corpus_ = std::make_unique<Corpus>(
-        DataSettings{folder_.file("text.txt", text), DataSettings::Format::text, Vocabulary::Kind::bytes, 0.1});
+    auto dataset = std::make_unique<CountedDataset>();
+    dataset_ = dataset.get();
+    source_ = std::make_unique<DataSource>(PluginOrigin{PluginKind::dataset, -1, "dataset 'counted'"}, inputs(),
+                                           std::move(dataset));
   }
 
-  TrainingBatches training(std::int64_t global_batch = kGlobalBatch, DataPosition start = {}) {
-    return {*corpus_, EpochSampler(3, corpus_->training().size, kContext), global_batch, start};
+  /// Reads samples in order. Samples from `end` on only fill up the last batch.
+  [[nodiscard]] BatchReader reader(std::int64_t end = kSamples,
+                                   const std::vector<std::int64_t>& samples = all()) const {
+    return {*source_,
+            source_->sizes(),
+            {{true, true, true, true}, samples},
+            [end](std::uint64_t step, std::int64_t sample) -> std::optional<SampleKey> {
+              const std::int64_t index = static_cast<std::int64_t>(step) * kGlobalBatch + sample;
+              if (index >= end) return std::nullopt;
+              return SampleKey{DataSplit::training, 0, 0, index};
+            }};
+  }
+  static std::vector<std::int64_t> all() {
+    std::vector<std::int64_t> samples(kGlobalBatch);
+    std::iota(samples.begin(), samples.end(), 0);
+    return samples;
+  }
+
+  template <class T>
+  static std::vector<T> load(const BatchReader& reader, const Batch& batch, const std::string& name,
+                             const std::vector<IndexMap>& dims, DType dtype) {
+    std::int64_t size = 1;
+    for (const IndexMap& dim : dims) size *= dim.local_size();
+    std::vector<T> values(static_cast<std::size_t>(size), T{-7});
+    reader.load(batch, {name, dims, dtype, reinterpret_cast<std::byte*>(values.data())});
+    return values;
+  }
+  static std::vector<std::int32_t> integers(const BatchReader& reader, const Batch& batch, const std::string& name,
+                                            const std::vector<IndexMap>& dims) {
+    return load<std::int32_t>(reader, batch, name, dims, DType::i32);
   }
 
   const IndexMap batch_ = IndexMap::whole(kGlobalBatch);
-  const IndexMap sequence_ = IndexMap::whole(kContext);
-  test::TemporaryFolder folder_;
-  std::unique_ptr<Corpus> corpus_;
+  const IndexMap sequence_ = IndexMap::whole(kSeq);
+  CountedDataset* dataset_ = nullptr;
+  std::unique_ptr<DataSource> source_;
 };
 
-TEST_F(BatchesTest, TargetsAreTheNextTokens) {
-  TrainingBatches batches = training();
-  const auto tokens = load(batches, "tokens", 5, {batch_, sequence_});
-  const auto targets = load(batches, "targets", 5, {batch_, sequence_});
-  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
-    if (i % kContext + 1 == kContext) continue;
-    ASSERT_EQ(targets[i], tokens[i + 1]) << i;
-  }
-}
-
 TEST_F(BatchesTest, EveryLayoutSeesTheSameSamples) {
-  TrainingBatches batches = training();
-  for (const std::string name : {"tokens", "targets"}) {
-    const auto whole = load(batches, name, 7, {batch_, sequence_});
-    for (const Dealing& rows : {Dealing{1}, Dealing{2}, Dealing{3}, Dealing{12}}) {
-      for (const Dealing& columns : {Dealing{1}, Dealing{4}, Dealing{2, Distribution::zigzag}}) {
-        for (int row = 0; row < rows.count; ++row) {
-          for (int column = 0; column < columns.count; ++column) {
-            const std::vector<IndexMap> dims{shard(kGlobalBatch, rows, row), shard(kContext, columns, column)};
-            const auto part = load(batches, name, 7, dims);
-            for (std::int64_t b = 0; b < dims[0].local_size(); ++b) {
-              for (std::int64_t s = 0; s < dims[1].local_size(); ++s) {
-                const auto global =
-                    static_cast<std::size_t>(dims[0].global_index(b) * kContext + dims[1].global_index(s));
-                ASSERT_EQ(part[static_cast<std::size_t>(b * dims[1].local_size() + s)], whole[global]);
-              }
+  const BatchReader reader = this->reader();
+  Batch batch;
+  reader.read(1, batch);
+  for (const Dealing& rows : {Dealing{1}, Dealing{2}, Dealing{3}, Dealing{12}}) {
+    for (const Dealing& columns : {Dealing{1}, Dealing{4}, Dealing{2, Distribution::zigzag}}) {
+      for (int row = 0; row < rows.count; ++row) {
+        for (int column = 0; column < columns.count; ++column) {
+          const std::vector<IndexMap> dims{shard(kGlobalBatch, rows, row), shard(kSeq, columns, column)};
+          const auto part = integers(reader, batch, "tokens", dims);
+          std::size_t at = 0;
+          for (std::int64_t b = 0; b < dims[0].local_size(); ++b) {
+            for (std::int64_t s = 0; s < dims[1].local_size(); ++s) {
+              ASSERT_EQ(part[at++], 10 * (kGlobalBatch + dims[0].global_index(b)) + dims[1].global_index(s));
             }
           }
         }
@@ -87,55 +143,129 @@ TEST_F(BatchesTest, EveryLayoutSeesTheSameSamples) {
   }
 }
 
-TEST_F(BatchesTest, StepsTakeTheSamplesOfOneSequenceWhateverTheBatch) {
-  TrainingBatches wide = training(12);
-  TrainingBatches narrow = training(4);
-  const auto whole = load(wide, "tokens", 1, {batch_, sequence_});
-  std::vector<std::int32_t> parts;
-  for (const std::uint64_t step : {3, 4, 5}) {
-    const auto part = load(narrow, "tokens", step, {IndexMap::whole(4), sequence_});
-    parts.insert(parts.end(), part.begin(), part.end());
+TEST_F(BatchesTest, FloatsHaveTheTypeOfTheRun) {
+  const BatchReader reader = this->reader();
+  Batch batch;
+  reader.read(0, batch);
+  const std::vector<IndexMap> dims{shard(kGlobalBatch, {2}, 1), shard(kSeq, {2, Distribution::zigzag}, 0),
+                                   IndexMap::whole(kWidth)};
+  const auto narrow = load<float>(reader, batch, "pixels", dims, DType::f32);
+  const auto wide = load<double>(reader, batch, "pixels", dims, DType::f64);
+  std::size_t at = 0;
+  for (std::int64_t b = 0; b < dims[0].local_size(); ++b) {
+    for (std::int64_t s = 0; s < dims[1].local_size(); ++s) {
+      for (std::int64_t w = 0; w < kWidth; ++w, ++at) {
+        const auto expected = static_cast<double>(dims[0].global_index(b)) +
+                              static_cast<double>(dims[1].global_index(s) * kWidth + w) / 8;
+        ASSERT_EQ(narrow[at], expected);
+        ASSERT_EQ(wide[at], expected);
+      }
+    }
   }
-  EXPECT_EQ(parts, whole);
+  EXPECT_THROW(integers(reader, batch, "pixels", dims), VerificationError);
 }
 
-TEST_F(BatchesTest, AResumedRunWithAnotherBatchGoesOnWhereTheDataStood) {
-  TrainingBatches before = training(12);
-  TrainingBatches after = training(4, {10, before.samples_before(10)});
-  const auto expected = load(before, "tokens", 10, {IndexMap::whole(12), sequence_});
-  const auto resumed = load(after, "tokens", 10, {IndexMap::whole(4), sequence_});
-  EXPECT_TRUE(std::equal(resumed.begin(), resumed.end(), expected.begin()));
-  EXPECT_EQ(after.samples_before(11), 124U);
+TEST_F(BatchesTest, InputsThatAllSamplesShareHaveNoBatch) {
+  const BatchReader reader = this->reader();
+  EXPECT_THAT(integers(reader, {}, "positions", {shard(8, {2, Distribution::zigzag}, 0)}), ElementsAre(0, 1, 6, 7));
 }
 
-TEST_F(BatchesTest, PositionsAreGlobal) {
-  TrainingBatches batches = training();
-  EXPECT_THAT(load(batches, "positions", 0, {shard(8, {2, Distribution::zigzag}, 0)}), ElementsAre(0, 1, 6, 7));
+TEST_F(BatchesTest, ABatchIsFilledUpWithoutTargets) {
+  const BatchReader reader = this->reader(kSamples);
+  Batch batch;
+  reader.read(4, batch);  // samples 48 and 49, then none
+  const IndexMap rest{kGlobalBatch, {{0, 2, 10}}};
+  EXPECT_THAT(integers(reader, batch, "targets", {rest, sequence_}), Each(-1));
+  EXPECT_THAT(integers(reader, batch, "tokens", {rest, sequence_}), Each(0));
+  EXPECT_THAT(load<float>(reader, batch, "pixels", {rest, sequence_, IndexMap::whole(kWidth)}, DType::f32), Each(0));
+  EXPECT_EQ(integers(reader, batch, "targets", {{kGlobalBatch, {{0, 1, 1}}}, sequence_}).front(), 491);
 }
 
-TEST_F(BatchesTest, UnknownInputIsRefused) {
-  TrainingBatches batches = training();
-  EXPECT_THROW(load(batches, "segments", 0, {batch_, sequence_}), VerificationError);
+TEST_F(BatchesTest, OnlyTheSamplesOfThisProcessAreRead) {
+  const BatchReader reader = this->reader(kSamples, {3, 4, 9});
+  Batch batch;
+  reader.read(0, batch);
+  EXPECT_EQ(dataset_->reads, 3);
+  EXPECT_EQ(integers(reader, batch, "tokens", {{kGlobalBatch, {{0, 9, 1}}}, sequence_}).front(), 90);
+  EXPECT_THROW(integers(reader, batch, "tokens", {{kGlobalBatch, {{0, 5, 1}}}, sequence_}), VerificationError);
+  EXPECT_THROW(integers(reader, batch, "segments", {batch_, sequence_}), VerificationError);
 }
 
-TEST_F(BatchesTest, TrainingNeverSeesValidation) {
-  const EpochSampler sampler(3, corpus_->training().size, kContext);
-  for (std::uint64_t sample = 0; sample < 5000; ++sample) {
-    ASSERT_LE(sampler.window_begin(sample) + kContext + 1, corpus_->validation().begin);
+TEST_F(BatchesTest, AnIntegerOutsideOfItsDimensionIsRefused) {
+  dataset_->outside = 3;
+  const BatchReader reader = this->reader();
+  Batch batch;
+  EXPECT_EQ(
+      test::message_of<RuntimeError>([&] { reader.read(0, batch); }),
+      "dataset 'counted' gives input 'tokens' the value 100000; expected: at least 0 and below 100000, the size of "
+      "dimension 'vocab'");
+}
+
+TEST_F(BatchesTest, AThreadReadsAheadAndNoFurtherThanItMay) {
+  const BatchReader reader = this->reader(1 << 20);
+  ReadAhead ahead(reader, {.first_step = 0, .readers = 2, .batches = 3});
+  const auto wait_for_reads = [&](int reads) {
+    for (int i = 0; i < 2000 && dataset_->reads < reads; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  wait_for_reads(3 * kGlobalBatch);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(dataset_->reads, 3 * kGlobalBatch);
+  EXPECT_EQ(ahead.wait(0).wait_seconds, 0) << "the batch was there";
+  ahead.release(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(dataset_->reads, 3 * kGlobalBatch) << "the other reader still needs the batch";
+  ahead.release(0);
+  wait_for_reads(4 * kGlobalBatch);
+  EXPECT_EQ(dataset_->reads, 4 * kGlobalBatch);
+}
+
+TEST_F(BatchesTest, LittleMemoryMeansTwoBatches) {
+  const BatchReader reader = this->reader(1 << 20);
+  const ReadAhead ahead(reader, {.first_step = 0, .readers = 1, .bytes = 1, .batches = 100});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(dataset_->reads, 2 * kGlobalBatch);
+}
+
+TEST_F(BatchesTest, ReadersOfAllThreadsGetTheBatchesOfTheirSteps) {
+  const BatchReader reader = this->reader(1 << 20);
+  constexpr std::uint64_t kFirst = 2;
+  ReadAhead ahead(reader, {.first_step = kFirst, .readers = 3});
+  std::atomic<int> wrong = 0;
+  const auto work = [&] {
+    for (std::uint64_t step = kFirst; step < kFirst + 8; ++step) {
+      if (ahead.wait(step).failure) ++wrong;
+      std::int32_t token = 0;
+      const std::vector<IndexMap> dims{{kGlobalBatch, {{0, 0, 1}}}, {kSeq, {{0, 0, 1}}}};
+      const std::string name = "tokens";
+      ahead.load({name, dims, DType::i32, reinterpret_cast<std::byte*>(&token)}, step);
+      if (token != 10 * kGlobalBatch * static_cast<std::int32_t>(step)) ++wrong;
+      ahead.release(step);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(BatchesTest, WaitingForASlowDiskIsMeasured) {
+  dataset_->delay = std::chrono::milliseconds(5);
+  const BatchReader reader = this->reader();
+  ReadAhead ahead(reader, {});
+  const double waited = ahead.wait(0).wait_seconds;
+  EXPECT_GT(waited, 0.02);
+  EXPECT_LT(waited, 5);
+}
+
+TEST_F(BatchesTest, AFailureConcernsItsStepAndLaterOnes) {
+  dataset_->failing = kGlobalBatch + 2;
+  const BatchReader reader = this->reader();
+  ReadAhead ahead(reader, {.first_step = 0, .readers = 1});
+  EXPECT_EQ(ahead.wait(0).failure, std::nullopt);
+  ahead.release(0);
+  for (const std::uint64_t step : {1, 2, 9}) {
+    EXPECT_THAT(ahead.wait(step).failure.value_or(""), HasSubstr("'disk': found smoke at byte 7; expected data"));
   }
-}
-
-TEST_F(BatchesTest, ValidationIsInOrderAndEndsWithoutTargets) {
-  ValidationBatches batches(*corpus_, kContext, kGlobalBatch);
-  ASSERT_EQ(batches.batches(), 5);  // 400 tokens: 49 windows of 8 and a target, in batches of 12
-  std::vector<std::int32_t> expected(kContext);
-  for (std::int64_t window = 0; window < 49; ++window) {
-    const IndexMap row{kGlobalBatch, {{0, window % kGlobalBatch, 1}}};
-    corpus_->copy(3600 + window * kContext, kContext, expected.data());
-    ASSERT_EQ(load(batches, "tokens", static_cast<std::uint64_t>(window / kGlobalBatch), {row, sequence_}), expected);
-  }
-  const IndexMap rest{kGlobalBatch, {{0, 1, 11}}};
-  EXPECT_THAT(load(batches, "targets", 4, {rest, sequence_}), Each(-1));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_F(CheckpointTest, RunStateComesBack) {
   FakeRanks ranks = one_rank();
   ranks.fill();
   store_.prepare(0);
-  const RunState run{12, 99, 768, "[run]\nseed = 99\n", {Vocabulary::Kind::characters, {U'a', U'ß'}}};
+  const RunState run{12, 99, 768, "[run]\nseed = 99\n", Vocabulary{Vocabulary::Kind::characters, {U'a', U'ß'}}};
   ranks.write(store_, run);
   EXPECT_EQ(CheckpointReader(store_.path_of(12)).run(), run);
 }

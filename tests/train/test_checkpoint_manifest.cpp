@@ -11,8 +11,9 @@ using ::testing::HasSubstr;
 
 Manifest example() {
   Manifest manifest;
-  manifest.run = {
-      100, 0xFFFFFFFFFFFFFFFFU, 6400, "[run]\nname = \"a\\\"b\"\n", {Vocabulary::Kind::characters, {U'a', U'€'}}};
+  manifest.run = {100, 0xFFFFFFFFFFFFFFFFU, 6400, "[run]\nname = \"a\\\"b\"\n",
+                  Vocabulary{Vocabulary::Kind::characters, {U'a', U'€'}}};
+  manifest.run.data = DataState{"00ff", "3 tokens of 'text'", {{"seq", 8}, {"vocab", 2}}};
   manifest.files["rank-00000.safetensors"] = {123, "0123456789abcdef0123456789abcdef"};
   const std::vector<IndexMap> ends{{8, {{0, 0, 2}, {2, 6, 2}}}, {2, {{0, 0, 2}}}};
   const std::vector<IndexMap> middle{{8, {{0, 2, 4}}}, {2, {{0, 0, 2}}}};
@@ -26,6 +27,12 @@ Manifest example() {
 }
 
 TEST(CheckpointManifest, RoundTrips) { EXPECT_EQ(manifest_from_json(to_json(example())), example()); }
+
+TEST(CheckpointManifest, DataThatIsNoTextHasNoVocabulary) {
+  Manifest manifest = example();
+  manifest.run.vocabulary = std::nullopt;
+  EXPECT_EQ(manifest_from_json(to_json(manifest)), manifest);
+}
 
 TEST(CheckpointManifest, EveryChangedCharacterIsNoticed) {
   const std::string text = to_json(example());
@@ -77,7 +84,7 @@ TEST(CheckpointManifest, TheFirstVersionIsRead) {
 "key": "b"}, {"dims": [[[1, 2]]], "file": "rank-00000.safetensors", "key": "b"}], "shape": [4]}}, "version":
 1, "vocabulary": {"kind": "bytes"}, "xxh3_128": "c41a704d8288687aee3e78862afcdc8f"})";
   Manifest expected;
-  expected.run = {7, 1337, 70, "[run]\n", {}};
+  expected.run = {7, 1337, 70, "[run]\n", Vocabulary{}};
   expected.files["rank-00000.safetensors"] = {123, "0123456789abcdef0123456789abcdef"};
   expected.tensors["b"] = {DType::f32,
                            {4},
@@ -88,9 +95,9 @@ TEST(CheckpointManifest, TheFirstVersionIsRead) {
 
 TEST(CheckpointManifest, OtherVersionIsNamed) {
   std::string text = to_json(example());
-  text.replace(text.find("\"version\": 2"), 12, "\"version\": 9");
+  text.replace(text.find("\"version\": 3"), 12, "\"version\": 9");
   EXPECT_THAT(test::message_of<RuntimeError>([&] { (void)manifest_from_json(text); }),
-              HasSubstr("version 9; versions 1 to 2"));
+              HasSubstr("version 9; versions 1 to 3"));
 }
 
 }  // namespace

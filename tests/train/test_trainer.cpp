@@ -75,13 +75,13 @@ class TrainerTest : public ::testing::Test {
     if (options.f64) overrides.emplace_back("device.plugin=reference");
     RunSetup setup = prepare(parse_configuration(configuration_, "small.toml", overrides), registry_);
     if (options.f64) setup.float_type = DType::f64;
-    const Corpus corpus = open_data(setup.configuration, setup.context);
+    const DataSource source = setup.open_data();
     std::unique_ptr<CheckpointReader> resume;
     if (!options.resume.empty()) resume = std::make_unique<CheckpointReader>(options.resume);
     Result result;
     Recorder recorder(result, options.stop_after);
     const CheckpointSettings checkpoints{folder_.path() / options.folder, setup.configuration.run.checkpoint_every, 0};
-    Trainer trainer(setup, corpus, checkpoints, resume.get(), recorder);
+    Trainer trainer(setup, source, checkpoints, resume.get(), recorder);
     result.summary = trainer.run();
     return result;
   }
@@ -170,6 +170,17 @@ TEST_F(TrainerTest, EvaluationLeavesTheRunAlone) {
   EXPECT_EQ(evaluated.evaluations.back().tokens, (validation - 1) / 8 * 8);
 }
 
+TEST_F(TrainerTest, EveryEvaluationHasTheSameBatches) {
+  // A parameter that does not change has the same loss in each.
+  const Result result = run({.overrides = {"run.eval_every=2", "run.eval_batches=2", "optimizer.lr=0",
+                                           "optimizer.schedule.min_lr=0", test::ddp(2)}});
+  ASSERT_EQ(result.evaluations.size(), 4U);
+  for (const EvaluationRecord& each : result.evaluations) {
+    EXPECT_EQ(each.tokens, 2 * 8 * 8) << "two batches of eight windows of eight tokens";
+    EXPECT_EQ(each.loss, result.evaluations.front().loss);
+  }
+}
+
 TEST_F(TrainerTest, EvaluationDoesNotDependOnRanks) {
   const Result alone = run({.overrides = {"run.eval_every=4"}, .f64 = true, .folder = "alone"});
   const Result four = run({.overrides = {"run.eval_every=4", test::ddp(4)}, .f64 = true, .folder = "four"});
@@ -249,8 +260,12 @@ TEST_F(TrainerTest, DataThatDoesNotFitIsRefusedWithItsPlace) {
   EXPECT_THAT(refusal({"data.validation=0.001", "run.eval_every=1"}), HasSubstr("the validation part has"));
   EXPECT_THAT(refusal({"batch.global=6", test::ddp(2)}), HasSubstr("batch.global: found 6; accepted: a multiple of 4"));
   const std::string tokens = folder_.file("tokens.bin", std::string(200, '\x01')).string();
-  EXPECT_THAT(refusal({"data.format=tokens", "data.path=" + tokens, "model.vocab=256"}),
-              HasSubstr("token 257 at position 0 is outside of the model's vocabulary of 256"));
+  EXPECT_THAT(refusal({"data.plugin=tokens", "data.path=" + tokens, "model.vocab=256"}),
+              HasSubstr("found token 257 at position 0, byte 0; expected: tokens from 0 to 255"));
+  EXPECT_THAT(refusal({"data.plugin=tokens", "data.path=" + tokens}),
+              HasSubstr("dimension 'vocab' has no size: dataset 'tokens' does not fix it"));
+  EXPECT_THAT(refusal({"data.format=tokens"}),
+              HasSubstr("data.format: a dataset is a plugin now; accepted: plugin = \"tokens\""));
 }
 
 }  // namespace

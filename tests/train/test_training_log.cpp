@@ -29,14 +29,15 @@ TEST(TrainingLog, WritesAnObjectALine) {
               .learning_rate = 1e-3,
               .tokens_per_second = 1000,
               .seconds = 0.5,
-              .wait_seconds = 0.25});
+              .wait_seconds = 0.25,
+              .data_wait_seconds = 0.125});
     log.evaluation({3, 2.25, 640});
     log.summary({3, 2.5, 2.25, 900, 1 << 20, {10, 20}, {10, 20}});
   }
   const std::vector<json> lines = lines_of(path);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[0], json::parse(R"({"step":3,"loss":2.5,"grad_norm":0.1,"lr":0.001,"tokens_per_second":1000.0,
-                                      "step_seconds":0.5,"wait_seconds":0.25})"));
+                                      "step_seconds":0.5,"wait_seconds":0.25,"data_wait_seconds":0.125})"));
   EXPECT_EQ(lines[1], json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640})"));
   EXPECT_EQ(lines[2], json::parse(R"({"event":"summary","step":3,"median_tokens_per_second":900.0,
                                       "peak_rss_bytes":1048576,"planned_peak_bytes":[10,20],

@@ -52,8 +52,8 @@ class GraphBuild {
 
   BuiltGraph forward() {
     Graph& graph = built_.graph;
-    graph.sizes["batch"] = request_.sequences;
-    if (request_.vocab) graph.sizes["vocab"] = *request_.vocab;
+    graph.sizes = request_.sizes;
+    graph.sizes["batch"] = request_.samples;
     GraphBuilder builder(graph, request_.registry, request_.mode, request_.float_type);
     call_plugin(request_.model_origin, "build", [&] { request_.model.build(builder); });
     keep_sinks(graph, request_.outputs);

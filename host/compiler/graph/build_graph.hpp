@@ -22,10 +22,10 @@ struct GraphRequest {
   const OpRegistry& registry;
   GraphMode mode = GraphMode::training;
   DType float_type = DType::f32;
-  /// Size of "batch": the sequences of one micro-batch over all replicas.
-  std::int64_t sequences = 1;
-  /// Size of "vocab" if the data determines it.
-  std::optional<std::int64_t> vocab;
+  /// Size of "batch": the samples of one micro-batch over all replicas.
+  std::int64_t samples = 1;
+  /// Sizes that the model's options and the data fix, without "batch".
+  const DimSizes& sizes;
   /// Graph outputs to keep, such as "logits" for generation. Empty: keeps losses and their count.
   const std::vector<std::string>& outputs;
   /// Parameters of frozen groups get no gradients.

@@ -15,8 +15,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
-constexpr int kVersion = 2;
-/// Version 1 stored whole blocks only, and no pieces of buckets.
+constexpr int kVersion = 3;
+/// Version 1 stored whole blocks only, and no pieces of buckets. Version 2 had no data, and a vocabulary always.
 constexpr int kOldestVersion = 1;
 
 constexpr std::array<std::pair<Vocabulary::Kind, const char*>, 3> kVocabularies{
@@ -53,6 +53,16 @@ Vocabulary parse_vocabulary(const json& value) {
     }
   }
   return vocabulary;
+}
+
+json data_json(const DataState& data) {
+  return {{"fingerprint", data.fingerprint}, {"description", data.description}, {"sizes", data.sizes}};
+}
+
+DataState parse_data(const json& value) {
+  DataState data{value.at("fingerprint").get<std::string>(), value.at("description").get<std::string>(), {}};
+  for (const auto& [dim, size] : value.at("sizes").items()) data.sizes[dim] = size.get<std::int64_t>();
+  return data;
 }
 
 json loss_scaler_json(const LossScalerState& state) {
@@ -136,7 +146,8 @@ Manifest parse_manifest(const json& value) {
   manifest.run.seed = value.at("seed").get<std::uint64_t>();
   manifest.run.samples = value.at("samples").get<std::uint64_t>();
   manifest.run.configuration = value.at("configuration").get<std::string>();
-  manifest.run.vocabulary = parse_vocabulary(value.at("vocabulary"));
+  if (value.contains("vocabulary")) manifest.run.vocabulary = parse_vocabulary(value["vocabulary"]);
+  if (value.contains("data")) manifest.run.data = parse_data(value["data"]);
   if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
   for (const auto& [name, file] : value.at("files").items()) {
     // A file name must not lead out of the checkpoint's folder.
@@ -164,9 +175,10 @@ std::string to_json(const Manifest& manifest) {
                 {"seed", manifest.run.seed},
                 {"samples", manifest.run.samples},
                 {"configuration", manifest.run.configuration},
-                {"vocabulary", vocabulary_json(manifest.run.vocabulary)},
                 {"files", json::object()},
                 {"tensors", json::object()}};
+  if (manifest.run.vocabulary) value["vocabulary"] = vocabulary_json(*manifest.run.vocabulary);
+  if (manifest.run.data) value["data"] = data_json(*manifest.run.data);
   if (manifest.run.loss_scaler) value["loss_scaler"] = loss_scaler_json(*manifest.run.loss_scaler);
   for (const auto& [name, file] : manifest.files)
     value["files"][name] = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}};

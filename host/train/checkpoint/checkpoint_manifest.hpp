@@ -8,10 +8,22 @@
 #include <vector>
 
 #include "runtime/tensor_part.hpp"
-#include "train/data/tokenizer.hpp"
+#include "strata/tensor.hpp"
+#include "strata/vocabulary.hpp"
 #include "train/run/loss_scaler.hpp"
 
 namespace strata::host {
+
+/// The data of a run.
+struct DataState {
+  /// Dataset::fingerprint() and Dataset::description().
+  std::string fingerprint;
+  std::string description;
+  /// The sizes that the data fixed.
+  DimSizes sizes;
+
+  bool operator==(const DataState&) const = default;
+};
 
 /// The state of a run besides its tensors. Random numbers are counter-based, so seed and step are their whole state.
 struct RunState {
@@ -22,9 +34,12 @@ struct RunState {
   std::uint64_t samples = 0;
   /// The resolved configuration, as TOML.
   std::string configuration;
-  Vocabulary vocabulary;
+  /// Empty if the data is no text.
+  std::optional<Vocabulary> vocabulary = std::nullopt;
   /// Empty if the run does not scale its loss.
   std::optional<LossScalerState> loss_scaler = std::nullopt;
+  /// Empty in checkpoints of format versions before 3.
+  std::optional<DataState> data = std::nullopt;
 
   bool operator==(const RunState&) const = default;
 };

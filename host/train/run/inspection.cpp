@@ -8,11 +8,10 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   Inspection inspection;
   inspection.setup = prepare(configuration, registry);
   const RunSetup& setup = inspection.setup;
-  const Corpus corpus = open_data(setup.configuration, setup.context);
-  inspection.vocab = setup.vocab(corpus.vocabulary());
+  const DimSizes sizes = setup.sizes(setup.open_data().sizes());
   inspection.device = setup.make_device(0, setup.stack.mesh.rank_count());
   inspection.device_bytes = setup.memory_bytes(*inspection.device);
-  inspection.programs = compile_training(setup, inspection.vocab, inspection.device.get());
+  inspection.programs = compile_training(setup, sizes, inspection.device.get());
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.remarks =
       with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });

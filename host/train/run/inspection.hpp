@@ -15,7 +15,6 @@ namespace strata::host {
 /// Everything known about a run before it starts, for `strata check` and `strata explain`.
 struct Inspection {
   RunSetup setup;
-  std::int64_t vocab = 0;
   /// The device of the first rank. Other ranks have the same kind.
   std::unique_ptr<Device> device;
   TrainingPrograms programs;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/compile.hpp"
+#include "compiler/graph/loss_elements.hpp"
 #include "strata/error.hpp"
 #include "train/data/text_format.hpp"
 
@@ -15,14 +16,9 @@ constexpr double kSmallestScale = 1;
 /// Limit of consecutive skipped steps with a static scale. Beyond it the run fails.
 constexpr int kMostSkippedInARow = 10;
 
-/// Number of losses that a step sums: one for each element of the input "targets".
-double token_count(const Compiled& training) {
-  double tokens = training.programs.front().micro_batches;
-  for (const Node& node : training.graph.nodes()) {
-    if (node.op != "input" || node.name != "targets") continue;
-    tokens *= static_cast<double>(element_count(training.graph.shape({node.id, 0})));
-  }
-  return tokens;
+/// Number of losses that a step sums.
+double loss_count(const Compiled& training) {
+  return static_cast<double>(loss_elements(training.graph)) * training.programs.front().micro_batches;
 }
 
 }  // namespace
@@ -33,7 +29,7 @@ LossScaler::LossScaler(const std::optional<LossScaling>& settings, double tokens
   state_.scale = settings->initial;
 }
 
-LossScaler::LossScaler(const Compiled& training) : LossScaler(training.graph.loss_scaling, token_count(training)) {}
+LossScaler::LossScaler(const Compiled& training) : LossScaler(training.graph.loss_scaling, loss_count(training)) {}
 
 void LossScaler::restore(const LossScalerState& state) {
   state_.skipped_steps = state.skipped_steps;

@@ -1,61 +1,78 @@
 #include "train/run/model_contract.hpp"
 
-#include <map>
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace strata::host {
 namespace {
 
-/// The inputs that token data provides.
-const std::map<std::string, TensorType> kInputs = {{"tokens", {{"batch", "seq"}, DType::i32}},
-                                                   {"targets", {{"batch", "seq"}, DType::i32}},
-                                                   {"positions", {{"seq"}, DType::i32}}};
-
 class Contract {
  public:
-  Contract(const PluginOrigin& origin, const Graph& graph) : origin_(origin), graph_(graph) {}
-
-  void require_context(std::int64_t context) const {
-    const auto seq = graph_.sizes.find("seq");
-    if (seq == graph_.sizes.end()) refuse("it defines no dimension 'seq', along which the data's tokens lie");
-    if (seq->second == context) return;
-    refuse("its dimension 'seq' has size " + std::to_string(seq->second) + ", its context is " +
-           std::to_string(context) + " tokens; accepted: the same number");
+  Contract(const RunSetup& setup, const Graph& graph, DType float_type)
+      : origin_(setup.plugins.model.origin), graph_(graph), inputs_(setup.inputs) {
+    for (const DatasetInput& input : setup.inputs) given_.push_back({input.name, graph_type(input, float_type)});
   }
 
   void require_inputs() const {
     for (const Node& node : graph_.nodes()) {
-      if (node.op != "input") continue;
-      const TensorType& wanted = node.results.front();
-      const auto given = kInputs.find(node.name);
-      if (given == kInputs.end()) {
-        std::vector<std::string> names;
-        for (const auto& [name, type] : kInputs) names.push_back(name);
-        const std::string near = nearest(node.name, names);
-        refuse("it reads the input '" + node.name + "'" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
-               "; the data has: " + join(names, ", "));
-      }
-      if (wanted == given->second) continue;
-      refuse("it reads the input '" + node.name + "' as " + to_string(wanted) + "; the data has " +
-             to_string(given->second));
+      if (node.op == "input") require_input(node);
     }
   }
 
-  void require_logits() const {
-    for (const Sink& sink : graph_.sinks) {
-      if (sink.kind != Sink::Kind::output || sink.name != "logits") continue;
-      const TensorType& found = graph_.type(sink.value);
-      if (found.dims == Dims{"batch", "seq", "vocab"} && is_floating_point(found.dtype)) continue;
-      refuse("its output 'logits' is " + to_string(found) + "; generation reads [batch seq vocab]");
+  /// Checks that `generation` names inputs and an output of these types.
+  void require_generation(const Generation& generation) const {
+    const Dims places{"batch", generation.sequence};
+    // Without such an input, the data is no text, and there is nothing to generate from.
+    const auto input = find_input(inputs_, generation.input, places.size());
+    if (!input) return;
+    const Dims scores{"batch", generation.sequence, inputs_[*input].indexes};
+    const auto sink = std::find_if(graph_.sinks.begin(), graph_.sinks.end(), [&](const Sink& each) {
+      return each.kind == Sink::Kind::output && each.name == generation.output;
+    });
+    if (sink == graph_.sinks.end()) refuse("it has no output '" + generation.output + "', which generation reads");
+    const TensorType& found = graph_.type(sink->value);
+    if (found.dims != scores || !is_floating_point(found.dtype)) {
+      refuse("its output '" + generation.output + "' is " + to_string(found) + "; generation reads [" + join(scores) +
+             "]");
+    }
+    const TensorType tokens{places, DType::i32};
+    for (const Node& node : graph_.nodes()) {
+      if (node.op != "input" || node.name != generation.input || node.results.front() == tokens) continue;
+      refuse("it reads the input '" + node.name + "' as " + to_string(node.results.front()) + "; generation gives " +
+             to_string(tokens));
     }
   }
 
  private:
+  struct Given {
+    std::string name;
+    TensorType type;
+  };
+
+  void require_input(const Node& node) const {
+    const TensorType& wanted = node.results.front();
+    std::vector<std::string> names;
+    std::vector<std::string> types;
+    for (const Given& each : given_) {
+      if (each.name == node.name && each.type == wanted) return;
+      if (each.name == node.name) types.push_back(to_string(each.type));
+      if (std::find(names.begin(), names.end(), each.name) == names.end()) names.push_back(each.name);
+    }
+    const std::string reads = "it reads the input '" + node.name + "'";
+    if (!types.empty()) refuse(reads + " as " + to_string(wanted) + "; the data has " + join(types, ", "));
+    std::sort(names.begin(), names.end());
+    const std::string near = nearest(node.name, names);
+    refuse(reads + (near.empty() ? "" : "; did you mean '" + near + "'?") + "; the data has: " + join(names, ", "));
+  }
+
   [[noreturn]] void refuse(const std::string& what) const { throw PluginError(origin_, "build", "", what); }
 
   const PluginOrigin& origin_;
   const Graph& graph_;
+  const std::vector<DatasetInput>& inputs_;
+  std::vector<Given> given_;
 };
 
 }  // namespace
@@ -63,14 +80,14 @@ class Contract {
 void require_model_contract(const RunSetup& setup, const CompileRequest& request) {
   const PluginOrigin& origin = setup.plugins.model.origin;
   Graph graph;
+  graph.sizes = request.sizes;
   graph.sizes["batch"] = 1;
-  if (request.vocab) graph.sizes["vocab"] = *request.vocab;
   GraphBuilder builder(graph, *request.registry, GraphMode::training, request.float_type);
   call_plugin(origin, "build", [&] { request.model->build(builder); });
-  const Contract contract(origin, graph);
-  contract.require_context(setup.context);
+  const Contract contract(setup, graph, request.float_type);
   contract.require_inputs();
-  contract.require_logits();
+  const auto generation = call_plugin(origin, "generation", [&] { return request.model->generation(); });
+  if (generation) contract.require_generation(*generation);
 }
 
 }  // namespace strata::host

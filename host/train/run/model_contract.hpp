@@ -5,9 +5,8 @@
 
 namespace strata::host {
 
-/// Checks that a model's graph fits the host's data and commands. Its inputs must exist in the data with the same
-/// dimensions, the size of "seq" must equal the model's context, and logits must be [batch seq vocab]. \throws
-/// PluginError that names both sides.
+/// Checks that a model's graph fits the dataset and the commands. Its inputs must be inputs of the dataset with the
+/// same dimensions and types, and the output of its generation must exist. \throws PluginError that names both sides.
 void require_model_contract(const RunSetup& setup, const CompileRequest& request);
 
 }  // namespace strata::host

@@ -1,6 +1,7 @@
 #include "train/run/progress.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "train/data/text_format.hpp"
 #include "train/run/process_memory.hpp"
@@ -13,7 +14,7 @@ constexpr const char* kClearLine = "\r\x1b[K";
 }  // namespace
 
 Progress::Progress(std::ostream& stream, Style style, std::uint64_t first_step, std::uint64_t steps)
-    : stream_(stream), style_(style), first_step_(first_step), steps_(steps) {}
+    : stream_(stream), style_(std::move(style)), first_step_(first_step), steps_(steps) {}
 
 Progress::~Progress() {
   if (!open_line_.empty()) stream_ << '\n' << std::flush;
@@ -24,7 +25,7 @@ std::string Progress::line(const StepRecord& record) const {
   const double left = seconds_ / done * static_cast<double>(steps_ - record.step);
   return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) +
          format_line("  loss %.4f  norm %.3f  lr %.2e  ", record.loss, record.gradient_norm, record.learning_rate) +
-         short_number(record.tokens_per_second) + " tokens/s  " + short_bytes(resident_bytes()) + "  " +
+         short_number(record.tokens_per_second) + " " + style_.unit + "s/s  " + short_bytes(resident_bytes()) + "  " +
          short_duration(left) + " left";
 }
 
@@ -44,8 +45,8 @@ void Progress::step(const StepRecord& record) {
 }
 
 void Progress::evaluation(const EvaluationRecord& record) {
-  note(format_line("step %llu  validation loss %.4f nats per token", static_cast<unsigned long long>(record.step),
-                   record.loss));
+  note(format_line("step %llu  validation loss %.4f nats per %s", static_cast<unsigned long long>(record.step),
+                   record.loss, style_.unit.c_str()));
 }
 
 void Progress::note(const std::string& text) {

@@ -15,6 +15,8 @@ class Progress {
     bool terminal = false;
     /// Steps between plain lines.
     std::int64_t every = 10;
+    /// What the loss sums over, in the singular.
+    std::string unit = "token";
   };
 
   Progress(std::ostream& stream, Style style, std::uint64_t first_step, std::uint64_t steps);

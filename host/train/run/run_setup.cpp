@@ -6,6 +6,7 @@
 #include "compiler/batch_split.hpp"
 #include "plugins/guarded_device.hpp"
 #include "plugins/guarded_world.hpp"
+#include "train/data/joined_sizes.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/run/model_contract.hpp"
 
@@ -50,14 +51,24 @@ OptimizerSettings make_optimizer(const RunConfiguration& configuration, const Re
   return settings;
 }
 
-/// The model's context, which must be at least 1.
-std::int64_t context_of(const ResolvedPlugin<ModelFactory>& plugin, const Model& model) {
-  const std::int64_t context = call_plugin(plugin.origin, "context", [&] { return model.context(); });
-  if (context < 1) {
-    throw PluginError(plugin.origin, "context", "",
-                      "its context is " + std::to_string(context) + " tokens; accepted: 1 or more");
+/// The inputs of the dataset, which differ in name or number of dimensions.
+std::vector<DatasetInput> inputs_of(const ResolvedPlugin<DatasetFactory>& plugin) {
+  std::vector<DatasetInput> inputs =
+      call_plugin(plugin.origin, "inputs", [&] { return plugin.factory->inputs(plugin.options); });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const DatasetInput& each = inputs[i];
+    const auto refuse = [&](const std::string& what) {
+      throw PluginError(plugin.origin, "", "", "declares input '" + each.name + "' " + what);
+    };
+    if (each.dtype != DType::i32 && each.dtype != DType::f32) {
+      refuse("as " + std::string(to_string(each.dtype)) + "; accepted: i32, f32");
+    }
+    if (find_dim(each.dims, "batch") >= 0) refuse("with the dimension 'batch'; accepted: dimensions of one sample");
+    if (find_input(inputs, each.name, each.dims.size() + (each.per_sample ? 1 : 0)) != i) {
+      refuse("twice with the same number of dimensions");
+    }
   }
-  return context;
+  return inputs;
 }
 
 void check_batch(const RunConfiguration& configuration, std::int64_t replicas) {
@@ -70,20 +81,26 @@ void check_batch(const RunConfiguration& configuration, std::int64_t replicas) {
 
 }  // namespace
 
-std::int64_t RunSetup::vocab(const Vocabulary& data) const {
-  const std::optional<std::int64_t> needed = token_count(data);
-  const std::optional<std::int64_t> given = model_vocab();
-  if (!needed && !given) {
-    throw configuration.error("model", "found no size of the vocabulary; data of tokens need a model that has one");
+DimSizes RunSetup::sizes(const DimSizes& data) const {
+  try {
+    return join_sizes({plugins.model.origin.label, model_sizes}, {plugins.dataset.origin.label, data}, inputs);
+  } catch (const ConfigurationError& error) {
+    throw configuration.error(configuration.model.path, error.what());
   }
-  if (needed && given && *given < *needed) {
-    throw configuration.error("model", "found a vocabulary of " + std::to_string(*given) + "; accepted: at least " +
-                                           std::to_string(*needed) + ", as many as the data has");
-  }
-  return given ? *given : *needed;
 }
 
-CompileRequest RunSetup::request(GraphMode mode, std::int64_t vocab) const {
+DimSizes RunSetup::sizes_without_data() const {
+  const ResolvedPlugin<DatasetFactory>& plugin = plugins.dataset;
+  DimSizes sizes = model_sizes;
+  sizes.merge(with_places(configuration, [&] {
+    return checked_sizes(plugin.origin,
+                         call_plugin(plugin.origin, "sizes", [&] { return plugin.factory->sizes(plugin.options); }));
+  }));
+  add_small_sizes(sizes, inputs, stack);
+  return sizes;
+}
+
+CompileRequest RunSetup::request(GraphMode mode, DimSizes sizes) const {
   CompileRequest request;
   request.model = model;
   request.model_origin = plugins.model.origin;
@@ -94,14 +111,34 @@ CompileRequest RunSetup::request(GraphMode mode, std::int64_t vocab) const {
   request.float_type = float_type;
   request.global_batch = configuration.batch.global;
   request.micro_batch = configuration.batch.micro;
-  request.vocab = vocab;
+  request.sizes = std::move(sizes);
   request.optimizer = optimizer;
   return request;
 }
 
-std::optional<std::int64_t> RunSetup::model_vocab() const {
-  return with_places(configuration,
-                     [&] { return call_plugin(plugins.model.origin, "vocab", [&] { return model->vocab(); }); });
+Generation RunSetup::generation() const {
+  const PluginOrigin& origin = plugins.model.origin;
+  const auto generation = with_places(
+      configuration, [&] { return call_plugin(origin, "generation", [&] { return model->generation(); }); });
+  if (!generation) {
+    throw configuration.error(configuration.model.path,
+                              origin.label + " generates no text; accepted: a model that does");
+  }
+  return *generation;
+}
+
+DataSource RunSetup::open_data() const {
+  const ResolvedPlugin<DatasetFactory>& plugin = plugins.dataset;
+  const DatasetRequest request{model_sizes, configuration.run.eval_every > 0};
+  return with_places(configuration, [&] {
+    DataSource source(plugin.origin, inputs, plugin.create("open", [&](const DatasetFactory& factory) {
+      return std::unique_ptr<const Dataset>(factory.open(plugin.options, request));
+    }));
+    if (request.validates && source.samples(DataSplit::validation) == 0) {
+      throw PluginError(plugin.origin, "", "", "has no sample for validation; run.eval_every = 0 needs none");
+    }
+    return source;
+  });
 }
 
 std::int64_t RunSetup::memory_bytes(const Device& device) const {
@@ -193,32 +230,16 @@ RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
     provide_vocabulary(setup.plugins, *setup.ops, *setup.kernels);
     const ResolvedPlugin<ModelFactory>& model = setup.plugins.model;
     setup.model = model.create("create", [&](const ModelFactory& factory) { return factory.create(model.options); });
-    setup.context = context_of(model, *setup.model);
+    setup.model_sizes =
+        checked_sizes(model.origin, call_plugin(model.origin, "sizes", [&] { return setup.model->sizes(); }));
+    const ResolvedPlugin<DatasetFactory>& dataset = setup.plugins.dataset;
+    setup.inputs = inputs_of(dataset);
+    setup.unit = call_plugin(dataset.origin, "unit", [&] { return dataset.factory->unit(dataset.options); });
     setup.stack = make_stack(make_strategies(setup.plugins));
     setup.optimizer = make_optimizer(setup.configuration, setup.plugins);
   });
   check_batch(setup.configuration, setup.stack.replicas);
   return setup;
-}
-
-Corpus open_data(const RunConfiguration& configuration, std::int64_t context) {
-  const DataSection& section = configuration.data;
-  DataSettings settings;
-  settings.path = section.path;
-  settings.format = section.format == DataFormat::tokens ? DataSettings::Format::tokens : DataSettings::Format::text;
-  settings.tokenizer =
-      section.tokenizer == TokenizerKind::chars ? Vocabulary::Kind::characters : Vocabulary::Kind::bytes;
-  settings.validation = section.validation;
-  try {
-    Corpus corpus(settings);
-    corpus.require_window(corpus.training(), context, "training");
-    if (configuration.run.eval_every > 0) {
-      corpus.require_window(corpus.validation(), context, "validation");
-    }
-    return corpus;
-  } catch (const ConfigurationError& error) {
-    throw configuration.error("data.path", error.what());
-  }
 }
 
 LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration) {

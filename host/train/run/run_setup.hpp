@@ -12,7 +12,7 @@
 #include "strata/communicator.hpp"
 #include "strata/device.hpp"
 #include "strata/op.hpp"
-#include "train/data/corpus.hpp"
+#include "train/data/data_source.hpp"
 
 namespace strata::host {
 
@@ -27,18 +27,25 @@ struct RunSetup {
   std::unique_ptr<OpRegistry> ops = std::make_unique<OpRegistry>();
   std::unique_ptr<KernelRegistry> kernels = std::make_unique<KernelRegistry>();
   std::shared_ptr<const Model> model;
-  /// Tokens of the model's context.
-  std::int64_t context = 1;
+  /// The sizes that the model's options fix.
+  DimSizes model_sizes;
+  /// The inputs that the dataset has.
+  std::vector<DatasetInput> inputs;
+  /// What the loss sums over, in the singular: "token".
+  std::string unit;
   Stack stack;
   OptimizerSettings optimizer;
   /// Element type of parameters and activations. Verification sets f64.
   DType float_type = DType::f32;
 
-  /// Rows of the model's vocabulary for data with the vocabulary `data`. \throws ConfigurationError if the model has
-  /// too few rows, or if neither model nor data determine the number.
-  [[nodiscard]] std::int64_t vocab(const Vocabulary& data) const;
-  /// The request to compile a training step, or an evaluation pass over as many sequences.
-  [[nodiscard]] CompileRequest request(GraphMode mode, std::int64_t vocab) const;
+  /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
+  /// fix a size and do not agree, or if a dimension of an input has no size.
+  [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
+  /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
+  /// its files, else small ones.
+  [[nodiscard]] DimSizes sizes_without_data() const;
+  /// The request to compile a training step, or an evaluation pass over as many samples.
+  [[nodiscard]] CompileRequest request(GraphMode mode, DimSizes sizes) const;
   /// Compiles. Errors about the model or sizes get their file and line in the configuration.
   [[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr) const;
   /// The placement of blocks, without further compilation. Errors get their file and line as in compile().
@@ -50,8 +57,10 @@ struct RunSetup {
   /// Makes the run's ranks. \throws ConfigurationError also if `strata launch` started several processes that would
   /// each run all ranks.
   [[nodiscard]] std::unique_ptr<World> make_world() const;
-  /// The vocabulary that the model's options determine. Empty if the data determine it.
-  [[nodiscard]] std::optional<std::int64_t> model_vocab() const;
+  /// How the model continues a text. \throws ConfigurationError if it does not.
+  [[nodiscard]] Generation generation() const;
+  /// Opens the data. Checks that training, and validation if the run evaluates, have a sample.
+  [[nodiscard]] DataSource open_data() const;
   /// Bytes of a device's memory that the plan of a rank may use in this run.
   [[nodiscard]] std::int64_t memory_bytes(const Device& device) const;
   /// What the communicator of this run supports in `world`.
@@ -71,10 +80,6 @@ struct RunSetup {
 /// Loads the plugins, creates model and strategies, and checks mesh and batch sizes. Reads no data. \throws
 /// ConfigurationError with file and line.
 [[nodiscard]] RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry);
-
-/// Opens the data of a run. Checks that its parts, including validation if the run evaluates, hold a window of
-/// `context` tokens.
-[[nodiscard]] Corpus open_data(const RunConfiguration& configuration, std::int64_t context);
 
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "config/sections.hpp"
 #include "runtime/executor.hpp"
@@ -16,33 +17,40 @@
 namespace strata::host {
 namespace {
 
-/// Serves the last tokens of a text from position 0 on. The rest of the context is arbitrary, because a causal model
+/// Serves the last tokens of a text from position 0 on. The rest of the window is arbitrary, because a causal model
 /// does not look ahead.
 class TokenWindow : public InputSource {
  public:
-  TokenWindow(const std::vector<std::int32_t>& text, std::int64_t context) : text_(text), context_(context) {}
+  TokenWindow(const Generation& generation, const std::vector<std::int32_t>& text, std::int64_t window)
+      : generation_(generation), text_(text), window_(window) {}
 
-  [[nodiscard]] std::int64_t size() const { return std::min(context_, std::ssize(text_)); }
+  [[nodiscard]] std::int64_t size() const { return std::min(window_, std::ssize(text_)); }
 
-  void load(const std::string& name, std::uint64_t /*step*/, const std::vector<IndexMap>& dims,
-            std::int32_t* destination) override {
+  void load(const InputPart& part, std::uint64_t /*step*/) override {
+    const bool tokens = part.name == generation_.input;
+    if (part.dtype != DType::i32 || (!tokens && part.name != generation_.positions)) {
+      throw ConfigurationError("the model reads the input '" + part.name + "' for its output '" + generation_.output +
+                               "'; accepted: the inputs that its generation names");
+    }
+    auto* destination = reinterpret_cast<std::int32_t*>(part.destination);
     const std::int64_t begin = std::ssize(text_) - size();
-    for (const IndexSegment& run : dims.back().segments) {
+    for (const IndexSegment& run : part.dims.back().segments) {
       for (std::int64_t i = 0; i < run.length; ++i) {
         const std::int64_t position = run.global_begin + i;
-        std::int32_t value = static_cast<std::int32_t>(position);
-        if (name == "tokens") value = position < size() ? text_[static_cast<std::size_t>(begin + position)] : 0;
+        auto value = static_cast<std::int32_t>(position);
+        if (tokens) value = position < size() ? text_[static_cast<std::size_t>(begin + position)] : 0;
         destination[run.local_begin + i] = value;
       }
     }
   }
 
  private:
+  const Generation& generation_;
   const std::vector<std::int32_t>& text_;
-  std::int64_t context_;
+  std::int64_t window_;
 };
 
-/// Row number `row` of the logits [batch seq vocab] that a pass has computed.
+/// Row number `row` of the scores [batch seq vocab] that a pass has computed.
 std::vector<double> logits_row(const Buffer& buffer, const std::vector<std::byte>& memory, std::int64_t row) {
   const std::int64_t vocab = buffer.shape.back();
   std::vector<double> logits(static_cast<std::size_t>(vocab));
@@ -113,21 +121,24 @@ RunConfiguration generation_configuration(const CheckpointReader& checkpoint,
 void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::vector<std::int32_t> prompt,
               std::int64_t count, const SamplingSettings& settings,
               const std::function<void(std::int32_t token)>& on_token) {
+  const Generation generation = setup.generation();
+  const std::optional<DataState>& data = checkpoint.run().data;
+  const DimSizes sizes = setup.sizes(data ? data->sizes : DimSizes{});
   const std::unique_ptr<World> world = setup.make_world();
   const auto body = [&](Device& device, Communicator& communicator) {
-    CompileRequest request = setup.request(GraphMode::evaluation, setup.vocab(checkpoint.run().vocabulary));
-    request.outputs = {"logits"};
+    CompileRequest request = setup.request(GraphMode::evaluation, sizes);
+    request.outputs = {generation.output};
     request.device = &device;
     const Compiled compiled = setup.compile(request);
-    require_tokens_below(prompt, compiled.graph.sizes.at("vocab"));
     const Program& program = compiled.program(0);
+    const BufferId output = program.reports.at(generation.output);
+    require_tokens_below(prompt, program.buffer(output).shape.back());
     const auto arena = std::make_shared<Arena>(device, compiled.plan(0).arena_bytes);
     Executor executor(program, compiled.plan(0), 0, setup.seed(), device, communicator, arena);
     initialize_constants(executor, setup.seed());
     checkpoint.restore(program, 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); });
 
-    TokenWindow window(prompt, setup.context);
-    const BufferId output = program.reports.at("logits");
+    TokenWindow window(generation, prompt, compiled.graph.sizes.at(generation.sequence));
     std::vector<std::byte> memory(static_cast<std::size_t>(program.buffer(output).bytes()));
     for (std::int64_t made = 0; made < count; ++made) {
       (void)executor.run(static_cast<std::uint64_t>(made), 0, window);

@@ -25,21 +25,25 @@ void require_finite(double value, const char* what, std::uint64_t step) {
                      "clipping may help");
 }
 
-void require_same_vocabulary(const Vocabulary& stored, const Vocabulary& data, const std::filesystem::path& from) {
-  if (stored == data) return;
-  throw ConfigurationError("checkpoint '" + from.string() +
-                           "' was trained on another vocabulary than the one that data.path and data.tokenizer give");
-}
-
-void require_known_tokens(const RunConfiguration& configuration, const Corpus& corpus, std::int64_t vocab) {
-  try {
-    corpus.require_tokens_below(vocab);
-  } catch (const ConfigurationError& error) {
-    throw configuration.error("data.path", error.what());
-  }
-}
+/// The ranks' common decision before a step. If ranks differ, the larger one holds.
+enum class Verdict : std::uint8_t { go_on, stop, data_failed };
 
 }  // namespace
+
+void DataFailure::set(const std::string& place, std::optional<std::uint64_t> checkpoint,
+                      const std::optional<std::string>& reason) {
+  const std::lock_guard lock(mutex_);
+  place_ = place;
+  checkpoint_ = checkpoint;
+  if (reason) reason_ = reason;
+}
+
+std::optional<std::string> DataFailure::message() const {
+  const std::lock_guard lock(mutex_);
+  if (place_.empty()) return std::nullopt;
+  return "the data of " + place_ + " cannot be read: " + reason_.value_or("another process reports the reason") +
+         (checkpoint_ ? "; the run ends with a checkpoint of step " + std::to_string(*checkpoint_) : "");
+}
 
 /// The work of one rank's thread.
 class Trainer::Rank {
@@ -67,14 +71,19 @@ class Trainer::Rank {
   void run() {
     const RunSection& settings = trainer_.setup_.configuration.run;
     const auto steps = static_cast<std::uint64_t>(settings.steps);
-    bool stopped = false;
-    for (std::uint64_t step = trainer_.start_.step; step < steps && !stopped;) {
+    std::uint64_t step = trainer_.start_.step;
+    Verdict verdict = step < steps ? agree(step) : Verdict::stop;
+    while (step < steps && verdict == Verdict::go_on) {
       train(step++);
-      stopped = agreement_.largest(leads() && trainer_.observer_.stop() ? 1 : 0) > 0;
-      const bool ends = stopped || step == steps;
-      if (is_due(step, settings.eval_every) || (ends && !stopped && settings.eval_every > 0)) evaluate(step);
+      verdict = agree(step);
+      const bool is_last = step == steps && verdict == Verdict::go_on;
+      const bool evaluates = is_due(step, settings.eval_every) || (is_last && settings.eval_every > 0);
+      if (evaluates && verdict != Verdict::data_failed && !evaluate(step)) verdict = Verdict::data_failed;
+      const bool ends = verdict != Verdict::go_on || step == steps;
       if (is_due(step, trainer_.checkpoints_.every) || ends) write_checkpoint(step);
     }
+    // No process may end, and so stop the others, before the checkpoint is complete.
+    if (verdict == Verdict::data_failed) agreement_.meet();
     trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
     if (offload_) trainer_.summary_.offload_peak.at(index()) = offload_->peak();
     if (trainer_.world_->local_ranks().size() < trainer_.summary_.arena_peak_bytes.size()) gather_peaks();
@@ -95,6 +104,26 @@ class Trainer::Rank {
                                       communicator, arena_, offload_, !compiled.has_transfers());
   }
 
+  /// Waits for the data of `step`, unless the run ends before it. All ranks agree whether the step runs.
+  Verdict agree(std::uint64_t step) {
+    Verdict own = Verdict::go_on;
+    const bool has_trained = step > trainer_.start_.step;
+    if (has_trained && leads() && trainer_.observer_.stop()) own = Verdict::stop;
+    std::optional<std::string> reason;
+    if (step < static_cast<std::uint64_t>(trainer_.setup_.configuration.run.steps)) {
+      ReadAhead::Outcome outcome = trainer_.training_data_->wait(step);
+      data_wait_seconds_ = outcome.wait_seconds;
+      reason = std::move(outcome.failure);
+      if (reason) own = Verdict::data_failed;
+    }
+    const auto common = static_cast<Verdict>(agreement_.largest(static_cast<double>(own)));
+    if (common == Verdict::data_failed) {
+      trainer_.data_failure_.set("step " + std::to_string(step + 1), has_trained ? std::optional(step) : std::nullopt,
+                                 reason);
+    }
+    return common;
+  }
+
   void train(std::uint64_t step) {
     using Clock = std::chrono::steady_clock;
     StepRecord record;
@@ -106,13 +135,15 @@ class Trainer::Rank {
                                             .learning_rate = record.learning_rate,
                                             .loss_scale = scaler_.factor(),
                                             .skipped_steps = scaler_.state().skipped_steps},
-                                           *trainer_.batches_);
-    record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+                                           *trainer_.training_data_);
+    trainer_.training_data_->release(step);
+    record.data_wait_seconds = data_wait_seconds_;
+    record.seconds = data_wait_seconds_ + std::chrono::duration<double>(Clock::now() - begin).count();
     record.wait_seconds = training_->wait_seconds();
-    const double tokens = reports.at("count");
-    record.loss = reports.at("loss") / tokens;
+    const double count = reports.at("count");
+    record.loss = reports.at("loss") / count;
     record.gradient_norm = reports.at("grad_norm");
-    record.tokens_per_second = tokens / record.seconds;
+    record.tokens_per_second = count / record.seconds;
     record.skipped = scaler_.skips(record.gradient_norm);
     if (!record.skipped) {
       require_finite(record.loss, "loss", record.step);
@@ -130,20 +161,26 @@ class Trainer::Rank {
     }
   }
 
-  void evaluate(std::uint64_t step) {
-    const std::int64_t limit = trainer_.setup_.configuration.run.eval_batches;
-    const std::int64_t all = trainer_.validation_->batches();
-    const std::int64_t batches = limit > 0 ? std::min(limit, all) : all;
+  /// \return false if the data cannot be read.
+  bool evaluate(std::uint64_t step) {
+    const std::uint64_t batches = trainer_.validation_batches();
     double loss = 0;
-    double tokens = 0;
-    for (std::int64_t batch = 0; batch < batches; ++batch) {
-      const Reports reports = evaluation_->run(static_cast<std::uint64_t>(batch), 0, *trainer_.validation_);
+    double count = 0;
+    for (std::uint64_t batch = 0; batch < batches; ++batch) {
+      const std::optional<std::string> reason = trainer_.validation_data_->wait(evaluated_).failure;
+      if (agreement_.largest(reason ? 1 : 0) > 0) {
+        trainer_.data_failure_.set("the evaluation after step " + std::to_string(step), step, reason);
+        return false;
+      }
+      const Reports reports = evaluation_->run(evaluated_, 0, *trainer_.validation_data_);
+      trainer_.validation_data_->release(evaluated_++);
       loss += reports.at("loss");
-      tokens += reports.at("count");
+      count += reports.at("count");
     }
-    if (!leads()) return;
-    trainer_.summary_.evaluation_loss = loss / tokens;
-    trainer_.observer_.evaluation({step, loss / tokens, static_cast<std::int64_t>(tokens)});
+    if (!leads()) return true;
+    trainer_.summary_.evaluation_loss = loss / count;
+    trainer_.observer_.evaluation({step, loss / count, static_cast<std::int64_t>(count)});
+    return true;
   }
 
   /// Sends the peaks of ranks in other processes to the first rank.
@@ -183,6 +220,10 @@ class Trainer::Rank {
   std::unique_ptr<Executor> evaluation_;
   LossScaler scaler_;
   bool tells_graphs_;
+  /// Seconds that the coming step has waited for its data.
+  double data_wait_seconds_ = 0;
+  /// Batches evaluated so far, in all evaluations.
+  std::uint64_t evaluated_ = 0;
 };
 
 bool has_first_rank(const World& world) {
@@ -190,10 +231,10 @@ bool has_first_rank(const World& world) {
   return std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
 }
 
-Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings checkpoints,
+Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSettings checkpoints,
                  const CheckpointReader* resume, TrainingObserver& observer, std::unique_ptr<World> world)
     : setup_(setup),
-      corpus_(corpus),
+      source_(source),
       resume_(resume),
       observer_(observer),
       world_(world ? std::move(world) : setup.make_world()),
@@ -203,29 +244,74 @@ Trainer::Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings
   {
     // This device only answers questions about kernels. Every rank makes its own on its own thread.
     const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), *world_);
-    programs_ = compile_training(setup, setup.vocab(corpus.vocabulary()), device.get());
+    programs_ = compile_training(setup, setup.sizes(source.sizes()), device.get());
     if (const auto fault = find_fault(programs_, setup.limits(*world_), setup.memory_bytes(*device))) {
       throw ConfigurationError(*fault);
     }
     remarks_ = with_places(setup.configuration, [&] { return find_remarks(programs_, *device); });
   }
-  require_known_tokens(setup.configuration, corpus, programs_.training.graph.sizes.at("vocab"));
+  data_ = {source.fingerprint(), source.description(), source.sizes()};
   checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));
   summary_.planned_peak_bytes = programs_.planned_peak_bytes();
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
   summary_.planned_offload = programs_.planned_offload();
   summary_.offload_peak.resize(summary_.planned_offload.size());
   if (resume != nullptr) {
-    require_same_vocabulary(resume->run().vocabulary, corpus.vocabulary(), resume->directory());
+    check_data();
     start_ = {resume->run().step, resume->run().samples};
     summary_.step = start_.step;
   }
-  const std::int64_t context = setup.context;
-  const std::int64_t batch = setup.configuration.batch.global;
-  const EpochSampler sampler(static_cast<std::uint64_t>(setup.configuration.run.seed), corpus.training().size, context);
-  batches_ = std::make_unique<TrainingBatches>(corpus, sampler, batch, start_);
-  validation_ = std::make_unique<ValidationBatches>(corpus, context, batch);
+  make_readers();
   if (has_first_rank(*world_)) store_.prepare(checkpoint_bytes(checkpoint_plan_));
+}
+
+/// Compares the data with that of the checkpoint.
+void Trainer::check_data() const {
+  const std::string checkpoint = "checkpoint '" + resume_->directory().string() + "'";
+  const RunConfiguration& configuration = setup_.configuration;
+  if (resume_->run().vocabulary != source_.vocabulary()) {
+    throw configuration.error("data", checkpoint + " was trained on another vocabulary than the one of this data");
+  }
+  const std::optional<DataState>& stored = resume_->run().data;
+  if (!stored || stored->fingerprint == data_.fingerprint || configuration.data.allow_changed) return;
+  throw configuration.error("data",
+                            checkpoint + " was trained on data with the fingerprint " + stored->fingerprint + " (" +
+                                stored->description + "); found " + data_.fingerprint + " (" + data_.description +
+                                "); accepted: the same data, or data.allow_changed = true to continue on other data");
+}
+
+void Trainer::make_readers() {
+  const std::vector<int> ranks = world_->local_ranks();
+  const std::uint64_t seed = setup_.seed();
+  const std::int64_t batch = setup_.configuration.batch.global;
+  const SampleOrder order(seed, source_.samples(DataSplit::training));
+  training_reader_ = std::make_unique<BatchReader>(
+      source_, programs_.training.graph.sizes, batch_needs(programs_.training, ranks, source_.inputs()),
+      [this, order, seed](std::uint64_t step, std::int64_t sample) -> std::optional<SampleKey> {
+        const SamplePlace place = order(samples_before(step) + static_cast<std::uint64_t>(sample));
+        return SampleKey{DataSplit::training, place.epoch, seed, place.index};
+      });
+  if (!programs_.evaluation) return;
+  validation_reader_ = std::make_unique<BatchReader>(
+      source_, programs_.evaluation->graph.sizes, batch_needs(*programs_.evaluation, ranks, source_.inputs()),
+      [this, batch, seed](std::uint64_t step, std::int64_t sample) -> std::optional<SampleKey> {
+        // Batches are counted over all evaluations.
+        const std::int64_t index = static_cast<std::int64_t>(step % validation_batches()) * batch + sample;
+        if (index >= source_.samples(DataSplit::validation)) return std::nullopt;
+        return SampleKey{DataSplit::validation, 0, seed, index};
+      });
+}
+
+std::uint64_t Trainer::samples_before(std::uint64_t step) const {
+  return start_.samples + (step - start_.step) * static_cast<std::uint64_t>(setup_.configuration.batch.global);
+}
+
+std::uint64_t Trainer::validation_batches() const {
+  const RunConfiguration& configuration = setup_.configuration;
+  const std::int64_t batch = configuration.batch.global;
+  const std::int64_t all = (source_.samples(DataSplit::validation) + batch - 1) / batch;
+  const std::int64_t limit = configuration.run.eval_batches;
+  return static_cast<std::uint64_t>(limit > 0 ? std::min(limit, all) : all);
 }
 
 std::filesystem::path Trainer::offload_directory(int rank) const {
@@ -234,16 +320,30 @@ std::filesystem::path Trainer::offload_directory(int rank) const {
 }
 
 RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler) const {
-  RunState state{step, static_cast<std::uint64_t>(setup_.configuration.run.seed), batches_->samples_before(step),
-                 to_toml(setup_.configuration), corpus_.vocabulary()};
+  RunState state{.step = step,
+                 .seed = setup_.seed(),
+                 .samples = samples_before(step),
+                 .configuration = to_toml(setup_.configuration),
+                 .vocabulary = source_.vocabulary(),
+                 .data = data_};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
   return state;
 }
 
 TrainingSummary Trainer::run() {
+  const auto readers = static_cast<int>(world_->local_ranks().size());
+  if (start_.step < static_cast<std::uint64_t>(setup_.configuration.run.steps)) {
+    training_data_ = std::make_unique<ReadAhead>(*training_reader_, ReadAheadSettings{start_.step, readers});
+  }
+  if (validation_reader_) {
+    validation_data_ = std::make_unique<ReadAhead>(*validation_reader_, ReadAheadSettings{0, readers});
+  }
   run_rank_threads(
       *world_, [&](int rank) { return setup_.make_device(rank, *world_); },
       [&](Device& device, Communicator& communicator) { Rank(*this, device, communicator).run(); });
+  training_data_.reset();
+  validation_data_.reset();
+  if (const auto failure = data_failure_.message()) throw RuntimeError(*failure);
   summary_.median_tokens_per_second = steady_median(tokens_per_second_);
   summary_.peak_resident_bytes = peak_resident_bytes();
   return summary_;

@@ -4,12 +4,15 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/executor.hpp"
 #include "train/checkpoint/checkpoint.hpp"
-#include "train/data/batches.hpp"
+#include "train/data/read_ahead.hpp"
+#include "train/data/sample_order.hpp"
 #include "train/run/loss_scaler.hpp"
 #include "train/run/run_setup.hpp"
 #include "train/run/training_programs.hpp"
@@ -39,6 +42,29 @@ struct CheckpointSettings {
   int keep = 0;
 };
 
+/// The position of a run in its data.
+struct DataPosition {
+  std::uint64_t step = 0;
+  /// Samples consumed by all steps before `step`.
+  std::uint64_t samples = 0;
+};
+
+/// Keeps why the data of a step could not be read. Thread-safe.
+class DataFailure {
+ public:
+  /// `place`: "step 12". `checkpoint`: the step of the checkpoint that is written, if any. `reason`: empty if only
+  /// another process knows it.
+  void set(const std::string& place, std::optional<std::uint64_t> checkpoint, const std::optional<std::string>& reason);
+  /// The message with which the run ends. Empty if the data could be read.
+  [[nodiscard]] std::optional<std::string> message() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string place_;
+  std::optional<std::uint64_t> checkpoint_;
+  std::optional<std::string> reason_;
+};
+
 /// True if this process has the first rank, which reports and writes files that exist once.
 [[nodiscard]] bool has_first_rank(const World& world);
 
@@ -48,8 +74,8 @@ class Trainer {
   /// Compiles, and checks that checkpoints can be written. `resume`: the checkpoint to continue from, or null. `world`:
   /// the ranks of the run; null: made from the setup. All references outlive the trainer. \throws ConfigurationError if
   /// the run is impossible.
-  Trainer(const RunSetup& setup, const Corpus& corpus, CheckpointSettings checkpoints, const CheckpointReader* resume,
-          TrainingObserver& observer, std::unique_ptr<World> world = nullptr);
+  Trainer(const RunSetup& setup, const DataSource& source, CheckpointSettings checkpoints,
+          const CheckpointReader* resume, TrainingObserver& observer, std::unique_ptr<World> world = nullptr);
 
   [[nodiscard]] const TrainingPrograms& programs() const { return programs_; }
   /// The result of find_remarks().
@@ -58,18 +84,24 @@ class Trainer {
   [[nodiscard]] std::uint64_t first_step() const { return start_.step; }
 
   /// Trains up to the configured step. \throws RuntimeError if a device or peer fails, a checkpoint cannot be written,
-  /// or the loss is NaN.
+  /// or the loss is NaN. If data cannot be read, a checkpoint of the last complete step is written first.
   TrainingSummary run();
 
  private:
   class Rank;
 
+  void check_data() const;
+  void make_readers();
+  /// Samples consumed by the steps before `step`.
+  [[nodiscard]] std::uint64_t samples_before(std::uint64_t step) const;
+  /// Number of batches of one evaluation.
+  [[nodiscard]] std::uint64_t validation_batches() const;
   [[nodiscard]] RunState state_after(std::uint64_t step, const LossScaler& scaler) const;
   /// Folder of a rank's offload file.
   [[nodiscard]] std::filesystem::path offload_directory(int rank) const;
 
   const RunSetup& setup_;
-  const Corpus& corpus_;
+  const DataSource& source_;
   const CheckpointReader* resume_;
   TrainingObserver& observer_;
   std::unique_ptr<World> world_;
@@ -78,10 +110,15 @@ class Trainer {
   CheckpointSettings checkpoints_;
   CheckpointStore store_;
   std::vector<CheckpointTensor> checkpoint_plan_;
+  DataState data_;
   DataPosition start_;
   LearningRateSchedule schedule_;
-  std::unique_ptr<TrainingBatches> batches_;
-  std::unique_ptr<ValidationBatches> validation_;
+  std::unique_ptr<BatchReader> training_reader_;
+  std::unique_ptr<BatchReader> validation_reader_;
+  /// Exist while the run lasts.
+  std::unique_ptr<ReadAhead> training_data_;
+  std::unique_ptr<ReadAhead> validation_data_;
+  DataFailure data_failure_;
   /// Filled by the first rank's thread, except that each rank fills its own entries of the lists. A process without the
   /// first rank has only the entries of its own ranks.
   TrainingSummary summary_;

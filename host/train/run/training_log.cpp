@@ -39,7 +39,8 @@ void TrainingLog::step(const StepRecord& record) {
                     {"lr", record.learning_rate},
                     {"tokens_per_second", record.tokens_per_second},
                     {"step_seconds", record.seconds},
-                    {"wait_seconds", record.wait_seconds}};
+                    {"wait_seconds", record.wait_seconds},
+                    {"data_wait_seconds", record.data_wait_seconds}};
   if (record.loss_scale) {
     line["loss_scale"] = *record.loss_scale;
     line["skipped"] = record.skipped;

@@ -30,8 +30,8 @@ std::vector<OffloadBytes> TrainingPrograms::planned_offload() const {
   return bytes;
 }
 
-TrainingPrograms compile_training(const RunSetup& setup, std::int64_t vocab, const Device* device) {
-  CompileRequest request = setup.request(GraphMode::training, vocab);
+TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, const Device* device) {
+  CompileRequest request = setup.request(GraphMode::training, sizes);
   request.device = device;
   TrainingPrograms programs;
   programs.training = setup.compile(request);

@@ -24,7 +24,7 @@ struct TrainingPrograms {
 };
 
 /// `device`: answers which ops are supported. Null: every op is supported.
-[[nodiscard]] TrainingPrograms compile_training(const RunSetup& setup, std::int64_t vocab, const Device* device);
+[[nodiscard]] TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, const Device* device);
 
 /// The programs of all ranks, for the checker.
 [[nodiscard]] RankPrograms rank_programs(const Compiled& compiled);

@@ -12,14 +12,17 @@ namespace strata::host {
 struct StepRecord {
   /// Completed steps, including this one.
   std::uint64_t step = 0;
-  /// Mean loss over the step's tokens, in nats.
+  /// Mean loss over the elements that the loss counts, such as tokens, in nats.
   double loss = 0;
   double gradient_norm = 0;
   double learning_rate = 0;
+  /// Elements that the loss counts, such as tokens or images, a second.
   double tokens_per_second = 0;
   double seconds = 0;
   /// Part of `seconds` in which this rank's computation waited for communication outside of graphs.
   double wait_seconds = 0;
+  /// Part of `seconds` in which this rank waited for data.
+  double data_wait_seconds = 0;
   /// The loss scale, if the run scales its loss.
   std::optional<double> loss_scale = {};
   /// True if the gradient was not finite, so parameters were not updated.
@@ -30,6 +33,7 @@ struct StepRecord {
 struct EvaluationRecord {
   std::uint64_t step = 0;
   double loss = 0;
+  /// Elements that the loss counted.
   std::int64_t tokens = 0;
 };
 

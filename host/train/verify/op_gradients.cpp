@@ -114,9 +114,11 @@ class GradientChecker {
     const auto count = static_cast<std::size_t>(element_count(graph_.shape(value)));
     Numbers numbers(count);
     if (node.op == "input") {
-      std::vector<std::int32_t> integers(count);
-      inputs_.load(node.name, 0, whole, integers.data());
-      std::copy(integers.begin(), integers.end(), numbers.begin());
+      std::vector<std::byte> bytes(count * size_of(type.dtype));
+      inputs_.load({node.name, whole, type.dtype, bytes.data()}, 0);
+      for (std::size_t i = 0; i < count; ++i) {
+        numbers[i] = load_element(type.dtype, bytes.data(), static_cast<std::int64_t>(i));
+      }
       return numbers;
     }
     const Parameter& parameter = *graph_.find_parameter(node.name);

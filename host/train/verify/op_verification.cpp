@@ -10,11 +10,11 @@ namespace strata::host {
 namespace {
 
 std::vector<GradientCheck> check_gradients_of(const RunSetup& setup) {
-  const std::int64_t vocab = setup.model_vocab().value_or(kVerifiedVocab);
-  CompileRequest request = setup.request(GraphMode::training, vocab);
+  const DimSizes sizes = setup.sizes_without_data();
+  CompileRequest request = setup.request(GraphMode::training, sizes);
   request.float_type = DType::f64;
   const std::unique_ptr<Device> reference = setup.make_device(0, 1);
-  RandomInputs inputs(setup.seed(), vocab);
+  RandomInputs inputs(setup.seed(), setup.inputs, sizes);
   return check_gradients(forward_graph(request), *setup.ops, *reference, inputs, setup.seed());
 }
 

@@ -1,32 +1,47 @@
 #include "train/verify/random_inputs.hpp"
 
+#include <limits>
+#include <utility>
+
+#include "runtime/element.hpp"
+#include "strata/error.hpp"
 #include "strata/random.hpp"
+#include "train/data/data_source.hpp"
 
 namespace strata::host {
 
-void RandomInputs::load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
-                        std::int32_t* destination) {
-  fill(name, random::stream_key(seed_, "input/" + name, step), dims, 0, 0, destination);
+RandomInputs::RandomInputs(std::uint64_t seed, std::vector<DatasetInput> inputs, DimSizes sizes)
+    : seed_(seed), inputs_(std::move(inputs)), sizes_(std::move(sizes)) {}
+
+void RandomInputs::load(const InputPart& part, std::uint64_t step) {
+  const auto found = find_input(inputs_, part.name, part.dims.size());
+  if (!found) throw VerificationError("the dataset has no input '" + part.name + "'");
+  const DatasetInput& input = inputs_[*found];
+  const std::int64_t limit =
+      input.indexes.empty() ? std::numeric_limits<std::int32_t>::max() : sizes_.at(input.indexes);
+  std::int64_t written = 0;
+  fill({input, random::stream_key(seed_, "input/" + part.name, step), limit}, part, 0, 0, written);
 }
 
-void RandomInputs::fill(const std::string& name, std::uint64_t key, const std::vector<IndexMap>& dims, std::size_t dim,
-                        std::int64_t index, std::int32_t*& destination) const {
-  if (dim == dims.size()) {
-    *destination++ = value(name, key, index);
+void RandomInputs::fill(const Stream& stream, const InputPart& part, std::size_t dim, std::int64_t index,
+                        std::int64_t& written) {
+  if (dim == part.dims.size()) {
+    store_element(part.dtype, part.destination, written++, value(stream, static_cast<std::uint64_t>(index)));
     return;
   }
-  for (const IndexSegment& segment : dims[dim].segments) {
+  for (const IndexSegment& segment : part.dims[dim].segments) {
     for (std::int64_t i = 0; i < segment.length; ++i) {
-      fill(name, key, dims, dim + 1, index * dims[dim].global_size + segment.global_begin + i, destination);
+      fill(stream, part, dim + 1, index * part.dims[dim].global_size + segment.global_begin + i, written);
     }
   }
 }
 
-std::int32_t RandomInputs::value(const std::string& name, std::uint64_t key, std::int64_t index) const {
-  if (name == "positions") return static_cast<std::int32_t>(index);
-  const auto element = static_cast<std::uint64_t>(index);
-  if (name == "targets" && random::word(key + 1, element) < random::drop_threshold(0.2)) return -1;
-  return static_cast<std::int32_t>(random::below(key, element, static_cast<std::uint64_t>(vocab_)));
+double RandomInputs::value(const Stream& stream, std::uint64_t index) {
+  if (is_floating_point(stream.input.dtype)) return random::normal(stream.key, index);
+  const bool counts = !stream.input.per_sample && stream.input.dims == Dims{stream.input.indexes};
+  if (counts) return static_cast<double>(index);
+  if (stream.input.is_target && random::word(stream.key + 1, index) < random::drop_threshold(0.2)) return -1;
+  return static_cast<double>(random::below(stream.key, index, static_cast<std::uint64_t>(stream.limit)));
 }
 
 }  // namespace strata::host

@@ -5,25 +5,36 @@
 #include <vector>
 
 #include "runtime/executor.hpp"
+#include "strata/dataset.hpp"
 
 namespace strata::host {
 
-/// Random tokens, keyed by global index, so that every layout sees the same ones. One target in five is left out, so
-/// that ranks have different token counts.
+/// Random values for the inputs of a dataset, keyed by global index, so that every layout sees the same ones. Integers
+/// lie below the size of the dimension that they index. If all samples share them and they index their own dimension,
+/// as positions do, they count up. Floating-point values are normal. One target in five is left out, so that ranks have
+/// different counts.
 class RandomInputs final : public InputSource {
  public:
-  RandomInputs(std::uint64_t seed, std::int64_t vocab) : seed_(seed), vocab_(vocab) {}
+  /// `sizes`: the sizes of the dimensions that integers index.
+  RandomInputs(std::uint64_t seed, std::vector<DatasetInput> inputs, DimSizes sizes);
 
-  void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
-            std::int32_t* destination) override;
+  void load(const InputPart& part, std::uint64_t step) override;
 
  private:
-  void fill(const std::string& name, std::uint64_t key, const std::vector<IndexMap>& dims, std::size_t dim,
-            std::int64_t index, std::int32_t*& destination) const;
-  [[nodiscard]] std::int32_t value(const std::string& name, std::uint64_t key, std::int64_t index) const;
+  /// What determines the values of one input in one step.
+  struct Stream {
+    const DatasetInput& input;
+    std::uint64_t key = 0;
+    std::int64_t limit = 0;
+  };
+
+  static void fill(const Stream& stream, const InputPart& part, std::size_t dim, std::int64_t index,
+                   std::int64_t& written);
+  static double value(const Stream& stream, std::uint64_t index);
 
   std::uint64_t seed_;
-  std::int64_t vocab_;
+  std::vector<DatasetInput> inputs_;
+  DimSizes sizes_;
 };
 
 }  // namespace strata::host

@@ -3,25 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "train/data/joined_sizes.hpp"
 #include "train/verify/random_inputs.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Required divisor of each dimension, so that the stack's rules apply as in the full size.
-std::map<Dim, std::int64_t> required_multiples(const RunSetup& setup) {
-  std::map<Dim, std::int64_t> multiples;
-  for (const Rule& rule : setup.stack.rules) {
-    std::int64_t& multiple = multiples.try_emplace(rule.dim, 1).first->second;
-    multiple *= setup.stack.mesh.size(rule.axis);
-    if (rule.distribution == Distribution::zigzag) multiple *= 2;
-  }
-  return multiples;
-}
-
 /// Number of pipeline stages; 0 if no strategy places blocks.
 int stage_count(const RunSetup& setup) {
-  CompileRequest request = setup.request(GraphMode::training, setup.model_vocab().value_or(kVerifiedVocab));
+  CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
   const Stages stages = setup.find_stages(request);
   return stages.scheduler ? stages.count : 0;
 }
@@ -37,7 +27,7 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
   const RunSetup setup = prepare(configuration, registry);
   RunConfiguration small = setup.configuration;
   const int stages = stage_count(setup);
-  small.model.options = setup.shrunk_model({required_multiples(setup), stages > 0}).values();
+  small.model.options = setup.shrunk_model({required_multiples(setup.stack), stages > 0}).values();
   const std::int64_t micro_batches = configuration.batch.global / (configuration.batch.micro * setup.stack.replicas);
   // A pipeline must fill and drain, and some schedules need a multiple of the number of stages.
   const std::int64_t most = stages > 0 ? std::int64_t{2} * stages : 3;
@@ -48,15 +38,15 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
 
 StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
                             UpdateBy update, Graph* graph) {
-  const std::int64_t vocab = setup.model_vocab().value_or(kVerifiedVocab);
-  CompileRequest request = setup.request(GraphMode::training, vocab);
+  const DimSizes sizes = setup.sizes_without_data();
+  CompileRequest request = setup.request(GraphMode::training, sizes);
   request.float_type = float_type;
   request.optimizer.is_update_outside = update == UpdateBy::definition;
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
   request.device = device.get();
   const Compiled compiled = setup.compile(request);
   if (graph != nullptr) *graph = compiled.graph;
-  RandomInputs inputs(setup.seed(), vocab);
+  RandomInputs inputs(setup.seed(), setup.inputs, sizes);
   const std::unique_ptr<World> world = setup.make_world();
   return run_stack(compiled, *world, make_device,
                    {setup.seed(), setup.configuration.optimizer.lr, steps,

@@ -18,9 +18,6 @@ struct VerificationOptions {
   std::string device = {};
 };
 
-/// Size of the vocabulary if neither the model nor the data determine it.
-inline constexpr std::int64_t kVerifiedVocab = 256;
-
 /// The result of verify_stack().
 struct Verification {
   StackResult stack;
@@ -40,11 +37,11 @@ enum class UpdateBy : std::uint8_t {
   definition  ///< the optimizers' definitions (Optimizer::define), for a single rank
 };
 
-/// Compiles the stack of `setup` for values of type `float_type`, and trains some steps from random tokens.
+/// Compiles the stack of `setup` for values of type `float_type`, and trains some steps from random inputs.
 StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
                             UpdateBy update = UpdateBy::program, Graph* graph = nullptr);
 
-/// Trains twice in f64 from random tokens, some without a target: the configured stack with one thread per rank, and a
+/// Trains twice in f64 from random inputs, some without a target: the configured stack with one thread per rank, and a
 /// single rank of the same model on the reference device, whose parameters the optimizers' definitions update. The
 /// stack uses reference devices too unless `options` names another. \throws what compiling or running throws.
 [[nodiscard]] Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,

@@ -131,8 +131,8 @@ struct LossScaling {
 /// A value that the graph delivers.
 struct Sink {
   enum class Kind : std::uint8_t {
-    loss,                ///< scalar: the loss, summed over tokens
-    count,               ///< scalar: the number of tokens in that sum
+    loss,                ///< scalar: the loss, summed over elements such as tokens
+    count,               ///< scalar: the number of elements in that sum
     parameter_gradient,  ///< one contribution to a parameter's gradient; a parameter may have several
     output               ///< a named value for evaluation or generation
   };
@@ -203,8 +203,8 @@ class STRATA_API GraphBuilder {
   [[nodiscard]] GraphMode mode() const { return mode_; }
   [[nodiscard]] DType float_type() const { return float_type_; }
 
-  /// Defines a dimension and its global size. The host has defined "batch" and "vocab". \throws ConfigurationError if
-  /// the dimension has another size already, or if the size is below 1.
+  /// Defines a dimension and its global size. The host has defined "batch", Model::sizes() and the sizes of
+  /// the data. \throws ConfigurationError if the dimension has another size already, or if the size is below 1.
   void define_dim(const Dim& dim, std::int64_t size);
   /// The size of `dim`, or empty if it is not defined.
   [[nodiscard]] std::optional<std::int64_t> find_size(const Dim& dim) const;
@@ -221,7 +221,8 @@ class STRATA_API GraphBuilder {
   /// A parameter that `initialization` computes at every start from the model's options, such as a rotary table.
   /// \throws VerificationError if the name exists with other dims.
   Value constant(const std::string& name, const Dims& dims, Initialization initialization);
-  /// Data of the current micro-batch: "tokens" [batch seq], "targets" [batch seq], "positions" [seq], all i32.
+  /// Data of the current micro-batch. The run's dataset must have an input of this name, these dims and this type.
+  /// Floating-point inputs have float_type().
   Value input(const std::string& name, const Dims& dims, DType dtype = DType::i32);
 
   /// Looks up rows of `table` [vocab …] by `ids`.

@@ -12,18 +12,30 @@
 
 namespace strata {
 
+/// How a causal model continues a text, for `strata generate`. The host reads the scores of the last token and chooses
+/// the next one.
+struct Generation {
+  /// The input that holds the tokens: i32, [batch `sequence`].
+  std::string input = "tokens";
+  /// The input that holds the positions, i32 [`sequence`] or [batch `sequence`]. Empty: the model reads none.
+  std::string positions = {};
+  /// The dimension along which tokens lie.
+  Dim sequence = "seq";
+  /// The output that holds the scores of the next token: [batch `sequence` V] for V different tokens.
+  std::string output = "logits";
+};
+
 /// A model turns its options into a logical graph. It contains no parallel code.
 class STRATA_API Model {
  public:
   virtual ~Model();
-  /// Tokens in one sequence: the size of "seq".
-  [[nodiscard]] virtual std::int64_t context() const = 0;
-  /// Rows of the vocabulary if the options fix them, at least as many as the data has. Empty: as many as the data has.
-  [[nodiscard]] virtual std::optional<std::int64_t> vocab() const = 0;
-  /// Appends the forward pass. It reads the inputs "tokens" and "positions" and, for the loss, "targets", and it
-  /// registers the output "logits". The host has defined "batch" and "vocab". \throws ConfigurationError if sizes do
-  /// not fit.
+  /// Sizes of dimensions that the options fix, such as {"seq": 128}. The dataset fixes others. Default: none.
+  [[nodiscard]] virtual DimSizes sizes() const;
+  /// Appends the forward pass. It reads inputs of the dataset and registers a loss. The host has defined "batch", the
+  /// dimensions of sizes(), and those that the dataset fixes. \throws ConfigurationError if sizes do not fit.
   virtual void build(GraphBuilder& builder) const = 0;
+  /// How the model continues a text. Default: it does not.
+  [[nodiscard]] virtual std::optional<Generation> generation() const;
 };
 
 /// Properties that a smaller model must keep so that a stack of strategies works on it as on the full one.

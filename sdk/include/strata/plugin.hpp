@@ -13,7 +13,7 @@ namespace strata {
 /// Version of the binary interface. The host loads a plugin only if both have the same number. Within one number,
 /// classes that plugins derive from and structs that they pass by value keep their layout. The number is also the
 /// SONAME of libstrata.
-inline constexpr std::uint16_t kAbiNumber = 3;
+inline constexpr std::uint16_t kAbiNumber = 4;
 
 /// The kind of a plugin, which determines its factory.
 enum class PluginKind : std::uint32_t {
@@ -22,7 +22,8 @@ enum class PluginKind : std::uint32_t {
   communicator = 3,
   device = 4,
   library = 5,  ///< registers ops and kernels only
-  optimizer = 6
+  optimizer = 6,
+  dataset = 7
 };
 
 STRATA_API std::string_view to_string(PluginKind kind);
@@ -53,7 +54,7 @@ inline constexpr const char* kPluginEntry = "strata_plugin_entry";
 class Registration;
 
 /// The object through which the host uses a plugin. Depending on the kind it is a StrategyFactory, ModelFactory,
-/// CommunicatorFactory, DeviceFactory, LibraryFactory or OptimizerFactory.
+/// CommunicatorFactory, DeviceFactory, LibraryFactory, OptimizerFactory or DatasetFactory.
 class STRATA_API PluginFactory {
  public:
   virtual ~PluginFactory();

@@ -58,4 +58,8 @@ STRATA_API double normal(std::uint64_t key, std::uint64_t index);
 /// An integer in [0, bound) for element `index`. The bias is negligible for bounds below 2^32.
 STRATA_API std::uint64_t below(std::uint64_t key, std::uint64_t index, std::uint64_t bound);
 
+/// A random permutation of [0, size), computed element by element: the value at `index`. It is a Feistel network over
+/// the next power of four, repeated until the result is below `size` (cycle walking).
+STRATA_API std::uint64_t permuted(std::uint64_t key, std::uint64_t size, std::uint64_t index);
+
 }  // namespace strata::random

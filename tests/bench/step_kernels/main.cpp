@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/configuration_arguments.hpp"
+#include "compiler/graph/loss_elements.hpp"
 #include "plugins/plugin_registry.hpp"
 #include "step_kernels/kernel_timer.hpp"
 #include "step_kernels/machine_rates.hpp"
@@ -108,14 +109,16 @@ void run(const Settings& settings) {
                              " ranks; accepted: one rank, whose kernels have the whole sizes");
   }
   const std::unique_ptr<Device> device = setup.make_device(0, 1);
-  const std::int64_t vocab = setup.model->vocab().value_or(256);
-  host::CompileRequest request = setup.request(GraphMode::training, vocab);
+  const DimSizes sizes = setup.sizes_without_data();
+  host::CompileRequest request = setup.request(GraphMode::training, sizes);
   request.device = device.get();
   const host::Compiled compiled = setup.compile(request);
   const std::vector<StepKernel> kernels = step_kernels(compiled.program(0), *setup.ops, setup.seed());
 
   TimerSettings limits = settings.timer;
-  limits.integers_below = std::min(limits.integers_below, vocab);
+  for (const DatasetInput& input : setup.inputs) {
+    if (!input.indexes.empty()) limits.integers_below = std::min(limits.integers_below, sizes.at(input.indexes));
+  }
   KernelTimer timer(*device, limits);
   const DType dtype = matrix_type(kernels);
   const MachineRates rates = measure_machine(timer, *setup.ops, dtype, settings.matrix_sizes, settings.copy_bytes);
@@ -124,7 +127,8 @@ void run(const Settings& settings) {
               rates.bytes_per_second * 1e-9);
   std::vector<TimedKernel> timed;
   for (const StepKernel& kernel : kernels) timed.push_back({kernel, timer.seconds(kernel)});
-  print_table(timed, rates, static_cast<double>(setup.configuration.batch.global) * static_cast<double>(setup.context));
+  print_table(timed, rates,
+              static_cast<double>(host::loss_elements(compiled.graph)) * compiled.program(0).micro_batches);
   if (!settings.json.empty()) write_json(settings.json, device->description(), timed, rates, dtype);
 }
 

@@ -16,14 +16,18 @@ class SampleModel final : public strata::Model {
   explicit SampleModel(const strata::Options& options)
       : fault_(options.word("fault")), op_(options.word("op")), activation_(options.word("activation")) {}
 
-  [[nodiscard]] std::int64_t context() const override {
-    if (fault_ == "context throws" || (fault_ == "context throws later" && calls_++ > 0)) throw 42;
-    if (fault_ == "context zero") return 0;
-    return fault_ == "context negative" ? -5 : kContext;
+  [[nodiscard]] strata::DimSizes sizes() const override {
+    if (fault_ == "sizes throws" || (fault_ == "sizes throws later" && calls_++ > 0)) throw 42;
+    if (fault_ == "sizes zero") return {{"seq", 0}};
+    if (fault_ == "sizes batch") return {{"seq", kContext}, {"batch", 4}};
+    if (fault_ == "sizes none") return {};
+    if (fault_ == "sizes vocab") return {{"seq", kContext}, {"vocab", 100}};
+    return {{"seq", kContext}};
   }
-  [[nodiscard]] std::optional<std::int64_t> vocab() const override {
-    if (fault_ == "vocab throws") throw 42;
-    return std::nullopt;
+  [[nodiscard]] std::optional<strata::Generation> generation() const override {
+    if (fault_ == "generation throws") throw 42;
+    if (fault_ == "generation none") return std::nullopt;
+    return strata::Generation{.output = fault_ == "generation output" ? "scores" : "logits"};
   }
 
   void build(strata::GraphBuilder& b) const override {

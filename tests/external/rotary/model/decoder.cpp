@@ -67,8 +67,13 @@ class BlockBuilder {
 
 }  // namespace
 
+DimSizes Decoder::sizes() const {
+  DimSizes sizes{{"seq", settings_.context}};
+  if (settings_.vocab > 0) sizes["vocab"] = settings_.vocab;
+  return sizes;
+}
+
 void Decoder::build(GraphBuilder& b) const {
-  b.define_dim("seq", settings_.context);
   b.define_dim("embed", settings_.embed);
   b.define_dim("heads", settings_.heads);
   b.define_dim("head_dim", settings_.embed / settings_.heads);

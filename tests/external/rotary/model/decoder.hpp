@@ -13,11 +13,9 @@ class Decoder final : public strata::Model {
  public:
   explicit Decoder(const Settings& settings) : settings_(settings) {}
 
-  [[nodiscard]] std::int64_t context() const override { return settings_.context; }
-  [[nodiscard]] std::optional<std::int64_t> vocab() const override {
-    return settings_.vocab > 0 ? std::optional(settings_.vocab) : std::nullopt;
-  }
+  [[nodiscard]] strata::DimSizes sizes() const override;
   void build(strata::GraphBuilder& builder) const override;
+  [[nodiscard]] std::optional<strata::Generation> generation() const override { return strata::Generation{}; }
 
  private:
   Settings settings_;

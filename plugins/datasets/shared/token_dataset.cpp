@@ -1,0 +1,90 @@
+#include "shared/token_dataset.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace datasets {
+namespace {
+
+using namespace strata;
+
+/// The order of the inputs.
+enum Input : std::size_t { kTokens, kTargets, kPositions, kDocuments, kDocumentPositions };
+
+std::int32_t* destination_of(std::span<void* const> destinations, std::size_t input) {
+  return input < destinations.size() ? static_cast<std::int32_t*>(destinations[input]) : nullptr;
+}
+
+}  // namespace
+
+std::vector<DatasetInput> token_inputs(bool documents) {
+  std::vector<DatasetInput> inputs{
+      {.name = "tokens", .dims = {"seq"}, .indexes = "vocab"},
+      {.name = "targets", .dims = {"seq"}, .indexes = "vocab", .is_target = true},
+      {.name = "positions", .dims = {"seq"}, .indexes = "seq", .per_sample = false},
+  };
+  if (!documents) return inputs;
+  inputs.push_back({.name = "documents", .dims = {"seq"}, .indexes = "seq"});
+  inputs.push_back({.name = "positions", .dims = {"seq"}, .indexes = "seq"});
+  return inputs;
+}
+
+DimSizes TokenDataset::sizes() const {
+  DimSizes sizes{{"seq", data_.context}};
+  if (data_.vocab) sizes["vocab"] = *data_.vocab;
+  return sizes;
+}
+
+void TokenDataset::read(const SampleKey& key, std::span<void* const> destinations) const {
+  const Window window = data_.windows.find(key);
+  const TokenSource& source = *data_.sources[window.source];
+  std::int32_t* tokens = destination_of(destinations, kTokens);
+  std::int32_t* targets = destination_of(destinations, kTargets);
+  if (tokens != nullptr && targets != nullptr) {
+    source.read(window.begin, data_.context, tokens);
+    std::copy_n(tokens + 1, data_.context - 1, targets);
+    source.read(window.begin + data_.context, 1, targets + data_.context - 1);
+  } else if (tokens != nullptr) {
+    source.read(window.begin, data_.context, tokens);
+  } else if (targets != nullptr) {
+    source.read(window.begin + 1, data_.context, targets);
+  }
+  read_documents(window, destination_of(destinations, kDocuments), destination_of(destinations, kDocumentPositions));
+}
+
+void TokenDataset::read_common(std::span<void* const> destinations) const {
+  std::int32_t* positions = destination_of(destinations, kPositions);
+  if (positions != nullptr) std::iota(positions, positions + data_.context, 0);
+}
+
+void TokenDataset::read_documents(const Window& window, std::int32_t* documents, std::int32_t* positions) const {
+  if (documents == nullptr && positions == nullptr) return;
+  std::vector<std::int64_t> starts = document_starts(window);
+  starts.push_back(data_.context);
+  std::int64_t begin = 0;
+  for (std::size_t number = 0; number < starts.size(); ++number) {
+    if (documents != nullptr)
+      std::fill(documents + begin, documents + starts[number], static_cast<std::int32_t>(number));
+    if (positions != nullptr) std::iota(positions + begin, positions + starts[number], 0);
+    begin = starts[number];
+  }
+}
+
+/// The indices within the window, other than 0, at which a document starts.
+std::vector<std::int64_t> TokenDataset::document_starts(const Window& window) const {
+  const TokenSource& source = *data_.sources[window.source];
+  std::vector<std::int64_t> starts;
+  if (data_.documents == Documents::source) {
+    starts = source.document_starts(window.begin, data_.context);
+    for (std::int64_t& start : starts) start -= window.begin;
+    return starts;
+  }
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(data_.context));
+  source.read(window.begin, data_.context, tokens.data());
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    if (tokens[i] == data_.document_end) starts.push_back(static_cast<std::int64_t>(i) + 1);
+  }
+  return starts;
+}
+
+}  // namespace datasets

@@ -1,0 +1,32 @@
+#include "shared/token_options.hpp"
+
+#include "strata/error.hpp"
+
+namespace datasets {
+
+using namespace strata;
+
+OptionSpecification validation_option() {
+  return {.name = "validation",
+          .type = OptionType::number,
+          .default_value = OptionValue(0.1),
+          .documentation = "Share of the tokens, taken from the end of the data, that is kept for evaluation.",
+          .minimum = 0,
+          .maximum = 0.9};
+}
+
+std::int64_t context_of(const DatasetRequest& request) {
+  const auto found = request.sizes.find("seq");
+  if (found != request.sizes.end()) return found->second;
+  throw ConfigurationError("the model fixes no size of 'seq', the tokens of a sample; accepted: a model that does");
+}
+
+void require_window(const std::string& file, std::int64_t tokens, const std::string& part, const TokenRange& range,
+                    std::int64_t context) {
+  if (range.size > context) return;
+  throw ConfigurationError("'" + file + "': the " + part + " part has " + std::to_string(range.size) +
+                           " of the file's " + std::to_string(tokens) + " tokens; a context of " +
+                           std::to_string(context) + " needs at least " + std::to_string(context + 1));
+}
+
+}  // namespace datasets

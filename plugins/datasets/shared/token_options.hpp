@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "shared/token_windows.hpp"
+#include "strata/dataset.hpp"
+
+namespace datasets {
+
+/// The option `validation` of datasets of tokens.
+[[nodiscard]] strata::OptionSpecification validation_option();
+
+/// The model's size of "seq". \throws ConfigurationError if the model fixes none.
+[[nodiscard]] std::int64_t context_of(const strata::DatasetRequest& request);
+
+/// Checks that a part of a source, "training" or "validation", holds a window and the target of its last token. \throws
+/// ConfigurationError that names the file.
+void require_window(const std::string& file, std::int64_t tokens, const std::string& part, const TokenRange& range,
+                    std::int64_t context);
+
+}  // namespace datasets

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/token_source.hpp"
+#include "strata/data_file.hpp"
+
+namespace datasets {
+
+/// How a token is stored, little-endian.
+enum class TokenType : std::uint8_t { uint8, uint16, int16, uint32, int32 };
+
+[[nodiscard]] std::int64_t size_of(TokenType type);
+
+/// Where the tokens of a file are.
+struct TokenLayout {
+  TokenType type = TokenType::uint16;
+  std::int64_t first_byte = 0;
+  std::int64_t count = 0;
+  /// Positions at which documents start, ascending. Empty: unknown.
+  std::vector<std::int64_t> document_starts = {};
+};
+
+/// Tokens in a file, which are read as they are needed.
+class TokenFile final : public TokenSource {
+ public:
+  /// `limit`: tokens are below it; empty: unknown.
+  TokenFile(std::shared_ptr<const strata::DataFile> file, TokenLayout layout, std::optional<std::int64_t> limit);
+
+  [[nodiscard]] std::string name() const override { return file_->path().string(); }
+  [[nodiscard]] std::int64_t size() const override { return layout_.count; }
+  void read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const override;
+  [[nodiscard]] std::vector<std::int64_t> document_starts(std::int64_t begin, std::int64_t count) const override;
+
+ private:
+  std::shared_ptr<const strata::DataFile> file_;
+  TokenLayout layout_;
+  std::int64_t limit_;
+};
+
+/// The layout of a file of tokens: with the header of llm.c, or, if there is none, raw tokens of type `raw`. \throws
+/// ConfigurationError that names the file if it is damaged.
+[[nodiscard]] TokenLayout token_layout(const strata::DataFile& file, TokenType raw);
+
+}  // namespace datasets
