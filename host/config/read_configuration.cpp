@@ -180,7 +180,8 @@ OptimizerSection read_optimizer(SectionReader& reader, const RunConfiguration& c
                    "an optimizer is a plugin now; accepted: plugin = " + strata::to_string(kind->second));
   }
   reader.require_plugin(plugin);
-  OptimizerSection optimizer = optimizer_section(std::move(plugin), keys, reader.read("optimizer.schedule"));
+  OptimizerSection optimizer = optimizer_section(std::move(plugin), keys, reader.read("optimizer.schedule"),
+                                                 reader.read("optimizer.weight_decay_schedule"));
   for_each_table(reader, "optimizer.group", [&](const DocumentNode& table, const std::string& path) {
     PluginSection other;
     const Options of_group = reader.read_plugin("optimizer.group", &table, path, other);
@@ -203,7 +204,7 @@ void check_consistency(const RunConfiguration& configuration) {
                                                   "; accepted: a multiple of batch.micro, which is " +
                                                   std::to_string(batch.micro));
   }
-  check_schedule(configuration);
+  check_schedules(configuration);
 }
 
 RunConfiguration read_document(const DocumentNode& document, const std::string& source) {
@@ -235,7 +236,7 @@ RunConfiguration parse_configuration(const std::string& text, const std::string&
 
 RunConfiguration load_configuration(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   const RunConfiguration configuration = parse_configuration(read_text(path), path.string(), overrides);
-  check_schedule_length(configuration);
+  check_schedule_lengths(configuration);
   return configuration;
 }
 

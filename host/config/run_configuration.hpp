@@ -96,6 +96,8 @@ struct OptimizerSection {
   double clip = 0;
   double clip_value = 0;
   ScheduleSection schedule;
+  /// Of the factor of weight decay.
+  ScheduleSection weight_decay_schedule;
   std::vector<OptimizerGroupSection> groups;
 
   bool operator==(const OptimizerSection&) const = default;

@@ -5,10 +5,10 @@
 namespace strata::host {
 
 /// Checks the keys that the schedule's kind reads. \throws ConfigurationError with file and line.
-void check_schedule(const RunConfiguration& configuration);
+void check_schedules(const RunConfiguration& configuration);
 
 /// Checks that warm-up and decay fit into the run. A run whose length is an argument of --set is not checked, so
 /// `--set run.steps=2` tries any configuration. \throws ConfigurationError with file and line.
-void check_schedule_length(const RunConfiguration& configuration);
+void check_schedule_lengths(const RunConfiguration& configuration);
 
 }  // namespace strata::host

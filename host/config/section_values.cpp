@@ -48,24 +48,26 @@ BatchSection batch_section(const Options& options) {
   return {.global = options.integer("global"), .micro = options.integer("micro")};
 }
 
-ScheduleSection schedule_section(const Options& options) {
+ScheduleSection schedule_section(const Options& options, const std::string& minimum) {
   return {.kind = options.word("kind"),
           .warmup = options.integer("warmup"),
           .warmup_type = from_word<WarmupType>(kWarmupTypes, options.word("warmup_type")),
-          .min_lr = options.number("min_lr"),
+          .min_lr = options.number(minimum),
           .decay = options.integer("decay"),
           .power = options.number("power"),
           .steps = options.numbers("steps"),
           .factors = options.numbers("factors")};
 }
 
-OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule) {
+OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule,
+                                   const Options& weight_decay_schedule) {
   return {.optimizer = std::move(optimizer),
           .lr = options.number("lr"),
           .weight_decay = options.number("weight_decay"),
           .clip = options.number("clip"),
           .clip_value = options.number("clip_value"),
-          .schedule = schedule_section(schedule),
+          .schedule = schedule_section(schedule, kMinLearningRate),
+          .weight_decay_schedule = schedule_section(weight_decay_schedule, kMinFactor),
           .groups = {}};
 }
 
@@ -113,11 +115,11 @@ Options to_options(const OptimizerGroupSection& section) {
                   {"plugin", section.optimizer.plugin}});
 }
 
-Options to_options(const ScheduleSection& section) {
+Options to_options(const ScheduleSection& section, const std::string& minimum) {
   return Options({{"kind", section.kind},
                   {"warmup", section.warmup},
                   {"warmup_type", word_of(kWarmupTypes, section.warmup_type)},
-                  {"min_lr", section.min_lr},
+                  {minimum, section.min_lr},
                   {"decay", section.decay},
                   {"power", section.power},
                   {"steps", section.steps},

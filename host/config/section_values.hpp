@@ -9,8 +9,14 @@ namespace strata::host {
 RunSection run_section(const Options& options);
 DataSection data_section(PluginSection dataset, const Options& options);
 BatchSection batch_section(const Options& options);
-ScheduleSection schedule_section(const Options& options);
-OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule);
+/// Keys of the smallest value of [optimizer.schedule] and of [optimizer.weight_decay_schedule].
+inline constexpr const char* kMinLearningRate = "min_lr";
+inline constexpr const char* kMinFactor = "min_factor";
+
+/// `minimum`: the key of the smallest value.
+ScheduleSection schedule_section(const Options& options, const std::string& minimum);
+OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule,
+                                   const Options& weight_decay_schedule);
 OptimizerGroupSection group_section(PluginSection optimizer, const Options& options);
 
 Options to_options(const RunSection& section);
@@ -18,6 +24,6 @@ Options to_options(const DataSection& section);
 Options to_options(const BatchSection& section);
 Options to_options(const OptimizerSection& section);
 Options to_options(const OptimizerGroupSection& section);
-Options to_options(const ScheduleSection& section);
+Options to_options(const ScheduleSection& section, const std::string& minimum);
 
 }  // namespace strata::host

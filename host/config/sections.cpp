@@ -1,8 +1,10 @@
 #include "config/sections.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 #include "config/learning_rate.hpp"
+#include "config/section_values.hpp"
 
 namespace strata::host {
 namespace {
@@ -194,6 +196,50 @@ std::vector<std::string> schedule_notes() {
   return notes;
 }
 
+/// The keys of a schedule. `minimum`: the key of its smallest value, which it begins or ends at.
+OptionSchema schedule_keys(OptionSpecification minimum) {
+  return {{.name = "kind",
+           .type = OptionType::word,
+           .default_value = "constant",
+           .documentation = "Shape of the schedule; each is described below.",
+           .choices = schedule_names()},
+          {.name = "warmup",
+           .type = OptionType::integer,
+           .default_value = 0,
+           .documentation = "Steps of the warm-up. The kind warmup rises from " + minimum.name +
+                            " and has lr at the first step after them. The kinds that decay rise from 0 and have lr at "
+                            "the last of them: step 0 of a linear warm-up has lr / warmup. constant and points have no "
+                            "warm-up.",
+           .minimum = 0},
+          {.name = "warmup_type",
+           .type = OptionType::word,
+           .default_value = "linear",
+           .documentation = "How the learning rate rises in the warm-up: with the step, or with its logarithm.",
+           .choices = {"linear", "log"}},
+          std::move(minimum),
+          {.name = "decay",
+           .type = OptionType::integer,
+           .default_value = 0,
+           .documentation = "Steps at the end of the run over which wsd decays, from 1 to run.steps - warmup.",
+           .minimum = 0},
+          {.name = "power",
+           .type = OptionType::number,
+           .default_value = 1.0,
+           .documentation = "Exponent of polynomial. 1 is a straight line; a larger one falls faster at first.",
+           .minimum = 0.001},
+          {.name = "steps",
+           .type = OptionType::numbers,
+           .default_value = std::vector<double>{},
+           .documentation = "Steps of the curve of the kind points, strictly ascending.",
+           .minimum = 0},
+          {.name = "factors",
+           .type = OptionType::numbers,
+           .default_value = std::vector<double>{},
+           .documentation = "Shares of lr at those steps, one for each.",
+           .minimum = 0,
+           .maximum = 1}};
+}
+
 SectionDeclaration schedule_section() {
   return {
       .path = "optimizer.schedule",
@@ -202,52 +248,26 @@ SectionDeclaration schedule_section() {
           "that it does not read. Warm-up and decay must fit into the run, unless the command line gives its length: "
           "`--steps 10` runs the first 10 steps of a longer warm-up.",
       .schema =
-          {
-              {.name = "kind",
-               .type = OptionType::word,
-               .default_value = "constant",
-               .documentation = "Shape of the schedule; each is described below.",
-               .choices = schedule_names()},
-              {.name = "warmup",
-               .type = OptionType::integer,
-               .default_value = 0,
-               .documentation = "Steps of the warm-up. The kind warmup rises from min_lr and has lr at the first step "
-                                "after them. The kinds that decay rise from 0 and have lr at the last of them: step 0 "
-                                "of a linear warm-up has lr / warmup. constant and points have no warm-up.",
-               .minimum = 0},
-              {.name = "warmup_type",
-               .type = OptionType::word,
-               .default_value = "linear",
-               .documentation = "How the learning rate rises in the warm-up: with the step, or with its logarithm.",
-               .choices = {"linear", "log"}},
-              {.name = "min_lr",
-               .type = OptionType::number,
-               .default_value = 0.0,
-               .documentation = "Learning rate at which the kind warmup begins and a decay ends; at most lr.",
-               .minimum = 0},
-              {.name = "decay",
-               .type = OptionType::integer,
-               .default_value = 0,
-               .documentation = "Steps at the end of the run over which wsd decays, from 1 to run.steps - warmup.",
-               .minimum = 0},
-              {.name = "power",
-               .type = OptionType::number,
-               .default_value = 1.0,
-               .documentation = "Exponent of polynomial. 1 is a straight line; a larger one falls faster at first.",
-               .minimum = 0.001},
-              {.name = "steps",
-               .type = OptionType::numbers,
-               .default_value = std::vector<double>{},
-               .documentation = "Steps of the curve of the kind points, strictly ascending.",
-               .minimum = 0},
-              {.name = "factors",
-               .type = OptionType::numbers,
-               .default_value = std::vector<double>{},
-               .documentation = "Shares of lr at those steps, one for each.",
-               .minimum = 0,
-               .maximum = 1},
-          },
+          schedule_keys({.name = kMinLearningRate,
+                         .type = OptionType::number,
+                         .default_value = 0.0,
+                         .documentation = "Learning rate at which the kind warmup begins and a decay ends; at most lr.",
+                         .minimum = 0}),
       .notes = schedule_notes()};
+}
+
+SectionDeclaration weight_decay_schedule_section() {
+  return {
+      .path = "optimizer.weight_decay_schedule",
+      .documentation =
+          "The schedule of a factor of all weight decays. It has the kinds of [optimizer.schedule]; where these "
+          "speak of lr, the factor is 1. Example: `weight_decay_schedule = { kind = \"linear\", min_factor = 0.1 }`",
+      .schema = schedule_keys({.name = kMinFactor,
+                               .type = OptionType::number,
+                               .default_value = 0.0,
+                               .documentation = "Factor at which the kind warmup begins and a decay ends.",
+                               .minimum = 0,
+                               .maximum = 1})};
 }
 
 SectionDeclaration device_section() {
@@ -292,10 +312,18 @@ SectionDeclaration library_section() {
 }  // namespace
 
 const std::vector<SectionDeclaration>& section_declarations() {
-  static const std::vector<SectionDeclaration> declarations = {
-      run_section(),          model_section(),    data_section(),   batch_section(),
-      optimizer_section(),    schedule_section(), group_section(),  device_section(),
-      communicator_section(), strategy_section(), library_section()};
+  static const std::vector<SectionDeclaration> declarations = {run_section(),
+                                                               model_section(),
+                                                               data_section(),
+                                                               batch_section(),
+                                                               optimizer_section(),
+                                                               schedule_section(),
+                                                               weight_decay_schedule_section(),
+                                                               group_section(),
+                                                               device_section(),
+                                                               communicator_section(),
+                                                               strategy_section(),
+                                                               library_section()};
   return declarations;
 }
 

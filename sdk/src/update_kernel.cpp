@@ -47,10 +47,11 @@ void update_all(const reference::Launch& launch, const UpdateResults& results, s
   for (std::size_t s = 0; s < states; ++s) writers.push_back(launch.result(results.state(s)));
   std::vector<double> state(states);
   for (const DecaySegment& segment : segments) {
+    const double weight_decay = segment.weight_decay * launch.context().weight_decay_factor;
     for (std::int64_t i = segment.begin; i < segment.begin + segment.length; ++i) {
       for (std::size_t s = 0; s < states; ++s) state[s] = writers[s].get(i);
-      parameter.set(i, element(parameter.get(i), std::clamp(gradient[i] * scale, -largest, largest),
-                               segment.weight_decay, state.data()));
+      parameter.set(
+          i, element(parameter.get(i), std::clamp(gradient[i] * scale, -largest, largest), weight_decay, state.data()));
       for (std::size_t s = 0; s < states; ++s) writers[s].set(i, state[s]);
       if (results.has_master()) values.set(i, parameter.get(i));
     }

@@ -19,7 +19,7 @@ std::string edited(const std::string& piece, const std::string& replacement) {
 
 std::string refusal(const std::string& text) {
   try {
-    check_schedule_length(parse_configuration(text, "c.toml"));
+    check_schedule_lengths(parse_configuration(text, "c.toml"));
   } catch (const ConfigurationError& error) {
     return error.what();
   }

@@ -15,7 +15,7 @@ TEST_P(ScheduleExample, IsAcceptedAndWrittenBack) {
       kShortest + "[optimizer]\nlr = 1e-3\nschedule = { " + std::string(GetParam().example) + " }\n";
   const RunConfiguration c = parse_configuration(text, "c.toml");
   EXPECT_EQ(c.optimizer.schedule.kind, GetParam().name);
-  EXPECT_NO_THROW(check_schedule_length(c));
+  EXPECT_NO_THROW(check_schedule_lengths(c));
   EXPECT_EQ(parse_configuration(to_toml(c), "again.toml"), c) << to_toml(c);
 }
 
@@ -42,7 +42,7 @@ TEST(Schedule, EveryKeyParsesBackToTheSame) {
 
 TEST(Schedule, KindsIgnoreKeysThatTheyDoNotRead) {
   const auto accepts = [](const std::string& keys) {
-    check_schedule_length(parse_configuration(kShortest + "[optimizer]\nschedule = { " + keys + " }\n", "c.toml"));
+    check_schedule_lengths(parse_configuration(kShortest + "[optimizer]\nschedule = { " + keys + " }\n", "c.toml"));
   };
   EXPECT_NO_THROW(accepts("kind = 'constant', warmup = 5000, min_lr = 1, decay = 5000"));
   EXPECT_NO_THROW(accepts("kind = 'linear', steps = [3, 2], factors = [1]"));

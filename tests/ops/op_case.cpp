@@ -253,6 +253,7 @@ std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstanc
   context.step = 11;
   context.micro_batch = op_case.micro_batch;
   context.learning_rate = 0.125;
+  context.weight_decay_factor = 0.5;
   context.loss_scale = 8;
   context.skipped_steps = 4;
   launch(op_case, *device.prepare(instance), {operand_pointers, result_pointers, workspace.data(), context}, device);

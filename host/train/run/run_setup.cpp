@@ -242,6 +242,10 @@ RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
   return setup;
 }
 
+LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration) {
+  return {.section = configuration.optimizer.weight_decay_schedule, .lr = 1, .run_steps = configuration.run.steps};
+}
+
 LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration) {
   return {.section = configuration.optimizer.schedule,
           .lr = configuration.optimizer.lr,

@@ -81,6 +81,9 @@ struct RunSetup {
 /// ConfigurationError with file and line.
 [[nodiscard]] RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry);
 
+/// The factor of weight decay by step.
+[[nodiscard]] LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration);
+
 [[nodiscard]] LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration);
 
 }  // namespace strata::host

@@ -133,6 +133,7 @@ class Trainer::Rank {
     const Clock::time_point begin = Clock::now();
     const Reports reports = training_->run({.step = step,
                                             .learning_rate = record.learning_rate,
+                                            .weight_decay_factor = trainer_.weight_decay_(step),
                                             .loss_scale = scaler_.factor(),
                                             .skipped_steps = scaler_.state().skipped_steps},
                                            *trainer_.training_data_);
@@ -240,7 +241,8 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
       world_(world ? std::move(world) : setup.make_world()),
       checkpoints_(std::move(checkpoints)),
       store_(checkpoints_.directory, checkpoints_.keep),
-      schedule_(learning_rate_schedule(setup.configuration)) {
+      schedule_(learning_rate_schedule(setup.configuration)),
+      weight_decay_(weight_decay_schedule(setup.configuration)) {
   {
     // This device only answers questions about kernels. Every rank makes its own on its own thread.
     const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), *world_);

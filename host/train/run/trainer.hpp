@@ -113,6 +113,7 @@ class Trainer {
   DataState data_;
   DataPosition start_;
   LearningRateSchedule schedule_;
+  LearningRateSchedule weight_decay_;
   std::unique_ptr<BatchReader> training_reader_;
   std::unique_ptr<BatchReader> validation_reader_;
   /// Exist while the run lasts.

@@ -75,7 +75,7 @@ void DefinedOptimizer::update(Executor& executor, const StoredParameter& paramet
                         .gradient = gradient,
                         .states = states,
                         .learning_rate = context.learning_rate * group.lr_factor,
-                        .weight_decay = parameter.decay ? group.weight_decay : 0.0,
+                        .weight_decay = parameter.decay ? group.weight_decay * context.weight_decay_factor : 0.0,
                         .step = static_cast<std::int64_t>(context.step - context.skipped_steps) + 1};
   const auto sizes = [&states] {
     std::map<std::string, std::size_t> sizes;

@@ -161,9 +161,10 @@ PreparedKernel prepare_update(const OpInstance& op, const KernelEnvironment& env
     if (!std::isfinite(*kernels::in<double>(arguments, 1))) return;
     const FactoredPiece& piece = blocks->piece();
     const double elements = static_cast<double>(piece.rows()) * static_cast<double>(piece.columns());
-    const StepSize step = step_size(update_step(op, arguments.context).learning_rate,
-                                    *kernels::in<double>(arguments, 4), *kernels::in<double>(arguments, 5), elements,
-                                    op.attributes.number("clip"), op.attributes.number("smallest"), weight_decay);
+    const StepSize step =
+        step_size(update_step(op, arguments.context).learning_rate, *kernels::in<double>(arguments, 4),
+                  *kernels::in<double>(arguments, 5), elements, op.attributes.number("clip"),
+                  op.attributes.number("smallest"), weight_decay * arguments.context.weight_decay_factor);
     auto* const factors = static_cast<float*>(arguments.workspace);
     write_factors(piece, arguments, factors);
     const bool has_master = op.results.size() > 1;

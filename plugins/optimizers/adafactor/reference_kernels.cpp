@@ -73,7 +73,8 @@ Work prepare_update(const OpInstance& op) {
     const double weight_decay = segments.empty() ? 0.0 : segments.front().weight_decay;
     const StepSize step =
         step_size(update_step(op, launch.context()).learning_rate, launch.operand(4)[0], launch.operand(5)[0], elements,
-                  op.attributes.number("clip"), op.attributes.number("smallest"), weight_decay);
+                  op.attributes.number("clip"), op.attributes.number("smallest"),
+                  weight_decay * launch.context().weight_decay_factor);
     const std::vector<double> factors = factors_of(piece, launch);
     const Gradient gradient(launch);
     const Writer parameter = launch.result(op.results.size() - 1);

@@ -50,6 +50,8 @@ struct StepValues {
   /// gradient was not finite do not count.
   double updates = 1;
   double learning_rate = 0;
+  /// Factor of the weight decay of all parameters.
+  double weight_decay_factor = 1;
   /// Factor of the loss's gradients. The update divides it out again.
   double loss_scale = 1;
 

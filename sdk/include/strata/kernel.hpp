@@ -52,6 +52,8 @@ struct StepContext {
   std::uint64_t step = 0;  ///< the optimizer step, from 0
   int micro_batch = 0;
   double learning_rate = 0;
+  /// Factor of the weight decay of all parameters, which a schedule gives.
+  double weight_decay_factor = 1;
   /// Factor of the loss's gradients. `scale_gradient` multiplies by it, and `gradient_scale` divides by it.
   double loss_scale = 1;
   /// Earlier steps that were skipped because a gradient was not finite. Optimizers do not count them.

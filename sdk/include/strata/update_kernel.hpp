@@ -51,7 +51,8 @@ class STRATA_API UpdateResults {
   bool has_master_;
 };
 
-/// A run of this rank's piece of a bucket with one weight decay. Segments are in ascending order and cover the piece.
+/// A run of this rank's piece of a bucket with one weight decay, still without StepContext::weight_decay_factor.
+/// Segments are in ascending order and cover the piece.
 struct DecaySegment {
   std::int64_t begin = 0;
   std::int64_t length = 0;
@@ -191,9 +192,9 @@ PreparedKernel prepare_host_update(const OpInstance& op, const KernelEnvironment
     rule.begin(update_step(op, arguments.context));
     const UpdateArrays arrays(op, results, arguments);
     for (const DecaySegment& segment : segments) {
+      const auto weight_decay = static_cast<float>(segment.weight_decay * arguments.context.weight_decay_factor);
       kernels::parallel_ranges(threads, segment.length, [&](std::int64_t begin, std::int64_t end) {
-        update_range(rule, arrays, scale, static_cast<float>(segment.weight_decay), segment.begin + begin,
-                     segment.begin + end);
+        update_range(rule, arrays, scale, weight_decay, segment.begin + begin, segment.begin + end);
       });
     }
   }};

@@ -35,6 +35,8 @@ struct SgdStep {
 struct UpdatedBucket {
   const DecaySegment* segments = nullptr;
   int segment_count = 0;
+  /// Factor of the segments' weight decay.
+  float weight_decay_factor = 1.0F;
   Element gradient_type = Element::f32;
   const void* gradient = nullptr;
   /// Factor of the gradient, and the largest magnitude of the product.

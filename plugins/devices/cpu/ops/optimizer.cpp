@@ -36,6 +36,7 @@ class Bucket {
     UpdatedBucket bucket;
     bucket.segments = segments_.data();
     bucket.segment_count = static_cast<int>(segments_.size());
+    bucket.weight_decay_factor = static_cast<float>(arguments.context.weight_decay_factor);
     bucket.gradient_type = gradient_type_;
     bucket.gradient = arguments.operands[0];
     bucket.gradient_scale = is_direction_ ? 1.0F : static_cast<float>(f64(arguments, 1));

@@ -10,6 +10,7 @@ StepValues values_of(const StepContext& context) {
   return {.step = context.step,
           .updates = static_cast<double>(context.step - context.skipped_steps + 1),
           .learning_rate = context.learning_rate,
+          .weight_decay_factor = context.weight_decay_factor,
           .loss_scale = context.loss_scale};
 }
 

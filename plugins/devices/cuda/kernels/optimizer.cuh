@@ -202,6 +202,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
   if (!(fabs(scale) < static_cast<double>(INFINITY))) return;
   const P factor = bucket.is_direction ? P{1} : static_cast<P>(scale);
   update.begin(*step);
+  decay.value *= static_cast<P>(step->weight_decay_factor);
   const std::int64_t in_runs = bucket.packed ? bucket.size - bucket.size % kRun : 0;
   const std::int64_t at = (std::int64_t{blockIdx.x} * kUpdateThreads + threadIdx.x) * kRun;
   if (at < in_runs) update_run<kRun>(update, decay, factor, at, bucket);

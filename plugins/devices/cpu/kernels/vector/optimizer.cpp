@@ -16,7 +16,7 @@ void each_segment(const UpdatedBucket& bucket, int threads, const Body& body) {
     for (int i = 0; i < bucket.segment_count; ++i) {
       const std::int64_t begin = larger(first + range_begin, segments[i].begin);
       const std::int64_t end = smaller(first + range_end, segments[i].begin + segments[i].length);
-      if (begin < end) body(begin, end, segments[i].weight_decay);
+      if (begin < end) body(begin, end, segments[i].weight_decay * bucket.weight_decay_factor);
     }
   });
 }
