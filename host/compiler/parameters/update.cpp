@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/parameters/staged_bucket.hpp"
+#include "compiler/parameters/strategy_work.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
 #include "strata/error.hpp"
 #include "strata/optimizer.hpp"
@@ -87,6 +88,8 @@ void emit_update(ProgramBuilder& builder, const TrainedBucket& trained, const St
   }
   for (const BufferId state : trained.states) updated.push_back(staged.on_device(state));
   instructions.push_back(BucketUpdate(trained, updated, scale, request).run());
+  std::vector<Instruction> work = work_on_bucket(builder, bucket, updated, request.stack);
+  std::move(work.begin(), work.end(), std::back_inserter(instructions));
   if (updates_piece_of_whole(bucket)) {
     gather_into(builder, updated.front(), bucket.values, bucket.storage.axes, bucket.name, instructions);
   }

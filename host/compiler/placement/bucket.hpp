@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/placement/fragments.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/graph.hpp"
 #include "strata/strategy.hpp"
@@ -31,6 +32,7 @@ struct Bucket {
   ParameterRole role = ParameterRole::trained;
   /// The OptimizerGroup of the parameters.
   int group = 0;
+  Fragments fragments;
   /// True if the graph has gradients of the parameters, on these stages or on others.
   bool has_gradient = false;
   DType type = DType::f32;
@@ -65,6 +67,7 @@ struct BucketMember {
   bool has_gradient = false;
   /// Its OptimizerGroup.
   int group = 0;
+  Fragments fragments = {};
 };
 
 /// Assigns parameters to buckets, adds the buckets' value buffers, and turns the parameters' buffers into views of

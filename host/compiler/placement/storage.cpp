@@ -14,8 +14,8 @@ constexpr int kMostPrefetch = 1 << 20;
 
 class StorageResolver {
  public:
-  StorageResolver(const Graph& graph, const LayoutRules& rules, const std::vector<NamedStrategy>& strategies)
-      : graph_(graph), describe_(graph), rules_(rules), strategies_(strategies) {}
+  StorageResolver(const Graph& graph, const LayoutRules& rules, const Stack& stack)
+      : graph_(graph), describe_(graph), rules_(rules), strategies_(stack.strategies), loose_(stack.loose) {}
 
   [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) {
     // Every rank that reads a constant computes it.
@@ -70,6 +70,9 @@ class StorageResolver {
       if (!rules_.mesh().has(axis)) {
         throw by.error("stores parameters over mesh axis '" + axis + "', which no strategy adds");
       }
+      if (loose_.contains(axis)) {
+        throw by.error("stores parameters over mesh axis '" + axis + "', along which replicas train apart");
+      }
     }
     if (storage.prefetch < 0 || storage.prefetch > kMostPrefetch) {
       throw by.error("prefetches " + std::to_string(storage.prefetch) + " blocks ahead; accepted: 0 to " +
@@ -94,6 +97,7 @@ class StorageResolver {
   ParameterDescriptions describe_;
   const LayoutRules& rules_;
   const std::vector<NamedStrategy>& strategies_;
+  const AxisSet& loose_;
   std::set<std::string> decided_by_;
 };
 
@@ -124,9 +128,8 @@ void require_one_directory(const std::vector<ParameterStorage>& storages) {
 
 }  // namespace
 
-ResolvedStorage resolve_storage(const Graph& graph, const LayoutRules& rules,
-                                const std::vector<NamedStrategy>& strategies) {
-  StorageResolver resolver(graph, rules, strategies);
+ResolvedStorage resolve_storage(const Graph& graph, const LayoutRules& rules, const Stack& stack) {
+  StorageResolver resolver(graph, rules, stack);
   ResolvedStorage resolved;
   for (const Parameter& parameter : graph.parameters) resolved.storages.push_back(resolver.resolve(parameter));
   require_one_writer(graph, resolved.storages);

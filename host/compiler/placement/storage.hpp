@@ -21,7 +21,6 @@ struct ResolvedStorage {
 /// Asks the strategies for the storage of every parameter. Puts storage axes in mesh order. Drops axes of one rank and
 /// axes that already shard the parameter's compute layout. \throws PluginError if two strategies answer for a
 /// parameter, or if an answer is impossible.
-[[nodiscard]] ResolvedStorage resolve_storage(const Graph& graph, const LayoutRules& rules,
-                                              const std::vector<NamedStrategy>& strategies);
+[[nodiscard]] ResolvedStorage resolve_storage(const Graph& graph, const LayoutRules& rules, const Stack& stack);
 
 }  // namespace strata::host

@@ -101,7 +101,8 @@ StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder&
                               {here.begin(), here.end()},
                               stages == readers.end() ? -1 : first_block.at(parameter.value),
                               with_gradient.contains(parameter.name),
-                              request.groups.empty() ? 0 : request.groups[i]});
+                              request.groups.empty() ? 0 : request.groups[i],
+                              request.fragments[i]});
     store(graph, request.rules, parameter, stored, builder);
   }
   stored.dealt = make_dealt(stored.members, BucketMaker(builder, request.bucket_bytes));

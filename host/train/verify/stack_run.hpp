@@ -18,7 +18,7 @@ struct StackResult {
   std::vector<double> losses;          ///< mean over tokens, one per step
   std::vector<double> gradient_norms;  ///< one per step
 
-  /// Every whole parameter after the last step.
+  /// Every whole parameter after the last step. Replicas along loose axes follow one another in the order of the mesh.
   std::map<std::string, std::vector<double>> parameters;
   /// Largest difference between ranks that hold the same element. 0 if replicas are bitwise equal.
   double replica_difference = 0;
@@ -48,9 +48,6 @@ struct StackSettings {
   std::uint64_t seed = 0;
   double learning_rate = 0;
   int steps = 3;
-  /// If set, the definitions of these optimizers update the parameters of a single rank. Its program is compiled with
-  /// OptimizerSettings::is_update_outside.
-  const OptimizerSettings* definitions = nullptr;
 };
 
 /// Runs compiled f64 programs for some steps, with one thread per rank.

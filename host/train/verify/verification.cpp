@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/program/step_variants.hpp"
+#include "train/verify/defined_run.hpp"
 #include "train/verify/random_inputs.hpp"
 
 namespace strata::host {
@@ -46,22 +48,53 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
   return small;
 }
 
-StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
-                            UpdateBy update, Graph* graph) {
-  const std::int64_t vocab = setup.model_vocab().value_or(kVerifiedVocab);
-  CompileRequest request = setup.request(GraphMode::training, vocab);
-  request.float_type = float_type;
-  request.optimizer.is_update_outside = update == UpdateBy::definition;
-  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
-  request.device = device.get();
-  const Compiled compiled = setup.compile(request);
-  if (graph != nullptr) *graph = compiled.graph;
-  RandomInputs inputs(setup.seed(), vocab);
-  const std::unique_ptr<World> world = setup.make_world();
-  return run_stack(compiled, *world, make_device,
-                   {setup.seed(), setup.configuration.optimizer.lr, steps,
-                    update == UpdateBy::definition ? &setup.optimizer : nullptr},
-                   inputs);
+namespace {
+
+StepVariants variants_of(const Compiled& compiled) {
+  std::vector<const Program*> programs;
+  for (const Program& program : compiled.programs) programs.push_back(&program);
+  return step_variants(programs);
+}
+
+/// The training step of `setup`, with random tokens of its vocabulary.
+class PreparedRun {
+ public:
+  PreparedRun(const RunSetup& setup, DType float_type, bool is_update_outside)
+      : setup_(setup), vocab_(setup.model_vocab().value_or(kVerifiedVocab)), inputs_(setup.seed(), vocab_) {
+    CompileRequest request = setup.request(GraphMode::training, vocab_);
+    request.float_type = float_type;
+    request.optimizer.is_update_outside = is_update_outside;
+    const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
+    request.device = device.get();
+    compiled_ = setup.compile(request);
+  }
+
+  [[nodiscard]] const Compiled& compiled() const { return compiled_; }
+  [[nodiscard]] StackSettings settings(int steps) const {
+    return {setup_.seed(), setup_.configuration.optimizer.lr, steps};
+  }
+
+  [[nodiscard]] StackResult run(int steps, const MakeDevice& make_device) {
+    const std::unique_ptr<World> world = setup_.make_world();
+    return run_stack(compiled_, *world, make_device, settings(steps), inputs_);
+  }
+  [[nodiscard]] StackResult run_definition(int steps, const SimulatedReplicas& replicas) {
+    const std::unique_ptr<World> world = setup_.make_world();
+    return host::run_definition(compiled_, *world, devices_of(setup_), settings(steps), setup_.optimizer, replicas,
+                                inputs_);
+  }
+
+ private:
+  const RunSetup& setup_;
+  std::int64_t vocab_;
+  RandomInputs inputs_;
+  Compiled compiled_;
+};
+
+}  // namespace
+
+StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device) {
+  return PreparedRun(setup, float_type, false).run(steps, make_device);
 }
 
 Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
@@ -80,11 +113,20 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   Verification verification;
   verification.configuration = stack.configuration;
   verification.mesh = stack.stack.mesh;
-  Graph graph;
-  verification.single =
-      run_setup_stack(single, DType::f64, options.steps, devices_of(single), UpdateBy::definition, &graph);
-  verification.stack = run_setup_stack(stack, DType::f64, options.steps, devices_of(stack));
-  verification.difference = compare(verification.stack, verification.single, graph);
+  PreparedRun of_stack(stack, DType::f64, false);
+  PreparedRun of_single(single, DType::f64, true);
+  const StepVariants variants = variants_of(of_stack.compiled());
+  int steps = options.steps;
+  for (const StepVariant& each : variants.variants) {
+    steps = static_cast<int>(std::clamp<std::uint64_t>(each.step + 2, static_cast<std::uint64_t>(steps),
+                                                       std::max(kMostVerifiedSteps, steps)));
+  }
+  for (const StepVariant& each : variants.variants) {
+    if (each.step >= static_cast<std::uint64_t>(steps)) verification.missed.push_back(variants.describe(each));
+  }
+  verification.single = of_single.run_definition(steps, find_replicas(stack.stack, of_stack.compiled()));
+  verification.stack = of_stack.run(steps, devices_of(stack));
+  verification.difference = compare(verification.stack, verification.single, of_single.compiled().graph);
   return verification;
 }
 
