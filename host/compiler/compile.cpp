@@ -218,6 +218,12 @@ bool Compiled::has_transfers() const {
   });
 }
 
+StepVariants step_variants(const Compiled& compiled) {
+  std::vector<const Program*> programs;
+  for (const Program& program : compiled.programs) programs.push_back(&program);
+  return step_variants(programs);
+}
+
 Stages find_stages(const CompileRequest& request) {
   Compilation compilation = begin(request);
   const Graph graph = make_graph(compilation);

@@ -24,6 +24,8 @@ struct StepVariants {
   /// In the order of their first steps.
   std::vector<StepVariant> variants;
 
+  /// The number of steps, from the first on, that execute every variant.
+  [[nodiscard]] std::uint64_t steps_to_execute_all() const { return variants.back().step + 1; }
   /// The variant in words, such as "steps with step % 4 == 3" or "3 of 4 steps, such as step 0". Empty if there is one.
   [[nodiscard]] std::string describe(const StepVariant& variant) const;
 };

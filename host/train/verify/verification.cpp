@@ -50,12 +50,6 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
 
 namespace {
 
-StepVariants variants_of(const Compiled& compiled) {
-  std::vector<const Program*> programs;
-  for (const Program& program : compiled.programs) programs.push_back(&program);
-  return step_variants(programs);
-}
-
 /// The training step of `setup`, with random tokens of its vocabulary.
 class PreparedRun {
  public:
@@ -115,12 +109,9 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   verification.mesh = stack.stack.mesh;
   PreparedRun of_stack(stack, DType::f64, false);
   PreparedRun of_single(single, DType::f64, true);
-  const StepVariants variants = variants_of(of_stack.compiled());
-  int steps = options.steps;
-  for (const StepVariant& each : variants.variants) {
-    steps = static_cast<int>(std::clamp<std::uint64_t>(each.step + 2, static_cast<std::uint64_t>(steps),
-                                                       std::max(kMostVerifiedSteps, steps)));
-  }
+  const StepVariants variants = step_variants(of_stack.compiled());
+  const std::uint64_t enough = variants.steps_to_execute_all() + (variants.variants.size() > 1 ? 1 : 0);
+  const int steps = std::max(options.steps, static_cast<int>(std::min<std::uint64_t>(enough, kMostVerifiedSteps)));
   for (const StepVariant& each : variants.variants) {
     if (each.step >= static_cast<std::uint64_t>(steps)) verification.missed.push_back(variants.describe(each));
   }
