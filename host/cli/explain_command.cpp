@@ -11,6 +11,7 @@
 #include "cli/explain_pipeline.hpp"
 #include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
+#include "compiler/program/step_variants.hpp"
 #include "reports/program_summary.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/inspection.hpp"
@@ -51,10 +52,17 @@ ordered_json to_json(const Inspection& inspection, const PipelineReport& pipelin
                      {"bytes_at_peak", memory_json(training.plan(rank))}});
   }
   ordered_json communication = ordered_json::array();
+  ordered_json by_steps = ordered_json::array();
   for (std::size_t i = 0; i < training.programs.size(); ++i) {
-    for (const CommunicationSummary& each : summarize_communication(training.programs[i])) {
+    for (const AverageCommunication& each : average_communication(training.programs[i])) {
       communication.push_back(
           {{"class", i}, {"kind", each.kind}, {"axes", each.axes}, {"calls", each.calls}, {"bytes_sent", each.bytes}});
+    }
+    for (const StepVariant& each : step_variants(training.programs[i]).variants) {
+      by_steps.push_back({{"class", i},
+                          {"first_step", each.step},
+                          {"steps", each.count},
+                          {"bytes_sent", sent_bytes(training.programs[i], each.step)}});
     }
   }
   return {{"mesh", mesh},
@@ -62,6 +70,7 @@ ordered_json to_json(const Inspection& inspection, const PipelineReport& pipelin
           {"parameters", parameter_count(training.graph)},
           {"micro_batches", training.programs.front().micro_batches},
           {"communication", communication},
+          {"communication_by_steps", by_steps},
           {"offload", offload_json(inspection.programs)},
           {"pipeline", pipeline_json(pipeline)},
           {"flops_per_token", flops_per_token(training.graph, *inspection.setup.ops)},
@@ -124,16 +133,24 @@ void print_ranks(std::ostream& out, const Inspection& inspection) {
 }
 
 void print_communication(std::ostream& out, const Program& program, const std::string& whose) {
-  const auto summaries = summarize_communication(program);
-  out << "\ncommunication of a step, " << whose << '\n';
+  const StepVariants steps = step_variants(program);
+  const bool varies = steps.variants.size() > 1;
+  const auto summaries = average_communication(program);
+  out << "\ncommunication of a step, " << whose;
+  if (varies) out << ", on average over " << steps.period << " steps";
+  out << '\n';
   if (summaries.empty()) {
     out << "none\n";
     return;
   }
   out << "kind            axes          calls     bytes sent\n";
-  for (const CommunicationSummary& each : summaries) {
+  for (const AverageCommunication& each : summaries) {
     out << std::left << std::setw(16) << each.kind << std::setw(12) << each.axes << std::right << std::setw(7)
         << each.calls << std::setw(15) << short_bytes(std::llround(each.bytes)) << '\n';
+  }
+  if (!varies) return;
+  for (const StepVariant& each : steps.variants) {
+    out << steps.describe(each) << ": " << short_bytes(std::llround(sent_bytes(program, each.step))) << '\n';
   }
 }
 

@@ -32,6 +32,7 @@ nlohmann::ordered_json to_json(const Verification& verification, double toleranc
           {"worst_parameter", difference.worst_parameter},
           {"replicas", verification.stack.replica_difference},
           {"excluded_parameters", difference.excluded},
+          {"missed_steps", verification.missed},
           {"planned_peak_bytes", verification.stack.planned_peak_bytes},
           {"arena_peak_bytes", verification.stack.arena_peak_bytes}};
 }
@@ -47,6 +48,9 @@ void print(std::ostream& out, const Verification& verification, double tolerance
       << "  (absolute, among ranks that hold the same)\n";
   if (!difference.excluded.empty()) {
     out << "left out, since their true gradient is zero: " << join(difference.excluded, ", ") << '\n';
+  }
+  for (const std::string& missed : verification.missed) {
+    out << "not executed: " << missed << "; a smaller period may help\n";
   }
   out << (holds ? "equal within " : "NOT equal within ") << tolerance << '\n' << std::defaultfloat;
 }

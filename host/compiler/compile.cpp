@@ -15,6 +15,7 @@
 #include "compiler/parameters/step_end.hpp"
 #include "compiler/partition/partition.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/placement/bucket_collectives.hpp"
 #include "compiler/placement/kept_between_chunks.hpp"
 #include "compiler/placement/shared_parameters.hpp"
 #include "compiler/placement/storage.hpp"
@@ -36,6 +37,7 @@ struct Compilation {
   std::map<Axis, int> chunks = {};
   LayoutRules rules = {};
   std::vector<ParameterStorage> storage = {};
+  std::vector<Fragments> fragments = {};
   /// Empty without training.
   AssignedGroups groups = {};
   /// Axes that shard something, and names of strategies that changed something. The phases fill both.
@@ -77,8 +79,8 @@ bool has_loss(const Graph& graph) {
 /// Assigns parameters to storage, and ranks to classes.
 void store(Compilation& compilation, Compiled& compiled) {
   const Stack& stack = compilation.stack;
-  ResolvedStorage resolved =
-      resolve_storage(compiled.graph, compilation.registry(), compilation.rules, stack.strategies);
+  ResolvedStorage resolved = resolve_storage(compiled.graph, compilation.registry(), compilation.rules, stack);
+  compilation.fragments = parameter_fragments(compiled.graph, compilation.registry(), stack.strategies);
   compilation.storage = std::move(resolved.storages);
   compilation.effective.merge(resolved.decided_by);
   RankClasses classes = classify_ranks(stack.mesh, compiled.stages, compilation.storage);
@@ -121,6 +123,13 @@ std::vector<BufferId> add_states(const Compilation& compilation, ProgramBuilder&
   return add_optimizer_states(builder, bucket, compilation.groups.of(parameter).states);
 }
 
+/// Records that replicas along loose axes update the bucket's parameters apart.
+void mark_loose(ProgramBuilder& builder, const Bucket& bucket, const AxisSet& loose) {
+  for (const std::size_t index : bucket.parameters) {
+    builder.program().parameters[index].loose = in_mesh_order(builder.mesh(), loose);
+  }
+}
+
 /// The trained buckets with their gradient completion and optimizer states.
 std::vector<TrainedBucket> train_buckets(const Compilation& compilation, ProgramBuilder& builder,
                                          const StoredParameters& parameters, const PartitionResult& partitioned,
@@ -129,6 +138,7 @@ std::vector<TrainedBucket> train_buckets(const Compilation& compilation, Program
   for (GradientBucket& each : make_gradient_buckets(builder, parameters, partitioned, compilation.buckets.bytes)) {
     TrainedBucket bucket;
     if (rank_class.updates) bucket.states = add_states(compilation, builder, each.bucket);
+    mark_loose(builder, each.bucket, compilation.stack.loose);
     bucket.completion = plan_completion(builder, each, rank_class, compilation.buckets.overlap);
     bucket.bucket = std::move(each.bucket);
     bucket.gradients = std::move(each.gradients);
@@ -146,7 +156,7 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
         builder);
   }
   return store_parameters({compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups,
-                           compiled.classes[class_number].stage, compilation.buckets.bytes},
+                           compilation.fragments, compiled.classes[class_number].stage, compilation.buckets.bytes},
                           builder);
 }
 
@@ -155,15 +165,19 @@ void build_instructions(Compilation& compilation, const Compiled& compiled, cons
                         const StoredParameters& parameters, ProgramBuilder& builder) {
   const bool training = compilation.is_training();
   const int stage = rank_class.stage;
-  PartitionResult partitioned = partition({compiled.graph, compilation.registry(), compilation.rules,
-                                           compilation.stack.strategies, compiled.stages, parameters, stage, training},
-                                          builder);
+  PartitionResult partitioned =
+      partition({compiled.graph, compilation.registry(), compilation.rules, compilation.stack.strategies,
+                 compiled.stages, parameters, stage, training, training ? compilation.stack.loose : AxisSet{}},
+                builder);
   std::vector<TrainedBucket> buckets;
   const bool overlap = training && compilation.buckets.overlap;
   if (training) {
     buckets = train_buckets(compilation, builder, parameters, partitioned, rank_class);
-    emit_training_step_end(builder, {partitioned, buckets, compiled.stages, rank_class, overlap},
-                           {compilation.request.optimizer, compilation.groups, compilation.registry()});
+    emit_training_step_end(
+        builder,
+        {partitioned, buckets, compiled.stages, rank_class, overlap, compilation.stack.loose,
+         compiled.graph.loss_scaling.has_value()},
+        {compilation.request.optimizer, compilation.groups, compilation.registry(), compilation.stack});
   } else if (has_loss(compiled.graph)) {
     emit_evaluation_end(builder, partitioned, compiled.stages);
   }
@@ -204,6 +218,12 @@ bool Compiled::has_transfers() const {
                          [](const Instruction& each) { return each.is<Transfer>(); });
     });
   });
+}
+
+StepVariants step_variants(const Compiled& compiled) {
+  std::vector<const Program*> programs;
+  for (const Program& program : compiled.programs) programs.push_back(&program);
+  return step_variants(programs);
 }
 
 Stages find_stages(const CompileRequest& request) {

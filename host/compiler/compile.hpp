@@ -11,6 +11,7 @@
 #include "compiler/placement/bucket.hpp"
 #include "compiler/placement/rank_class.hpp"
 #include "compiler/placement/stages.hpp"
+#include "compiler/program/step_variants.hpp"
 #include "compiler/stack.hpp"
 #include "strata/device.hpp"
 #include "strata/model.hpp"
@@ -67,6 +68,9 @@ struct Compiled {
   /// True if some program contains transfers.
   [[nodiscard]] bool has_transfers() const;
 };
+
+/// The variants of the step of all programs together.
+[[nodiscard]] StepVariants step_variants(const Compiled& compiled);
 
 /// The pipeline stages of the model's blocks. Runs only the phases that determine them.
 [[nodiscard]] Stages find_stages(const CompileRequest& request);

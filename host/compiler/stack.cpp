@@ -61,6 +61,30 @@ std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, co
   return rules;
 }
 
+/// By strategy.
+std::vector<std::vector<Axis>> collect_loose_axes(const std::vector<NamedStrategy>& strategies,
+                                                  const std::vector<std::vector<MeshAxis>>& axes) {
+  std::vector<std::vector<Axis>> loose;
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    loose.push_back(strategies[i].ask("loose_axes", [](const Strategy& strategy) { return strategy.loose_axes(); }));
+    for (const Axis& axis : loose.back()) {
+      const bool own =
+          std::any_of(axes[i].begin(), axes[i].end(), [&](const MeshAxis& each) { return each.name == axis; });
+      if (!own) throw strategies[i].error("makes mesh axis '" + axis + "' loose, which is not its own");
+    }
+  }
+  return loose;
+}
+
+/// Gradients of replicas that train apart belong together only along "batch".
+void require_loose_axes_split_batch_only(const Stack& stack) {
+  for (const Rule& rule : stack.rules) {
+    if (rule.dim == "batch" || !stack.loose.contains(rule.axis)) continue;
+    throw stack.owner(rule.axis).error("makes mesh axis '" + rule.axis + "' loose, but dimension '" + rule.dim +
+                                       "' is mapped onto it; accepted: batch");
+  }
+}
+
 std::int64_t replica_count(const std::vector<Rule>& rules, const Mesh& mesh) {
   std::set<Axis> axes;
   for (const Rule& rule : rules) {
@@ -86,7 +110,14 @@ Stack make_stack(std::vector<NamedStrategy> strategies) {
   stack.mesh = build_mesh(strategies, stack.axes);
   stack.rules = collect_rules(strategies, stack.mesh);
   stack.replicas = replica_count(stack.rules, stack.mesh);
+  stack.loose_of = collect_loose_axes(strategies, stack.axes);
   stack.strategies = std::move(strategies);
+  for (const std::vector<Axis>& axes : stack.loose_of) {
+    for (const Axis& axis : axes) {
+      if (stack.mesh.size(axis) > 1) stack.loose.insert(axis);
+    }
+  }
+  require_loose_axes_split_batch_only(stack);
   return stack;
 }
 

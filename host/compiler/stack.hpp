@@ -63,13 +63,16 @@ struct Stack {
   std::vector<Rule> rules;
   /// Number of replicas: the product of the axes that shard "batch".
   std::int64_t replicas = 1;
+  /// Loose axes with several ranks, and for each strategy those of its axes that are loose (Strategy::loose_axes).
+  AxisSet loose;
+  std::vector<std::vector<Axis>> loose_of;
 
   /// The strategy that adds `axis` to the mesh.
   [[nodiscard]] const NamedStrategy& owner(const Axis& axis) const;
 };
 
 /// Asks the strategies for axes and rules. \throws PluginError if two axes have one name, if the size of an axis is
-/// impossible, or if a rule names an unknown axis.
+/// impossible, if a rule names an unknown axis, or if one maps another dimension than "batch" onto a loose axis.
 [[nodiscard]] Stack make_stack(std::vector<NamedStrategy> strategies);
 
 }  // namespace strata::host

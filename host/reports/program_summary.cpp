@@ -5,12 +5,13 @@
 
 #include "compiler/graph/loss_elements.hpp"
 #include "compiler/program/buffer_ranges.hpp"
+#include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
 
-std::vector<CommunicationSummary> summarize_communication(const Program& program) {
+std::vector<CommunicationSummary> summarize_communication(const Program& program, std::uint64_t step) {
   std::map<std::pair<std::string, std::string>, CommunicationSummary> by_kind;
-  for_each_instruction(program, [&](const TaskInstance&, std::size_t, const Instruction& instruction) {
+  for_each_instruction(program, step, [&](const TaskInstance&, std::size_t, const Instruction& instruction) {
     if (!instruction.is<Collective>() && !instruction.is<Send>()) return;
     const std::string kind = work_name(instruction);
     const std::string axes = join(communication_axes(instruction), "+");
@@ -23,6 +24,30 @@ std::vector<CommunicationSummary> summarize_communication(const Program& program
   std::vector<CommunicationSummary> all;
   for (auto& [key, summary] : by_kind) all.push_back(std::move(summary));
   return all;
+}
+
+std::vector<AverageCommunication> average_communication(const Program& program) {
+  const StepVariants steps = step_variants(program);
+  std::map<std::pair<std::string, std::string>, AverageCommunication> by_kind;
+  for (const StepVariant& variant : steps.variants) {
+    const double share = static_cast<double>(variant.count) / static_cast<double>(steps.period);
+    for (const CommunicationSummary& each : summarize_communication(program, variant.step)) {
+      AverageCommunication& average = by_kind[{each.kind, each.axes}];
+      average.kind = each.kind;
+      average.axes = each.axes;
+      average.calls += share * static_cast<double>(each.calls);
+      average.bytes += share * each.bytes;
+    }
+  }
+  std::vector<AverageCommunication> all;
+  for (auto& [key, average] : by_kind) all.push_back(std::move(average));
+  return all;
+}
+
+double sent_bytes(const Program& program, std::uint64_t step) {
+  double bytes = 0;
+  for (const CommunicationSummary& each : summarize_communication(program, step)) bytes += each.bytes;
+  return bytes;
 }
 
 std::int64_t parameter_count(const Graph& graph) {

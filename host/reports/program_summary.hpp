@@ -21,8 +21,22 @@ struct CommunicationSummary {
   double bytes = 0;
 };
 
-/// The communication of a rank in one step, over the whole schedule, sorted by kind and axes.
-[[nodiscard]] std::vector<CommunicationSummary> summarize_communication(const Program& program);
+/// The communication of a rank in `step`, over the whole schedule, sorted by kind and axes.
+[[nodiscard]] std::vector<CommunicationSummary> summarize_communication(const Program& program, std::uint64_t step = 0);
+
+/// Communication of one kind over one set of axes, as an average over all variants of the step (step_variants()).
+struct AverageCommunication {
+  std::string kind;
+  std::string axes;
+  double calls = 0;
+  double bytes = 0;
+};
+
+/// The communication of a rank in an average step, sorted by kind and axes.
+[[nodiscard]] std::vector<AverageCommunication> average_communication(const Program& program);
+
+/// Bytes that a rank sends in `step`.
+[[nodiscard]] double sent_bytes(const Program& program, std::uint64_t step);
 
 /// Number of trained elements of the whole model.
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);

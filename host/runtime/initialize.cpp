@@ -17,9 +17,12 @@ class StartingValues {
       : parameter_(parameter), key_(random::stream_key(seed, "init/" + parameter.name, 0)) {
     for (const ShardedDim& dim : parameter.dims) shape_.push_back(dim.global_size);
     index_.resize(shape_.size());
+    elements_ = element_count(shape_);
   }
 
+  /// The value of an element of the tensor. Replicas along loose axes, whose tensors follow one another, begin alike.
   [[nodiscard]] double operator()(std::int64_t element) {
+    element %= elements_;
     const Initialization& start = parameter_.initialization;
     switch (start.kind) {
       case Initialization::Kind::constant:
@@ -59,6 +62,7 @@ class StartingValues {
   const StoredParameter& parameter_;
   std::uint64_t key_;
   Shape shape_;
+  std::int64_t elements_ = 1;
   std::vector<std::int64_t> index_;
 };
 
@@ -89,13 +93,18 @@ std::vector<std::byte> initial_values(const StoredParameter& parameter, const Sh
   return values;
 }
 
+bool begins_as_value(const StoredParameter& parameter, const std::string& state) {
+  const auto traits = parameter.traits.find(state);
+  return state == kMasterState || (traits != parameter.traits.end() && traits->second.begins_as_value);
+}
+
 void initialize(Executor& executor, std::uint64_t seed) {
   clear_flat_buffers(executor.program(),
                      [&](const BufferSlice& slice, const void* values) { executor.write(slice, values); });
   for (const StoredParameter& parameter : executor.program().parameters) {
     set(executor, parameter, parameter.value, false, seed);
     for (const auto& [name, state] : parameter.states) {
-      set(executor, parameter, state, name != kMasterState, seed);
+      set(executor, parameter, state, !begins_as_value(parameter, name), seed);
     }
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/executor.hpp"
@@ -16,7 +17,11 @@ namespace strata::host {
 [[nodiscard]] std::vector<std::byte> initial_values(const StoredParameter& parameter, const Shard& shard, DType dtype,
                                                     std::uint64_t seed);
 
-/// Sets every parameter of the rank and its master copy to the initial values, and all other optimizer states to zero.
+/// True if a state equals the parameter's values before the first step: the master copy, or a strategy's state that
+/// asks for it. All others are zero.
+[[nodiscard]] bool begins_as_value(const StoredParameter& parameter, const std::string& state);
+
+/// Sets every parameter of the rank to the initial values, and its states as begins_as_value() says.
 void initialize(Executor& executor, std::uint64_t seed);
 
 /// Computes the rank's constants (ParameterRole::constant), which checkpoints do not contain.

@@ -9,12 +9,31 @@
 
 namespace strata::host {
 
-TensorStorage storage_of(const StoredParameter& parameter, BufferId buffer) {
-  for (const auto& [name, dims] : parameter.state_dims) {
-    if (parameter.states.at(name) == buffer) return {dims, std::nullopt};
+namespace {
+
+/// The axes along which ranks hold different values or states, beside those that shard the parameter.
+const std::vector<Axis>& loose_axes(const StoredParameter& parameter, BufferId buffer) {
+  for (const auto& [name, traits] : parameter.traits) {
+    const auto state = parameter.states.find(name);
+    if (state != parameter.states.end() && state->second == buffer) return traits.loose;
   }
+  return parameter.loose;
+}
+
+}  // namespace
+
+TensorStorage storage_of(const Program& program, const StoredParameter& parameter, BufferId buffer) {
   const bool is_piece = parameter.sharding && (buffer != parameter.value || parameter.sharding->values);
-  return {parameter.dims, is_piece ? parameter.sharding : std::nullopt};
+  TensorStorage storage{parameter.dims, is_piece ? parameter.sharding : std::nullopt};
+  for (const auto& [name, dims] : parameter.state_dims) {
+    if (parameter.states.at(name) == buffer) storage = {dims, std::nullopt};
+  }
+  const std::vector<Axis>& loose = loose_axes(parameter, buffer);
+  if (loose.empty()) return storage;
+  ShardedDim replicas{kReplicaDim, program.mesh.size(loose), {}, false};
+  for (const Axis& axis : loose) replicas.axes.push_back({axis, Distribution::block});
+  storage.dims.insert(storage.dims.begin(), std::move(replicas));
+  return storage;
 }
 
 AxisSet shard_axes(const TensorStorage& storage) {
@@ -78,7 +97,7 @@ void Shard::scatter(const void* whole, void* local, std::size_t element_size) co
 Shard shard_of(const Program& program, const StoredParameter& parameter, BufferId buffer, int rank) {
   const std::int64_t found = program.buffer(buffer).elements();
   try {
-    Shard shard(storage_of(parameter, buffer), program.mesh, rank);
+    Shard shard(storage_of(program, parameter, buffer), program.mesh, rank);
     if (shard.buffer_elements() == found) return shard;
     throw VerificationError("buffer '" + program.buffer(buffer).name + "' has " + std::to_string(found) +
                             " elements; its storage has " + std::to_string(shard.buffer_elements()));

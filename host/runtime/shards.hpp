@@ -22,8 +22,13 @@ struct TensorStorage {
   bool operator==(const TensorStorage&) const = default;
 };
 
-/// The storage of `buffer`, which is the value or a state of `parameter`.
-[[nodiscard]] TensorStorage storage_of(const StoredParameter& parameter, BufferId buffer);
+/// Name of the leading dimension of a tensor of which replicas along loose axes hold different ones. Its index counts
+/// the replicas in mesh order.
+inline constexpr const char* kReplicaDim = "replica";
+
+/// The storage of `buffer`, which is the value or a state of `parameter`. If it differs along loose axes, all replicas'
+/// tensors form one, with the leading dimension kReplicaDim.
+[[nodiscard]] TensorStorage storage_of(const Program& program, const StoredParameter& parameter, BufferId buffer);
 
 /// The axes along which ranks hold different parts.
 [[nodiscard]] AxisSet shard_axes(const TensorStorage& storage);

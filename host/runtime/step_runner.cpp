@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/check/communication_in_flight.hpp"
+#include "compiler/program/step_variants.hpp"
 #include "runtime/traffic.hpp"
 #include "strata/error.hpp"
 
@@ -44,35 +45,39 @@ StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& 
   } else {
     communication_outside_ = communicator.uncapturable();
   }
-  for (const TaskInstance& at : program.schedule) {
-    const auto& instructions = prepared.tasks.at(static_cast<std::size_t>(at.task));
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      if (at.runs(*instructions[i].instruction)) schedule_.push_back({at, i, &instructions[i]});
-    }
+  conditions_ = step_conditions(program);
+  bool any = false;
+  for (const StepVariant& each : step_variants(program).variants) {
+    Variant& variant = variants_[holding(conditions_, each.step)];
+    for_each_instruction(program, each.step, [&](const TaskInstance& at, std::size_t index, const Instruction&) {
+      variant.schedule.push_back({at, index, &prepared.tasks.at(static_cast<std::size_t>(at.task))[index]});
+    });
+    any = cut(variant) || any;
   }
-  cut();
+  if (!any && !refusal_) {
+    refusal_ = "nowhere are there " + std::to_string(kShortestGraph) + " instructions without communication between";
+  }
 }
 
-void StepRunner::cut() {
-  for (std::size_t i = 0; i < schedule_.size(); ++i) {
-    const Instruction& instruction = *schedule_[i].prepared->instruction;
+bool StepRunner::cut(Variant& variant) const {
+  std::vector<Segment>& segments = variant.segments;
+  for (std::size_t i = 0; i < variant.schedule.size(); ++i) {
+    const Instruction& instruction = *variant.schedule[i].prepared->instruction;
     const bool capturable = is_capturable(instruction);
     // An instruction that waits for work outside of graphs starts a new segment.
     const bool waits = capturable && !communicates_in_graphs() && !instruction.waits.empty();
-    const bool continues = !segments_.empty() && segments_.back().is_capturable == capturable && !waits;
-    if (!continues) segments_.push_back({.begin = i, .is_capturable = capturable});
-    segments_.back().end = i + 1;
+    const bool continues = !segments.empty() && segments.back().is_capturable == capturable && !waits;
+    if (!continues) segments.push_back({.begin = i, .is_capturable = capturable});
+    segments.back().end = i + 1;
   }
   bool any = false;
-  for (Segment& segment : segments_) {
+  for (Segment& segment : segments) {
     // Segments with communication are captured at any length, because all ranks must capture their parts, or none.
     const bool is_long = communicates_in_graphs() || segment.end - segment.begin >= kShortestGraph;
     segment.is_capturable = segment.is_capturable && is_long;
     any = any || segment.is_capturable;
   }
-  if (!any && !refusal_) {
-    refusal_ = "nowhere are there " + std::to_string(kShortestGraph) + " instructions without communication between";
-  }
+  return any;
 }
 
 bool StepRunner::is_capturable(const Instruction& instruction) const {
@@ -85,7 +90,7 @@ bool StepRunner::is_capturable(const Instruction& instruction) const {
 }
 
 std::span<const StepRunner::Scheduled> StepRunner::instructions(const Segment& segment) const {
-  return std::span(schedule_).subspan(segment.begin, segment.end - segment.begin);
+  return std::span(variant_->schedule).subspan(segment.begin, segment.end - segment.begin);
 }
 
 std::string StepRunner::place(const Scheduled& scheduled) const {
@@ -94,19 +99,19 @@ std::string StepRunner::place(const Scheduled& scheduled) const {
 }
 
 std::optional<GraphUse> StepRunner::graph_use() const {
-  if (!refusal_ && steps_ < 2) return std::nullopt;
+  if (variant_ == nullptr || (!refusal_ && variant_->steps < 2)) return std::nullopt;
   GraphUse use;
-  use.instructions = schedule_.size();
+  use.instructions = variant_->schedule.size();
   use.refusal = refusal_;
   if (refusal_) return use;
-  for (const Segment& segment : segments_) {
+  for (const Segment& segment : variant_->segments) {
     if (!segment.graph) continue;
     ++use.graphs;
     use.captured += segment.end - segment.begin;
   }
-  const bool communicates = std::any_of(schedule_.begin(), schedule_.end(), [](const Scheduled& each) {
-    return is_communication(*each.prepared->instruction);
-  });
+  const bool communicates =
+      std::any_of(variant_->schedule.begin(), variant_->schedule.end(),
+                  [](const Scheduled& each) { return is_communication(*each.prepared->instruction); });
   if (communicates) use.communication_outside = communication_outside_;
   return use;
 }
@@ -114,10 +119,11 @@ std::optional<GraphUse> StepRunner::graph_use() const {
 void StepRunner::run(const StepContext& step, InputSource& inputs) {
   step_ = step;
   inputs_ = &inputs;
-  for (Segment& segment : segments_) {
+  variant_ = &variants_.at(holding(conditions_, step.step));
+  for (Segment& segment : variant_->segments) {
     // Some kernels allocate or load code at their first launch, which capturing forbids. So the first step is not
     // captured.
-    if (segment.is_capturable && !refusal_ && steps_ > 0) {
+    if (segment.is_capturable && !refusal_ && variant_->steps > 0) {
       launch_graph(segment);
     } else {
       launch_each(segment);
@@ -131,7 +137,7 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   name_place([&] { launcher_.requests().wait_for_all(); }, end);
   device_.synchronize(StreamKind::compute);
   name_place([&] { communicator_.check(); }, end);
-  ++steps_;
+  ++variant_->steps;
 }
 
 StepContext StepRunner::context(const Scheduled& scheduled) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,7 +16,8 @@ namespace strata::host {
 
 /// Runs the steps of one rank. On a device with graphs, the first step launches single instructions. The second step
 /// captures each run of instructions between communications, transfers and waits for them. Later steps launch these
-/// graphs. If the communicator can be captured too, one graph contains the whole step.
+/// graphs. If the communicator can be captured too, one graph contains the whole step. Each variant of the step
+/// (step_variants()) has a first and a second step and graphs of its own.
 class StepRunner {
  public:
   /// All references outlive the runner. `communicates_in_graphs`: allows graphs to contain communication.
@@ -25,7 +27,7 @@ class StepRunner {
   /// Runs a step and returns when it has ended. \throws RuntimeError with rank, step and instruction.
   void run(const StepContext& step, InputSource& inputs);
 
-  /// Empty until the second step has run.
+  /// The graphs of the last step. Empty until the second step of its variant has run.
   [[nodiscard]] std::optional<GraphUse> graph_use() const;
 
  private:
@@ -34,7 +36,7 @@ class StepRunner {
     std::size_t index = 0;
     const PreparedInstruction* prepared = nullptr;
   };
-  /// Consecutive instructions of the schedule.
+  /// Consecutive instructions of a variant's schedule.
   struct Segment {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -45,7 +47,15 @@ class StepRunner {
     std::unique_ptr<StepGraph> graph = nullptr;
   };
 
-  void cut();
+  /// The instructions that a step executes.
+  struct Variant {
+    std::vector<Scheduled> schedule;
+    std::vector<Segment> segments;
+    int steps = 0;
+  };
+
+  /// Divides the schedule in segments. \return true if one of them is capturable.
+  bool cut(Variant& variant) const;
   [[nodiscard]] bool is_capturable(const Instruction& instruction) const;
   [[nodiscard]] bool communicates_in_graphs() const { return !communication_outside_; }
   [[nodiscard]] std::span<const Scheduled> instructions(const Segment& segment) const;
@@ -68,14 +78,15 @@ class StepRunner {
   Device& device_;
   Communicator& communicator_;
   Launcher& launcher_;
-  std::vector<Scheduled> schedule_;
-  std::vector<Segment> segments_;
+  std::vector<StepCondition> conditions_;
+  /// By the conditions_ that hold.
+  std::map<std::vector<bool>, Variant> variants_;
   /// Why there are no graphs.
   std::optional<std::string> refusal_;
   /// Why graphs contain no communication.
   std::optional<std::string> communication_outside_;
-  int steps_ = 0;
   // State of the current step.
+  Variant* variant_ = nullptr;
   StepContext step_;
   InputSource* inputs_ = nullptr;
 };

@@ -147,17 +147,29 @@ void print_buffer(std::ostream& out, const Buffer& buffer) {
   out << '\n';
 }
 
+/// The condition after "step % ", such as "4 == 3".
+std::string print(const StepCondition& when) {
+  return std::to_string(when.period) + " == " + std::to_string(when.phase);
+}
+
 void print_parameter(std::ostream& out, const StoredParameter& parameter) {
   const char* role = parameter.role == ParameterRole::trained  ? ""
                      : parameter.role == ParameterRole::frozen ? "frozen "
                                                                : "constant ";
   out << role << "parameter " << parameter.name << ' ' << print(parameter.dims) << " value " << print(parameter.value);
   if (parameter.gradient >= 0) out << " gradient " << print(parameter.gradient);
-  for (const auto& [name, id] : parameter.states) out << ' ' << name << ' ' << print(id);
+  for (const auto& [name, id] : parameter.states) {
+    out << ' ' << name << ' ' << print(id);
+    const auto traits = parameter.traits.find(name);
+    if (traits == parameter.traits.end()) continue;
+    out << " (from " << (traits->second.begins_as_value ? "the value" : "zero")
+        << (traits->second.loose.empty() ? "" : ", loose over " + join(traits->second.loose, "+")) << ')';
+  }
   if (const auto& sharding = parameter.sharding) {
     out << (sharding->values ? " in pieces over " : ", states in pieces over ") << join(sharding->axes, "+") << " from "
         << sharding->offset << " of " << sharding->elements;
   }
+  if (!parameter.loose.empty()) out << ", loose over " << join(parameter.loose, "+");
   out << '\n';
 }
 
@@ -180,6 +192,7 @@ std::string to_string(const Program& program, const Instruction& instruction) {
   if (compute != nullptr && compute->workspace >= 0) text += ", workspace " + print(compute->workspace);
   if (!instruction.waits.empty()) text += ", waits " + print(instruction.waits);
   if (instruction.occurrence == Occurrence::last) text += ", in the last run";
+  if (!instruction.when.is_always()) text += ", if step % " + print(instruction.when);
   return text + "  # " + instruction.name;
 }
 

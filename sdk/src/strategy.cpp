@@ -26,6 +26,10 @@ std::vector<ScheduledTask> Strategy::schedule(int /*stage*/, int /*micro_batches
 }
 Lowering Strategy::lower(const Node& /*node*/, const IterationLayout& /*iteration*/) const { return {}; }
 Conversion Strategy::convert(const PlannedCollective& /*collective*/) const { return {}; }
+std::vector<Axis> Strategy::loose_axes() const { return {}; }
+int Strategy::fragment(const ParameterDescription& /*parameter*/) const { return 0; }
+void Strategy::work_on_bucket(BucketContext& /*context*/) const {}
+void Strategy::define(DefinedReplicas& /*replicas*/) const {}
 
 LoweringContext::~LoweringContext() = default;
 ConversionContext::~ConversionContext() = default;

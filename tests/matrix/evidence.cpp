@@ -51,17 +51,19 @@ void compare_memory(const RunEvidence& evidence, Faults& faults) {
 /// The traffic of a program's ranks in `steps` steps, as `strata explain` reports it.
 TrafficByAxes explained_traffic(const Program& program, int steps) {
   TrafficByAxes explained;
-  for (const host::CommunicationSummary& each : host::summarize_communication(program)) {
-    std::vector<Axis> axes;
-    std::istringstream stream(each.axes);
-    for (Axis axis; std::getline(stream, axis, '+');) {
-      if (program.mesh.size(axis) > 1) axes.push_back(axis);
+  for (int step = 0; step < steps; ++step) {
+    for (const auto& each : host::summarize_communication(program, static_cast<std::uint64_t>(step))) {
+      std::vector<Axis> axes;
+      std::istringstream stream(each.axes);
+      for (Axis axis; std::getline(stream, axis, '+');) {
+        if (program.mesh.size(axis) > 1) axes.push_back(axis);
+      }
+      std::sort(axes.begin(), axes.end(),
+                [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
+      Traffic& traffic = explained[{each.kind, axes}];
+      traffic.calls += each.calls;
+      traffic.bytes_sent += each.bytes;
     }
-    std::sort(axes.begin(), axes.end(),
-              [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
-    Traffic& traffic = explained[{each.kind, axes}];
-    traffic.calls += steps * each.calls;
-    traffic.bytes_sent += steps * each.bytes;
   }
   return explained;
 }

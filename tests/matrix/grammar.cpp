@@ -22,10 +22,10 @@ OptionRow values(const std::string& name, const std::vector<std::string>& values
 
 OptionRow flag(const std::string& name) { return values(name, {"false", "true"}); }
 
-/// The option `size` with any number of ranks. In pairs, sizes up to `most` represent all sizes.
-OptionRow size(int most = 3) {
+/// The option `size` with up to `largest` ranks. In pairs, sizes up to `most` represent all sizes.
+OptionRow size(int most = 3, int largest = kMostRanks) {
   OptionRow row{"size", {}};
-  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+  for (int ranks = 1; ranks <= largest; ++ranks) {
     row.choices.push_back({.toml = std::to_string(ranks), .ranks = ranks, .rare = ranks > most});
   }
   return row;
@@ -167,6 +167,17 @@ std::vector<StrategyRow> strategies() {
            .options = {size()},
            .percent = 15},
           zero(),
+          {.name = "localsgd",
+           .plugin = "localsgd",
+           .fixed = "axis = \"replica\"\n",
+           .splits_batch = true,
+           .divides = {},
+           // The single rank computes the whole batch once for each replica.
+           .options = {size(3, 4), values("steps", {"2", "1", "3", "4"}), values("outer_lr", {"0.7", "1.0"}),
+                       values("outer_momentum", {"0.9", "0.0"}), flag("nesterov"), values("fragments", {"1", "2"}),
+                       flag("overlap"), values("mixing", {"0.5", "0.0"}),
+                       words("outer_gradients", {"f32", "int8", "int4"})},
+           .percent = 25},
           tensor("tensor", "tp",
                  {size(), flag("sequence_parallel"), flag("vocab_parallel"), values("overlap_chunks", {"1", "2"})}, 45),
           tensor("second tensor", "tp2", {size(2)}, 6),
@@ -207,6 +218,8 @@ std::vector<Conflict> conflicts() {
                                      {"pipeline.schedule=\"zbv\"", "pipeline.virtual_stages=3"},
                                      // More chunks than the models in pairs have blocks.
                                      {"pipeline.size=3", "pipeline.virtual_stages=3"},
+                                     {"localsgd.steps=1", "localsgd.fragments=2"},
+                                     {"localsgd.steps=1", "localsgd.overlap=true"},
                                      {"recompute.every=2", "recompute.policy=\"full\""},
                                      {"recompute.every=2", "recompute.policy=\"selective\""},
                                      {"recompute.every=2", "recompute.policy=\"none\""}};

@@ -9,12 +9,18 @@
 
 #include "compiler/check/program_check.hpp"
 #include "train/run/training_programs.hpp"
+#include "train/verify/defined_run.hpp"
 #include "train/verify/random_inputs.hpp"
 
 namespace strata::testing {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kLeastSteps = 3;
+
+/// Enough steps to execute every instruction of the stack.
+int steps_of(const host::Compiled& stack) {
+  return std::max(kLeastSteps, static_cast<int>(host::step_variants(stack).steps_to_execute_all()));
+}
 
 /// The tolerance for 16-bit types. An adaptive optimizer turns the rounding noise of a small gradient into a full-size
 /// step, so single parameters are not compared.
@@ -33,15 +39,30 @@ host::Compiled compile(const host::RunSetup& setup, DType float_type, bool is_de
   return setup.compile(request);
 }
 
-host::StackResult train(const host::RunSetup& setup, const host::Compiled& compiled, World& world,
-                        bool is_defined = false) {
+/// Trains as the programs say, or for a single rank as the definitions of optimizers and strategies say.
+host::StackResult train(const host::RunSetup& setup, const host::Compiled& compiled, World& world, int steps,
+                        const host::SimulatedReplicas* defined = nullptr) {
   const host::RunConfiguration& configuration = setup.configuration;
   const auto seed = static_cast<std::uint64_t>(configuration.run.seed);
   host::RandomInputs inputs(seed, setup.inputs, setup.sizes_without_data());
   const int ranks = setup.stack.mesh.rank_count();
-  return host::run_stack(
-      compiled, world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); },
-      {seed, configuration.optimizer.lr, kSteps, is_defined ? &setup.optimizer : nullptr}, inputs);
+  const auto make_device = [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); };
+  const host::StackSettings settings{seed, configuration.optimizer.lr, steps};
+  if (defined == nullptr) return host::run_stack(compiled, world, make_device, settings, inputs);
+  return host::run_definition(compiled, world, make_device, settings, setup.optimizer, *defined, inputs);
+}
+
+/// What distinguishes the replicas of two stacks: who trains on which samples, and the options of strategies with loose
+/// axes.
+std::string describe(const host::RunSetup& setup, const host::SimulatedReplicas& replicas) {
+  std::string text;
+  for (const int replica : replicas.replica_of_sample) text += std::to_string(replica) + ' ';
+  host::RunConfiguration loose = setup.configuration;
+  loose.strategies.clear();
+  for (std::size_t i = 0; i < setup.stack.strategies.size(); ++i) {
+    if (!replicas.loose_of[i].empty()) loose.strategies.push_back(setup.configuration.strategies[i]);
+  }
+  return text + host::to_toml(loose);
 }
 
 bool has_short_parameters(const Graph& graph) {
@@ -106,15 +127,18 @@ host::StackDifference Prover::compare_with_one_rank(const host::RunSetup& setup,
     findings.push_back("communication: " + *fault);
     return {};
   }
-  const SingleRank& single = single_rank(setup, float_type);
-  const host::StackResult stack = train(setup, compiled, world);
+  const SingleRank& single = single_rank(setup, compiled, float_type);
+  const host::StackResult stack = train(setup, compiled, world, steps_of(compiled));
   const host::StackDifference difference = host::compare(stack, single.result, single.graph);
   const std::vector<std::string> faults = find_faults({compiled, stack, world.traffic(), difference, tolerance});
   findings.insert(findings.end(), faults.begin(), faults.end());
   return difference;
 }
 
-const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, DType float_type) {
+const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, const host::Compiled& of_stack,
+                                              DType float_type) {
+  const host::SimulatedReplicas replicas = host::find_replicas(stack.stack, of_stack, stack.inputs);
+  const int steps = steps_of(of_stack);
   host::RunConfiguration alone = stack.configuration;
   alone.strategies.clear();
   for (std::size_t i = 0; i < stack.stack.strategies.size(); ++i) {
@@ -123,14 +147,14 @@ const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, DType
   }
   // One micro-batch, because accumulation over micro-batches is part of the proof.
   alone.batch.micro = alone.batch.global;
-  const std::pair key(float_type, host::to_toml(alone));
+  const std::pair key(float_type, host::to_toml(alone) + describe(stack, replicas) + std::to_string(steps));
   const auto known = single_ranks_.find(key);
   if (known != single_ranks_.end()) return known->second;
   const host::RunSetup setup = host::prepare(std::move(alone), plugins_);
-  const bool is_defined = float_type == DType::f64;
+  const bool is_defined = float_type == DType::f64 || !stack.stack.loose.empty();
   host::Compiled compiled = compile(setup, float_type, is_defined);
   const std::unique_ptr<World> world = setup.make_world();
-  host::StackResult result = train(setup, compiled, *world, is_defined);
+  host::StackResult result = train(setup, compiled, *world, steps, is_defined ? &replicas : nullptr);
   return single_ranks_.emplace(key, SingleRank{std::move(result), std::move(compiled.graph)}).first->second;
 }
 

@@ -52,7 +52,7 @@ class Prover {
 
   host::StackDifference compare_with_one_rank(const host::RunSetup& setup, const host::Compiled& compiled,
                                               DType float_type, std::vector<std::string>& findings);
-  const SingleRank& single_rank(const host::RunSetup& stack, DType float_type);
+  const SingleRank& single_rank(const host::RunSetup& stack, const host::Compiled& of_stack, DType float_type);
 
   host::PluginRegistry plugins_;
   /// Results of one rank by type and configuration.

@@ -71,7 +71,9 @@ class StackDraw {
   void give(int factor) {
     std::vector<StrategyChoice*> takers;
     for (StrategyChoice& each : stack_.strategies) {
-      const bool has_axis = each.strategy().options.front().name == "size";
+      const OptionRow& size = each.strategy().options.front();
+      const bool has_axis =
+          size.name == "size" && (each.choices.front() + 1) * static_cast<std::size_t>(factor) <= size.choices.size();
       if (has_axis && (factor <= kLargestFactorAnywhere || each.strategy().splits_batch)) takers.push_back(&each);
     }
     if (takers.empty()) return;

@@ -115,6 +115,23 @@ OpCase sharded(OpCase op_case, int index) {
   return op_case;
 }
 
+OpCase weighted_sum(const std::string& name, const std::vector<double>& factors, const CaseOperand& operand) {
+  OpCase op_case{.name = "weighted_sum_" + name, .op = "weighted_sum", .sizes = kBucket, .operands = {}};
+  if (operand.dims.empty()) op_case.sizes = {};
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    op_case.operands.push_back(operand);
+    op_case.attributes.set("factor" + std::to_string(i), factors[i]);
+  }
+  op_case.results = {operand};
+  return op_case;
+}
+
+OpCase rounded(OpCase op_case, DType dtype) {
+  op_case.name += "_to_" + std::string(to_string(dtype));
+  op_case.results[0] = {.dims = kFlat, .dtype = dtype};
+  return op_case;
+}
+
 }  // namespace
 
 std::vector<OpCase> program_op_cases() {
@@ -142,6 +159,12 @@ std::vector<OpCase> program_op_cases() {
        .operands = {state()},
        .results = {{kFlat, Fill::normal, DType::bf16}}},
       {.name = "accumulate_scalar", .op = "accumulate", .sizes = {}, .operands = {kScalar}, .results = {kScalar}},
+      weighted_sum("of_one", {-0.5}, {kFlat}),
+      weighted_sum("of_two", {1.0, -1.0}, {kFlat}),
+      weighted_sum("of_three", {1.0, -0.35, 0.9}, {kFlat}),
+      weighted_sum("of_scalars", {1.0, 0.0}, kScalar),
+      rounded(weighted_sum("of_states", {1.0}, state()), DType::bf16),
+      rounded(weighted_sum("of_states", {1.0}, state()), DType::f16),
       sum_of_squares,
       added,
       gradient_scale("clipped", 1e-3),

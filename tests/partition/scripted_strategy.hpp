@@ -27,6 +27,9 @@ class ScriptedStrategy final : public Strategy {
     std::function<std::vector<ScheduledTask>()> schedule = {};
     std::function<Lowering(const Node&)> lower = {};
     std::function<Conversion(const PlannedCollective&)> convert = {};
+    std::function<std::vector<Axis>()> loose_axes = {};
+    std::function<int()> fragment = {};
+    std::function<void(BucketContext&)> work_on_bucket = {};
   };
 
   explicit ScriptedStrategy(Hooks hooks) : hooks_(std::move(hooks)) {}
@@ -59,6 +62,15 @@ class ScriptedStrategy final : public Strategy {
   }
   [[nodiscard]] Conversion convert(const PlannedCollective& collective) const override {
     return hooks_.convert ? hooks_.convert(collective) : Strategy::convert(collective);
+  }
+  [[nodiscard]] std::vector<Axis> loose_axes() const override {
+    return hooks_.loose_axes ? hooks_.loose_axes() : Strategy::loose_axes();
+  }
+  [[nodiscard]] int fragment(const ParameterDescription& parameter) const override {
+    return hooks_.fragment ? hooks_.fragment() : Strategy::fragment(parameter);
+  }
+  void work_on_bucket(BucketContext& context) const override {
+    if (hooks_.work_on_bucket) hooks_.work_on_bucket(context);
   }
 
  private:

@@ -12,6 +12,7 @@
 namespace strata::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -46,6 +47,9 @@ std::vector<std::pair<std::string, Hooks>> throwing(const std::function<void()>&
   add("lower", &Hooks::lower, [=](const Node&) { return fail(), Lowering{}; });
   add("lower", &Hooks::lower, [=](const Node&) { return Lowering([=](LoweringContext&) { fail(); }); });
   add("convert", &Hooks::convert, [=](const auto&) { return fail(), Conversion{}; });
+  add("loose_axes", &Hooks::loose_axes, [=] { return fail(), std::vector<Axis>{}; });
+  add("fragment", &Hooks::fragment, [=] { return fail(), 0; });
+  add("work_on_bucket", &Hooks::work_on_bucket, [=](BucketContext&) { fail(); });
   add("convert", &Hooks::convert, [=](const auto&) { return Conversion([=](ConversionContext&) { fail(); }); });
   return all;
 }
@@ -78,6 +82,69 @@ TEST_F(StrategyFaults, AScheduleThatThrowsIsNamed) {
 }
 
 // --- decisions that cannot be
+
+TEST_F(StrategyFaults, LooseAxesAreItsOwnAndSplitTheBatchOnly) {
+  Hooks loose;
+  loose.loose_axes = [] { return std::vector<Axis>{"dp"}; };
+  EXPECT_EQ(refusal({loose}), "accepted");
+  Hooks other = without_axes();
+  other.loose_axes = loose.loose_axes;
+  EXPECT_EQ(refusal({Hooks{}, other}), "strategy 2 makes mesh axis 'dp' loose, which is not its own");
+  loose.rules = [] {
+    return std::vector<Rule>{{"batch", "dp", 20, Distribution::block, {}}, {"ffn", "dp", 30, Distribution::block, {}}};
+  };
+  EXPECT_EQ(refusal({loose}),
+            "strategy 1 makes mesh axis 'dp' loose, but dimension 'ffn' is mapped onto it; accepted: batch");
+}
+
+TEST_F(StrategyFaults, WorkOnABucketUsesItsOwnAxesAndPossibleSteps) {
+  const auto working = [](const std::function<void(BucketContext&)>& work) {
+    Hooks hooks;
+    hooks.work_on_bucket = work;
+    return hooks;
+  };
+  const auto halve = [](BucketContext& context, const StepCondition& when) {
+    Instruction instruction = weighted_sum("halve", {{0.5, context.values()}}, context.values());
+    instruction.when = when;
+    context.emit(std::move(instruction));
+  };
+  EXPECT_EQ(refusal({working([&](BucketContext& context) { halve(context, {3, 2}); })}), "accepted");
+  EXPECT_THAT(
+      refusal({working([&](BucketContext& context) {
+        halve(context, {0, 0});
+      })}),
+      AllOf(StartsWith("strategy 1 works on 'bucket 0' wrongly: instruction 'halve' is for steps with step % 0"),
+            HasSubstr("which no step fulfils")));
+  Hooks sums = working([](BucketContext& context) {
+    context.emit({.name = "sum",
+                  .work = Collective{.axes = {"dp"}, .id = context.communication_id("sum")},
+                  .inputs = {context.values()},
+                  .outputs = {context.values()}});
+  });
+  EXPECT_EQ(refusal({sums}), "accepted");
+  sums.axes = without_axes().axes;
+  sums.rules = without_axes().rules;
+  EXPECT_EQ(refusal({Hooks{}, sums}),
+            "strategy 2 works on 'bucket 0' wrongly: instruction 'sum' communicates over mesh axis 'dp', which is not "
+            "its own");
+  const Hooks twice = working([](BucketContext& context) {
+    for (int i = 0; i < 2; ++i) (void)context.add_state({"anchor", true, {}});
+  });
+  EXPECT_THAT(refusal({twice}), HasSubstr("has a state 'anchor' already"));
+}
+
+/// A temporary value of some steps is read in all of them.
+TEST_F(StrategyFaults, TemporaryValuesAreReadInTheStepsThatWriteThem) {
+  Hooks hooks;
+  hooks.work_on_bucket = [](BucketContext& context) {
+    const BufferId temporary = context.add_flat("temporary", context.dtype(), context.elements());
+    Instruction write = weighted_sum("write", {{1, context.values()}}, temporary);
+    write.when = {2, 1};
+    context.emit(std::move(write));
+    context.emit(weighted_sum("read", {{1, temporary}}, context.values()));
+  };
+  EXPECT_THAT(refusal({hooks}), HasSubstr("before it was written"));
+}
 
 TEST_F(StrategyFaults, PartsOfCollectivesAreAtLeastOneAndOverAnAxisThatIsThere) {
   const auto cut = [](const Axis& axis, int chunks) {

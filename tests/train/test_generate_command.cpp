@@ -47,6 +47,17 @@ TEST_F(GenerateCommandTest, WhatWasLearntComesOut) {
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
 }
 
+/// The replicas of a streaming run never agree, but the values on which they agreed last have learnt the text.
+TEST_F(GenerateCommandTest, ReplicasThatDifferGiveTheirAgreedValues) {
+  const CommandResult trained = run_command(
+      {"train", config_, "--set",
+       "strategy=[{plugin=\"localsgd\", size=2, steps=4, fragments=2, overlap=true, outer_momentum=0.0, outer_lr=1.0}]",
+       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--steps", "150", "--set", "device.threads=1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
+  const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
+  EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
+}
+
 TEST_F(GenerateCommandTest, APromptOutsideOfTheVocabularyIsRefused) {
   const CommandResult result = generate({"--prompt", "line Q"});
   EXPECT_EQ(result.exit_code, 2);

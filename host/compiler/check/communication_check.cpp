@@ -7,6 +7,7 @@
 
 #include "compiler/check/communication_trace.hpp"
 #include "compiler/check/program_check.hpp"
+#include "compiler/program/step_variants.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -15,15 +16,17 @@ namespace {
 /// Number of stuck ranks that a message names individually.
 constexpr std::size_t kRanksToName = 8;
 
-/// Simulates the communication of all ranks. Every rank has one queue that runs communication in the order in which it
-/// was started. Compute and waits are left out, because they only delay a rank and cannot change which calls match.
+/// Simulates the communication of all ranks in one step. Every rank has one queue that runs communication in the order
+/// in which it was started. Compute and waits are left out, because they only delay a rank and cannot change which
+/// calls match.
 class LockStep {
  public:
-  LockStep(const RankPrograms& ranks, const CommunicatorLimits& limits) : mesh_(ranks.mesh), limits_(limits) {
+  LockStep(const RankPrograms& ranks, const CommunicatorLimits& limits, std::uint64_t step_number)
+      : mesh_(ranks.mesh), limits_(limits) {
     std::map<const Program*, std::unique_ptr<CommunicationTrace>> traces;
     for (const Program* program : ranks.programs) {
       auto& trace = traces[program];
-      if (!trace) trace = std::make_unique<CommunicationTrace>(trace_communication(*program));
+      if (!trace) trace = std::make_unique<CommunicationTrace>(trace_communication(*program, step_number));
       ranks_.push_back({trace.get(), 0, {}});
     }
     for (auto& [program, trace] : traces) traces_.push_back(std::move(trace));
@@ -230,7 +233,13 @@ std::optional<std::string> find_communication_fault(const RankPrograms& ranks, c
   const std::string fault = mesh_fault(ranks);
   if (!fault.empty()) return fault;
   try {
-    return LockStep(ranks, limits).run();
+    const StepVariants steps = step_variants(ranks.programs);
+    for (const StepVariant& variant : steps.variants) {
+      const std::optional<std::string> found = LockStep(ranks, limits, variant.step).run();
+      const std::string which = steps.describe(variant);
+      if (found) return which.empty() ? *found : "in " + which + ": " + *found;
+    }
+    return std::nullopt;
   } catch (const VerificationError& error) {
     return error.what();
   }

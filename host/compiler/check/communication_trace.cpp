@@ -89,11 +89,11 @@ Counterparts counterparts_of(const Program& program, const Instruction& instruct
   throw VerificationError("instruction '" + instruction.name + "' is no communication");
 }
 
-CommunicationTrace trace_communication(const Program& program) {
+CommunicationTrace trace_communication(const Program& program, std::uint64_t step) {
   CommunicationTrace trace{&program, {}, {}};
   std::map<Counterparts, std::size_t> numbers;
   std::map<const Instruction*, std::size_t> number_of;
-  for_each_instruction(program, [&](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
+  for_each_instruction(program, step, [&](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
     if (!is_communication(instruction)) return;
     auto known = number_of.find(&instruction);
     if (known == number_of.end()) {

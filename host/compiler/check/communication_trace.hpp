@@ -33,15 +33,17 @@ struct Counterparts {
   auto operator<=>(const Counterparts&) const = default;
 };
 
-/// All communication of a program, in the order in which a rank starts it. Computed once per class of ranks.
+/// All communication of a program in one step, in the order in which a rank starts it. Computed once per class of
+/// ranks.
 struct CommunicationTrace {
   const Program* program = nullptr;
   std::vector<TracedCommunication> steps;
   std::vector<Counterparts> counterparts;
 };
 
-/// \throws VerificationError if an instruction names an axis, a root or a peer that does not exist.
-[[nodiscard]] CommunicationTrace trace_communication(const Program& program);
+/// The communication of `step`. \throws VerificationError if an instruction names an axis, a root or a peer that does
+/// not exist.
+[[nodiscard]] CommunicationTrace trace_communication(const Program& program, std::uint64_t step);
 
 /// The participants of `instruction`. \throws VerificationError if an axis, a root or a peer does not exist.
 [[nodiscard]] Counterparts counterparts_of(const Program& program, const Instruction& instruction);

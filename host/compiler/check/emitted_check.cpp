@@ -27,6 +27,10 @@ std::optional<std::string> find_fault(const Program& program, const Instruction&
       return name + " uses buffer %" + std::to_string(id) + ", which is not there";
     }
   }
+  if (const StepCondition& when = instruction.when; when.period < 1 || when.phase < 0 || when.phase >= when.period) {
+    return name + " is for steps with step % " + std::to_string(when.period) + " == " + std::to_string(when.phase) +
+           ", which no step fulfils";
+  }
   const auto counts = operand_counts(instruction);
   if (!counts || *counts == std::pair(instruction.inputs.size(), instruction.outputs.size())) return std::nullopt;
   return name + " has " + std::to_string(instruction.inputs.size()) + " inputs and " +

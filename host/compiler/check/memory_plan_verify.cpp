@@ -7,6 +7,7 @@
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/instructions.hpp"
+#include "compiler/program/step_variants.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -21,13 +22,15 @@ class Replay {
     for (const StoredParameter& parameter : program.parameters) shareable_.insert(ranges_.root(parameter.value));
   }
 
-  void run() {
+  /// Executes the instructions of step `step_number`.
+  void run(std::uint64_t step_number) {
     place_persistent();
-    for_each_instruction(program_, [this](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
-      at_ = at;
-      where_ = [this, at, index] { return describe(program_, at, index); };
-      step(instruction);
-    });
+    for_each_instruction(program_, step_number,
+                         [this](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
+                           at_ = at;
+                           where_ = [this, at, index] { return describe(program_, at, index); };
+                           step(instruction);
+                         });
     where_ = [] { return std::string("the end of the step"); };
     reports_survive();
   }
@@ -216,7 +219,9 @@ class Replay {
 }  // namespace
 
 void verify_memory(const Program& program, const OpRegistry& registry, const MemoryPlan& plan) {
-  Replay(program, registry, plan).run();
+  for (const StepVariant& variant : step_variants(program).variants) {
+    Replay(program, registry, plan).run(variant.step);
+  }
 }
 
 }  // namespace strata::host

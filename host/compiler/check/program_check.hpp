@@ -17,6 +17,8 @@ namespace strata::host {
 /// also an input is updated in place.
 /// - No instruction accesses a buffer of communication in flight. Collectives need not wait for other collectives.
 /// - Ids of communication are unique.
+/// - Conditions of instructions are possible. The checks of reads, communication and ids hold for every variant of the
+/// step (step_variants()), so a temporary value is read under the condition under which it was written.
 /// - With `has_device`, the device has prepared every compute instruction, and each has the workspace of its kernel.
 /// \throws VerificationError that names the phase `after`, the task, the instruction and the buffer.
 void verify(const Program& program, const OpRegistry& registry, const std::string& after, bool has_device = false);
@@ -28,8 +30,8 @@ struct RankPrograms {
   std::vector<const Program*> programs;
 };
 
-/// Simulates the communication of all ranks. Each rank has one queue for collectives and messages together, in the
-/// order in which it starts them; a real communicator blocks less. The check requires that
+/// Simulates the communication of all ranks, in every variant of the step. Each rank has one queue for collectives and
+/// messages together, in the order in which it starts them; a real communicator blocks less. The check requires that
 /// - every collective and message matches on all participants in id, kind, reduction, shape, type and group, and in the
 /// order within its group,
 /// - no message is left over,

@@ -127,6 +127,18 @@ void last_runs_are_last(const ProgramUnderCheck& check) {
   }
 }
 
+void conditions_are_possible(const ProgramUnderCheck& check) {
+  for (std::size_t task = 0; task < check.program.tasks.size(); ++task) {
+    const auto& instructions = check.program.tasks[task].instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const StepCondition& when = instructions[i].when;
+      if (when.period >= 1 && when.phase >= 0 && when.phase < when.period) continue;
+      check.fail({static_cast<int>(task), -1}, i,
+                 "no step % " + std::to_string(when.period) + " is " + std::to_string(when.phase));
+    }
+  }
+}
+
 /// Local elements of the parameter in its compute layout.
 std::int64_t local_elements(const ProgramUnderCheck& check, const StoredParameter& parameter) {
   std::int64_t elements = 1;
@@ -208,6 +220,7 @@ void verify_structure(const ProgramUnderCheck& check) {
   operands_exist(check);
   schedule_is_valid(check);
   last_runs_are_last(check);
+  conditions_are_possible(check);
   parameters_are_valid(check);
 }
 

@@ -28,8 +28,8 @@ struct ProgramUnderCheck {
 void verify_structure(const ProgramUnderCheck& check);
 /// Checks number, shapes and types of every instruction's operands, and that only permitted operands share memory.
 void verify_operands(const ProgramUnderCheck& check);
-/// Walks the schedule and checks that reads find what was written for them, that communication is waited for, and that
-/// ids are unique.
+/// Walks the schedule of every variant of the step (step_variants()) and checks that reads find what was written for
+/// them, that communication is waited for, and that ids are unique.
 void verify_flow(const ProgramUnderCheck& check);
 
 }  // namespace strata::host

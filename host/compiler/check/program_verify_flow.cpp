@@ -8,6 +8,7 @@
 #include "compiler/check/program_verify.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/instructions.hpp"
+#include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
 namespace {
@@ -60,14 +61,16 @@ class LastWriters {
 
 class Flow {
  public:
-  explicit Flow(const ProgramUnderCheck& check) : check_(check), program_(check.program), ranges_(check.program) {}
+  Flow(const ProgramUnderCheck& check, std::uint64_t of)
+      : check_(check), program_(check.program), of_(of), ranges_(check.program) {}
 
   void run() {
-    for_each_instruction(program_, [this](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
-      at_ = at;
-      index_ = index;
-      step(instruction);
-    });
+    for_each_instruction(program_, of_,
+                         [this](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
+                           at_ = at;
+                           index_ = index;
+                           step(instruction);
+                         });
     reports_are_written();
   }
 
@@ -181,6 +184,8 @@ class Flow {
 
   const ProgramUnderCheck& check_;
   const Program& program_;
+  /// The step to check.
+  std::uint64_t of_;
   const BufferRanges ranges_;
   TaskInstance at_;
   std::size_t index_ = 0;
@@ -192,6 +197,13 @@ class Flow {
 
 }  // namespace
 
-void verify_flow(const ProgramUnderCheck& check) { Flow(check).run(); }
+void verify_flow(const ProgramUnderCheck& check) {
+  const StepVariants steps = step_variants(check.program);
+  for (const StepVariant& variant : steps.variants) {
+    const std::string which = steps.describe(variant);
+    const std::string after = check.after + (which.empty() ? "" : ", in " + which);
+    Flow({check.program, check.registry, after, check.has_device}, variant.step).run();
+  }
+}
 
 }  // namespace strata::host

@@ -115,6 +115,12 @@ class OperandRules {
            std::string(to_string(output().dtype)) + " is not in f32");
     }
     if (signature->has_own_sizes) return;
+    for (const BufferId id : instruction_.inputs) {
+      const std::int64_t found = program_.buffer(id).elements();
+      if (!signature->elementwise || signature->is_update || found == input().elements()) continue;
+      fail("input " + name(id) + " has " + std::to_string(found) + " elements, not " +
+           std::to_string(input().elements()));
+    }
     for (const BufferId id : instruction_.outputs) {
       const std::int64_t expected = !signature->elementwise  ? 1
                                     : signature->inputs == 0 ? output().elements()

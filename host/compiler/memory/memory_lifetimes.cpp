@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
+
+#include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
 namespace {
@@ -10,14 +13,10 @@ class Lifetimes {
  public:
   Lifetimes(const Program& program, const BufferRanges& ranges) : program_(program), ranges_(ranges) {}
 
+  /// The union of the lifetimes in all variants of the step. A communication may stay in flight for longer if the
+  /// instruction that waits for it is not executed.
   std::vector<Lifetime> run() {
-    for_each_instruction(program_, [this](const TaskInstance& at, std::size_t, const Instruction& instruction) {
-      micro_batch_ = at.micro_batch;
-      for (const BufferId id : instruction.waits) wait(id);
-      use(instruction);
-      ++now_;
-    });
-    for (const Communication& communication : in_flight_) end(communication);
+    for (const StepVariant& variant : step_variants(program_).variants) run(variant.step);
     for (const auto& [name, id] : program_.reports) keep_to_the_end(id);
     return std::move(lifetimes_);
   }
@@ -27,6 +26,19 @@ class Lifetimes {
     bool is_collective = true;
     std::vector<ByteRange> ranges;
   };
+
+  void run(std::uint64_t step) {
+    now_ = 0;
+    for_each_instruction(program_, [&](const TaskInstance& at, std::size_t, const Instruction& instruction) {
+      micro_batch_ = at.micro_batch;
+      if (instruction.when.holds(step)) {
+        for (const BufferId id : instruction.waits) wait(id);
+        use(instruction);
+      }
+      ++now_;
+    });
+    for (const Communication& communication : std::exchange(in_flight_, {})) end(communication);
+  }
 
   void use(const Instruction& instruction) {
     Communication communication{instruction.is<Collective>(), {}};
@@ -45,7 +57,9 @@ class Lifetimes {
     const std::int64_t instance = ranges_.instance(id, micro_batch_);
     const auto [place, added] = numbers_.try_emplace(instance, lifetimes_.size());
     if (added) lifetimes_.push_back({instance, program_.buffer(ranges_.root(id)).bytes(), now_, now_});
-    lifetimes_[place->second].end = now_;
+    Lifetime& lifetime = lifetimes_[place->second];
+    lifetime.begin = std::min(lifetime.begin, now_);
+    lifetime.end = std::max(lifetime.end, now_);
   }
 
   /// Completes the communication that uses `id`, and the collectives before it, because collectives run in order.

@@ -24,8 +24,24 @@ BufferId add_whole_state(ProgramBuilder& builder, const Bucket& bucket, const Op
   return buffer;
 }
 
-/// Adds a state with one number for every element, of which the rank has a piece.
-BufferId add_element_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name, DType type) {
+}  // namespace
+
+std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
+                                           const std::vector<OptimizerState>& states) {
+  const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
+  std::vector<BufferId> buffers;
+  if (size_of(bucket.type) < size_of(DType::f32)) {
+    buffers.push_back(add_optimizer_state(builder, bucket, kMasterState));
+  }
+  for (const OptimizerState& state : states) {
+    buffers.push_back(state.dims ? add_whole_state(builder, bucket, state, type)
+                                 : add_optimizer_state(builder, bucket, state.name));
+  }
+  return buffers;
+}
+
+BufferId add_optimizer_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name) {
+  const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
   const BufferId flat =
       builder.add_flat(bucket.name + "." + name, BufferKind::optimizer, type, bucket.piece_elements(), true);
   put_buffer(builder, flat, bucket, bucket.storage.states_place);
@@ -43,22 +59,6 @@ BufferId add_element_state(ProgramBuilder& builder, const Bucket& bucket, const 
     parameter.states[name] = view;
   }
   return flat;
-}
-
-}  // namespace
-
-std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
-                                           const std::vector<OptimizerState>& states) {
-  const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
-  std::vector<BufferId> buffers;
-  if (size_of(bucket.type) < size_of(DType::f32)) {
-    buffers.push_back(add_element_state(builder, bucket, kMasterState, type));
-  }
-  for (const OptimizerState& state : states) {
-    buffers.push_back(state.dims ? add_whole_state(builder, bucket, state, type)
-                                 : add_element_state(builder, bucket, state.name, type));
-  }
-  return buffers;
 }
 
 }  // namespace strata::host

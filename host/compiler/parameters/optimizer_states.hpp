@@ -13,4 +13,7 @@ namespace strata::host {
 [[nodiscard]] std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
                                                          const std::vector<OptimizerState>& states);
 
+/// Adds the flat buffer of one state. \return this rank's piece.
+[[nodiscard]] BufferId add_optimizer_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name);
+
 }  // namespace strata::host

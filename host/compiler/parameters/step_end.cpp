@@ -6,6 +6,7 @@
 
 #include "compiler/parameters/update.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
+#include "strata/bucket_work.hpp"
 #include "strata/compiler_ops.hpp"
 
 namespace strata::host {
@@ -30,7 +31,7 @@ class StepEnd {
   }
 
   /// Completes the accumulators of loss or count, each over its own partial axes, sums them and reports the total.
-  /// \return the total's buffer.
+  /// \return the total's buffer, for one replica.
   BufferId complete_scalar(const std::string& name, const PartialAccumulators& accumulators) {
     std::vector<BufferId> parts;
     for (const auto& [partial, buffer] : accumulators) {
@@ -45,7 +46,7 @@ class StepEnd {
     }
     const BufferId total = sum(name, parts);
     over_stages(total, name);
-    report(name, total);
+    report(name, request_.loose.empty() ? total : over_replicas(total, 1, name));
     return total;
   }
 
@@ -107,8 +108,16 @@ class StepEnd {
   BufferId clip(BufferId squares, BufferId count, double largest_norm) {
     const BufferId scale = scalar("gradient scale");
     const BufferId norm = scalar("gradient norm");
-    report("grad_norm", norm);
     push(flat_op(ops::kGradientScale, "clip", {squares, count}, {scale, norm}, {{"clip", largest_norm}}));
+    if (request_.loose.empty()) {
+      report("grad_norm", norm);
+      return scale;
+    }
+    const int replicas = builder_.mesh().size(in_mesh_order(builder_.mesh(), request_.loose));
+    const BufferId mean = over_replicas(norm, 1.0 / replicas, "gradient norm");
+    report("grad_norm", mean);
+    // If the norm of any replica is not finite, the scale of all becomes NaN.
+    if (request_.may_skip) push(weighted_sum("skip together", {{1, scale}, {0, mean}}, scale));
     return scale;
   }
 
@@ -143,6 +152,14 @@ class StepEnd {
 
   void over_stages(BufferId buffer, const std::string& name) {
     if (request_.stages.count > 1) push(all_reduce(buffer, {request_.stages.axis}, name + " of all stages"));
+  }
+
+  /// The sum over all replicas of `factor` times a scalar, in a buffer of its own.
+  BufferId over_replicas(BufferId of_replica, double factor, const std::string& name) {
+    const BufferId all = scalar(name + " of all replicas");
+    push(weighted_sum(name + " of a replica", {{factor, of_replica}}, all));
+    push(all_reduce(all, in_mesh_order(builder_.mesh(), request_.loose), name + " of all replicas"));
+    return all;
   }
 
   /// Sums several buffers of one shape and type into the first one.

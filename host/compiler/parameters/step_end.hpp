@@ -9,6 +9,7 @@
 #include "compiler/placement/rank_class.hpp"
 #include "compiler/placement/stages.hpp"
 #include "compiler/program/program_builder.hpp"
+#include "compiler/stack.hpp"
 
 namespace strata::host {
 
@@ -29,6 +30,10 @@ struct StepEndRequest {
   RankClass rank_class;
   /// True if completions are part of the backward pass. If false, the epilogue contains them.
   bool gradients_are_complete = false;
+  /// Loose axes (Stack::loose). Loss, count and norm are those of one replica. Their reports are of all replicas.
+  AxisSet loose = {};
+  /// True if a step whose gradient is not finite is skipped. All replicas then skip it together.
+  bool may_skip = false;
 };
 
 /// How the optimizers update the parameters.
@@ -36,15 +41,18 @@ struct UpdateRequest {
   const OptimizerSettings& optimizer;
   const AssignedGroups& groups;
   const OpRegistry& registry;
+  /// The strategies that may work on updated buckets.
+  const Stack& stack;
 };
 
 /// Emits the prologue, which zeroes the accumulators, and the epilogue of a training step. The epilogue
 /// 1. completes gradients, loss and token count,
 /// 2. sums tied gradients over their stages,
 /// 3. computes the global gradient norm and clips,
-/// 4. updates the parameters,
+/// 4. updates the parameters, and lets strategies work on the updated values (Strategy::work_on_bucket),
 /// 5. gathers updated values for ranks that hold them whole.
-/// Reports "loss", "count" and "grad_norm". If the caller updates the parameters
+/// Reports "loss", "count" and "grad_norm". With loose axes, loss and count are sums over all replicas, and the norm is
+/// the mean of theirs. If the caller updates the parameters
 /// (OptimizerSettings::is_update_outside), the step ends after 3 and reports "gradient_scale" too. \throws PluginError
 /// if an optimizer emits no proper update.
 void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const UpdateRequest& update);

@@ -7,6 +7,7 @@
 
 #include "compiler/parameters/bucket_update.hpp"
 #include "compiler/parameters/staged_bucket.hpp"
+#include "compiler/parameters/strategy_work.hpp"
 #include "compiler/parameters/whole_parameters.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
 
@@ -81,6 +82,8 @@ class Updates {
     PendingUpdate pending{&trained, update_bucket(builder_, trained, updated, scale, request_)};
     std::vector<Instruction>& after = pending.made.after;
     after.insert(after.begin(), std::make_move_iterator(slices.begin()), std::make_move_iterator(slices.end()));
+    std::vector<Instruction> work = work_on_bucket(builder_, bucket, updated, request_.stack);
+    std::move(work.begin(), work.end(), std::back_inserter(after));
     if (in_pieces) {
       gather_into(builder_, updated.front(), bucket.values, bucket.storage.axes, bucket.name, after);
     }

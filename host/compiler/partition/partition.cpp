@@ -126,8 +126,11 @@ class Partitioner {
     NodeLowering lowering({request_, builder_, values_, node, space, iteration, task, claimant});
     claimant.ask("lower", [&](const Strategy& /*strategy*/) { lower(lowering); });
     lowered_by_.insert(claimant.name);
-    const std::vector<Home> homes = lowering.take_results();
-    for (std::size_t k = 0; k < homes.size(); ++k) define({node.id, static_cast<int>(k)}, homes[k]);
+    std::vector<Home> homes = lowering.take_results();
+    for (std::size_t k = 0; k < homes.size(); ++k) {
+      keep_replicas_apart(homes[k]);
+      define({node.id, static_cast<int>(k)}, std::move(homes[k]));
+    }
   }
 
   /// Adds terms that are partial over the same axes and have the same layout, without completing them. The sum then
@@ -191,6 +194,7 @@ class Partitioner {
       for (const auto& [dim, axes] : iteration) {
         if (find_dim(space.results[k], dim) < 0) home.partial.insert(axes.begin(), axes.end());
       }
+      keep_replicas_apart(home);
       homes.push_back(std::move(home));
     }
     if (contributes_directly(node, homes)) {
@@ -210,6 +214,10 @@ class Partitioner {
     }
     append(task, std::move(instruction));
     for (std::size_t k = 0; k < homes.size(); ++k) define({node.id, static_cast<int>(k)}, std::move(homes[k]));
+  }
+
+  void keep_replicas_apart(Home& home) const {
+    for (const Axis& axis : request_.loose) home.partial.erase(axis);
   }
 
   [[nodiscard]] const Sink& only_sink(const Node& node, std::size_t result) const {

@@ -25,6 +25,8 @@ struct PartitionRequest {
   const StoredParameters& parameters;
   int stage = 0;
   bool training = true;
+  /// Loose axes (Stack::loose) of a training step. No value is a partial sum over them: each replica has its own.
+  AxisSet loose = {};
 };
 
 /// Gradients, loss and count before the end of the step completes them.

@@ -31,6 +31,7 @@ class Replacement final : public ConversionContext {
     if (const auto fault = find_fault(builder_.program(), instruction)) refuse(*fault);
     instruction.block = collective_.block;
     instruction.occurrence = collective_.occurrence;
+    instruction.when = collective_.when;
     instructions.push_back(std::move(instruction));
   }
 

@@ -97,6 +97,7 @@ class TaskFuser {
     const auto producer = sole_writer(product);
     if (!producer || compute(*producer).op != pattern.producer) return false;
     if (instructions_[*producer].occurrence != second.occurrence) return false;
+    if (instructions_[*producer].when != second.when) return false;
     const bool keeps_product = !uses_.is_read_only_at(product, consumer);
     if (keeps_product && !pattern.can_keep_product) return false;
     const auto iteration = common_iteration(compute(*producer), compute(consumer));
@@ -211,7 +212,9 @@ class TaskFuser {
     for (const BufferId term : sum.inputs) {
       if (term == *base) continue;
       const auto writer = sole_writer(term);
-      if (!writer || !uses_.is_read_only_at(term, at) || *writer <= uses_.last_use_before(*base, at)) return;
+      if (!writer || instructions_[*writer].when != sum.when || !uses_.is_read_only_at(term, at) ||
+          *writer <= uses_.last_use_before(*base, at))
+        return;
       Instruction adding = instructions_[*writer];
       adding.outputs = {*base};
       adding.as<Compute>()->accumulate = true;

@@ -5,15 +5,17 @@
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
+#include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Walks the schedule. A task collects the waits of all its runs, because waiting for a buffer that is not in flight
-/// costs nothing.
+/// Walks the schedule of one variant of the step. A task collects the waits of all its runs, because waiting for a
+/// buffer that is not in flight costs nothing.
 class WaitInserter {
  public:
-  explicit WaitInserter(Program& program) : program_(program), is_sent_(program.buffers.size(), false) {}
+  WaitInserter(Program& program, std::uint64_t step)
+      : program_(program), step_(step), is_sent_(program.buffers.size(), false) {}
 
   void run() {
     find_sent_buffers();
@@ -41,7 +43,7 @@ class WaitInserter {
     now_ = 0;
     for (const TaskInstance& instance : program_.schedule) {
       for (Instruction& instruction : program_.tasks[static_cast<std::size_t>(instance.task)].instructions) {
-        if (!instance.runs(instruction)) continue;
+        if (!instance.runs(instruction) || !instruction.when.holds(step_)) continue;
         visit(instruction, instance.micro_batch);
         ++now_;
       }
@@ -109,6 +111,7 @@ class WaitInserter {
   }
 
   Program& program_;
+  std::uint64_t step_;
   std::vector<bool> is_sent_;  // by root buffer
   std::int64_t now_ = 0;
   std::map<Memory, std::int64_t> last_touch_;
@@ -117,6 +120,8 @@ class WaitInserter {
 
 }  // namespace
 
-void insert_waits(Program& program) { WaitInserter(program).run(); }
+void insert_waits(Program& program) {
+  for (const StepVariant& variant : step_variants(program).variants) WaitInserter(program, variant.step).run();
+}
 
 }  // namespace strata::host

@@ -18,8 +18,9 @@ AxisSet shard_axes(const StoredParameter& parameter) {
 
 bool BucketMaker::is_alike(const Bucket& bucket, const Bucket& other) {
   return bucket.storage == other.storage && bucket.shard_axes == other.shard_axes && bucket.stages == other.stages &&
-         bucket.role == other.role && bucket.group == other.group && bucket.has_gradient == other.has_gradient &&
-         bucket.type == other.type && bucket.gradient_type == other.gradient_type;
+         bucket.role == other.role && bucket.group == other.group && bucket.fragments == other.fragments &&
+         bucket.has_gradient == other.has_gradient && bucket.type == other.type &&
+         bucket.gradient_type == other.gradient_type;
 }
 
 std::int64_t BucketMaker::size_of_member(const BucketMember& member) const {
@@ -39,6 +40,7 @@ Bucket BucketMaker::open(const BucketMember& member) const {
   bucket.role = parameter.role;
   bucket.group = member.group;
   bucket.is_alone = member.is_alone;
+  bucket.fragments = member.fragments;
   bucket.has_gradient = member.has_gradient;
   bucket.type = builder_.buffer(parameter.value).dtype;
   bucket.gradient_type = member.gradient_type;

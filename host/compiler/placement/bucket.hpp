@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/placement/fragments.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/graph.hpp"
 #include "strata/strategy.hpp"
@@ -33,6 +34,7 @@ struct Bucket {
   int group = 0;
   /// True if the bucket takes no second parameter.
   bool is_alone = false;
+  Fragments fragments;
   /// True if the graph has gradients of the parameters, on these stages or on others.
   bool has_gradient = false;
   DType type = DType::f32;
@@ -69,6 +71,7 @@ struct BucketMember {
   int group = 0;
   /// True if it shares a bucket with no other parameter.
   bool is_alone = false;
+  Fragments fragments = {};
 };
 
 /// Assigns parameters to buckets, adds the buckets' value buffers, and turns the parameters' buffers into views of

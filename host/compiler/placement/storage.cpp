@@ -14,9 +14,8 @@ constexpr int kMostPrefetch = 1 << 20;
 
 class StorageResolver {
  public:
-  StorageResolver(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules,
-                  const std::vector<NamedStrategy>& strategies)
-      : graph_(graph), describe_(graph, registry), rules_(rules), strategies_(strategies) {}
+  StorageResolver(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules, const Stack& stack)
+      : graph_(graph), describe_(graph, registry), rules_(rules), strategies_(stack.strategies), loose_(stack.loose) {}
 
   [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) {
     // Every rank that reads a constant computes it.
@@ -71,6 +70,9 @@ class StorageResolver {
       if (!rules_.mesh().has(axis)) {
         throw by.error("stores parameters over mesh axis '" + axis + "', which no strategy adds");
       }
+      if (loose_.contains(axis)) {
+        throw by.error("stores parameters over mesh axis '" + axis + "', along which replicas train apart");
+      }
     }
     if (storage.prefetch < 0 || storage.prefetch > kMostPrefetch) {
       throw by.error("prefetches " + std::to_string(storage.prefetch) + " blocks ahead; accepted: 0 to " +
@@ -95,6 +97,7 @@ class StorageResolver {
   ParameterDescriptions describe_;
   const LayoutRules& rules_;
   const std::vector<NamedStrategy>& strategies_;
+  const AxisSet& loose_;
   std::set<std::string> decided_by_;
 };
 
@@ -126,8 +129,8 @@ void require_one_directory(const std::vector<ParameterStorage>& storages) {
 }  // namespace
 
 ResolvedStorage resolve_storage(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules,
-                                const std::vector<NamedStrategy>& strategies) {
-  StorageResolver resolver(graph, registry, rules, strategies);
+                                const Stack& stack) {
+  StorageResolver resolver(graph, registry, rules, stack);
   ResolvedStorage resolved;
   for (const Parameter& parameter : graph.parameters) resolved.storages.push_back(resolver.resolve(parameter));
   require_one_writer(graph, resolved.storages);

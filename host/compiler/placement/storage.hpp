@@ -22,6 +22,6 @@ struct ResolvedStorage {
 /// axes that already shard the parameter's compute layout. \throws PluginError if two strategies answer for a
 /// parameter, or if an answer is impossible.
 [[nodiscard]] ResolvedStorage resolve_storage(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules,
-                                              const std::vector<NamedStrategy>& strategies);
+                                              const Stack& stack);
 
 }  // namespace strata::host

@@ -101,6 +101,7 @@ StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder&
                         .stages = {here.begin(), here.end()},
                         .block = stages == readers.end() ? -1 : first_block.at(parameter.value),
                         .has_gradient = with_gradient.contains(parameter.name)};
+    member.fragments = request.fragments[i];
     if (!request.groups.updates.empty()) {
       member.group = request.groups.updates[i].group;
       member.is_alone = request.groups.updates[i].is_alone;

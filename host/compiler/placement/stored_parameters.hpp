@@ -21,6 +21,8 @@ struct StorageRequest {
   const std::vector<ParameterStorage>& storage;
   /// Empty without training.
   const AssignedGroups& groups;
+  /// Fragments by position in Graph::parameters.
+  const std::vector<Fragments>& fragments;
   int stage = 0;
   /// Largest size of a bucket in bytes.
   std::int64_t bucket_bytes = 0;

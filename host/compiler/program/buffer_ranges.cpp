@@ -76,4 +76,12 @@ void for_each_instruction(
   }
 }
 
+void for_each_instruction(
+    const Program& program, std::uint64_t step,
+    const std::function<void(const TaskInstance& at, std::size_t index, const Instruction& instruction)>& visit) {
+  for_each_instruction(program, [&](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
+    if (instruction.when.holds(step)) visit(at, index, instruction);
+  });
+}
+
 }  // namespace strata::host

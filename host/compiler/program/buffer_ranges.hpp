@@ -65,9 +65,13 @@ class BufferRanges {
 /// negative.
 [[nodiscard]] std::string describe(const Program& program, const TaskInstance& at, std::size_t instruction);
 
-/// Calls `visit` for every instruction that the rank executes, in the order in which it starts them.
+/// Calls `visit` for every instruction that the rank executes in some step, in the order in which it starts them.
 void for_each_instruction(
     const Program& program,
+    const std::function<void(const TaskInstance& at, std::size_t index, const Instruction& instruction)>& visit);
+/// The same for the instructions that the rank executes in `step`. See step_variants().
+void for_each_instruction(
+    const Program& program, std::uint64_t step,
     const std::function<void(const TaskInstance& at, std::size_t index, const Instruction& instruction)>& visit);
 
 }  // namespace strata::host

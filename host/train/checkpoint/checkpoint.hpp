@@ -70,6 +70,12 @@ class CheckpointWriter {
 /// folder. \throws ConfigurationError if there is none.
 [[nodiscard]] std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 
+/// How to restore values of which the replicas in a checkpoint differ, if the run has another number of replicas.
+enum class DifferingReplicas : std::uint8_t {
+  refuse,      ///< training would lose what the replicas learned since they agreed
+  last_agreed  ///< the values on which they agreed last (kAgreedState)
+};
+
 /// A complete and unaltered checkpoint.
 class CheckpointReader {
  public:
@@ -86,13 +92,36 @@ class CheckpointReader {
   void read(const std::string& tensor, const TensorPart& part, DType dtype, void* destination) const;
   /// Restores every parameter and optimizer state of a rank's program, whatever layout wrote them. A master copy that
   /// the checkpoint lacks is restored from the value. A value that was stored in another type is restored from the
-  /// master copy if there is one.
-  void restore(const Program& program, int rank, const WriteSlice& write) const;
+  /// master copy if there is one. A strategy's state that the checkpoint lacks begins anew.
+  ///
+  /// Replicas along loose axes: the same number continues as it was. A checkpoint without replicas begins all of them.
+  /// If the number differs, the stored replicas must agree on values and on what they share, or `differing` decides.
+  /// Replica i of the run then takes the optimizer's states of the stored replica i, modulo their number.
+  /// \throws RuntimeError if the replicas differ.
+  void restore(const Program& program, int rank, const WriteSlice& write,
+               DifferingReplicas differing = DifferingReplicas::refuse) const;
 
  private:
+  /// One tensor of the run, and where it is restored from.
+  struct Restored {
+    const PersistentTensor& tensor;
+    std::string source;
+    /// The part of the run's tensor.
+    const TensorPart& part;
+    DifferingReplicas differing = DifferingReplicas::refuse;
+  };
+
   void gather(const ManifestTensor& tensor, const TensorPart& part, std::byte* destination) const;
-  /// Name of the tensor in the checkpoint from which `tensor` is restored.
+  /// Name of the tensor in the checkpoint from which `tensor` is restored. Empty if it begins with zeros.
   [[nodiscard]] std::string source_of(const PersistentTensor& tensor) const;
+  /// True if the run has another number of replicas of the tensor than the checkpoint.
+  [[nodiscard]] bool has_other_replicas(const PersistentTensor& tensor, const std::string& source,
+                                        const TensorPart& part) const;
+  /// Reads a tensor of another number of replicas than the stored one's.
+  void read_replicas(const Restored& restored, std::vector<std::byte>& data) const;
+  void read_agreed(const Restored& restored, const TensorPart& of_replica, std::int64_t replicas,
+                   std::vector<std::byte>& data) const;
+  void read_last_agreed(const Restored& restored, const TensorPart& of_replica, std::vector<std::byte>& data) const;
 
   std::filesystem::path directory_;
   Manifest manifest_;

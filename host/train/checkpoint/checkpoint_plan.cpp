@@ -89,7 +89,7 @@ std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks) {
       }
     }
     for (const PersistentTensor& tensor : persistent_tensors(*program)) {
-      const TensorStorage storage = storage_of(*tensor.parameter, tensor.buffer);
+      const TensorStorage storage = storage_of(*program, *tensor.parameter, tensor.buffer);
       Holding& holding = holding_of(tensors[tensor.name], storage, tensor.dtype);
       for (const auto& [rank, coordinates] : members) add(holding, *program, tensor, rank, coordinates);
     }

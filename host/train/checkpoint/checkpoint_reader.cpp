@@ -108,26 +108,4 @@ void CheckpointReader::read(const std::string& tensor, const TensorPart& part, D
   }
 }
 
-std::string CheckpointReader::source_of(const PersistentTensor& tensor) const {
-  const auto& tensors = manifest_.tensors;
-  const std::string& value = tensor.parameter->name;
-  const std::string master = state_name(kMasterState, value);
-  const auto found = tensors.find(tensor.name);
-  if (tensor.name == master && found == tensors.end()) return value;
-  const bool is_rounded = tensor.name == value && found != tensors.end() && found->second.dtype != tensor.dtype;
-  return is_rounded && tensors.contains(master) ? master : tensor.name;
-}
-
-void CheckpointReader::restore(const Program& program, int rank, const WriteSlice& write) const {
-  clear_flat_buffers(program, write);
-  std::vector<std::byte> data;
-  for (const PersistentTensor& tensor : persistent_tensors(program)) {
-    const Shard shard = shard_of(program, *tensor.parameter, tensor.buffer, rank);
-    if (shard.local_elements() == 0) continue;
-    data.resize(static_cast<std::size_t>(shard.local_elements()) * size_of(tensor.dtype));
-    read(source_of(tensor), shard.part(), tensor.dtype, data.data());
-    write(shard.slice(tensor.buffer), data.data());
-  }
-}
-
 }  // namespace strata::host

@@ -136,7 +136,9 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::ve
     const auto arena = std::make_shared<Arena>(device, compiled.plan(0).arena_bytes);
     Executor executor(program, compiled.plan(0), 0, setup.seed(), device, communicator, arena);
     initialize_constants(executor, setup.seed());
-    checkpoint.restore(program, 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); });
+    checkpoint.restore(
+        program, 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
+        DifferingReplicas::last_agreed);
 
     TokenWindow window(generation, prompt, compiled.graph.sizes.at(generation.sequence));
     std::vector<std::byte> memory(static_cast<std::size_t>(program.buffer(output).bytes()));

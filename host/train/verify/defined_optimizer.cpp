@@ -7,9 +7,8 @@
 #include "runtime/element.hpp"
 
 namespace strata::host {
-namespace {
 
-std::vector<double> read(Executor& executor, BufferId id) {
+std::vector<double> read_values(Executor& executor, BufferId id) {
   const Buffer& buffer = executor.program().buffer(id);
   std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
   executor.read(id, bytes.data());
@@ -20,7 +19,7 @@ std::vector<double> read(Executor& executor, BufferId id) {
   return values;
 }
 
-void write(Executor& executor, BufferId id, const std::vector<double>& values) {
+void write_values(Executor& executor, BufferId id, const std::vector<double>& values) {
   const Buffer& buffer = executor.program().buffer(id);
   std::vector<std::byte> bytes(static_cast<std::size_t>(buffer.bytes()));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -28,6 +27,12 @@ void write(Executor& executor, BufferId id, const std::vector<double>& values) {
   }
   executor.write(id, bytes.data());
 }
+
+bool is_updated(const StoredParameter& parameter) {
+  return parameter.role == ParameterRole::trained && parameter.gradient >= 0;
+}
+
+namespace {
 
 void require_size(const OptimizerGroup& group, const std::string& what, std::size_t found, std::size_t expected) {
   if (found == expected) return;
@@ -38,23 +43,21 @@ void require_size(const OptimizerGroup& group, const std::string& what, std::siz
 
 }  // namespace
 
-void DefinedOptimizer::update(Executor& executor, const Reports& reports, const StepContext& context) {
+void DefinedOptimizer::update(Executor& executor, const Reports& reports, const StepContext& context,
+                              ParameterValues& values) {
   const double scale = reports.at("gradient_scale");
   if (!std::isfinite(scale)) return;
   for (const StoredParameter& parameter : executor.program().parameters) {
-    if (parameter.role == ParameterRole::trained && parameter.gradient >= 0) {
-      update(executor, parameter, scale, context);
-    }
+    if (is_updated(parameter)) update(executor, parameter, scale, context, values.at(parameter.name));
   }
 }
 
 void DefinedOptimizer::update(Executor& executor, const StoredParameter& parameter, double scale,
-                              const StepContext& context) {
+                              const StepContext& context, std::vector<double>& values) {
   const AssignedUpdate& assigned = groups_.of(parameter.name);
   const OptimizerGroup& group = settings_.groups.at(static_cast<std::size_t>(assigned.group));
-  std::vector<double> values = read(executor, parameter.value);
   const std::size_t elements = values.size();
-  std::vector<double> gradient = read(executor, parameter.gradient);
+  std::vector<double> gradient = read_values(executor, parameter.gradient);
   const double largest = settings_.clip_value > 0 ? settings_.clip_value : std::numeric_limits<double>::infinity();
   for (double& each : gradient) each = std::clamp(each * scale, -largest, largest);
   auto& states = states_[parameter.name];
@@ -86,7 +89,6 @@ void DefinedOptimizer::update(Executor& executor, const StoredParameter& paramet
   call_plugin(group.origin, "define", [&] { group.optimizer->define(defined); });
   require_size(group, "the values", values.size(), elements);
   for (const auto& [name, size] : sizes()) require_size(group, "state '" + name + "'", size, expected.at(name));
-  write(executor, parameter.value, values);
 }
 
 }  // namespace strata::host

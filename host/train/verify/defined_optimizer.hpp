@@ -9,6 +9,16 @@
 
 namespace strata::host {
 
+/// Whole parameters by name.
+using ParameterValues = std::map<std::string, std::vector<double>>;
+
+/// Copies a whole buffer of a single rank from or to its program, and converts between its type and f64.
+[[nodiscard]] std::vector<double> read_values(Executor& executor, BufferId id);
+void write_values(Executor& executor, BufferId id, const std::vector<double>& values);
+
+/// True for a parameter that optimizers update.
+[[nodiscard]] bool is_updated(const StoredParameter& parameter);
+
 /// Updates the parameters of a single rank by the definitions of the optimizers (Optimizer::define), in f64. Its
 /// program is compiled with OptimizerSettings::is_update_outside.
 class DefinedOptimizer {
@@ -17,11 +27,13 @@ class DefinedOptimizer {
   DefinedOptimizer(const OptimizerSettings& settings, const AssignedGroups& groups)
       : settings_(settings), groups_(groups) {}
 
-  /// Updates all trained parameters after a step. A gradient that is not finite changes nothing.
-  void update(Executor& executor, const Reports& reports, const StepContext& context);
+  /// Updates all trained parameters after a step of `executor`, whose gradients it reads. `values`: by parameter, in
+  /// f64 whatever the program's type. A gradient that is not finite changes nothing.
+  void update(Executor& executor, const Reports& reports, const StepContext& context, ParameterValues& values);
 
  private:
-  void update(Executor& executor, const StoredParameter& parameter, double scale, const StepContext& context);
+  void update(Executor& executor, const StoredParameter& parameter, double scale, const StepContext& context,
+              std::vector<double>& values);
 
   const OptimizerSettings& settings_;
   const AssignedGroups& groups_;

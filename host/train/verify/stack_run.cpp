@@ -5,13 +5,11 @@
 #include <filesystem>
 #include <limits>
 #include <mutex>
-#include <optional>
 
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
 #include "train/run/loss_scaler.hpp"
-#include "train/verify/defined_optimizer.hpp"
 
 namespace strata::host {
 namespace {
@@ -107,16 +105,14 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
                       !compiled.has_transfers());
     initialize(executor, settings.seed);
     LossScaler scaler(compiled);
-    std::optional<DefinedOptimizer> defined;
-    if (settings.definitions != nullptr) defined.emplace(*settings.definitions, compiled.groups);
     for (int step = 0; step < settings.steps; ++step) {
       StepContext context;
       context.step = static_cast<std::uint64_t>(step);
       context.learning_rate = settings.learning_rate;
+      context.weight_decay_factor = verified_weight_decay_factor(context.step);
       context.loss_scale = scaler.factor();
       context.skipped_steps = scaler.state().skipped_steps;
       const Reports reports = executor.run(context, inputs);
-      if (defined) defined->update(executor, reports, context);
       scaler.skips(reports.at("grad_norm"));
       if (rank != 0) continue;
       result.losses.push_back(reports.at("loss") / reports.at("count"));

@@ -18,7 +18,7 @@ struct StackResult {
   std::vector<double> losses;          ///< mean over tokens, one per step
   std::vector<double> gradient_norms;  ///< one per step
 
-  /// Every whole parameter after the last step.
+  /// Every whole parameter after the last step. Replicas along loose axes follow one another in the order of the mesh.
   std::map<std::string, std::vector<double>> parameters;
   /// Largest difference between ranks that hold the same element. 0 if replicas are bitwise equal.
   double replica_difference = 0;
@@ -43,14 +43,16 @@ struct StackDifference {
   [[nodiscard]] double worst() const;
 };
 
+/// The factor of weight decay in step `step` of a verification. It differs from step to step, as a schedule's does.
+[[nodiscard]] inline double verified_weight_decay_factor(std::uint64_t step) {
+  return 1.0 / static_cast<double>(step + 1);
+}
+
 /// The parameters of run_stack().
 struct StackSettings {
   std::uint64_t seed = 0;
   double learning_rate = 0;
   int steps = 3;
-  /// If set, the definitions of these optimizers update the parameters of a single rank. Its program is compiled with
-  /// OptimizerSettings::is_update_outside.
-  const OptimizerSettings* definitions = nullptr;
 };
 
 /// Runs compiled f64 programs for some steps, with one thread per rank.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/program/step_variants.hpp"
 #include "train/data/joined_sizes.hpp"
+#include "train/verify/defined_run.hpp"
 #include "train/verify/random_inputs.hpp"
 
 namespace strata::host {
@@ -36,22 +38,46 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
   return small;
 }
 
-StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
-                            UpdateBy update, Graph* graph) {
-  const DimSizes sizes = setup.sizes_without_data();
-  CompileRequest request = setup.request(GraphMode::training, sizes);
-  request.float_type = float_type;
-  request.optimizer.is_update_outside = update == UpdateBy::definition;
-  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
-  request.device = device.get();
-  const Compiled compiled = setup.compile(request);
-  if (graph != nullptr) *graph = compiled.graph;
-  RandomInputs inputs(setup.seed(), setup.inputs, sizes);
-  const std::unique_ptr<World> world = setup.make_world();
-  return run_stack(compiled, *world, make_device,
-                   {setup.seed(), setup.configuration.optimizer.lr, steps,
-                    update == UpdateBy::definition ? &setup.optimizer : nullptr},
-                   inputs);
+namespace {
+
+/// The training step of `setup`, with random inputs.
+class PreparedRun {
+ public:
+  PreparedRun(const RunSetup& setup, DType float_type, bool is_update_outside)
+      : setup_(setup), inputs_(setup.seed(), setup.inputs, setup.sizes_without_data()) {
+    CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
+    request.float_type = float_type;
+    request.optimizer.is_update_outside = is_update_outside;
+    const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
+    request.device = device.get();
+    compiled_ = setup.compile(request);
+  }
+
+  [[nodiscard]] const Compiled& compiled() const { return compiled_; }
+  [[nodiscard]] StackSettings settings(int steps) const {
+    return {setup_.seed(), setup_.configuration.optimizer.lr, steps};
+  }
+
+  [[nodiscard]] StackResult run(int steps, const MakeDevice& make_device) {
+    const std::unique_ptr<World> world = setup_.make_world();
+    return run_stack(compiled_, *world, make_device, settings(steps), inputs_);
+  }
+  [[nodiscard]] StackResult run_definition(int steps, const SimulatedReplicas& replicas) {
+    const std::unique_ptr<World> world = setup_.make_world();
+    return host::run_definition(compiled_, *world, devices_of(setup_), settings(steps), setup_.optimizer, replicas,
+                                inputs_);
+  }
+
+ private:
+  const RunSetup& setup_;
+  RandomInputs inputs_;
+  Compiled compiled_;
+};
+
+}  // namespace
+
+StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device) {
+  return PreparedRun(setup, float_type, false).run(steps, make_device);
 }
 
 Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
@@ -70,11 +96,17 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   Verification verification;
   verification.configuration = stack.configuration;
   verification.mesh = stack.stack.mesh;
-  Graph graph;
-  verification.single =
-      run_setup_stack(single, DType::f64, options.steps, devices_of(single), UpdateBy::definition, &graph);
-  verification.stack = run_setup_stack(stack, DType::f64, options.steps, devices_of(stack));
-  verification.difference = compare(verification.stack, verification.single, graph);
+  PreparedRun of_stack(stack, DType::f64, false);
+  PreparedRun of_single(single, DType::f64, true);
+  const StepVariants variants = step_variants(of_stack.compiled());
+  const std::uint64_t enough = variants.steps_to_execute_all() + (variants.variants.size() > 1 ? 1 : 0);
+  const int steps = std::max(options.steps, static_cast<int>(std::min<std::uint64_t>(enough, kMostVerifiedSteps)));
+  for (const StepVariant& each : variants.variants) {
+    if (each.step >= static_cast<std::uint64_t>(steps)) verification.missed.push_back(variants.describe(each));
+  }
+  verification.single = of_single.run_definition(steps, find_replicas(stack.stack, of_stack.compiled(), stack.inputs));
+  verification.stack = of_stack.run(steps, devices_of(stack));
+  verification.difference = compare(verification.stack, verification.single, of_single.compiled().graph);
   return verification;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "train/run/run_setup.hpp"
 #include "train/verify/stack_run.hpp"
@@ -10,6 +11,8 @@ namespace strata::host {
 
 /// Options of `strata verify`.
 struct VerificationOptions {
+  /// The least number of steps. More are run, up to kMostVerifiedSteps, to execute every variant of the step and a step
+  /// after it.
   int steps = 3;
   /// Keeps the configuration's own sizes. If false, uses the smallest sizes with the same divisibility.
   bool full = false;
@@ -17,6 +20,8 @@ struct VerificationOptions {
   /// single rank always uses the reference device.
   std::string device = {};
 };
+
+inline constexpr int kMostVerifiedSteps = 256;
 
 /// The result of verify_stack().
 struct Verification {
@@ -26,24 +31,20 @@ struct Verification {
   /// The configuration after shrinking.
   RunConfiguration configuration;
   Mesh mesh;
+  /// Variants of the step that were not executed, in words.
+  std::vector<std::string> missed;
 };
 
 /// The configuration with the smallest sizes that have the same divisibility, so that the same rules apply.
 [[nodiscard]] RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& registry);
 
-/// What updates the parameters in a verification.
-enum class UpdateBy : std::uint8_t {
-  program,    ///< the instructions that the optimizers emit
-  definition  ///< the optimizers' definitions (Optimizer::define), for a single rank
-};
-
 /// Compiles the stack of `setup` for values of type `float_type`, and trains some steps from random inputs.
-StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device,
-                            UpdateBy update = UpdateBy::program, Graph* graph = nullptr);
+StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device);
 
 /// Trains twice in f64 from random inputs, some without a target: the configured stack with one thread per rank, and a
-/// single rank of the same model on the reference device, whose parameters the optimizers' definitions update. The
-/// stack uses reference devices too unless `options` names another. \throws what compiling or running throws.
+/// single rank of the same model on the reference device, which trains as the definitions of optimizers and strategies
+/// say (run_definition()). The stack uses reference devices too unless `options` names another. \throws what compiling
+/// or running throws.
 [[nodiscard]] Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
                                         const VerificationOptions& options);
 

@@ -4,11 +4,14 @@
 #include <optional>
 #include <utility>
 
-#include "wire_format.hpp"
+#include "shared/wire_format.hpp"
 
 namespace zero {
 
 using namespace strata;
+using wire::EncodedNumbers;
+using wire::Numbers;
+using wire::WireFormat;
 
 namespace {
 

@@ -13,6 +13,8 @@ inline constexpr const char* kAccumulate = "accumulate";
 inline constexpr const char* kSum = "sum";
 /// x -> x converted to the floating-point type of the attribute `dtype`.
 inline constexpr const char* kCast = "cast";
+/// x, y, … -> a·x + b·y + …, with the factors in the attributes `factor0`, `factor1`, … (weighted_sum()).
+inline constexpr const char* kWeightedSum = "weighted_sum";
 /// x -> the sum of the squares of its elements, a scalar in f64.
 inline constexpr const char* kSumOfSquares = "sum_of_squares";
 /// sum of squares, count -> the factor of every gradient, the global norm. The attribute `clip` is the largest norm.

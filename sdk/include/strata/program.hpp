@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -175,6 +176,21 @@ enum class Occurrence : std::uint8_t {
   last  ///< only in the task's last run of a step, such as a reduction of gradients that all micro-batches accumulate
 };
 
+/// The steps in which an instruction is executed: those with step % period == phase. The default is every step. All
+/// ranks know the step number, so all of them choose alike. Example: an exchange at the end of every fourth step, the
+/// steps 3, 7, 11, …, has the period 4 and the phase 3.
+struct StepCondition {
+  std::int64_t period = 1;
+  std::int64_t phase = 0;
+
+  [[nodiscard]] bool holds(std::uint64_t step) const {
+    return step % static_cast<std::uint64_t>(period) == static_cast<std::uint64_t>(phase);
+  }
+  [[nodiscard]] bool is_always() const { return period == 1; }
+
+  auto operator<=>(const StepCondition&) const = default;
+};
+
 /// One instruction. It reads the inputs and writes the outputs. A buffer that is both is updated in place.
 struct Instruction {
   /// Name for people and error messages: that of the node, the input or the communication. It also keys the random
@@ -188,6 +204,7 @@ struct Instruction {
   /// The block (layer) of the instruction; -1 for none.
   int block = -1;
   Occurrence occurrence = Occurrence::always;
+  StepCondition when = {};
 
   /// The work as a `Work`, such as Compute. Null if the work has another type.
   template <class Work>
@@ -263,6 +280,20 @@ struct FlatSharding {
 /// Name of the optimizer state that holds the values in f32 if the parameter has a shorter type.
 inline constexpr const char* kMasterState = "master";
 
+/// Beginning of the name of a strategy's state that holds the values on which replicas agreed last. A run without
+/// replicas, such as text generation, restores values from it if the replicas of a checkpoint differ.
+inline constexpr const char* kAgreedState = "agreed";
+
+/// How a state that a strategy keeps for a parameter (BucketContext::add_state) differs from an optimizer's state.
+struct StateTraits {
+  /// True: the state equals the parameter's values before the first step. False: it is zero.
+  bool begins_as_value = false;
+  /// The axes along which ranks hold different contents, in mesh order. Those that shard the parameter do not count.
+  std::vector<Axis> loose;
+
+  bool operator==(const StateTraits&) const = default;
+};
+
 /// The buffers of one parameter on a rank of this program.
 struct StoredParameter {
   std::string name;
@@ -282,6 +313,10 @@ struct StoredParameter {
   /// Set if the rank keeps only a piece of a bucket. The `states` without own dims are then that piece of the whole
   /// bucket, which may hold several parameters. So is `value` if FlatSharding::values is set.
   std::optional<FlatSharding> sharding;
+  /// The loose axes along which the values and the optimizer's states differ, in mesh order (Strategy::loose_axes).
+  std::vector<Axis> loose = {};
+  /// Traits of those of the `states` that belong to strategies.
+  std::map<std::string, StateTraits> traits = {};
 };
 
 /// The static program of one class of ranks.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/bucket_work.hpp"
 #include "strata/export.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
@@ -160,6 +161,19 @@ class STRATA_API Strategy {
   /// Claims a collective. The returned function builds the instructions that replace it. Empty: the collective stays.
   /// At most one strategy of a stack may claim it.
   [[nodiscard]] virtual Conversion convert(const PlannedCollective& collective) const;
+
+  /// Those of its axes that are loose: gradients, their norm and the token count are not summed over them. So ranks
+  /// along a loose axis train replicas that may differ, until work_on_bucket() makes them agree. Only "batch" may be
+  /// mapped onto a loose axis, and storage may not be sharded over it. Reports are averages over all replicas.
+  [[nodiscard]] virtual std::vector<Axis> loose_axes() const;
+  /// A number that separates parameters: a bucket contains only parameters with equal numbers. Default: 0.
+  [[nodiscard]] virtual int fragment(const ParameterDescription& parameter) const;
+  /// Adds states and instructions to the step for one bucket of trained parameters. Communication is over the
+  /// strategy's own axes. Called once per bucket, on ranks that update it.
+  virtual void work_on_bucket(BucketContext& context) const;
+  /// Defines, in plain code, the effect of work_on_bucket() on one whole parameter at the end of a step. `strata
+  /// verify` proves that the two are equal. Called only for a strategy with loose axes.
+  virtual void define(DefinedReplicas& replicas) const;
 };
 
 /// The factory of a strategy plugin.

@@ -26,10 +26,25 @@ class FlatOp : public NamedOp {
   bool reads_results_;
 };
 
+class WeightedSum final : public FlatOp {
+ public:
+  WeightedSum()
+      : FlatOp(kWeightedSum,
+               "x, y, … -> a·x + b·y + … (attributes factor0, factor1, …: one number per operand). A factor of 0 keeps "
+               "what is not finite: 0 · NaN is NaN.",
+               {}) {}
+
+  std::optional<FlatSignature> flat_signature(const Attributes& attributes) const override {
+    return FlatSignature{.inputs = static_cast<int>(attributes.values().size())};
+  }
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+};
+
 }  // namespace
 
 void register_flat(Registration& registration) {
   registration.add(std::make_unique<FlatOp>(kFillZero, "() -> x: zeros.", FlatSignature{.inputs = 0}));
+  registration.add(std::make_unique<WeightedSum>());
   registration.add(std::make_unique<FlatOp>(kAccumulate, "x -> y: adds x to y.", FlatSignature{.inputs = 1}, true));
   registration.add(std::make_unique<FlatOp>(kSumOfSquares, "x -> [] f64: the sum of the squares of all elements.",
                                             FlatSignature{.inputs = 1, .elementwise = false}));

@@ -25,6 +25,22 @@ Work prepare_accumulate(const OpInstance& op) {
   };
 }
 
+Work prepare_weighted_sum(const OpInstance& op) {
+  const std::int64_t count = elements(op.results[0]);
+  std::vector<double> factors;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    factors.push_back(op.attributes.number("factor" + std::to_string(i)));
+  }
+  return [count, factors = std::move(factors)](const Launch& launch) {
+    const Writer y = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      double sum = 0.0;
+      for (std::size_t k = 0; k < factors.size(); ++k) sum += factors[k] * launch.operand(k)[i];
+      y.set(i, sum);
+    }
+  };
+}
+
 Work prepare_sum_of_squares(const OpInstance& op) {
   const std::int64_t count = elements(op.operands[0]);
   return [count](const Launch& launch) {
@@ -56,6 +72,7 @@ Work prepare_gradient_scale(const OpInstance& op) {
 void register_flat(Registration& registration) {
   registration.add(kernel({ops::kFillZero, "", "r", prepare_fill_zero, false}));
   registration.add(kernel({ops::kAccumulate, "r", "r", prepare_accumulate, false}));
+  registration.add(kernel({ops::kWeightedSum, "r*", "r", prepare_weighted_sum}));
   registration.add(kernel({ops::kSumOfSquares, "r", "d", prepare_sum_of_squares}));
   registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale, false}));
 }

@@ -8,7 +8,7 @@
 #include "strata/lowering.hpp"
 #include "strata/quantization.hpp"
 
-namespace zero {
+namespace wire {
 
 /// `runs` runs of numbers in one buffer, one after another.
 struct Numbers {
@@ -46,6 +46,9 @@ class WireFormat {
   [[nodiscard]] EncodedNumbers all_to_all(const EncodedNumbers& encoded, const strata::Axis& axis) const;
   /// Gathers the runs of all ranks and decodes them to `into`.
   void all_gather(const EncodedNumbers& encoded, const std::vector<strata::Axis>& axes, const Numbers& into) const;
+  /// Gathers the runs of all ranks, `runs` in all, without decoding them.
+  [[nodiscard]] EncodedNumbers gather(const EncodedNumbers& encoded, const std::vector<strata::Axis>& axes,
+                                      std::int64_t runs) const;
   /// Decodes the runs that several ranks have sent and writes their sum to `into`. `encoded` has the runs of one rank
   /// after those of another.
   void add_up(const EncodedNumbers& encoded, const Numbers& into) const;
@@ -70,4 +73,4 @@ class WireFormat {
   std::int64_t length_;
 };
 
-}  // namespace zero
+}  // namespace wire

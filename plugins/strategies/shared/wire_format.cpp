@@ -1,8 +1,8 @@
-#include "wire_format.hpp"
+#include "shared/wire_format.hpp"
 
 #include <utility>
 
-namespace zero {
+namespace wire {
 
 using namespace strata;
 
@@ -56,12 +56,17 @@ EncodedNumbers WireFormat::all_to_all(const EncodedNumbers& encoded, const Axis&
 
 void WireFormat::all_gather(const EncodedNumbers& encoded, const std::vector<Axis>& axes, const Numbers& into) const {
   if (!quantization_) return communicate(CollectiveKind::all_gather, axes, encoded.parts.front(), into.buffer);
-  EncodedNumbers gathered{{}, into.runs};
+  dequantize(gather(encoded, axes, into.runs), into);
+}
+
+EncodedNumbers WireFormat::gather(const EncodedNumbers& encoded, const std::vector<Axis>& axes,
+                                  std::int64_t runs) const {
+  EncodedNumbers gathered{{}, runs};
   for (const Part& part : encoded.parts) {
-    gathered.parts.push_back(add_part(part, into.runs, "gathered"));
+    gathered.parts.push_back(add_part(part, runs, "gathered"));
     communicate(CollectiveKind::all_gather, axes, part, gathered.parts.back().buffer);
   }
-  dequantize(gathered, into);
+  return gathered;
 }
 
 void WireFormat::add_up(const EncodedNumbers& encoded, const Numbers& into) const {
@@ -124,4 +129,4 @@ void WireFormat::emit(Compute work, std::vector<BufferId> inputs, std::vector<Bu
       {.name = context_.label(), .work = std::move(work), .inputs = std::move(inputs), .outputs = std::move(outputs)});
 }
 
-}  // namespace zero
+}  // namespace wire

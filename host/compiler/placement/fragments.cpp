@@ -1,0 +1,24 @@
+#include "compiler/placement/fragments.hpp"
+
+#include <utility>
+
+#include "compiler/graph/parameter_descriptions.hpp"
+
+namespace strata::host {
+
+std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry& registry,
+                                           const std::vector<NamedStrategy>& strategies) {
+  const ParameterDescriptions describe(graph, registry);
+  std::vector<Fragments> all;
+  for (const Parameter& parameter : graph.parameters) {
+    const ParameterDescription description = describe(parameter);
+    Fragments fragments;
+    for (const NamedStrategy& each : strategies) {
+      fragments.push_back(each.ask("fragment", [&](const Strategy& by) { return by.fragment(description); }));
+    }
+    all.push_back(std::move(fragments));
+  }
+  return all;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "compiler/stack.hpp"
+#include "strata/graph.hpp"
+
+namespace strata::host {
+
+/// The numbers that strategies give one parameter (Strategy::fragment), by strategy.
+using Fragments = std::vector<int>;
+
+/// By position in Graph::parameters.
+[[nodiscard]] std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry& registry,
+                                                         const std::vector<NamedStrategy>& strategies);
+
+}  // namespace strata::host

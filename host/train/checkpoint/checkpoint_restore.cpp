@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <utility>
+
+#include "runtime/initialize.hpp"
+#include "runtime/shards.hpp"
+#include "strata/error.hpp"
+#include "train/checkpoint/checkpoint.hpp"
+
+namespace strata::host {
+namespace {
+
+/// The leading dimension that selects replica `index` of `count`.
+IndexMap one_replica(std::int64_t index, std::int64_t count) { return {count, {{0, index, 1}}}; }
+
+/// `part` of one replica's tensor, in the tensor of all replicas.
+TensorPart in_replica(const TensorPart& part, std::int64_t index, std::int64_t count) {
+  TensorPart result = part;
+  result.dims.insert(result.dims.begin(), one_replica(index, count));
+  return result;
+}
+
+bool has_replicas(const PersistentTensor& tensor, std::size_t dims) { return dims > tensor.parameter->dims.size(); }
+
+/// The state's name within "optimizer/NAME/PARAMETER". Empty for a value.
+std::string state_of(const PersistentTensor& tensor) {
+  for (const auto& [state, buffer] : tensor.parameter->states) {
+    if (state_name(state, tensor.parameter->name) == tensor.name) return state;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string CheckpointReader::source_of(const PersistentTensor& tensor) const {
+  const auto& tensors = manifest_.tensors;
+  const std::string& value = tensor.parameter->name;
+  const std::string master = state_name(kMasterState, value);
+  const auto found = tensors.find(tensor.name);
+  const std::string state = state_of(tensor);
+  if (found == tensors.end() && tensor.name != master && tensor.parameter->traits.contains(state)) {
+    if (!begins_as_value(*tensor.parameter, state)) return "";
+    return tensors.contains(master) ? master : value;
+  }
+  if (tensor.name == master && found == tensors.end()) return value;
+  const bool is_rounded = tensor.name == value && found != tensors.end() && found->second.dtype != tensor.dtype;
+  return is_rounded && tensors.contains(master) ? master : tensor.name;
+}
+
+void CheckpointReader::read_replicas(const Restored& restored, std::vector<std::byte>& data) const {
+  const PersistentTensor& tensor = restored.tensor;
+  const Shape& stored = manifest_.tensors.at(restored.source).shape;
+  const bool wanted = has_replicas(tensor, restored.part.dims.size());
+  TensorPart of_replica = restored.part;
+  if (wanted) of_replica.dims.erase(of_replica.dims.begin());
+  if (!has_replicas(tensor, stored.size())) return read(restored.source, of_replica, tensor.dtype, data.data());
+  const std::int64_t replicas = stored.front();
+  const std::string state = state_of(tensor);
+  const bool is_of_optimizer = !state.empty() && !begins_as_value(*tensor.parameter, state);
+  if (!is_of_optimizer) return read_agreed(restored, of_replica, replicas, data);
+  const std::int64_t index = wanted ? restored.part.dims.front().segments.front().global_begin : 0;
+  read(restored.source, in_replica(of_replica, index % replicas, replicas), tensor.dtype, data.data());
+}
+
+void CheckpointReader::read_agreed(const Restored& restored, const TensorPart& of_replica, std::int64_t replicas,
+                                   std::vector<std::byte>& data) const {
+  const DType dtype = restored.tensor.dtype;
+  read(restored.source, in_replica(of_replica, 0, replicas), dtype, data.data());
+  std::vector<std::byte> other(data.size());
+  for (std::int64_t index = 1; index < replicas; ++index) {
+    read(restored.source, in_replica(of_replica, index, replicas), dtype, other.data());
+    if (other == data) continue;
+    if (restored.differing == DifferingReplicas::last_agreed) return read_last_agreed(restored, of_replica, data);
+    throw RuntimeError("checkpoint '" + directory_.string() + "': its " + std::to_string(replicas) +
+                       " replicas differ in '" + restored.source + "'; resume with " + std::to_string(replicas) +
+                       " replicas, or from a checkpoint of a step at which they agree");
+  }
+}
+
+void CheckpointReader::read_last_agreed(const Restored& restored, const TensorPart& of_replica,
+                                        std::vector<std::byte>& data) const {
+  const std::string begin = state_name(kAgreedState, "").substr(0, state_name(kAgreedState, "").size() - 1);
+  const std::string end = "/" + restored.tensor.parameter->name;
+  for (const auto& [name, tensor] : manifest_.tensors) {
+    const bool is_agreed = name.starts_with(begin) && name.ends_with(end);
+    if (!is_agreed || tensor.shape != of_replica.tensor_shape()) continue;
+    return read(name, of_replica, restored.tensor.dtype, data.data());
+  }
+  throw RuntimeError("checkpoint '" + directory_.string() + "': its replicas differ in '" + restored.source +
+                     "', and it lacks the values on which they agreed");
+}
+
+bool CheckpointReader::has_other_replicas(const PersistentTensor& tensor, const std::string& source,
+                                          const TensorPart& part) const {
+  const auto stored = manifest_.tensors.find(source);
+  if (stored == manifest_.tensors.end()) return false;
+  const Shape& shape = stored->second.shape;
+  if (!has_replicas(tensor, part.dims.size()) && !has_replicas(tensor, shape.size())) return false;
+  return shape.size() != part.dims.size() || shape.front() != part.dims.front().global_size;
+}
+
+void CheckpointReader::restore(const Program& program, int rank, const WriteSlice& write,
+                               DifferingReplicas differing) const {
+  clear_flat_buffers(program, write);
+  std::vector<std::byte> data;
+  for (const PersistentTensor& tensor : persistent_tensors(program)) {
+    const Shard shard = shard_of(program, *tensor.parameter, tensor.buffer, rank);
+    if (shard.local_elements() == 0) continue;
+    data.assign(static_cast<std::size_t>(shard.local_elements()) * size_of(tensor.dtype), std::byte{0});
+    const std::string source = source_of(tensor);
+    if (has_other_replicas(tensor, source, shard.part())) {
+      read_replicas({tensor, source, shard.part(), differing}, data);
+    } else if (!source.empty()) {
+      read(source, shard.part(), tensor.dtype, data.data());
+    }
+    write(shard.slice(tensor.buffer), data.data());
+  }
+}
+
+}  // namespace strata::host

@@ -1,0 +1,103 @@
+#include "train/verify/defined_run.hpp"
+
+#include <memory>
+
+#include "runtime/initialize.hpp"
+#include "train/run/loss_scaler.hpp"
+
+namespace strata::host {
+namespace {
+
+/// The definition of a whole run.
+class DefinedRun {
+ public:
+  DefinedRun(const Compiled& single, Executor& executor, const OptimizerSettings& optimizer,
+             const SimulatedReplicas& replicas)
+      : executor_(executor),
+        replicas_(replicas),
+        scaler_(single),
+        values_(static_cast<std::size_t>(replicas.count()), initial_values()),
+        exchange_(replicas, single.groups, values_.front()) {
+    for (int i = 0; i < replicas.count(); ++i) optimizers_.emplace_back(optimizer, single.groups);
+  }
+
+  void step(std::uint64_t step, double learning_rate, InputSource& inputs, StackResult& result) {
+    const StepContext context{.step = step,
+                              .learning_rate = learning_rate,
+                              .weight_decay_factor = verified_weight_decay_factor(step),
+                              .loss_scale = scaler_.factor(),
+                              .skipped_steps = scaler_.state().skipped_steps};
+    double loss = 0;
+    double count = 0;
+    double norm = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      ReplicaInputs of_replica(inputs, replicas_, static_cast<int>(i));
+      write(values_[i]);
+      const Reports reports = executor_.run(context, of_replica);
+      optimizers_[i].update(executor_, reports, context, values_[i]);
+      loss += reports.at("loss");
+      count += reports.at("count");
+      norm += reports.at("grad_norm") / static_cast<double>(values_.size());
+    }
+    exchange_.run(step, values_);
+    scaler_.skips(norm);
+    result.losses.push_back(loss / count);
+    result.gradient_norms.push_back(norm);
+  }
+
+  /// The parameters of all replicas, one after another. Parameters that no optimizer updates are there once.
+  void collect(StackResult& result) {
+    for (const StoredParameter& parameter : executor_.program().parameters) {
+      std::vector<double>& whole = result.parameters[parameter.name];
+      if (!is_updated(parameter)) whole = read_values(executor_, parameter.value);
+      for (const ParameterValues& values : values_) {
+        const auto found = values.find(parameter.name);
+        if (found != values.end()) whole.insert(whole.end(), found->second.begin(), found->second.end());
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] ParameterValues initial_values() {
+    ParameterValues values;
+    for (const StoredParameter& parameter : executor_.program().parameters) {
+      if (is_updated(parameter)) values[parameter.name] = read_values(executor_, parameter.value);
+    }
+    return values;
+  }
+
+  void write(const ParameterValues& values) {
+    for (const StoredParameter& parameter : executor_.program().parameters) {
+      if (is_updated(parameter)) write_values(executor_, parameter.value, values.at(parameter.name));
+    }
+  }
+
+  Executor& executor_;
+  const SimulatedReplicas& replicas_;
+  LossScaler scaler_;
+  std::vector<ParameterValues> values_;  // by replica
+  DefinedExchange exchange_;
+  std::vector<DefinedOptimizer> optimizers_;  // by replica
+};
+
+}  // namespace
+
+StackResult run_definition(const Compiled& single, World& world, const MakeDevice& make_device,
+                           const StackSettings& settings, const OptimizerSettings& optimizer,
+                           const SimulatedReplicas& replicas, InputSource& inputs) {
+  StackResult result;
+  run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
+    const MemoryPlan& plan = single.plan(0);
+    const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
+    Executor executor(single.program(0), plan, 0, settings.seed, device, communicator, arena);
+    initialize(executor, settings.seed);
+    DefinedRun run(single, executor, optimizer, replicas);
+    for (int step = 0; step < settings.steps; ++step) {
+      run.step(static_cast<std::uint64_t>(step), settings.learning_rate, inputs, result);
+    }
+    run.collect(result);
+  });
+  return result;
+}
+
+}  // namespace strata::host
