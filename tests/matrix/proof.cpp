@@ -28,6 +28,8 @@ constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinit
 /// The tolerance for 4-bit gradients: two hops, each with an error of at most a fourteenth of the largest number of a
 /// block.
 constexpr Tolerance kQuantizedGradients{1e-2, 2.0 / 14, std::numeric_limits<double>::infinity()};
+/// The tolerance for outer gradients as integers. The momentum of outer steps amplifies their error.
+constexpr Tolerance kQuantizedOuterGradients{5e-2, 4.0 / 14, std::numeric_limits<double>::infinity()};
 
 /// `is_defined`: the optimizers' definitions update the parameters.
 host::Compiled compile(const host::RunSetup& setup, DType float_type, bool is_defined = false) {
@@ -71,13 +73,19 @@ bool has_short_parameters(const Graph& graph) {
   });
 }
 
+/// True if some strategy has the option with the value.
+bool has_option(const host::RunConfiguration& configuration, const std::string& name, const OptionValue& value) {
+  return std::any_of(configuration.strategies.begin(), configuration.strategies.end(), [&](const auto& strategy) {
+    const auto option = strategy.options.find(name);
+    return option != strategy.options.end() && option->second == value;
+  });
+}
+
 const Tolerance& tolerance_in_short_types(const host::RunConfiguration& configuration) {
-  const bool quantized =
-      std::any_of(configuration.strategies.begin(), configuration.strategies.end(), [](const auto& strategy) {
-        const auto option = strategy.options.find("quantized_gradients");
-        return option != strategy.options.end() && option->second == OptionValue(true);
-      });
-  return quantized ? kQuantizedGradients : kShortTypes;
+  for (const char* type : {"int8", "int4"}) {
+    if (has_option(configuration, "outer_gradients", std::string(type))) return kQuantizedOuterGradients;
+  }
+  return has_option(configuration, "quantized_gradients", true) ? kQuantizedGradients : kShortTypes;
 }
 
 /// A hash over the programs of all classes of ranks.

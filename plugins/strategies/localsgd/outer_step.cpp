@@ -26,12 +26,12 @@ class OuterStep {
   }
 
   void emit() {
-    if (settings_.overlap) context_.emit_first(sum_of_replicas());
+    if (settings_.overlap && settings_.size > 1) context_.emit_first(sum_of_replicas());
     // In a step that both applies and computes, the gradient that is applied must be read first.
     if (settings_.overlap) apply();
     emit_sum("outer gradient", {{1, agreed_}, {-1, context_.values()}}, gradient_, computed_);
     if (!settings_.overlap) {
-      context_.emit(sum_of_replicas());
+      if (settings_.size > 1) context_.emit(sum_of_replicas());
       apply();
     }
   }
