@@ -115,6 +115,12 @@ class BatchesTest : public ::testing::Test {
     return load<std::int32_t>(reader, batch, name, dims, DType::i32);
   }
 
+  /// Waits until a thread has read so many samples.
+  void wait_for_reads(int reads) const {
+    for (int i = 0; i < 20000 && dataset_->reads < reads; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
   const IndexMap batch_ = IndexMap::whole(kGlobalBatch);
   const IndexMap sequence_ = IndexMap::whole(kSeq);
   CountedDataset* dataset_ = nullptr;
@@ -204,9 +210,6 @@ TEST_F(BatchesTest, AnIntegerOutsideOfItsDimensionIsRefused) {
 TEST_F(BatchesTest, AThreadReadsAheadAndNoFurtherThanItMay) {
   const BatchReader reader = this->reader(1 << 20);
   ReadAhead ahead(reader, {.first_step = 0, .readers = 2, .batches = 3});
-  const auto wait_for_reads = [&](int reads) {
-    for (int i = 0; i < 2000 && dataset_->reads < reads; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
   wait_for_reads(3 * kGlobalBatch);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(dataset_->reads, 3 * kGlobalBatch);
@@ -222,6 +225,7 @@ TEST_F(BatchesTest, AThreadReadsAheadAndNoFurtherThanItMay) {
 TEST_F(BatchesTest, LittleMemoryMeansTwoBatches) {
   const BatchReader reader = this->reader(1 << 20);
   const ReadAhead ahead(reader, {.first_step = 0, .readers = 1, .bytes = 1, .batches = 100});
+  wait_for_reads(2 * kGlobalBatch);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(dataset_->reads, 2 * kGlobalBatch);
 }
