@@ -23,7 +23,7 @@ Instruction in_steps(Instruction instruction, std::int64_t period, std::int64_t 
 }
 
 /// The message of the checker for one program; empty if it accepts the program.
-std::string refusal(const Program& program) {
+std::string variant_refusal(const Program& program) {
   try {
     verify(program, test_ops(), "a test");
     return "";
@@ -59,7 +59,7 @@ TEST(Conditions, MustBePossible) {
   TaskSketch test;
   const BufferId x = test.loaded("x");
   test.push(in_steps(test.sketch.op("unary", "a", {x}, test.sketch.buffer("a", 8)), 4, 4));
-  EXPECT_THAT(refusal(test.program), HasSubstr("no step % 4 is 4"));
+  EXPECT_THAT(variant_refusal(test.program), HasSubstr("no step % 4 is 4"));
 }
 
 /// A temporary value is read in steps that have not written it.
@@ -69,10 +69,10 @@ TEST(Conditions, OfReadersIncludeThoseOfWriters) {
   const BufferId y = test.sketch.buffer("y", 8);
   test.push(in_steps(test.sketch.op("unary", "written", {x}, y), 4, 3));
   test.push(in_steps(test.sketch.op("unary", "read", {y}, test.sketch.buffer("z", 8)), 4, 3));
-  EXPECT_EQ(refusal(test.program), "");
+  EXPECT_EQ(variant_refusal(test.program), "");
   test.program.tasks[0].instructions.back().when = {2, 1};
-  EXPECT_THAT(refusal(test.program), HasSubstr("after a test, in steps with step % 4 == 1"));
-  EXPECT_THAT(refusal(test.program), HasSubstr("reads %1 'y' before it was written"));
+  EXPECT_THAT(variant_refusal(test.program), HasSubstr("after a test, in steps with step % 4 == 1"));
+  EXPECT_THAT(variant_refusal(test.program), HasSubstr("reads %1 'y' before it was written"));
 }
 
 /// The first reader waits only in some steps, so the second has to wait in the others.
@@ -83,11 +83,11 @@ TEST(Conditions, DoNotHideCommunicationFromLaterReaders) {
   test.push(in_steps(test.sketch.op("unary", "sometimes", {x}, test.sketch.buffer("y", 8)), 2, 1));
   test.push(test.sketch.op("unary", "always", {x}, test.sketch.buffer("z", 8)));
   insert_waits(test.program);
-  EXPECT_EQ(refusal(test.program), "");
+  EXPECT_EQ(variant_refusal(test.program), "");
   EXPECT_THAT(test.program.tasks[0].instructions[2].waits, ElementsAre(x));
   EXPECT_THAT(test.program.tasks[0].instructions[3].waits, ElementsAre(x));
   test.program.tasks[0].instructions[3].waits.clear();
-  EXPECT_THAT(refusal(test.program), HasSubstr("without waiting"));
+  EXPECT_THAT(variant_refusal(test.program), HasSubstr("without waiting"));
 }
 
 /// Where the waiting instruction is left out, the communication uses its memory until the end of the step.

@@ -112,6 +112,20 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"plugin = \"tensor\"", "plugin = \"\"",
                  "c.toml:59:10: strategy.1.plugin: found \"\"; accepted: the name of a plugin"},
         // schedules
+        BadInput{
+            "schedule = { kind = \"warmup_cosine\", warmup = 20, warmup_type = \"log\", min_lr = 1e-4 }",
+            "weight_decay_schedule = { kind = \"wsd\" }",
+            "c.toml:33:25: optimizer.weight_decay_schedule.decay: found 0; accepted: an integer of at least 1 with "
+            "the kind wsd"},
+        BadInput{"schedule = { kind = \"warmup_cosine\", warmup = 20, warmup_type = \"log\", min_lr = 1e-4 }",
+                 "weight_decay_schedule = { kind = \"cosine\", min_factor = 2 }",
+                 "c.toml:33:44: optimizer.weight_decay_schedule.min_factor: found the number 2.0; accepted: a number "
+                 "from 0 to 1"},
+        BadInput{
+            "schedule = { kind = \"warmup_cosine\", warmup = 20, warmup_type = \"log\", min_lr = 1e-4 }",
+            "weight_decay_schedule = { kind = \"linear\", warmup = 301 }",
+            "c.toml:33:44: optimizer.weight_decay_schedule.warmup: found 301; accepted: at most run.steps, which is "
+            "300"},
         BadInput{"\"warmup_cosine\"", "\"cosin\"",
                  "c.toml:33:21: optimizer.schedule.kind: found the string \"cosin\"; accepted: one of \"constant\", "
                  "\"warmup\", \"warmup_cosine\", \"cosine\", \"linear\", \"polynomial\", \"inverse_sqrt\", \"wsd\", "

@@ -37,6 +37,7 @@ INSTANTIATE_TEST_SUITE_P(All, ScheduleExample, testing::ValuesIn(schedule_kinds(
 TEST(Schedule, EveryKeyParsesBackToTheSame) {
   RunConfiguration c = parse_configuration(kShortest, "c.toml");
   c.optimizer.schedule = {"points", 3, WarmupType::logarithmic, 1e-5, 7, 2.5, {0, 0.1 + 0.2, 1e6}, {0, 1, 0.1}};
+  c.optimizer.weight_decay_schedule = {"wsd", 4, WarmupType::linear, 0.25, 9, 1, {}, {}};
   EXPECT_EQ(parse_configuration(to_toml(c), "again.toml"), c) << to_toml(c);
 }
 

@@ -9,15 +9,6 @@ OpCase add(const std::string& name, const Dims& y) {
       .name = "add_" + name, .op = "add", .sizes = kSizes, .operands = {{kActivation}, {y}}, .differentiable = true};
 }
 
-OpCase linear_combination() {
-  return {.name = "linear_combination",
-          .op = "linear_combination",
-          .sizes = kSizes,
-          .operands = {{kActivation}, {kActivation}},
-          .attributes = {{"a", 3.4445}, {"b", -4.775}},
-          .differentiable = true};
-}
-
 OpCase normalize(const std::string& name, const Dims& squares) {
   return {.name = "normalize_" + name,
           .op = "normalize",
@@ -82,10 +73,6 @@ std::vector<OpCase> elementwise_cases() {
       scale,
       with_in_place(scale, 0),
       with_accumulate(scale),
-      linear_combination(),
-      with_in_place(linear_combination(), 0),
-      with_in_place(linear_combination(), 1),
-      with_sizes(linear_combination(), kLargeSizes, "_large"),
       normalize("all", {}),
       with_in_place(normalize("all", {}), 0),
       with_sizes(normalize("all", {}), kLargeSizes, "_large"),

@@ -3,7 +3,7 @@
 namespace strata::testing {
 namespace {
 
-const CaseOperand kScalar{{}, Fill::positive, DType::f64};
+const CaseOperand kPositiveScalar{{}, Fill::positive, DType::f64};
 
 /// A parameter, whether the rank's piece of it is cut from a flat bucket with padding, and the dims of its two sides.
 struct FactoredParameter {
@@ -22,7 +22,7 @@ OpCase factored(const std::string& op, const FactoredParameter& parameter, const
   OpCase op_case{.name = op + "_" + parameter.name,
                  .op = op,
                  .sizes = parameter.sizes,
-                 .operands = {{{"flat"}}, kScalar},
+                 .operands = {{{"flat"}}, kPositiveScalar},
                  .host_only = true};
   op_case.attributes = attributes;
   op_case.attributes.set("dims", join(parameter.dims));
@@ -54,7 +54,7 @@ void append_cases_of(FactoredParameter parameter, std::vector<OpCase>& cases) {
   moments.results = means;
   OpCase norm = factored("factored_norm", parameter, {});
   norm.operands.insert(norm.operands.end(), means.begin(), means.end());
-  norm.results = {kScalar};
+  norm.results = {kPositiveScalar};
   OpCase update = factored("factored_update", parameter,
                            {{"clip", 0.5},
                             {"smallest", 1e-3},
@@ -62,7 +62,7 @@ void append_cases_of(FactoredParameter parameter, std::vector<OpCase>& cases) {
                             {"weight_decay", 0.1},
                             {"decay_elements", elements(parameter.sizes, {"flat"})}});
   update.operands.insert(update.operands.end(), means.begin(), means.end());
-  update.operands.insert(update.operands.end(), {kScalar, kScalar});
+  update.operands.insert(update.operands.end(), {kPositiveScalar, kPositiveScalar});
   update.results = {{.dims = {"flat"}, .full = true}};
   OpCase absolute = update;
   absolute.name += "_absolute";

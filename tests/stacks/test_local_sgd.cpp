@@ -108,13 +108,17 @@ TEST(LocalSgdDefinition, TellsOuterStepsApart) {
 /// Random tokens, all of them with a target, so that all replicas have equally many.
 class FullInputs : public host::InputSource {
  public:
-  FullInputs(std::uint64_t seed, std::int64_t vocab) : inputs_(seed, vocab) {}
-  void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
-            std::int32_t* destination) override {
-    inputs_.load(name == "targets" ? "tokens" : name, step, dims, destination);
-  }
+  explicit FullInputs(std::uint64_t seed) : inputs_(seed, inputs(), {{"vocab", 16}, {"seq", 1024}}) {}
+  void load(const host::InputPart& part, std::uint64_t step) override { inputs_.load(part, step); }
 
  private:
+  /// No input is marked as targets, so none is left out.
+  static std::vector<DatasetInput> inputs() {
+    return {{.name = "tokens", .dims = {"seq"}, .indexes = "vocab"},
+            {.name = "targets", .dims = {"seq"}, .indexes = "vocab"},
+            {.name = "positions", .dims = {"seq"}, .indexes = "seq", .per_sample = false}};
+  }
+
   host::RandomInputs inputs_;
 };
 
@@ -122,7 +126,7 @@ host::StackResult train(const host::RunConfiguration& configuration, DType float
                         host::InputSource& inputs) {
   BuiltPlugins plugins;
   const host::RunSetup setup = host::prepare(configuration, plugins);
-  host::CompileRequest request = setup.request(GraphMode::training, 16);
+  host::CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
   request.float_type = float_type;
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
   request.device = device.get();
@@ -139,7 +143,7 @@ host::StackResult descend(const std::string& strategies, int steps) {
   configuration.optimizer.optimizer.plugin = "sgd";
   configuration.optimizer.optimizer.options.clear();
   configuration.optimizer.clip = 0;
-  FullInputs inputs(1, 16);
+  FullInputs inputs(1);
   return train(configuration, DType::f64, steps, inputs);
 }
 
@@ -172,11 +176,11 @@ TEST(LocalSgdReplicas, DifferBetweenOuterStepsAndAgreeAfterThem) {
 class TargetsOfTheSecondReplica final : public FullInputs {
  public:
   using FullInputs::FullInputs;
-  void load(const std::string& name, std::uint64_t step, const std::vector<IndexMap>& dims,
-            std::int32_t* destination) override {
-    FullInputs::load(name, step, dims, destination);
-    if (name != "targets" || dims[0].segments.front().global_begin % 4 >= 2) return;
-    std::fill_n(destination, dims[0].local_size() * dims[1].local_size(), -1);
+  void load(const host::InputPart& part, std::uint64_t step) override {
+    FullInputs::load(part, step);
+    if (part.name != "targets" || part.dims[0].segments.front().global_begin % 4 >= 2) return;
+    std::fill_n(reinterpret_cast<std::int32_t*>(part.destination),
+                part.dims[0].local_size() * part.dims[1].local_size(), -1);
   }
 };
 
@@ -186,7 +190,7 @@ TEST(LocalSgdReplicas, SkipAStepTogether) {
     const std::string precision = "compute = \"fp16\"\nloss_scale = \"dynamic\"\ninitial_scale = " + scale + "\n";
     host::RunConfiguration configuration = small_gpt2(local(2, "steps = 100\n") + table("precision", precision), 8, 2);
     configuration.optimizer.weight_decay = 0.1;
-    TargetsOfTheSecondReplica inputs(1, 16);
+    TargetsOfTheSecondReplica inputs(1);
     return train(configuration, DType::f32, 1, inputs);
   };
   EXPECT_EQ(replica_difference(trained("1099511627776.0")), 0) << "the gradient of the second replica overflows";
@@ -277,7 +281,7 @@ TEST(LocalSgdOverlap, SpansTheWholeStep) {
 
 // --- refusals
 
-std::string refusal(const std::string& strategies) {
+std::string local_sgd_refusal(const std::string& strategies) {
   try {
     (void)compile_training(small_gpt2(strategies, 8, 1));
     return "";
@@ -288,11 +292,11 @@ std::string refusal(const std::string& strategies) {
 
 TEST(LocalSgdRefusals, NameTheCulprit) {
   EXPECT_THAT(
-      refusal(local(2) + table("zero", 2, "also_over = [\"replica\"]\n")),
+      local_sgd_refusal(local(2) + table("zero", 2, "also_over = [\"replica\"]\n")),
       HasSubstr("strategy 2 'zero' stores parameters over mesh axis 'replica', along which replicas train apart"));
-  EXPECT_THAT(refusal(local(2, "steps = 3\nfragments = 2\noverlap = true\n")),
+  EXPECT_THAT(local_sgd_refusal(local(2, "steps = 3\nfragments = 2\noverlap = true\n")),
               HasSubstr("strategy.0.steps: found 3 with fragments = 2 and overlap; accepted: 4 or more"));
-  EXPECT_THAT(refusal(local(2, "steps = 1009\n") + local(2, "steps = 1048573\naxis = \"sites\"\n")),
+  EXPECT_THAT(local_sgd_refusal(local(2, "steps = 1009\n") + local(2, "steps = 1048573\naxis = \"sites\"\n")),
               HasSubstr("repeat only after more than"));
 }
 

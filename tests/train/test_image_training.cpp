@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kStack = R"(strategy=[{plugin="ddp", size=2, axis="outer"}, {plugin="zero", size=2, stage=2}])";
 
-class Recorder : public TrainingObserver {
+class ImageRecorder : public TrainingObserver {
  public:
   void step(const StepRecord& record) override { losses.push_back(record.loss); }
   void evaluation(const EvaluationRecord& record) override { evaluations.push_back(record); }
@@ -49,12 +49,12 @@ class ImageTraining : public ::testing::Test {
   }
   ~ImageTraining() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
-  Recorder run(const std::vector<std::string>& overrides, bool f64, const fs::path& resume = {}) {
+  ImageRecorder run(const std::vector<std::string>& overrides, bool f64, const fs::path& resume = {}) {
     RunSetup setup = prepare(parse_configuration(configuration_, "images.toml", overrides), registry_);
     if (f64) setup.float_type = DType::f64;
     const DataSource source = setup.open_data();
     const auto checkpoint = resume.empty() ? nullptr : std::make_unique<CheckpointReader>(resume);
-    Recorder recorder;
+    ImageRecorder recorder;
     Trainer(setup, source, {folder_.path() / std::to_string(runs_++), 0, 0}, checkpoint.get(), recorder).run();
     return recorder;
   }
@@ -66,7 +66,7 @@ class ImageTraining : public ::testing::Test {
 };
 
 TEST_F(ImageTraining, LearnsTheClasses) {
-  const Recorder result = run({"run.steps=60"}, false);
+  const ImageRecorder result = run({"run.steps=60"}, false);
   EXPECT_NEAR(result.losses.front(), std::log(10), 1.0);
   EXPECT_LT(result.losses.back(), 0.5);
   ASSERT_EQ(result.evaluations.size(), 6U);
@@ -75,8 +75,8 @@ TEST_F(ImageTraining, LearnsTheClasses) {
 }
 
 TEST_F(ImageTraining, AStackTrainsAsOneRank) {
-  const Recorder one = run({"device={plugin=\"reference\"}"}, true);
-  const Recorder four = run({"device={plugin=\"reference\"}", kStack}, true);
+  const ImageRecorder one = run({"device={plugin=\"reference\"}"}, true);
+  const ImageRecorder four = run({"device={plugin=\"reference\"}", kStack}, true);
   ASSERT_EQ(one.losses.size(), 20U);
   ASSERT_EQ(four.losses.size(), 20U);
   for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(four.losses[i], one.losses[i], 1e-10) << i;
@@ -86,15 +86,15 @@ TEST_F(ImageTraining, AStackTrainsAsOneRank) {
 }
 
 TEST_F(ImageTraining, MixedPrecisionReadsImagesToo) {
-  const Recorder plain = run({}, false);
-  const Recorder mixed = run({R"(strategy=[{plugin="precision"}, {plugin="ddp", size=2}])"}, false);
+  const ImageRecorder plain = run({}, false);
+  const ImageRecorder mixed = run({R"(strategy=[{plugin="precision"}, {plugin="ddp", size=2}])"}, false);
   for (std::size_t i = 0; i < plain.losses.size(); ++i) EXPECT_NEAR(mixed.losses[i], plain.losses[i], 0.1) << i;
 }
 
 TEST_F(ImageTraining, AResumedRunGoesOnAsIfNeverStopped) {
-  const Recorder whole = run({}, false);
-  const Recorder before = run({"run.steps=7"}, false);
-  const Recorder after = run({}, false, before.checkpoint_path);
+  const ImageRecorder whole = run({}, false);
+  const ImageRecorder before = run({"run.steps=7"}, false);
+  const ImageRecorder after = run({}, false, before.checkpoint_path);
   std::vector<double> joined = before.losses;
   joined.insert(joined.end(), after.losses.begin(), after.losses.end());
   EXPECT_EQ(joined, whole.losses);

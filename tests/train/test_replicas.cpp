@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 /// Keeps the losses, and stops after a step.
-class Recorder : public TrainingObserver {
+class ReplicaRecorder : public TrainingObserver {
  public:
-  explicit Recorder(std::uint64_t stop_after) : stop_after_(stop_after) {}
+  explicit ReplicaRecorder(std::uint64_t stop_after) : stop_after_(stop_after) {}
   void step(const StepRecord& record) override {
     losses.push_back(record.loss);
     last_ = record.step;
@@ -34,18 +34,18 @@ class Recorder : public TrainingObserver {
 class Replicas : public ::testing::Test {
  protected:
   /// Trains up to `stop_after`. \return the losses and the last checkpoint.
-  Recorder run(const std::string& strategies, std::uint64_t stop_after, const fs::path& resume = {},
-               const std::string& micro_batch = "batch.micro=2") {
+  ReplicaRecorder run(const std::string& strategies, std::uint64_t stop_after, const fs::path& resume = {},
+                      const std::string& micro_batch = "batch.micro=2") {
     RunSetup setup =
         prepare(parse_configuration(configuration_, "small.toml",
                                     {"strategy=[" + strategies + "]", "device.plugin=reference", micro_batch}),
                 registry_);
-    const Corpus corpus = open_data(setup.configuration, setup.context);
+    const DataSource source = setup.open_data();
     std::unique_ptr<CheckpointReader> reader;
     if (!resume.empty()) reader = std::make_unique<CheckpointReader>(resume);
-    Recorder recorder(stop_after);
+    ReplicaRecorder recorder(stop_after);
     const CheckpointSettings checkpoints{folder_.path() / std::to_string(runs_++), 0, 0};
-    Trainer trainer(setup, corpus, checkpoints, reader.get(), recorder);
+    Trainer trainer(setup, source, checkpoints, reader.get(), recorder);
     trainer.run();
     return recorder;
   }
@@ -74,22 +74,22 @@ std::vector<double> tail(const std::vector<double>& losses, std::size_t from) {
 
 TEST_F(Replicas, GoOnAsIfNeverStopped) {
   for (const std::string& each : {kTwo, kStreaming}) {
-    const Recorder whole = run(each, 8);
+    const ReplicaRecorder whole = run(each, 8);
     for (const std::uint64_t stop : {1, 2, 3, 5}) {
-      const Recorder first = run(each, stop);
-      const Recorder second = run(each, 8, first.checkpoint_path);
+      const ReplicaRecorder first = run(each, stop);
+      const ReplicaRecorder second = run(each, 8, first.checkpoint_path);
       EXPECT_EQ(second.losses, tail(whole.losses, stop)) << each << " stopped after " << stop;
     }
   }
 }
 
 TEST_F(Replicas, GoOnInAnotherLayout) {
-  const Recorder whole = run(kTwo, 8);
-  const Recorder first = run(kTwo, 4);
+  const ReplicaRecorder whole = run(kTwo, 8);
+  const ReplicaRecorder first = run(kTwo, 4);
   // The same samples belong to a replica in micro-batches of half the size.
-  const Recorder second =
+  const ReplicaRecorder second =
       run(kTwo + R"(, {plugin="zero", size=2, stage=3})", 8, first.checkpoint_path, "batch.micro=1");
-  const Recorder third = run(R"({plugin="tensor", size=2}, )" + kTwo, 8, first.checkpoint_path);
+  const ReplicaRecorder third = run(R"({plugin="tensor", size=2}, )" + kTwo, 8, first.checkpoint_path);
   for (std::size_t i = 0; i < second.losses.size(); ++i) {
     EXPECT_NEAR(second.losses[i], whole.losses[4 + i], 1e-4);
     EXPECT_NEAR(third.losses[i], whole.losses[4 + i], 1e-4);
@@ -110,8 +110,8 @@ TEST_F(Replicas, MustAgreeToGoOnInAnotherNumber) {
 /// The agreed values begin as the parameters of the checkpoint, and the momentum as zero.
 TEST_F(Replicas, BeginFromARunWithoutReplicas) {
   const fs::path before = run("", 3).checkpoint_path;
-  const Recorder replicas = run(kTwo, 8, before);
-  const Recorder single = run("", 8, before);
+  const ReplicaRecorder replicas = run(kTwo, 8, before);
+  const ReplicaRecorder single = run("", 8, before);
   // Both continue from the same values on the same data.
   EXPECT_NEAR(replicas.losses.front(), single.losses.front(), 1e-5);
 }

@@ -35,10 +35,10 @@ class Iteration {
     const NamedBuffer gram = product(x, {x.buffer, renamed(dims_, 1)}, square(1));
     // Both factors are symmetric, so only the names of the dims matter.
     const NamedBuffer gram_squared = product(gram, {gram.buffer, shifted_square()}, square(2));
-    const NamedBuffer sum = context_.emit("linear_combination", {gram, {gram_squared.buffer, gram.dims}}, gram.dims,
-                                          {{"a", by.b}, {"b", by.c}});
+    const NamedBuffer sum = context_.emit("weighted_sum", {gram, {gram_squared.buffer, gram.dims}}, gram.dims,
+                                          {{"factor0", by.b}, {"factor1", by.c}});
     const NamedBuffer turned = product(sum, {x.buffer, renamed(dims_, 1)}, dims_);
-    return context_.emit("linear_combination", {x, turned}, dims_, {{"a", by.a * scale}, {"b", scale}});
+    return context_.emit("weighted_sum", {x, turned}, dims_, {{"factor0", by.a * scale}, {"factor1", scale}});
   }
 
  private:

@@ -129,39 +129,6 @@ class ScaleGradient final : public NamedOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
-class LinearCombination final : public NamedOp {
- public:
-  LinearCombination()
-      : NamedOp("linear_combination", "x, y -> a · x + b · y (attributes a, b); x and y have the same dims.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_float(types[0], node);
-    require_same(types[1], types[0], node);
-    return {types[0]};
-  }
-
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    space.partial_operands = {0, 1};
-    return space;
-  }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const Value dy = *context.cotangent(0);
-      for (const int operand : {0, 1}) {
-        if (!context.needs_gradient(operand)) continue;
-        const double factor = context.node().attributes.number(operand == 0 ? "a" : "b");
-        context.contribute(operand,
-                           context.emit(operand, "linear_combination", {dy, dy}, {{"a", factor}, {"b", 0.0}})[0]);
-      }
-    };
-  }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
-};
-
 class Normalize final : public NamedOp {
  public:
   Normalize()
@@ -188,7 +155,6 @@ void register_elementwise(Registration& registration) {
   registration.add(std::make_unique<Sum>());
   registration.add(std::make_unique<Cast>());
   registration.add(std::make_unique<ScaleGradient>());
-  registration.add(std::make_unique<LinearCombination>());
   registration.add(std::make_unique<Normalize>());
 }
 

@@ -53,17 +53,6 @@ Work prepare_scale_gradient(const OpInstance& op) {
   };
 }
 
-Work prepare_linear_combination(const OpInstance& op) {
-  const double a = op.attributes.number("a");
-  const double b = op.attributes.number("b");
-  return [a, b, count = elements(op.results[0])](const Launch& launch) {
-    const Reader x = launch.operand(0);
-    const Reader y = launch.operand(1);
-    const Writer z = launch.result(0);
-    for (std::int64_t i = 0; i < count; ++i) z.set(i, a * x[i] + b * y[i]);
-  };
-}
-
 Work prepare_normalize(const OpInstance& op) {
   const Strides strides = strides_along(op.operands[1], op.operands[0].dims);
   const double epsilon = op.attributes.number("epsilon");
@@ -86,7 +75,6 @@ void register_elementwise(Registration& registration) {
   registration.add(kernel({"sum", "r*", "r", prepare_sum}));
   registration.add(kernel({"cast", "r", "r", prepare_cast}));
   registration.add(kernel({"scale_gradient", "r", "r", prepare_scale_gradient}));
-  registration.add(kernel({"linear_combination", "rr", "r", prepare_linear_combination}));
   registration.add(kernel({"normalize", "rs", "r", prepare_normalize}));
 }
 

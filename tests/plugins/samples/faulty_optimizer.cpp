@@ -52,7 +52,7 @@ class FaultyOptimizer final : public Optimizer {
 
  private:
   static NamedBuffer copy(WholeContext& context, const NamedBuffer& direction) {
-    return context.emit("linear_combination", {direction, direction}, direction.dims, {{"a", 1.0}, {"b", 0.0}});
+    return context.emit("weighted_sum", {direction, direction}, direction.dims, {{"factor0", 1.0}, {"factor1", 0.0}});
   }
   static NamedBuffer sum(WholeContext& context, const NamedBuffer& direction) {
     return context.emit("linear", {direction, direction}, {}, {{"result", ""}});

@@ -21,8 +21,6 @@ struct ElementwiseKernels {
   void (*sum)(std::int64_t size, const T* const* inputs, int count, T* y, bool accumulate, int threads);
   /// y = factor * x
   void (*scale)(std::int64_t size, float factor, const T* x, T* y, int threads);
-  /// z = a * x + b * y
-  void (*combine)(std::int64_t size, float a, const T* x, float b, const T* y, T* z, int threads);
   /// y[sizes...] = x[sizes...] / (√squares[present dims...] + epsilon)
   void (*normalize)(const BroadcastShape& shape, float epsilon, const T* x, const float* squares, T* y, int threads);
 };

@@ -56,17 +56,6 @@ PreparedKernel prepare_scale_gradient(const OpInstance& op, const CpuEnvironment
   });
 }
 
-PreparedKernel prepare_linear_combination(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto combine = elementwise_kernels(environment.instruction_set()).of<T>().combine;
-    const auto a = static_cast<float>(op.attributes.number("a"));
-    const auto b = static_cast<float>(op.attributes.number("b"));
-    return {[=, size = elements(op.results[0]), threads = environment.threads()](const KernelArguments& arguments) {
-      combine(size, a, in<T>(arguments, 0), b, in<T>(arguments, 1), out<T>(arguments, 0), threads);
-    }};
-  });
-}
-
 PreparedKernel prepare_normalize(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const auto normalize = elementwise_kernels(environment.instruction_set()).of<T>().normalize;
@@ -84,7 +73,6 @@ void register_elementwise(Registration& registration) {
   registration.add(kernel({"add", "tt", "t", prepare_add, false, unsupported_add}));
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient}));
-  registration.add(kernel({"linear_combination", "tt", "t", prepare_linear_combination}));
   registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_add}));
 }
 

@@ -31,17 +31,6 @@ struct ScaleByLossScale {
   }
 };
 
-/// a · x + b · y
-struct Combine {
-  double a = 0;
-  double b = 0;
-
-  template <class Value>
-  __device__ __forceinline__ Value operator()(Value x, Value y) const {
-    return static_cast<Value>(a) * x + static_cast<Value>(b) * y;
-  }
-};
-
 /// The layout of y relative to x[..., columns].
 struct BroadcastOperand {
   /// Maps an element of x to its element of y.

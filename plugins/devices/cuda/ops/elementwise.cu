@@ -62,12 +62,6 @@ PreparedKernel prepare_scale_gradient(const OpInstance& op, const CudaEnvironmen
   });
 }
 
-PreparedKernel prepare_linear_combination(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {map_operands<T, T, T>(op, Combine{op.attributes.number("a"), op.attributes.number("b")})};
-  });
-}
-
 PreparedKernel prepare_normalize(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const StridedIndex place = part_index(devices::broadcast_shape(op.operands[0], op.operands[1]));
@@ -85,7 +79,6 @@ void register_elementwise(Registration& registration) {
   registration.add(kernel({"add", "tt", "t", prepare_add, true, unsupported_add}));
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true, unsupported_sum}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient, true}));
-  registration.add(kernel({"linear_combination", "tt", "t", prepare_linear_combination, true}));
   registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_add}));
 }
 

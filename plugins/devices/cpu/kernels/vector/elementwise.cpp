@@ -67,13 +67,6 @@ void scale(std::int64_t size, float factor, const T* x, T* y, int threads) {
 }
 
 template <class T>
-void combine(std::int64_t size, float a, const T* x, float b, const T* y, T* z, int threads) {
-  parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
-    map_range(begin, end, x, y, z, [=](Float left, Float right) { return left * a + right * b; });
-  });
-}
-
-template <class T>
 void normalize(const BroadcastShape& shape, float epsilon, const T* x, const float* squares, T* y, int threads) {
   const MergedShape merged = merge(shape);
   const std::int64_t columns = merged.columns();
@@ -92,7 +85,7 @@ void normalize(const BroadcastShape& shape, float epsilon, const T* x, const flo
 }
 
 template <class T>
-constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, sum<T>, scale<T>, combine<T>, normalize<T>};
+constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, sum<T>, scale<T>, normalize<T>};
 
 }  // namespace
 
