@@ -257,17 +257,17 @@ SectionDeclaration schedule_section() {
 }
 
 SectionDeclaration weight_decay_schedule_section() {
-  return {
-      .path = "optimizer.weight_decay_schedule",
-      .documentation =
-          "The schedule of a factor of all weight decays. It has the kinds of [optimizer.schedule]; where these "
-          "speak of lr, the factor is 1. Example: `weight_decay_schedule = { kind = \"linear\", min_factor = 0.1 }`",
-      .schema = schedule_keys({.name = kMinFactor,
-                               .type = OptionType::number,
-                               .default_value = 0.0,
-                               .documentation = "Factor at which the kind warmup begins and a decay ends.",
-                               .minimum = 0,
-                               .maximum = 1})};
+  return {.path = "optimizer.weight_decay_schedule",
+          .documentation =
+              "The schedule of a factor of all weight decays. It has the kinds of [optimizer.schedule]; where these "
+              "speak of lr, the factor is 1. `weight_decay_schedule = { kind = \"linear\", min_factor = 0.1 }` is an "
+              "example.",
+          .schema = schedule_keys({.name = kMinFactor,
+                                   .type = OptionType::number,
+                                   .default_value = 0.0,
+                                   .documentation = "Factor at which the kind warmup begins and a decay ends.",
+                                   .minimum = 0,
+                                   .maximum = 1})};
 }
 
 SectionDeclaration device_section() {

@@ -119,12 +119,12 @@ INSTANTIATE_TEST_SUITE_P(
             "the kind wsd"},
         BadInput{"schedule = { kind = \"warmup_cosine\", warmup = 20, warmup_type = \"log\", min_lr = 1e-4 }",
                  "weight_decay_schedule = { kind = \"cosine\", min_factor = 2 }",
-                 "c.toml:33:44: optimizer.weight_decay_schedule.min_factor: found the number 2.0; accepted: a number "
+                 "c.toml:33:57: optimizer.weight_decay_schedule.min_factor: found the number 2.0; accepted: a number "
                  "from 0 to 1"},
         BadInput{
             "schedule = { kind = \"warmup_cosine\", warmup = 20, warmup_type = \"log\", min_lr = 1e-4 }",
             "weight_decay_schedule = { kind = \"linear\", warmup = 301 }",
-            "c.toml:33:44: optimizer.weight_decay_schedule.warmup: found 301; accepted: at most run.steps, which is "
+            "c.toml:33:53: optimizer.weight_decay_schedule.warmup: found 301; accepted: at most run.steps, which is "
             "300"},
         BadInput{"\"warmup_cosine\"", "\"cosin\"",
                  "c.toml:33:21: optimizer.schedule.kind: found the string \"cosin\"; accepted: one of \"constant\", "

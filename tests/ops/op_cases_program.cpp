@@ -1,4 +1,5 @@
 #include "ops/op_case.hpp"
+#include "ops/op_case_variants.hpp"
 
 namespace strata::testing {
 namespace {
@@ -162,6 +163,7 @@ std::vector<OpCase> program_op_cases() {
       weighted_sum("of_one", {-0.5}, {kFlat}),
       weighted_sum("of_two", {1.0, -1.0}, {kFlat}),
       weighted_sum("of_three", {1.0, -0.35, 0.9}, {kFlat}),
+      with_in_place(weighted_sum("of_two", {1.0, -1.0}, {kFlat}), 0),
       weighted_sum("of_scalars", {1.0, 0.0}, kScalar),
       rounded(weighted_sum("of_states", {1.0}, state()), DType::bf16),
       rounded(weighted_sum("of_states", {1.0}, state()), DType::f16),

@@ -117,7 +117,10 @@ class OperandRules {
     if (signature->has_own_sizes) return;
     for (const BufferId id : instruction_.inputs) {
       const std::int64_t found = program_.buffer(id).elements();
-      if (!signature->elementwise || signature->is_update || found == input().elements()) continue;
+      if (!signature->elementwise || signature->is_update || !signature->states.empty() ||
+          found == input().elements()) {
+        continue;
+      }
       fail("input " + name(id) + " has " + std::to_string(found) + " elements, not " +
            std::to_string(input().elements()));
     }
