@@ -103,7 +103,7 @@ class LinesFactory final : public DatasetFactory {
   OptionSchema schema_{{.name = "path", .type = OptionType::word, .documentation = "The text."},
                        {.name = "validation_every",
                         .type = OptionType::integer,
-                        .default_value = OptionValue(std::int64_t{10}),
+                        .default_value = 10,
                         .documentation = "Of so many lines, one is kept for evaluation.",
                         .minimum = 2}};
 };
