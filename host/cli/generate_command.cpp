@@ -15,6 +15,7 @@ struct GenerateArguments {
   std::string prompt;
   std::int64_t tokens = 200;
   SamplingSettings sampling;
+  bool of_average = false;
   std::vector<std::string> overrides;
 };
 
@@ -41,9 +42,11 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   std::vector<std::int32_t> prompt = tokenizer->encode(arguments.prompt);
   if (prompt.empty()) prompt = default_prompt(*tokenizer, *vocabulary);
   context.out << arguments.prompt << std::flush;
-  generate(setup, checkpoint, std::move(prompt), arguments.tokens, arguments.sampling, [&](std::int32_t token) {
-    context.out << tokenizer->decode({&token, 1}) << std::flush;
-  });
+  const RestoredWeights weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained;
+  generate(setup, checkpoint, {std::move(prompt), arguments.tokens, arguments.sampling, weights},
+           [&](std::int32_t token) {
+             context.out << tokenizer->decode({&token, 1}) << std::flush;
+           });
   context.out << '\n';
   return 0;
 }
@@ -68,6 +71,8 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
   command->add_option("--top-k", arguments->sampling.top_k, "Choose among the K likeliest tokens; 0 among all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command->add_flag("--average", arguments->of_average,
+                    "Use the moving average of the weights, which a run with [optimizer.average] keeps");
   command->add_option("--seed", arguments->sampling.seed, "Seed of the random choices")->capture_default_str();
   command
       ->add_option("--set", arguments->overrides,

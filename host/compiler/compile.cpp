@@ -13,6 +13,7 @@
 #include "compiler/parameters/gradient_completion.hpp"
 #include "compiler/parameters/optimizer_states.hpp"
 #include "compiler/parameters/step_end.hpp"
+#include "compiler/parameters/weight_average.hpp"
 #include "compiler/partition/partition.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
@@ -45,6 +46,9 @@ struct Compilation {
   std::set<std::string> effective = {};
 
   [[nodiscard]] bool is_training() const { return request.mode == GraphMode::training; }
+  [[nodiscard]] bool keeps_average() const {
+    return is_training() && request.optimizer.average_decay > 0 && !request.optimizer.is_update_outside;
+  }
   [[nodiscard]] const OpRegistry& registry() const { return *request.registry; }
 };
 
@@ -139,6 +143,7 @@ std::vector<TrainedBucket> train_buckets(const Compilation& compilation, Program
     TrainedBucket bucket;
     if (rank_class.updates) bucket.states = add_states(compilation, builder, each.bucket);
     mark_loose(builder, each.bucket, compilation.stack.loose);
+    if (rank_class.updates && compilation.keeps_average()) bucket.average = add_average(builder, each.bucket);
     bucket.completion = plan_completion(builder, each, rank_class, compilation.buckets.overlap);
     bucket.bucket = std::move(each.bucket);
     bucket.gradients = std::move(each.gradients);
@@ -151,9 +156,11 @@ std::vector<TrainedBucket> train_buckets(const Compilation& compilation, Program
 StoredParameters store_parameters(const Compilation& compilation, const Compiled& compiled, std::size_t class_number,
                                   const Compiled* beside, ProgramBuilder& builder) {
   if (beside != nullptr) {
-    return store_parameters_beside(
-        {compiled.graph, compilation.rules, beside->programs[class_number].parameters, beside->dealt[class_number]},
-        builder);
+    const std::vector<Bucket> averaged =
+        compilation.request.evaluates_average ? beside->averaged[class_number] : std::vector<Bucket>{};
+    return store_parameters_beside({compiled.graph, compilation.rules, beside->programs[class_number].parameters,
+                                    beside->dealt[class_number], averaged},
+                                   builder);
   }
   return store_parameters({compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups,
                            compilation.fragments, compiled.classes[class_number].stage, compilation.buckets.bytes},
@@ -161,8 +168,9 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
 }
 
 /// Emits the tasks and the step's end, and orders all tasks.
-void build_instructions(Compilation& compilation, const Compiled& compiled, const RankClass& rank_class,
-                        const StoredParameters& parameters, ProgramBuilder& builder) {
+/// \return the trained buckets with a moving average.
+std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled& compiled, const RankClass& rank_class,
+                                       const StoredParameters& parameters, ProgramBuilder& builder) {
   const bool training = compilation.is_training();
   const int stage = rank_class.stage;
   PartitionResult partitioned =
@@ -181,10 +189,16 @@ void build_instructions(Compilation& compilation, const Compiled& compiled, cons
   } else if (has_loss(compiled.graph)) {
     emit_evaluation_end(builder, partitioned, compiled.stages);
   }
+  emit_averages_as_values(builder, parameters.averaged, rank_class);
   order_tasks(builder, compiled.stages.schedule(stage, compilation.micro_batches, training), compilation.micro_batches);
   if (overlap) complete_gradients_early(builder, buckets);
   compilation.used_axes.merge(partitioned.used_axes);
   compilation.effective.merge(partitioned.lowered_by);
+  std::vector<Bucket> averaged;
+  if (compilation.keeps_average()) {
+    for (TrainedBucket& each : buckets) averaged.push_back(std::move(each.bucket));
+  }
+  return averaged;
 }
 
 /// After the earlier phases only these passes add, remove or move instructions.
@@ -203,10 +217,23 @@ void run_passes(Compilation& compilation, ProgramBuilder& builder) {
 Program build_program(Compilation& compilation, Compiled& compiled, std::size_t class_number, const Compiled* beside) {
   ProgramBuilder builder(compilation.stack.mesh, compilation.is_training() ? "training step" : "evaluation");
   StoredParameters parameters = store_parameters(compilation, compiled, class_number, beside, builder);
-  build_instructions(compilation, compiled, compiled.classes[class_number], parameters, builder);
+  compiled.averaged.push_back(
+      build_instructions(compilation, compiled, compiled.classes[class_number], parameters, builder));
   compiled.dealt.push_back(std::move(parameters.dealt));
   run_passes(compilation, builder);
   return std::move(builder.program());
+}
+
+/// What an evaluation pass shares with class `class_number` of the training step. It reads averages as values in memory
+/// of its own.
+SharedMemory shared_memory(const CompileRequest& request, const Compiled& training, std::size_t class_number) {
+  const Program& program = training.programs[class_number];
+  SharedMemory shared = shared_memory(program, training.plans[class_number]);
+  if (!request.evaluates_average) return shared;
+  for (const Bucket& bucket : training.averaged[class_number]) {
+    for (const std::size_t index : bucket.parameters) shared.parameters.erase(program.parameters[index].name);
+  }
+  return shared;
 }
 
 }  // namespace
@@ -245,8 +272,7 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     Program program = build_program(compilation, compiled, i, beside);
     verify(program, *request.registry, "compilation", request.device != nullptr);
-    const SharedMemory shared =
-        beside != nullptr ? shared_memory(beside->programs[i], beside->plans[i]) : SharedMemory{};
+    const SharedMemory shared = beside != nullptr ? shared_memory(request, *beside, i) : SharedMemory{};
     compiled.plans.push_back(plan_memory(program, shared));
     verify_memory(program, *request.registry, compiled.plans.back());
     compiled.programs.push_back(std::move(program));

@@ -38,6 +38,8 @@ struct CompileRequest {
   /// Sizes that the model's options and the data fix, without "batch".
   DimSizes sizes;
   OptimizerSettings optimizer;
+  /// For an evaluation pass beside a training step: it reads the moving averages of the weights.
+  bool evaluates_average = false;
   /// The device that is asked for its kernels and their workspaces. Null: every op is supported, without a workspace.
   const Device* device = nullptr;
 };
@@ -54,6 +56,8 @@ struct Compiled {
   /// By program: the ranks that run it, and the buckets that its parameters are dealt in.
   std::vector<RankClass> classes;
   std::vector<std::vector<Bucket>> dealt;
+  /// By program: the buckets of a training step whose values have a moving average.
+  std::vector<std::vector<Bucket>> averaged;
   /// Names of strategies without effect: their axes have one rank, and no hook changed anything.
   std::vector<std::string> idle_strategies;
   /// How each parameter is updated. Empty without training.

@@ -31,6 +31,8 @@ struct OptimizerSettings {
   double clip = 1.0;
   /// Largest magnitude of an element of the gradient after that; 0 disables it.
   double clip_value = 0;
+  /// Share of the moving average of the weights that a step keeps; 0: there is no average.
+  double average_decay = 0;
   /// True if the caller updates the parameters. The step then ends with the complete gradients, and the program reports
   /// their factor, "gradient_scale".
   bool is_update_outside = false;

@@ -180,8 +180,9 @@ OptimizerSection read_optimizer(SectionReader& reader, const RunConfiguration& c
                    "an optimizer is a plugin now; accepted: plugin = " + strata::to_string(kind->second));
   }
   reader.require_plugin(plugin);
-  OptimizerSection optimizer = optimizer_section(std::move(plugin), keys, reader.read("optimizer.schedule"),
-                                                 reader.read("optimizer.weight_decay_schedule"));
+  OptimizerSection optimizer =
+      optimizer_section(std::move(plugin), keys, reader.read("optimizer.schedule"),
+                        reader.read("optimizer.weight_decay_schedule"), reader.read("optimizer.average"));
   for_each_table(reader, "optimizer.group", [&](const DocumentNode& table, const std::string& path) {
     PluginSection other;
     const Options of_group = reader.read_plugin("optimizer.group", &table, path, other);
@@ -205,6 +206,9 @@ void check_consistency(const RunConfiguration& configuration) {
                                                   std::to_string(batch.micro));
   }
   check_schedules(configuration);
+  if (configuration.optimizer.average.decay >= 1) {
+    throw configuration.error("optimizer.average.decay", "found 1; accepted: at least 0 and below 1");
+  }
 }
 
 RunConfiguration read_document(const DocumentNode& document, const std::string& source) {

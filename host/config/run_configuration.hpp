@@ -89,6 +89,17 @@ struct OptimizerGroupSection {
   bool operator==(const OptimizerGroupSection&) const = default;
 };
 
+/// An exponential moving average of the weights.
+struct AverageSection {
+  /// Share of the average that a step keeps. 0: no average.
+  double decay = 0;
+  /// True if evaluations read the average instead of the trained weights.
+  bool evaluate = true;
+
+  [[nodiscard]] bool is_evaluated() const { return decay > 0 && evaluate; }
+  bool operator==(const AverageSection&) const = default;
+};
+
 struct OptimizerSection {
   PluginSection optimizer;
   double lr = 0;
@@ -98,6 +109,7 @@ struct OptimizerSection {
   ScheduleSection schedule;
   /// Of the factor of weight decay.
   ScheduleSection weight_decay_schedule;
+  AverageSection average;
   std::vector<OptimizerGroupSection> groups;
 
   bool operator==(const OptimizerSection&) const = default;

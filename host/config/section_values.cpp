@@ -60,7 +60,7 @@ ScheduleSection schedule_section(const Options& options, const std::string& mini
 }
 
 OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule,
-                                   const Options& weight_decay_schedule) {
+                                   const Options& weight_decay_schedule, const Options& average) {
   return {.optimizer = std::move(optimizer),
           .lr = options.number("lr"),
           .weight_decay = options.number("weight_decay"),
@@ -68,6 +68,7 @@ OptimizerSection optimizer_section(PluginSection optimizer, const Options& optio
           .clip_value = options.number("clip_value"),
           .schedule = schedule_section(schedule, kMinLearningRate),
           .weight_decay_schedule = schedule_section(weight_decay_schedule, kMinFactor),
+          .average = {.decay = average.number("decay"), .evaluate = average.boolean("evaluate")},
           .groups = {}};
 }
 
@@ -113,6 +114,10 @@ Options to_options(const OptimizerGroupSection& section) {
                   {"weight_decay_factor", section.weight_decay_factor},
                   {"frozen", section.frozen},
                   {"plugin", section.optimizer.plugin}});
+}
+
+Options to_options(const AverageSection& section) {
+  return Options({{"decay", section.decay}, {"evaluate", section.evaluate}});
 }
 
 Options to_options(const ScheduleSection& section, const std::string& minimum) {

@@ -16,7 +16,7 @@ inline constexpr const char* kMinFactor = "min_factor";
 /// `minimum`: the key of the smallest value.
 ScheduleSection schedule_section(const Options& options, const std::string& minimum);
 OptimizerSection optimizer_section(PluginSection optimizer, const Options& options, const Options& schedule,
-                                   const Options& weight_decay_schedule);
+                                   const Options& weight_decay_schedule, const Options& average);
 OptimizerGroupSection group_section(PluginSection optimizer, const Options& options);
 
 Options to_options(const RunSection& section);
@@ -24,6 +24,7 @@ Options to_options(const DataSection& section);
 Options to_options(const BatchSection& section);
 Options to_options(const OptimizerSection& section);
 Options to_options(const OptimizerGroupSection& section);
+Options to_options(const AverageSection& section);
 Options to_options(const ScheduleSection& section, const std::string& minimum);
 
 }  // namespace strata::host

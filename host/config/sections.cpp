@@ -270,6 +270,25 @@ SectionDeclaration weight_decay_schedule_section() {
                                    .maximum = 1})};
 }
 
+SectionDeclaration average_section() {
+  return {.path = "optimizer.average",
+          .documentation =
+              "An exponential moving average of the trained weights, which checkpoints contain. After every step it "
+              "becomes decay · average + (1 - decay) · weights. It begins as the initial weights, whose share after n "
+              "steps is decay^n. `average = { decay = 0.99 }` is an example.",
+          .schema = {{.name = "decay",
+                      .type = OptionType::number,
+                      .default_value = 0.0,
+                      .documentation = "Share of the average that a step keeps; below 1. 0 keeps no average.",
+                      .minimum = 0,
+                      .maximum = 1},
+                     {.name = "evaluate",
+                      .type = OptionType::boolean,
+                      .default_value = true,
+                      .documentation = "Whether evaluations read the average, if there is one, instead of the trained "
+                                       "weights."}}};
+}
+
 SectionDeclaration device_section() {
   return {.path = "device",
           .documentation = "The device that computes.",
@@ -319,6 +338,7 @@ const std::vector<SectionDeclaration>& section_declarations() {
                                                                optimizer_section(),
                                                                schedule_section(),
                                                                weight_decay_schedule_section(),
+                                                               average_section(),
                                                                group_section(),
                                                                device_section(),
                                                                communicator_section(),

@@ -48,6 +48,7 @@ std::string to_toml(const RunConfiguration& configuration) {
   text += section_text("optimizer", to_options(optimizer), &optimizer.optimizer);
   text += section_text("optimizer.schedule", to_options(optimizer.schedule, kMinLearningRate));
   text += section_text("optimizer.weight_decay_schedule", to_options(optimizer.weight_decay_schedule, kMinFactor));
+  text += section_text("optimizer.average", to_options(optimizer.average));
   for (const OptimizerGroupSection& group : optimizer.groups) {
     text += section_text("optimizer.group", to_options(group), &group.optimizer);
   }

@@ -34,6 +34,7 @@ TEST(Configuration, ReadsEveryKey) {
                 .clip = 0.0,
                 .schedule = ScheduleSection{"warmup_cosine", 20, WarmupType::logarithmic, 1e-4, 0, 1, {}, {}},
                 .weight_decay_schedule = {},
+                .average = {},
                 .groups = {{.optimizer = {"optimizer.group.0", "", {}},
                             .parameters = {"*.bias"},
                             .lr_factor = 0.5,

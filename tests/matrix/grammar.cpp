@@ -54,6 +54,7 @@ std::vector<OptionRow> run_options() {
         {"\"adafactor\"\nlr = 1e-2"}}},
       values("optimizer.clip", {"0.0", "0.5"}),
       values("optimizer.clip_value", {"0.0", "0.001"}),
+      values("optimizer.average", {"{}", "{decay=0.7}"}),
       values("optimizer.group", {"[]", "[{parameters=[\"*.bias\", \"wpe.*\"], lr_factor=0.5, weight_decay_factor=2.0}]",
                                  "[{parameters=[\"*.bias\"], frozen=true}, "
                                  "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]",

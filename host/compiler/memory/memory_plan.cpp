@@ -31,6 +31,7 @@ class Planner {
 
   MemoryPlan run() {
     for (const StoredParameter& parameter : program_.parameters) place_shared(parameter);
+    for (const Buffer& buffer : program_.buffers) place_shared_state(buffer);
     place_persistent();
     place_transient();
     fill_offsets();
@@ -53,12 +54,25 @@ class Planner {
       throw VerificationError("memory plan of program '" + program_.name + "': parameter '" + parameter.name +
                               "' is sharded in another way than in the program that it shares its values with");
     }
+    place_at(range.instance, buffer, offset, "parameter '" + parameter.name + "'");
+  }
+
+  /// Places an optimizer state that the other program has placed.
+  void place_shared_state(const Buffer& buffer) {
+    if (buffer.base >= 0 || !buffer.persistent || buffer.kind != BufferKind::optimizer) return;
+    const auto found = shared_.states.find(buffer.name);
+    if (found == shared_.states.end()) return;
+    place_at(ranges_.instance(buffer.id, -1), buffer, found->second, "an optimizer state");
+  }
+
+  /// Places an instance at an offset that the other program has fixed.
+  void place_at(std::int64_t instance, const Buffer& buffer, std::int64_t offset, const std::string& content) {
     const std::int64_t end = offset + buffer.bytes();
-    std::int64_t& placed = root_offset(range.instance);
+    std::int64_t& placed = root_offset(instance);
     if (offset < 0 || end > shared_bytes(buffer.place) || (placed >= 0 && placed != offset)) {
       throw VerificationError("memory plan of program '" + program_.name + "': buffer " +
-                              ranges_.describe_instance(range.instance) + " with parameter '" + parameter.name +
-                              "' does not fit where another program has placed its parameters");
+                              ranges_.describe_instance(instance) + " with " + content +
+                              " does not fit where another program has placed it");
     }
     placed = offset;
   }
@@ -162,6 +176,11 @@ SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {
   SharedMemory shared;
   for (const StoredParameter& parameter : program.parameters) {
     shared.parameters[parameter.name] = {value_storage(program, parameter), plan.offset(parameter.value, -1)};
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.base < 0 && buffer.persistent && buffer.kind == BufferKind::optimizer) {
+      shared.states[buffer.name] = plan.offset(buffer.id, -1);
+    }
   }
   shared.transient_begin = plan.persistent_bytes;
   shared.offload = plan.offload;

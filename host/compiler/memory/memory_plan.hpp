@@ -60,11 +60,14 @@ struct SharedParameter {
 
 /// The memory that a first program of a rank, such as the training step, shares with a second one, such as the
 /// evaluation pass. Both programs use the same arena, one after the other. The second program uses the parameters at
-/// their existing offsets and leaves other persistent buffers of the first alone. Its own persistent buffers start at
-/// transient_begin, so they lose their contents when the first program runs.
+/// their existing offsets, may read its optimizer states, and leaves other persistent buffers of the first alone. Its
+/// own persistent buffers start at transient_begin, so they lose their contents when the first program runs.
 struct SharedMemory {
   /// Shared parameters by name.
   std::map<std::string, SharedParameter> parameters;
+  /// Offsets of the optimizer states by the names of their buffers. A second program that has a persistent buffer with
+  /// such a name reads the state.
+  std::map<std::string, std::int64_t> states;
   /// Offset at which the transient part of the first program begins. Below it the second program uses only shared
   /// parameters.
   std::int64_t transient_begin = 0;

@@ -30,9 +30,7 @@ std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket
                                            const std::vector<OptimizerState>& states) {
   const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
   std::vector<BufferId> buffers;
-  if (size_of(bucket.type) < size_of(DType::f32)) {
-    buffers.push_back(add_optimizer_state(builder, bucket, kMasterState));
-  }
+  if (bucket.has_master()) buffers.push_back(add_optimizer_state(builder, bucket, kMasterState));
   for (const OptimizerState& state : states) {
     buffers.push_back(state.dims ? add_whole_state(builder, bucket, state, type)
                                  : add_optimizer_state(builder, bucket, state.name));

@@ -20,6 +20,8 @@ struct TrainedBucket {
   Completion completion;
   /// This rank's pieces of the master copy and of the optimizer states. Empty on a rank that does not update.
   std::vector<BufferId> states;
+  /// This rank's piece of the moving average of the values; -1 without one.
+  BufferId average = -1;
 };
 
 /// The inputs of emit_training_step_end().
@@ -49,7 +51,8 @@ struct UpdateRequest {
 /// 1. completes gradients, loss and token count,
 /// 2. sums tied gradients over their stages,
 /// 3. computes the global gradient norm and clips,
-/// 4. updates the parameters, and lets strategies work on the updated values (Strategy::work_on_bucket),
+/// 4. updates the parameters, lets strategies work on the updated values (Strategy::work_on_bucket), and then updates
+///    the moving average of the values,
 /// 5. gathers updated values for ranks that hold them whole.
 /// Reports "loss", "count" and "grad_norm". With loose axes, loss and count are sums over all replicas, and the norm is
 /// the mean of theirs. If the caller updates the parameters

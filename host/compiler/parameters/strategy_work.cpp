@@ -12,8 +12,6 @@
 namespace strata::host {
 namespace {
 
-bool is_short(DType type) { return size_of(type) < size_of(DType::f32); }
-
 /// A state outside of the device, and its staging copy.
 struct StagedState {
   BufferId home = -1;
@@ -173,7 +171,7 @@ void round_values(const std::vector<BufferId>& updated, const std::string& name,
 
 std::vector<Instruction> work_on_bucket(ProgramBuilder& builder, const Bucket& bucket,
                                         const std::vector<BufferId>& updated, const Stack& stack) {
-  const bool has_master = is_short(bucket.type);
+  const bool has_master = bucket.has_master();
   std::vector<Instruction> all;
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     BucketWork work({builder, bucket, updated[has_master ? 1 : 0], stack, i});

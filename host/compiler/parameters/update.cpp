@@ -8,6 +8,7 @@
 #include "compiler/parameters/bucket_update.hpp"
 #include "compiler/parameters/staged_bucket.hpp"
 #include "compiler/parameters/strategy_work.hpp"
+#include "compiler/parameters/weight_average.hpp"
 #include "compiler/parameters/whole_parameters.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
 
@@ -19,8 +20,12 @@ Instruction broadcast(ProgramBuilder& builder, BufferId buffer, const Axis& axis
                             label + " broadcast " + axis);
 }
 
-/// True if every rank holds the whole values but updates only its piece (ZeRO-1, ZeRO-2).
-bool updates_piece_of_whole(const Bucket& bucket) { return bucket.pieces > 1 && !bucket.gathers_values(); }
+/// The pieces of a bucket that its update reads and writes, besides the values.
+std::vector<BufferId> with_average(const TrainedBucket& trained) {
+  std::vector<BufferId> pieces = trained.states;
+  if (trained.average >= 0) pieces.push_back(trained.average);
+  return pieces;
+}
 
 /// The updates of all buckets, in the order in which they are emitted. Those in one unit exchange whole parameters.
 class Updates {
@@ -30,7 +35,7 @@ class Updates {
       : builder_(builder), request_(request) {
     pending_.reserve(buckets.size());
     for (const TrainedBucket& each : buckets) {
-      staged_.emplace_back(builder, each.bucket, each.states);
+      staged_.emplace_back(builder, each.bucket, with_average(each));
       pending_.push_back(prepare(each, staged_.back(), scale));
     }
     for (std::size_t i = 0; i < pending_.size(); ++i) assign(i);
@@ -72,7 +77,7 @@ class Updates {
   /// Everything that updates a bucket. ZeRO-1 and ZeRO-2 slice the values before and gather them after the update.
   PendingUpdate prepare(const TrainedBucket& trained, const StagedBucket& staged, BufferId scale) {
     const Bucket& bucket = trained.bucket;
-    const bool in_pieces = updates_piece_of_whole(bucket);
+    const bool in_pieces = bucket.updates_piece_of_whole();
     std::vector<Instruction> slices;
     std::vector<BufferId> updated{staged.on_device(bucket.values)};
     if (in_pieces) {
@@ -84,6 +89,11 @@ class Updates {
     after.insert(after.begin(), std::make_move_iterator(slices.begin()), std::make_move_iterator(slices.end()));
     std::vector<Instruction> work = work_on_bucket(builder_, bucket, updated, request_.stack);
     std::move(work.begin(), work.end(), std::back_inserter(after));
+    if (trained.average >= 0) {
+      const BufferId values = updated[bucket.has_master() ? 1 : 0];
+      after.push_back(
+          update_average(bucket, staged.on_device(trained.average), values, request_.optimizer.average_decay));
+    }
     if (in_pieces) {
       gather_into(builder_, updated.front(), bucket.values, bucket.storage.axes, bucket.name, after);
     }

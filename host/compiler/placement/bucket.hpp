@@ -43,6 +43,8 @@ struct Bucket {
   BufferId values = -1;
 
   [[nodiscard]] std::int64_t piece_elements() const { return elements / pieces; }
+  /// True if the values are shorter than f32, so that their optimizer keeps a master copy.
+  [[nodiscard]] bool has_master() const { return size_of(type) < size_of(DType::f32); }
   /// True if every micro-batch reduce-scatters the gradients to the ranks' pieces.
   [[nodiscard]] bool reduces_each_micro_batch() const {
     return gathers_values() || (pieces > 1 && storage.sharding >= Sharding::gradients);
@@ -51,6 +53,8 @@ struct Bucket {
   [[nodiscard]] bool gathers_values() const {
     return storage.sharding == Sharding::values && (pieces > 1 || storage.values_place != MemoryPlace::device);
   }
+  /// True if every rank holds the whole values but updates only its piece (ZeRO-1, ZeRO-2).
+  [[nodiscard]] bool updates_piece_of_whole() const { return pieces > 1 && !gathers_values(); }
   /// True if a rank stores a piece of the flat bucket. If offloaded values are not sharded, it is the only piece.
   [[nodiscard]] bool stores_pieces() const { return pieces > 1 || gathers_values(); }
 };

@@ -124,11 +124,20 @@ StoredParameters store_parameters_beside(const SharedStorageRequest& request, Pr
     store(request.graph, request.rules, parameter, stored, builder);
   }
   BucketMaker maker(builder, 0);
-  for (const Bucket& bucket : request.dealt) {
+  std::set<std::string> averaged;
+  const auto share = [&](const Bucket& bucket, std::vector<Bucket>& buckets) {
     Bucket shared = shared_bucket(bucket, request.parameters, index_of);
-    if (shared.parameters.empty()) continue;
+    if (shared.parameters.empty()) return;
     maker.make_value_views(shared);
-    stored.dealt.push_back(std::move(shared));
+    buckets.push_back(std::move(shared));
+  };
+  for (const Bucket& bucket : request.averaged) {
+    averaged.insert(bucket.name);
+    share(bucket, stored.averaged);
+  }
+  stored.dealt = stored.averaged;
+  for (const Bucket& bucket : request.dealt) {
+    if (!averaged.contains(bucket.name)) share(bucket, stored.dealt);
   }
   return stored;
 }

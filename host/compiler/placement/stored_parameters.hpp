@@ -35,6 +35,8 @@ struct SharedStorageRequest {
   /// Of the training step of the same ranks.
   const std::vector<StoredParameter>& parameters;
   const std::vector<Bucket>& dealt;
+  /// Buckets whose values the evaluation pass does not share. Their values get memory of their own.
+  const std::vector<Bucket>& averaged;
 };
 
 /// A parameter of the stage and its buffer in the compute layout.
@@ -51,6 +53,8 @@ struct StoredParameters {
   /// Buckets whose gradients or values are sharded. They are made before partitioning, because each block gathers and
   /// reduces them. A bucket whose values are gathered belongs to one block.
   std::vector<Bucket> dealt;
+  /// Those buckets of an evaluation pass whose values are averages.
+  std::vector<Bucket> averaged = {};
 };
 
 /// Adds a persistent buffer and a StoredParameter for every parameter that the stage reads, and makes the sharded

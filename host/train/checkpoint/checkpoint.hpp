@@ -76,6 +76,12 @@ enum class DifferingReplicas : std::uint8_t {
   last_agreed  ///< the values on which they agreed last (kAgreedState)
 };
 
+/// Which of a checkpoint's values become the values of the run.
+enum class RestoredWeights : std::uint8_t {
+  trained,
+  average  ///< their moving average (kAverageState); of the first replica if replicas differ
+};
+
 /// A complete and unaltered checkpoint.
 class CheckpointReader {
  public:
@@ -86,6 +92,8 @@ class CheckpointReader {
   [[nodiscard]] const RunState& run() const { return manifest_.run; }
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
+  /// True if it contains a moving average of some parameter.
+  [[nodiscard]] bool has_average() const;
 
   /// Reads a part of a tensor into `destination`, and converts between floating-point types. Thread-safe. \throws
   /// RuntimeError if the tensor is missing or has another shape.
@@ -97,9 +105,11 @@ class CheckpointReader {
   /// Replicas along loose axes: the same number continues as it was. A checkpoint without replicas begins all of them.
   /// If the number differs, the stored replicas must agree on values and on what they share, or `differing` decides.
   /// Replica i of the run then takes the optimizer's states of the stored replica i, modulo their number.
+  /// A parameter without an average is restored as it was trained.
   /// \throws RuntimeError if the replicas differ.
   void restore(const Program& program, int rank, const WriteSlice& write,
-               DifferingReplicas differing = DifferingReplicas::refuse) const;
+               DifferingReplicas differing = DifferingReplicas::refuse,
+               RestoredWeights weights = RestoredWeights::trained) const;
 
  private:
   /// One tensor of the run, and where it is restored from.
@@ -113,7 +123,7 @@ class CheckpointReader {
 
   void gather(const ManifestTensor& tensor, const TensorPart& part, std::byte* destination) const;
   /// Name of the tensor in the checkpoint from which `tensor` is restored. Empty if it begins with zeros.
-  [[nodiscard]] std::string source_of(const PersistentTensor& tensor) const;
+  [[nodiscard]] std::string source_of(const PersistentTensor& tensor, RestoredWeights weights) const;
   /// True if the run has another number of replicas of the tensor than the checkpoint.
   [[nodiscard]] bool has_other_replicas(const PersistentTensor& tensor, const std::string& source,
                                         const TensorPart& part) const;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/parameters/weight_average.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
 #include "strata/error.hpp"
@@ -31,9 +32,16 @@ std::string state_of(const PersistentTensor& tensor) {
 
 }  // namespace
 
-std::string CheckpointReader::source_of(const PersistentTensor& tensor) const {
+bool CheckpointReader::has_average() const {
+  return std::any_of(manifest_.tensors.begin(), manifest_.tensors.end(),
+                     [](const auto& each) { return each.first.starts_with(state_name(kAverageState, "")); });
+}
+
+std::string CheckpointReader::source_of(const PersistentTensor& tensor, RestoredWeights weights) const {
   const auto& tensors = manifest_.tensors;
   const std::string& value = tensor.parameter->name;
+  const std::string average = state_name(kAverageState, value);
+  if (weights == RestoredWeights::average && tensor.name == value && tensors.contains(average)) return average;
   const std::string master = state_name(kMasterState, value);
   const auto found = tensors.find(tensor.name);
   const std::string state = state_of(tensor);
@@ -55,7 +63,8 @@ void CheckpointReader::read_replicas(const Restored& restored, std::vector<std::
   if (!has_replicas(tensor, stored.size())) return read(restored.source, of_replica, tensor.dtype, data.data());
   const std::int64_t replicas = stored.front();
   const std::string state = state_of(tensor);
-  const bool is_of_optimizer = !state.empty() && !begins_as_value(*tensor.parameter, state);
+  const bool is_average = restored.source == state_name(kAverageState, tensor.parameter->name);
+  const bool is_of_optimizer = is_average || (!state.empty() && !begins_as_value(*tensor.parameter, state));
   if (!is_of_optimizer) return read_agreed(restored, of_replica, replicas, data);
   const std::int64_t index = wanted ? restored.part.dims.front().segments.front().global_begin : 0;
   read(restored.source, in_replica(of_replica, index % replicas, replicas), tensor.dtype, data.data());
@@ -98,15 +107,15 @@ bool CheckpointReader::has_other_replicas(const PersistentTensor& tensor, const 
   return shape.size() != part.dims.size() || shape.front() != part.dims.front().global_size;
 }
 
-void CheckpointReader::restore(const Program& program, int rank, const WriteSlice& write,
-                               DifferingReplicas differing) const {
+void CheckpointReader::restore(const Program& program, int rank, const WriteSlice& write, DifferingReplicas differing,
+                               RestoredWeights weights) const {
   clear_flat_buffers(program, write);
   std::vector<std::byte> data;
   for (const PersistentTensor& tensor : persistent_tensors(program)) {
     const Shard shard = shard_of(program, *tensor.parameter, tensor.buffer, rank);
     if (shard.local_elements() == 0) continue;
     data.assign(static_cast<std::size_t>(shard.local_elements()) * size_of(tensor.dtype), std::byte{0});
-    const std::string source = source_of(tensor);
+    const std::string source = source_of(tensor, weights);
     if (has_other_replicas(tensor, source, shard.part())) {
       read_replicas({tensor, source, shard.part(), differing}, data);
     } else if (!source.empty()) {

@@ -45,8 +45,8 @@ void Progress::step(const StepRecord& record) {
 }
 
 void Progress::evaluation(const EvaluationRecord& record) {
-  note(format_line("step %llu  validation loss %.4f nats per %s", static_cast<unsigned long long>(record.step),
-                   record.loss, style_.unit.c_str()));
+  note(format_line("step %llu  validation loss %s%.4f nats per %s", static_cast<unsigned long long>(record.step),
+                   record.of_average ? "of the average " : "", record.loss, style_.unit.c_str()));
 }
 
 void Progress::note(const std::string& text) {

@@ -31,6 +31,7 @@ OptimizerSettings make_optimizer(const RunConfiguration& configuration, const Re
   OptimizerSettings settings;
   settings.clip = section.clip;
   settings.clip_value = section.clip_value;
+  settings.average_decay = section.average.decay;
   for (std::size_t i = 0; i < plugins.optimizers.size(); ++i) {
     const ResolvedPlugin<OptimizerFactory>& plugin = plugins.optimizers[i];
     OptimizerGroup group;

@@ -118,9 +118,13 @@ RunConfiguration generation_configuration(const CheckpointReader& checkpoint,
   return configuration;
 }
 
-void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::vector<std::int32_t> prompt,
-              std::int64_t count, const SamplingSettings& settings,
+void generate(const RunSetup& setup, const CheckpointReader& checkpoint, Continuation continuation,
               const std::function<void(std::int32_t token)>& on_token) {
+  if (continuation.weights == RestoredWeights::average && !checkpoint.has_average()) {
+    throw ConfigurationError("checkpoint '" + checkpoint.directory().string() +
+                             "' has no moving average of the weights; accepted: one of a run with [optimizer.average]");
+  }
+  std::vector<std::int32_t>& text = continuation.prompt;
   const Generation generation = setup.generation();
   const std::optional<DataState>& data = checkpoint.run().data;
   const DimSizes sizes = setup.sizes(data ? data->sizes : DimSizes{});
@@ -132,22 +136,22 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::ve
     const Compiled compiled = setup.compile(request);
     const Program& program = compiled.program(0);
     const BufferId output = program.reports.at(generation.output);
-    require_tokens_below(prompt, program.buffer(output).shape.back());
+    require_tokens_below(text, program.buffer(output).shape.back());
     const auto arena = std::make_shared<Arena>(device, compiled.plan(0).arena_bytes);
     Executor executor(program, compiled.plan(0), 0, setup.seed(), device, communicator, arena);
     initialize_constants(executor, setup.seed());
     checkpoint.restore(
         program, 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
-        DifferingReplicas::last_agreed);
+        DifferingReplicas::last_agreed, continuation.weights);
 
-    TokenWindow window(generation, prompt, compiled.graph.sizes.at(generation.sequence));
+    TokenWindow window(generation, text, compiled.graph.sizes.at(generation.sequence));
     std::vector<std::byte> memory(static_cast<std::size_t>(program.buffer(output).bytes()));
-    for (std::int64_t made = 0; made < count; ++made) {
+    for (std::int64_t made = 0; made < continuation.tokens; ++made) {
       (void)executor.run(static_cast<std::uint64_t>(made), 0, window);
       executor.read(output, memory.data());
       const std::vector<double> logits = logits_row(program.buffer(output), memory, window.size() - 1);
-      prompt.push_back(choose_token(logits, settings, static_cast<std::uint64_t>(made)));
-      on_token(prompt.back());
+      text.push_back(choose_token(logits, continuation.sampling, static_cast<std::uint64_t>(made)));
+      on_token(text.back());
     }
   };
   run_rank_threads(

@@ -27,11 +27,19 @@ struct SamplingSettings {
 [[nodiscard]] RunConfiguration generation_configuration(const CheckpointReader& checkpoint,
                                                         const std::vector<std::string>& overrides);
 
-/// Continues `prompt` by `count` tokens with the parameters of a checkpoint. Passes each token to `on_token` as it is
-/// chosen. The model sees the last tokens, up to the size of its context. \throws ConfigurationError if a token is
-/// outside of the model's vocabulary.
-void generate(const RunSetup& setup, const CheckpointReader& checkpoint, std::vector<std::int32_t> prompt,
-              std::int64_t count, const SamplingSettings& settings,
+/// A text to continue.
+struct Continuation {
+  std::vector<std::int32_t> prompt;
+  /// Number of tokens to add.
+  std::int64_t tokens = 0;
+  SamplingSettings sampling = {};
+  RestoredWeights weights = RestoredWeights::trained;
+};
+
+/// Continues a text with the parameters of a checkpoint. Passes each token to `on_token` as it is chosen. The model
+/// sees the last tokens, up to the size of its context. \throws ConfigurationError if a token is outside of the model's
+/// vocabulary, or the checkpoint lacks the average that is asked for.
+void generate(const RunSetup& setup, const CheckpointReader& checkpoint, Continuation continuation,
               const std::function<void(std::int32_t token)>& on_token);
 
 }  // namespace strata::host

@@ -180,7 +180,8 @@ class Trainer::Rank {
     }
     if (!leads()) return true;
     trainer_.summary_.evaluation_loss = loss / count;
-    trainer_.observer_.evaluation({step, loss / count, static_cast<std::int64_t>(count)});
+    trainer_.observer_.evaluation({step, loss / count, static_cast<std::int64_t>(count),
+                                   trainer_.setup_.configuration.optimizer.average.is_evaluated()});
     return true;
   }
 

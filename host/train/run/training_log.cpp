@@ -49,8 +49,12 @@ void TrainingLog::step(const StepRecord& record) {
 }
 
 void TrainingLog::evaluation(const EvaluationRecord& record) {
-  write(
-      ordered_json{{"event", "eval"}, {"step", record.step}, {"loss", record.loss}, {"tokens", record.tokens}}.dump());
+  write(ordered_json{{"event", "eval"},
+                     {"step", record.step},
+                     {"loss", record.loss},
+                     {"tokens", record.tokens},
+                     {"weights", record.of_average ? "average" : "trained"}}
+            .dump());
 }
 
 void TrainingLog::summary(const TrainingSummary& summary) {

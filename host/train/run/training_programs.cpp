@@ -37,6 +37,7 @@ TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, 
   programs.training = setup.compile(request);
   if (setup.configuration.run.eval_every == 0) return programs;
   request.mode = GraphMode::evaluation;
+  request.evaluates_average = setup.configuration.optimizer.average.is_evaluated();
   programs.evaluation = setup.compile(request, &programs.training);
   return programs;
 }

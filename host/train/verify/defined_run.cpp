@@ -16,7 +16,9 @@ class DefinedRun {
       : executor_(executor),
         replicas_(replicas),
         scaler_(single),
+        average_decay_(optimizer.average_decay),
         values_(static_cast<std::size_t>(replicas.count()), initial_values()),
+        averages_(values_),
         exchange_(replicas, single.groups, values_.front()) {
     for (int i = 0; i < replicas.count(); ++i) optimizers_.emplace_back(optimizer, single.groups);
   }
@@ -40,6 +42,7 @@ class DefinedRun {
       norm += reports.at("grad_norm") / static_cast<double>(values_.size());
     }
     exchange_.run(step, values_);
+    for (std::size_t i = 0; i < values_.size(); ++i) move_average(values_[i], averages_[i]);
     scaler_.skips(norm);
     result.losses.push_back(loss / count);
     result.gradient_norms.push_back(norm);
@@ -48,16 +51,29 @@ class DefinedRun {
   /// The parameters of all replicas, one after another. Parameters that no optimizer updates are there once.
   void collect(StackResult& result) {
     for (const StoredParameter& parameter : executor_.program().parameters) {
-      std::vector<double>& whole = result.parameters[parameter.name];
-      if (!is_updated(parameter)) whole = read_values(executor_, parameter.value);
-      for (const ParameterValues& values : values_) {
-        const auto found = values.find(parameter.name);
-        if (found != values.end()) whole.insert(whole.end(), found->second.begin(), found->second.end());
-      }
+      if (!is_updated(parameter)) result.parameters[parameter.name] = read_values(executor_, parameter.value);
     }
+    for (const ParameterValues& values : values_) append(values, result.parameters);
+    if (average_decay_ == 0) return;
+    for (const ParameterValues& averages : averages_) append(averages, result.averages);
   }
 
  private:
+  static void append(const ParameterValues& values, WholeTensors& tensors) {
+    for (const auto& [name, each] : values) {
+      std::vector<double>& whole = tensors[name];
+      whole.insert(whole.end(), each.begin(), each.end());
+    }
+  }
+
+  void move_average(const ParameterValues& values, ParameterValues& averages) const {
+    for (auto& [name, average] : averages) {
+      const std::vector<double>& of = values.at(name);
+      for (std::size_t i = 0; i < of.size(); ++i)
+        average[i] = average_decay_ * average[i] + (1 - average_decay_) * of[i];
+    }
+  }
+
   [[nodiscard]] ParameterValues initial_values() {
     ParameterValues values;
     for (const StoredParameter& parameter : executor_.program().parameters) {
@@ -75,7 +91,9 @@ class DefinedRun {
   Executor& executor_;
   const SimulatedReplicas& replicas_;
   LossScaler scaler_;
-  std::vector<ParameterValues> values_;  // by replica
+  double average_decay_;
+  std::vector<ParameterValues> values_;    // by replica
+  std::vector<ParameterValues> averages_;  // by replica
   DefinedExchange exchange_;
   std::vector<DefinedOptimizer> optimizers_;  // by replica
 };

@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 
+#include "compiler/parameters/weight_average.hpp"
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
@@ -20,25 +21,32 @@ class ParameterCollector {
   explicit ParameterCollector(StackResult& result) : result_(result) {}
 
   void add(Executor& executor) {
-    const Program& program = executor.program();
-    for (const StoredParameter& parameter : program.parameters) {
-      const Shard shard = shard_of(program, parameter, parameter.value, executor.rank());
-      if (shard.local_elements() == 0) continue;
-      const DType dtype = program.buffer(parameter.value).dtype;
-      std::vector<std::byte> local(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
-      executor.read(shard.slice(parameter.value), local.data());
-      const std::lock_guard lock(mutex_);
-      std::vector<double>& whole = result_.parameters[parameter.name];
-      whole.resize(static_cast<std::size_t>(shard.global_elements()), std::numeric_limits<double>::quiet_NaN());
-      shard.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t length) {
-        for (std::int64_t i = 0; i < length; ++i) {
-          put(whole[static_cast<std::size_t>(to + i)], load_element(dtype, local.data(), from + i));
-        }
-      });
+    for (const StoredParameter& parameter : executor.program().parameters) {
+      add(executor, parameter, parameter.value, result_.parameters);
+      const auto average = parameter.states.find(kAverageState);
+      if (average != parameter.states.end()) add(executor, parameter, average->second, result_.averages);
     }
   }
 
  private:
+  /// Adds this rank's part of a parameter or of its average.
+  void add(Executor& executor, const StoredParameter& parameter, BufferId buffer, WholeTensors& tensors) {
+    const Program& program = executor.program();
+    const Shard shard = shard_of(program, parameter, buffer, executor.rank());
+    if (shard.local_elements() == 0) return;
+    const DType dtype = program.buffer(buffer).dtype;
+    std::vector<std::byte> local(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
+    executor.read(shard.slice(buffer), local.data());
+    const std::lock_guard lock(mutex_);
+    std::vector<double>& whole = tensors[parameter.name];
+    whole.resize(static_cast<std::size_t>(shard.global_elements()), std::numeric_limits<double>::quiet_NaN());
+    shard.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t length) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        put(whole[static_cast<std::size_t>(to + i)], load_element(dtype, local.data(), from + i));
+      }
+    });
+  }
+
   void put(double& element, double value) {
     if (!std::isnan(element))
       result_.replica_difference = std::max(result_.replica_difference, std::abs(element - value));
@@ -131,18 +139,24 @@ StackDifference compare(const StackResult& stack, const StackResult& single, con
   StackDifference difference;
   difference.loss = worst_step(stack.losses, single.losses);
   difference.gradient_norm = worst_step(stack.gradient_norms, single.gradient_norms);
+  const auto compare_tensor = [&](const WholeTensors& found, const std::vector<double>& expected,
+                                  const std::string& parameter, const std::string& description) {
+    const auto tensor = found.find(parameter);
+    const double each =
+        tensor == found.end() ? std::numeric_limits<double>::infinity() : relative(tensor->second, expected);
+    if (each < difference.parameter) return;
+    difference.parameter = each;
+    difference.worst_parameter = description;
+  };
   for (const Parameter& parameter : graph.parameters) {
+    const std::string& name = parameter.name;
     if (parameter.gradient_is_zero) {
-      difference.excluded.push_back(parameter.name);
+      difference.excluded.push_back(name);
       continue;
     }
-    const auto found = stack.parameters.find(parameter.name);
-    const double each = found == stack.parameters.end() ? std::numeric_limits<double>::infinity()
-                                                        : relative(found->second, single.parameters.at(parameter.name));
-    if (each >= difference.parameter) {
-      difference.parameter = each;
-      difference.worst_parameter = parameter.name;
-    }
+    const auto average = single.averages.find(name);
+    if (average != single.averages.end()) compare_tensor(stack.averages, average->second, name, name + " (average)");
+    compare_tensor(stack.parameters, single.parameters.at(name), name, name);
   }
   return difference;
 }

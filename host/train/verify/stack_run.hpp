@@ -13,13 +13,18 @@
 
 namespace strata::host {
 
+/// Whole tensors by the name of their parameter.
+using WholeTensors = std::map<std::string, std::vector<double>>;
+
 /// The results of a few steps of a stack.
 struct StackResult {
   std::vector<double> losses;          ///< mean over tokens, one per step
   std::vector<double> gradient_norms;  ///< one per step
 
   /// Every whole parameter after the last step. Replicas along loose axes follow one another in the order of the mesh.
-  std::map<std::string, std::vector<double>> parameters;
+  WholeTensors parameters;
+  /// Their moving averages, if the run keeps them.
+  WholeTensors averages;
   /// Largest difference between ranks that hold the same element. 0 if replicas are bitwise equal.
   double replica_difference = 0;
   std::vector<std::int64_t> planned_peak_bytes;
