@@ -67,10 +67,9 @@ void freeze_groups(Graph& graph, const OptimizerSettings& optimizer) {
 }
 
 const AssignedUpdate& AssignedGroups::of(const std::string& parameter) const {
-  const auto found = std::find_if(updates.begin(), updates.end(),
-                                  [&](const AssignedUpdate& each) { return each.parameter.name == parameter; });
-  if (found == updates.end()) throw VerificationError("parameter '" + parameter + "' has no optimizer");
-  return *found;
+  const auto found = index.find(parameter);
+  if (found == index.end()) throw VerificationError("parameter '" + parameter + "' has no optimizer");
+  return updates.at(found->second);
 }
 
 AssignedGroups assign_groups(const Graph& graph, const OpRegistry& registry, const OptimizerSettings& optimizer) {
@@ -89,6 +88,7 @@ AssignedGroups assign_groups(const Graph& graph, const OpRegistry& registry, con
                                     [&] { return group.optimizer->wants_parameters_alone(); });
       update.states = states_of(group, update.parameter, update.is_alone);
     }
+    assigned.index.emplace(parameter.name, assigned.updates.size());
     assigned.updates.push_back(std::move(update));
   }
   for (int index = 0; index + 1 < static_cast<int>(optimizer.groups.size()); ++index) {

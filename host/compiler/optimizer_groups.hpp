@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +60,8 @@ struct AssignedUpdate {
 struct AssignedGroups {
   /// By position in Graph::parameters.
   std::vector<AssignedUpdate> updates;
+  /// Their positions by name.
+  std::map<std::string, std::size_t> index;
   /// Groups that name no parameter of the graph, except the last one.
   std::vector<int> unused;
 

@@ -77,8 +77,8 @@ class BucketUpdate final : public UpdateContext {
     if (operands.direction >= 0) {
       require_piece(operands.direction);
       attributes.set(UpdateAttributes::kIsDirection, true);
-    } else if (clip_value_ > 0) {
-      attributes.set(UpdateAttributes::kClipValue, clip_value_);
+    } else {
+      clip(attributes);
     }
     std::vector<BufferId> inputs{operands.direction >= 0 ? operands.direction : gradient_, scale_};
     inputs.insert(inputs.end(), operands.further.begin(), operands.further.end());
@@ -93,7 +93,7 @@ class BucketUpdate final : public UpdateContext {
     if (signature_of(op, attributes).is_update) throw ConfigurationError("op '" + op + "' makes no sums");
     if (count < 1) throw ConfigurationError("a buffer for " + std::to_string(count) + " sums");
     const BufferId sums = builder_.add_flat(bucket_.name + " sums", BufferKind::optimizer, DType::f64, count);
-    if (clip_value_ > 0) attributes.set(UpdateAttributes::kClipValue, clip_value_);
+    clip(attributes);
     push(op, "sums of " + bucket_.name, operands, {sums}, std::move(attributes));
     AxisSet axes = bucket_.shard_axes;
     if (bucket_.pieces > 1) axes.insert(bucket_.storage.axes.begin(), bucket_.storage.axes.end());
@@ -114,7 +114,7 @@ class BucketUpdate final : public UpdateContext {
   BufferId direction(const std::string& op, Attributes attributes) override {
     const FlatSignature signature = signature_of(op, attributes);
     if (signature.is_update || signature.outputs != 1) throw ConfigurationError("op '" + op + "' makes no direction");
-    if (clip_value_ > 0) attributes.set(UpdateAttributes::kClipValue, clip_value_);
+    clip(attributes);
     const BufferId made = add_piece("direction", full_type(bucket_));
     std::vector<BufferId> results{made};
     append_states(signature, results);
@@ -143,6 +143,11 @@ class BucketUpdate final : public UpdateContext {
     if (!registry_.has(op)) throw ConfigurationError("there is no op '" + op + "'");
     if (auto signature = registry_.get(op).flat_signature(attributes)) return *std::move(signature);
     throw ConfigurationError("op '" + op + "' works on no flat buffers");
+  }
+
+  /// For an op that reads the gradient.
+  void clip(Attributes& attributes) const {
+    if (clip_value_ > 0) attributes.set(UpdateAttributes::kClipValue, clip_value_);
   }
 
   /// Appends the buffers of the states that an op changes.

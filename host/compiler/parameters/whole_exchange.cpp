@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "strata/bucket_work.hpp"
 #include "strata/compiler_ops.hpp"
 
 namespace strata::host {
@@ -131,32 +132,32 @@ void WholeExchange::scatter(BufferId whole, BufferId stack, const std::string& l
 
 BufferId WholeExchange::remove_padding(BufferId padded, const Stage& stage, const std::string& label,
                                        std::vector<Instruction>& instructions) const {
-  const DType type = builder_.buffer(padded).dtype;
-  const BufferId blocks = add(label + " without padding", stage.parameters * unpadded_, type);
-  instructions.push_back(flat_op(ops::kFillZero, label + " without padding", {}, {blocks}));
-  for (std::int64_t i = 0; i < stage.parameters; ++i) {
-    const BufferId from = add(label + " padded block", unpadded_, type);
-    builder_.make_view(from, padded, i * padded_);
-    const BufferId to = add(label + " block", unpadded_, type);
-    builder_.make_view(to, blocks, i * unpadded_);
-    instructions.push_back(flat_op(ops::kAccumulate, label + " without padding", {from}, {to}));
-  }
+  const std::string name = label + " without padding";
+  const BufferId blocks = add(name, stage.parameters * unpadded_, builder_.buffer(padded).dtype);
+  copy_blocks({padded, padded_}, {blocks, unpadded_}, stage.parameters, name, instructions);
   return blocks;
 }
 
 BufferId WholeExchange::restore_padding(BufferId blocks, const Stage& stage, const std::string& label,
                                         std::vector<Instruction>& instructions) const {
-  const DType type = builder_.buffer(blocks).dtype;
-  const BufferId padded = add(label + " with padding", stage.parameters * padded_, type);
-  instructions.push_back(flat_op(ops::kFillZero, label + " with padding", {}, {padded}));
-  for (std::int64_t i = 0; i < stage.parameters; ++i) {
-    const BufferId from = add(label + " block", unpadded_, type);
-    builder_.make_view(from, blocks, i * unpadded_);
-    const BufferId to = add(label + " padded block", unpadded_, type);
-    builder_.make_view(to, padded, i * padded_);
-    instructions.push_back(flat_op(ops::kAccumulate, label + " with padding", {from}, {to}));
-  }
+  const std::string name = label + " with padding";
+  const BufferId padded = add(name, stage.parameters * padded_, builder_.buffer(blocks).dtype);
+  instructions.push_back(flat_op(ops::kFillZero, name, {}, {padded}));
+  copy_blocks({blocks, unpadded_}, {padded, padded_}, stage.parameters, name, instructions);
   return padded;
+}
+
+void WholeExchange::copy_blocks(const Blocks& from, const Blocks& to, std::int64_t count, const std::string& label,
+                                std::vector<Instruction>& instructions) const {
+  const auto block = [&](const Blocks& blocks, std::int64_t index) {
+    const BufferId view = add(label + " block", unpadded_, builder_.buffer(blocks.buffer).dtype);
+    builder_.make_view(view, blocks.buffer, index * blocks.stride);
+    return view;
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    const BufferId source = block(from, i);
+    instructions.push_back(weighted_sum(label, {{1, source}}, block(to, i)));
+  }
 }
 
 }  // namespace strata::host

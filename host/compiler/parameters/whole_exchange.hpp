@@ -54,6 +54,13 @@ class WholeExchange {
                           std::vector<Instruction>& instructions) const;
   BufferId restore_padding(BufferId blocks, const Stage& stage, const std::string& label,
                            std::vector<Instruction>& instructions) const;
+  /// Blocks of one rank that lie `stride` elements apart.
+  struct Blocks {
+    BufferId buffer = -1;
+    std::int64_t stride = 0;
+  };
+  void copy_blocks(const Blocks& from, const Blocks& to, std::int64_t count, const std::string& label,
+                   std::vector<Instruction>& instructions) const;
   BufferId add(const std::string& label, std::int64_t elements, DType type) const;
 
   ProgramBuilder& builder_;

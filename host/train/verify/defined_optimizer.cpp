@@ -41,6 +41,15 @@ void require_size(const OptimizerGroup& group, const std::string& what, std::siz
                         " elements; accepted: " + std::to_string(expected));
 }
 
+/// Elements of a state of the parameter with the values `value`.
+std::size_t elements_of(const OptimizerState& state, const Buffer& value) {
+  if (!state.dims) return static_cast<std::size_t>(value.elements());
+  Shape shape;
+  for (const Dim& dim : *state.dims)
+    shape.push_back(value.shape.at(static_cast<std::size_t>(find_dim(value.dims, dim))));
+  return static_cast<std::size_t>(element_count(shape));
+}
+
 }  // namespace
 
 void DefinedOptimizer::update(Executor& executor, const Reports& reports, const StepContext& context,
@@ -63,14 +72,7 @@ void DefinedOptimizer::update(Executor& executor, const StoredParameter& paramet
   auto& states = states_[parameter.name];
   const Buffer& value = executor.program().buffer(parameter.value);
   for (const OptimizerState& state : assigned.states) {
-    std::size_t count = elements;
-    if (state.dims) {
-      count = 1;
-      for (const Dim& dim : *state.dims) {
-        count *= static_cast<std::size_t>(value.shape.at(static_cast<std::size_t>(find_dim(value.dims, dim))));
-      }
-    }
-    states[state.name].resize(count);
+    states[state.name].resize(elements_of(state, value));
   }
   DefinedUpdate defined{.parameter = assigned.parameter,
                         .shape = executor.program().buffer(parameter.value).shape,
