@@ -153,7 +153,17 @@ TEST_F(DataFailureTest, AnEvaluationThatCannotReadEndsTheRunLikewise) {
   EXPECT_THAT(message_of<RuntimeError>([&] { trainer.run(); }),
               HasSubstr("the data of the evaluation after step 3 cannot be read: '"));
   ASSERT_EQ(observer.checkpoints.size(), 1U);
-  EXPECT_EQ(CheckpointReader(observer.checkpoints.front()).run().step, 3U);
+  const CheckpointReader checkpoint(observer.checkpoints.front());
+  EXPECT_EQ(checkpoint.run().step, 3U);
+
+  write_text(text_);
+  const RunSetup mended = setup(text_, {"run.eval_every=3", "run.steps=6"});
+  const DataSource whole_source = mended.open_data();
+  Saboteur whole({});
+  Trainer(mended, whole_source, checkpoints("whole"), nullptr, whole).run();
+  Saboteur rest({});
+  Trainer(mended, whole_source, checkpoints("evaluated"), &checkpoint, rest).run();
+  EXPECT_EQ(rest.losses, (std::vector<double>{whole.losses.begin() + 3, whole.losses.end()}));
 }
 
 TEST_F(DataFailureTest, TheCommandSaysItInOneMessage) {

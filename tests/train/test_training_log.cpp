@@ -31,14 +31,16 @@ TEST(TrainingLog, WritesAnObjectALine) {
               .seconds = 0.5,
               .wait_seconds = 0.25,
               .data_wait_seconds = 0.125});
-    log.evaluation({3, 2.25, 640});
+    log.evaluation({.step = 3, .loss = 2.25, .tokens = 640, .data_wait_seconds = 0.5});
     log.summary({3, 2.5, 2.25, 900, 1 << 20, {10, 20}, {10, 20}});
   }
   const std::vector<json> lines = lines_of(path);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[0], json::parse(R"({"step":3,"loss":2.5,"grad_norm":0.1,"lr":0.001,"tokens_per_second":1000.0,
                                       "step_seconds":0.5,"wait_seconds":0.25,"data_wait_seconds":0.125})"));
-  EXPECT_EQ(lines[1], json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640,"weights":"trained"})"));
+  EXPECT_EQ(
+      lines[1],
+      json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640,"data_wait_seconds":0.5,"weights":"trained"})"));
   EXPECT_EQ(lines[2], json::parse(R"({"event":"summary","step":3,"median_tokens_per_second":900.0,
                                       "peak_rss_bytes":1048576,"planned_peak_bytes":[10,20],
                                       "arena_peak_bytes":[10,20],"eval_loss":2.25})"));

@@ -167,10 +167,12 @@ class Trainer::Rank {
     const std::uint64_t batches = trainer_.validation_batches();
     double loss = 0;
     double count = 0;
+    double wait_seconds = 0;
     for (std::uint64_t batch = 0; batch < batches; ++batch) {
-      const std::optional<std::string> reason = trainer_.validation_data_->wait(evaluated_).failure;
-      if (agreement_.largest(reason ? 1 : 0) > 0) {
-        trainer_.data_failure_.set("the evaluation after step " + std::to_string(step), step, reason);
+      const ReadAhead::Outcome outcome = trainer_.validation_data_->wait(evaluated_);
+      wait_seconds += outcome.wait_seconds;
+      if (agreement_.largest(outcome.failure ? 1 : 0) > 0) {
+        trainer_.data_failure_.set("the evaluation after step " + std::to_string(step), step, outcome.failure);
         return false;
       }
       const Reports reports = evaluation_->run(evaluated_, 0, *trainer_.validation_data_);
@@ -180,8 +182,11 @@ class Trainer::Rank {
     }
     if (!leads()) return true;
     trainer_.summary_.evaluation_loss = loss / count;
-    trainer_.observer_.evaluation({step, loss / count, static_cast<std::int64_t>(count),
-                                   trainer_.setup_.configuration.optimizer.average.is_evaluated()});
+    trainer_.observer_.evaluation({.step = step,
+                                   .loss = loss / count,
+                                   .tokens = static_cast<std::int64_t>(count),
+                                   .data_wait_seconds = wait_seconds,
+                                   .of_average = trainer_.setup_.configuration.optimizer.average.is_evaluated()});
     return true;
   }
 

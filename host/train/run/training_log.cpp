@@ -53,6 +53,7 @@ void TrainingLog::evaluation(const EvaluationRecord& record) {
                      {"step", record.step},
                      {"loss", record.loss},
                      {"tokens", record.tokens},
+                     {"data_wait_seconds", record.data_wait_seconds},
                      {"weights", record.of_average ? "average" : "trained"}}
             .dump());
 }

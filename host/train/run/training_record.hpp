@@ -35,6 +35,8 @@ struct EvaluationRecord {
   double loss = 0;
   /// Elements that the loss counted.
   std::int64_t tokens = 0;
+  /// Seconds that the first rank waited for data.
+  double data_wait_seconds = 0;
   /// True if the moving average of the weights was evaluated.
   bool of_average = false;
 };
