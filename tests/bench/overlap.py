@@ -9,63 +9,16 @@ down for seconds or minutes meets both.
 """
 import argparse
 import contextlib
-import json
 import os
-import signal
 import statistics
-import subprocess
 import tempfile
-import time
 from pathlib import Path
+
+from stoppable_run import StoppableRun
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WARMUP = 3
 STACKS = {"ddp": {}, "zero 2": {"strategy.0.plugin": "zero", "strategy.0.stage": 2}}
-
-
-class StoppableRun:
-    """A training run that makes one step when it is told to."""
-
-    def __init__(self, arguments, folder, options):
-        options = {"data.path": arguments.data, "run.steps": 10**6, "run.output": os.path.join(folder, "run"),
-                   "device.threads": 1, **options}
-        command = [arguments.strata, "train", arguments.config, "--log-json", os.path.join(folder, "log.jsonl")]
-        for key, value in options.items():
-            command += ["--set", f"{key}={value}"]
-        Path(folder, "log.jsonl").touch()
-        self.messages = open(os.path.join(folder, "messages.txt"), "w+", encoding="utf-8")
-        self.process = subprocess.Popen(command, stdout=self.messages, stderr=subprocess.STDOUT)
-        self.log = open(os.path.join(folder, "log.jsonl"), encoding="utf-8")
-        self.unread = ""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-    def step(self):
-        """\\return seconds until a step's line is in the log, and the line. The run is stopped before and after."""
-        self.process.send_signal(signal.SIGCONT)
-        begin = time.monotonic()
-        line = self._next_step()
-        seconds = time.monotonic() - begin
-        self.process.send_signal(signal.SIGSTOP)
-        return seconds, line
-
-    def _next_step(self):
-        while True:
-            self.unread += self.log.readline()
-            if self.unread.endswith("\n"):
-                line, self.unread = json.loads(self.unread), ""
-                if "step_seconds" in line:
-                    return line
-            elif self.process.poll() is not None:
-                self.messages.seek(0)
-                raise SystemExit(f"the run ended before its time:\n{self.messages.read()}")
-            else:
-                time.sleep(0.001)
 
 
 def measure(arguments, folder, plugin):
@@ -76,8 +29,8 @@ def measure(arguments, folder, plugin):
         for overlap in (True, False):
             own = os.path.join(folder, str(overlap))
             os.mkdir(own)
-            options = {**plugin, "strategy.0.overlap": str(overlap).lower()}
-            runs[overlap] = stack.enter_context(StoppableRun(arguments, own, options))
+            options = {"data.path": arguments.data, **plugin, "strategy.0.overlap": str(overlap).lower()}
+            runs[overlap] = stack.enter_context(StoppableRun(arguments.strata, arguments.config, own, options))
             for _ in range(WARMUP):
                 runs[overlap].step()
         for turn in range(arguments.steps):
