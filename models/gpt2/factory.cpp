@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 
 #include "gpt2.hpp"
@@ -34,6 +35,8 @@ class Gpt2Factory final : public ModelFactory {
     small.set("heads", OptionValue(heads));
     small.set("embed", OptionValue(embed));
     small.set("context", OptionValue(std::lcm(std::lcm(multiple("seq"), multiple("pos")), std::int64_t{8})));
+    // A window that still hides tokens of the short context.
+    small.set("window", OptionValue(std::min<std::int64_t>(full.window, 3)));
     small.set("vocab", OptionValue(std::lcm(multiple("vocab"), std::int64_t{16})));
     return small;
   }

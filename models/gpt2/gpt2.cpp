@@ -17,9 +17,10 @@ const Dims kHeads{"batch", "seq", "heads", "head_dim"};
 /// Builds one block. Parameter names follow the published checkpoints, except that q, k and v are separate.
 class BlockBuilder {
  public:
-  BlockBuilder(GraphBuilder& builder, const Settings& settings, std::int64_t layer)
+  BlockBuilder(GraphBuilder& builder, const Settings& settings, std::optional<Value> documents, std::int64_t layer)
       : b_(builder),
         settings_(settings),
+        documents_(documents),
         prefix_("h." + std::to_string(layer) + "."),
         // Residual projections start smaller, so that the variance of the residual stream does not grow with depth.
         residual_deviation_(kInitialDeviation / std::sqrt(2.0 * static_cast<double>(settings.layers))) {}
@@ -55,7 +56,8 @@ class BlockBuilder {
     const Value q = project("q", false);
     const Value k = project("k", true);  // gradient is zero: the bias shifts all scores of a row alike
     const Value v = project("v", false);
-    const Value o = b_.attention(q, k, v, true, settings_.attention_dropout, prefix_ + "attn");
+    const Value o =
+        b_.attention(q, k, v, true, settings_.attention_dropout, prefix_ + "attn", settings_.window, documents_);
     return affine(o, {"heads", "head_dim", "embed"}, {"embed"}, kStream, residual_deviation_, "attn.c_proj");
   }
 
@@ -71,6 +73,7 @@ class BlockBuilder {
 
   GraphBuilder& b_;
   const Settings& settings_;
+  std::optional<Value> documents_;
   std::string prefix_;
   double residual_deviation_;
 };
@@ -95,12 +98,15 @@ void Gpt2::build(GraphBuilder& b) const {
   const Value positions = b.parameter("wpe.weight", {"pos", "embed"}, Initialization::normal(kInitialDeviation), true);
   const Value tokens = b.input("tokens", {"batch", "seq"});
   const Value token = b.embedding(table, tokens, "wte");
-  const Value position = b.embedding(positions, b.input("positions", {"seq"}), "wpe");
+  std::optional<Value> documents;
+  if (settings_.documents) documents = b.input("documents", {"batch", "seq"});
+  const Dims position_dims = documents ? Dims{"batch", "seq"} : Dims{"seq"};
+  const Value position = b.embedding(positions, b.input("positions", position_dims), "wpe");
   Value x = b.dropout(b.add(token, position, "embedding"), settings_.dropout, "embedding.dropout");
 
   for (std::int64_t layer = 0; layer < settings_.layers; ++layer) {
     b.begin_block(static_cast<int>(layer) + 1);
-    x = BlockBuilder(b, settings_, layer).build(x);
+    x = BlockBuilder(b, settings_, documents, layer).build(x);
   }
 
   b.begin_block(static_cast<int>(settings_.layers) + 1);

@@ -17,6 +17,10 @@ struct Settings {
   std::int64_t vocab = 0;
   double dropout = 0.1;
   double attention_dropout = 0.1;
+  /// Tokens that a query sees, itself included. 0: all before it.
+  std::int64_t window = 0;
+  /// True if attention stays inside a document and positions start anew in each.
+  bool documents = false;
 };
 
 /// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): pre-norm blocks, learned
@@ -28,7 +32,7 @@ class Gpt2 final : public strata::Model {
   [[nodiscard]] strata::DimSizes sizes() const override;
   void build(strata::GraphBuilder& builder) const override;
   [[nodiscard]] std::optional<strata::Generation> generation() const override {
-    return strata::Generation{.positions = "positions"};
+    return strata::Generation{.positions = "positions", .documents = settings_.documents ? "documents" : ""};
   }
 
  private:

@@ -59,7 +59,18 @@ const OptionSchema& option_schema() {
        .default_value = OptionValue(-1.0),
        .documentation = "Probability with which attention weights are dropped; -1: the same as dropout.",
        .minimum = -1,
-       .maximum = 0.99}};
+       .maximum = 0.99},
+      {.name = "window",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{0}),
+       .documentation = "Tokens that attention sees: a token itself and the ones just before it; 0: all before it.",
+       .minimum = 0,
+       .maximum = 16777216},
+      {.name = "documents",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(false),
+       .documentation = "Keeps attention inside a document and starts positions anew in each: reads the inputs "
+                        "documents and positions [batch seq] of the dataset."}};
   return schema;
 }
 
@@ -83,6 +94,8 @@ Settings settings_from(const Options& options) {
   settings.dropout = options.number("dropout");
   settings.attention_dropout = options.number("attention_dropout");
   if (settings.attention_dropout < 0) settings.attention_dropout = settings.dropout;
+  settings.window = options.integer("window");
+  settings.documents = options.boolean("documents");
   if (settings.embed % settings.heads != 0) {
     throw OptionError("heads", std::to_string(settings.heads) + " heads do not divide embed = " +
                                    std::to_string(settings.embed) + "; choose a divisor of embed");

@@ -139,9 +139,13 @@ Value GraphBuilder::dropout(Value x, double probability, const std::string& name
   return op("dropout", {x}, name, {{"p", probability}})[0];
 }
 
-Value GraphBuilder::attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name) {
-  const double probability = mode_ == GraphMode::training ? dropout : 0.0;
-  return op("attention", {q, k, v}, name, {{"causal", causal}, {"dropout", probability}})[0];
+Value GraphBuilder::attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name,
+                              std::int64_t window, std::optional<Value> documents) {
+  Attributes attributes{{"causal", causal}, {"dropout", mode_ == GraphMode::training ? dropout : 0.0}};
+  if (window != 0) attributes.set("window", window);
+  std::vector<Value> operands{q, k, v};
+  if (documents) operands.insert(operands.end(), 2, *documents);  // of the queries and of the keys
+  return op("attention", std::move(operands), name, std::move(attributes))[0];
 }
 
 void GraphBuilder::cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main) {

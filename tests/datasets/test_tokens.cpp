@@ -205,6 +205,24 @@ TEST_F(TokensTest, DocumentsThatEndWithAToken) {
               HasSubstr("documents: found \"index\" with '" + path + "'; accepted: an .idx file"));
 }
 
+TEST_F(TokensTest, TargetsInsideOfDocuments) {
+  const std::string path = file(bytes_of<std::uint16_t>({1, 2, 0, 3, 0, 0, 4, 5, 0, 6}));
+  Given given{
+      {"path", path}, {"documents", std::string("token")}, {"document_end", std::int64_t{0}}, {"validation", 0.0}};
+  EXPECT_THAT(read_integers(*plugin_.open(given, request(9)), {}, 1, 9), ElementsAre(2, 0, 3, 0, 0, 4, 5, 0, 6));
+  given["cross_document_targets"] = false;
+  EXPECT_THAT(read_integers(*plugin_.open(given, request(9)), {}, 1, 9), ElementsAre(2, 0, -1, 0, -1, -1, 5, 0, -1));
+
+  const auto indexed = open({{"path", some_documents<std::uint16_t>().write(folder_, "files")},
+                             {"documents", std::string("index")},
+                             {"cross_document_targets", false}},
+                            15);
+  EXPECT_THAT(read_integers(*indexed, {}, 1, 15), ElementsAre(2, 3, 4, 5, -1, 12, 13, 14, -1, 22, 23, 24, 25, 26, 27));
+
+  EXPECT_THAT(refusal({{"path", path}, {"cross_document_targets", false}}),
+              HasSubstr("cross_document_targets: found false with documents = \"none\"; accepted: true"));
+}
+
 /// The documents of every window agree with a plain count, wherever windows begin.
 TEST_F(TokensTest, DocumentsOfAllWindows) {
   IndexedFiles<std::uint16_t> files;

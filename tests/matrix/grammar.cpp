@@ -38,6 +38,8 @@ std::vector<OptionRow> run_options() {
       std::move(layers),
       values("model.dropout", {"0.0", "0.1"}),
       values("model.attention_dropout", {"0.0", "0.2"}),
+      values("model.window", {"0", "3", "6"}),
+      flag("model.documents"),
       values("batch.micro", {"1", "2"}),
       values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
       // Small buckets with one or two parameters, and one bucket for all.

@@ -84,7 +84,9 @@ std::string to_toml(const Stack& stack) {
   text += section_lines(stack, "model");
   text += "heads = " + std::to_string(sizes.heads) + "\nembed = " + std::to_string(sizes.embed) +
           "\ncontext = " + std::to_string(sizes.context) + "\nvocab = " + std::to_string(sizes.vocab) + "\n";
-  text += "\n[data]\npath = \"none\"\n\n[batch]\nglobal = " + std::to_string(stack.global_batch()) + "\n";
+  text +=
+      "\n[data]\nplugin = \"tokens\"\npath = \"none\"\ndocuments = \"token\"\ndocument_end = 0\n\n[batch]\nglobal = " +
+      std::to_string(stack.global_batch()) + "\n";
   text += section_lines(stack, "batch");
   text += "\n[optimizer]\n" + section_lines(stack, "optimizer");
   text += "\n[device]\nplugin = \"reference\"\n\n[communicator]\nplugin = \"local\"\ntimeout = 120\n";

@@ -97,6 +97,20 @@ double rounded_to(DType type, double value) {
   return type == DType::f16 ? from_f16(to_f16(single)) : single;
 }
 
+/// The documents of the tokens of an operand [batch seq].
+std::vector<double> documents(const OpCase& op_case, const OpInstance& instance, const OperandDescription& operand) {
+  const IndexMap& samples = kernels::index_map(instance, operand.dims[0]);
+  const IndexMap& tokens = kernels::index_map(instance, operand.dims[1]);
+  const std::uint64_t key = random::stream_key(3, op_case.name, 0);
+  std::vector<double> values;
+  for (std::int64_t b = 0; b < samples.local_size(); ++b) {
+    for (std::int64_t t = 0; t < tokens.local_size(); ++t) {
+      values.push_back(document_of(key, samples.global_index(b), tokens.global_index(t), tokens.global_size));
+    }
+  }
+  return values;
+}
+
 /// Computes the output and log-sum-exp of attention for these operands.
 void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, Device& reference,
                            std::vector<std::vector<double>>& operands) {
@@ -109,6 +123,10 @@ void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, De
     for (OperandDescription& description : *descriptions) description.dtype = DType::f64;
   }
   CaseValues values{{operands[0], operands[1], operands[2]}, {operands[3], operands[4]}};
+  for (std::size_t i = 6; i < operands.size(); ++i) {  // the documents
+    forward.operands.push_back(gradient.operands[i]);
+    values.operands.push_back(operands[i]);
+  }
   const auto results = run_case(op_case, forward, values, reference);
   for (const std::size_t i : {0U, 1U}) {
     operands[3 + i] = results[i];
@@ -146,6 +164,15 @@ std::vector<double> random_values(const std::string& name, std::int64_t count, F
     values.push_back(rounded_to(type, value));
   }
   return values;
+}
+
+double document_of(std::uint64_t key, std::int64_t sequence, std::int64_t token, std::int64_t length) {
+  const std::uint32_t starts = random::drop_threshold(5.0 / static_cast<double>(length));
+  double document = 0;
+  for (std::int64_t i = 1; i <= token; ++i) {
+    document += random::word(key, static_cast<std::uint64_t>(sequence * length + i)) < starts;
+  }
+  return document;
 }
 
 OpInstance make_instance(const OpCase& op_case, const OpRegistry& registry, DType real) {
@@ -203,6 +230,8 @@ CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device
                       : op_case.op == "embedding_gradient" ? instance.results[0].dims[0]
                                                            : op_case.operands[0].dims[0];
       operands.push_back(indices(name, count, op_case.sizes.at(dim)));
+    } else if (operand.fill == Fill::documents) {
+      operands.push_back(documents(op_case, instance, instance.operands[i]));
     } else {
       operands.push_back(random_values(name, count, operand.fill, instance.operands[i].dtype));
     }

@@ -12,13 +12,14 @@ namespace strata::testing {
 /// The values of an operand. All numbers are exact in the type of the case.
 enum class Fill : std::uint8_t {
   normal,
-  positive,  ///< in [0.5, 1.5)
-  large,     ///< in [3, 5): a log-sum-exp larger than its terms
-  masked,    ///< normal, or -infinity as the log-sum-exp of a query that sees no key
-  ids,       ///< rows of the first operand's first dim, by global number; some are -1
-  targets,   ///< indices of the last dim of the first operand, by global number; some are -1
-  bytes,     ///< integers in [-127, 127]
-  count      ///< 37
+  positive,   ///< in [0.5, 1.5)
+  large,      ///< in [3, 5): a log-sum-exp larger than its terms
+  masked,     ///< normal, or -infinity as the log-sum-exp of a query that sees no key
+  ids,        ///< rows of the first operand's first dim, by global number; some are -1
+  targets,    ///< indices of the last dim of the first operand, by global number; some are -1
+  documents,  ///< document_of() each token of [batch seq]
+  bytes,      ///< integers in [-127, 127]
+  count       ///< 37
 };
 
 struct CaseOperand {
@@ -88,6 +89,9 @@ std::vector<std::vector<double>> run_case(const OpCase& op_case, const OpInstanc
 
 /// Numbers that depend only on `name` and are exact in `type`.
 std::vector<double> random_values(const std::string& name, std::int64_t count, Fill fill, DType type = DType::f32);
+
+/// The document of a token of a sequence, which has about five documents. `key`: random::stream_key() of some name.
+double document_of(std::uint64_t key, std::int64_t sequence, std::int64_t token, std::int64_t length);
 
 /// The whole table.
 const std::vector<OpCase>& all_op_cases();

@@ -13,7 +13,14 @@ struct Variant {
   std::map<Dim, IndexMap, std::less<>> shards = {};
   int micro_batch = 0;
   bool differentiable = false;
+  std::int64_t window = 0;
+  bool documents = false;
 };
+
+void add_documents(OpCase& op_case) {
+  const CaseOperand documents{.dims = {"batch", "seq"}, .fill = Fill::documents, .dtype = DType::i32};
+  op_case.operands.insert(op_case.operands.end(), 2, documents);
+}
 
 OpCase forward_case(const Variant& variant) {
   const auto dims = [](const Dims& heads) {
@@ -23,14 +30,17 @@ OpCase forward_case(const Variant& variant) {
     return all;
   };
   const Dims key = dims(variant.key_heads);
-  return {.name = "attention_" + variant.name,
-          .op = "attention",
-          .sizes = variant.sizes,
-          .operands = {{dims(variant.query_heads)}, {key}, {key}},
-          .attributes = {{"causal", variant.causal}, {"dropout", variant.dropout}},
-          .shards = variant.shards,
-          .micro_batch = variant.micro_batch,
-          .differentiable = variant.differentiable};
+  OpCase op_case{.name = "attention_" + variant.name,
+                 .op = "attention",
+                 .sizes = variant.sizes,
+                 .operands = {{dims(variant.query_heads)}, {key}, {key}},
+                 .attributes = {{"causal", variant.causal}, {"dropout", variant.dropout}},
+                 .shards = variant.shards,
+                 .micro_batch = variant.micro_batch,
+                 .differentiable = variant.differentiable};
+  if (variant.window > 0) op_case.attributes.set("window", variant.window);
+  if (variant.documents) add_documents(op_case);
+  return op_case;
 }
 
 OpCase gradient_case(const Variant& variant) {
@@ -38,12 +48,14 @@ OpCase gradient_case(const Variant& variant) {
   op_case.name = "attention_gradient_" + variant.name;
   op_case.op = "attention_gradient";
   op_case.differentiable = false;
+  op_case.operands.resize(3);
   Dims row_dims = {"batch"};
   row_dims.insert(row_dims.end(), variant.query_heads.begin(), variant.query_heads.end());
   row_dims.emplace_back("seq");
   op_case.operands.push_back(op_case.operands[0]);
   op_case.operands.push_back({.dims = row_dims, .full = true});
   op_case.operands.push_back(op_case.operands[0]);
+  if (variant.documents) add_documents(op_case);
   // The operands o and lse are rounded to f32, and exp amplifies the rounding of lse (up to 4 · 2^-24). dP - D is a
   // difference of larger numbers and adds as much again.
   op_case.tolerance = 4e-6;
@@ -113,6 +125,66 @@ std::vector<OpCase> attention_cases() {
       {"wide_grouped_dropout", wide, grouped, kv_heads, true, 0.1},
       {"widest_dropout", widest, heads, heads, true, 0.1},
       {"masked_to_the_past", even, heads, heads, true, 0.0, {{"seq", shard(24, 3, 2)}, {"kv_seq", shard(24, 3, 0)}}},
+      {"documents", small, heads, heads, true, 0.0, {}, 0, true, 0, true},
+      {"documents_whole", small, heads, heads, false, 0.0, {}, 0, true, 0, true},
+      {"window", small, heads, heads, true, 0.0, {}, 0, true, 3},
+      {"window_documents_grouped_dropout", small, grouped, kv_heads, true, 0.25, {}, 0, true, 3, true},
+      {"window_of_two", small, heads, heads, true, 0.0, {}, 0, false, 2},
+      {"large_documents", large, heads, heads, true, 0.0, {}, 0, false, 0, true},
+      {"large_documents_whole_dropout", large, grouped, kv_heads, false, 0.1, {}, 0, false, 0, true},
+      {"large_window", large, heads, heads, true, 0.0, {}, 0, false, 40},
+      {"tiled_documents_grouped_dropout", tiled, grouped, kv_heads, true, 0.1, {}, 0, false, 0, true},
+      {"tiled_window", tiled, heads, heads, true, 0.0, {}, 0, false, 50},
+      {"tiled_window_documents", tiled, heads, heads, true, 0.0, {}, 0, false, 130, true},
+      {"narrow_documents_dropout", narrow, heads, heads, true, 0.1, {}, 0, false, 0, true},
+      {"wide_window_documents", wide, grouped, kv_heads, true, 0.0, {}, 0, false, 33, true},
+      {"widest_documents", widest, heads, heads, true, 0.0, {}, 0, false, 20, true},
+      {"sharded_batch_documents", even, heads, heads, true, 0.2, {{"batch", shard(4, 2, 1)}}, 3, false, 0, true},
+      {"zigzag_window_documents", even, heads, heads, true, 0.0, {{"seq", zigzag(1)}}, 0, false, 7, true},
+      {"zigzag_piece_window_documents",
+       even,
+       heads,
+       heads,
+       true,
+       0.2,
+       {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}},
+       0,
+       false,
+       9,
+       true},
+      {"tiled_zigzag_piece_window_documents",
+       tiled,
+       heads,
+       heads,
+       true,
+       0.1,
+       {{"seq", tiled_zigzag(2, 1)}, {"kv_seq", tiled_zigzag(2, 0)}},
+       0,
+       false,
+       100,
+       true},
+      // A piece of keys that the window hides from all queries, and one that documents hide from some.
+      {"masked_by_window",
+       even,
+       heads,
+       heads,
+       true,
+       0.0,
+       {{"seq", shard(24, 3, 2)}, {"kv_seq", shard(24, 3, 0)}},
+       0,
+       false,
+       9},
+      {"masked_by_documents",
+       even,
+       heads,
+       heads,
+       true,
+       0.0,
+       {{"seq", shard(24, 3, 2)}, {"kv_seq", shard(24, 3, 1)}},
+       0,
+       false,
+       0,
+       true},
   };
   std::vector<OpCase> cases;
   for (const Variant& variant : variants) {
@@ -122,7 +194,11 @@ std::vector<OpCase> attention_cases() {
   // The results that a ring sums over hops are f32 even if the operands are shorter. Matrix units for bf16 round the
   // probabilities to bf16.
   const Variant piece{"piece", even, heads, heads, true, 0.2, {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}}};
-  for (OpCase op_case : {forward_case(piece), gradient_case(piece)}) {
+  Variant masked = piece;
+  masked.name += "_window_documents";
+  masked.window = 9;
+  masked.documents = true;
+  for (OpCase op_case : {forward_case(piece), gradient_case(piece), forward_case(masked), gradient_case(masked)}) {
     op_case.name += "_in_f32";
     op_case.attributes.set("dtype", std::string("f32"));
     op_case.tolerance = 0x1p-8;

@@ -79,6 +79,18 @@ class AttentionPieces : public ::testing::TestWithParam<int> {
     d_output_ = random_values("d_output" + seed, keys * kGroup, Fill::normal, DType::f64);
   }
 
+  [[nodiscard]] static bool has_documents() { return GetParam() / 2 % 2 == 1; }
+  [[nodiscard]] static std::int64_t window() { return GetParam() % 2 == 0 && GetParam() / 2 % 3 != 0 ? 5 : 0; }
+
+  /// Documents of 7 tokens.
+  static Values documents(const IndexMap& tokens) {
+    Values numbers;
+    for (std::int64_t i = 0; i < kBatch * tokens.local_size(); ++i) {
+      numbers.push_back(static_cast<double>(tokens.global_index(i % tokens.local_size()) / 7));
+    }
+    return numbers;
+  }
+
   [[nodiscard]] std::vector<Values> run(const std::string& op, const IndexMap& keys, std::vector<Values> operands) {
     const Dims query{"batch", "seq", "kv_heads", "group", "head_dim"};
     const Dims key{"batch", "seq", "kv_heads", "head_dim"};
@@ -101,6 +113,12 @@ class AttentionPieces : public ::testing::TestWithParam<int> {
     }
     if (op == "attention_gradient") {
       for (const Dims& dims : {query, row, query}) op_case.operands.push_back({dims});
+    }
+    if (op != "attention_merge" && window() > 0) op_case.attributes.set("window", window());
+    if (op != "attention_merge" && has_documents()) {
+      op_case.operands.insert(op_case.operands.end(), 2, {.dims = {"batch", "seq"}, .dtype = DType::i32});
+      operands.push_back(documents(IndexMap::whole(kLength)));
+      operands.push_back(documents(keys));
     }
     const OpInstance instance = make_instance(op_case, core_registry(), DType::f64);
     CaseValues values{std::move(operands), {}};

@@ -8,6 +8,7 @@
 #include "ops/comparison.hpp"
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
+#include "strata/random.hpp"
 #include "train/verify/graph_evaluator.hpp"
 
 namespace strata::testing {
@@ -84,6 +85,7 @@ class OpLoss {
       return add_indices(builder, name, operand.dims,
                          graph_.sizes.at(operand.fill == Fill::ids ? first.front() : first.back()));
     }
+    if (operand.fill == Fill::documents) return add_documents(builder, name, operand.dims);
     const Value parameter = add_parameter(builder, name, operand.dims, operand.fill);
     if (source == Source::parameter) return parameter;
     return builder.op("sum", {parameter}, name + ".activation")[0];
@@ -100,6 +102,16 @@ class OpLoss {
     std::vector<double>& values = integers_[name];
     for (std::int64_t i = 0; i < element_count(graph_.shape(value)); ++i) {
       values.push_back(i % 6 == 5 ? -1.0 : static_cast<double>(i * 7 % bound));
+    }
+    return value;
+  }
+
+  Value add_documents(GraphBuilder& builder, const std::string& name, const Dims& dims) {
+    const Value value = builder.input(name, dims);
+    const Shape shape = graph_.shape(value);
+    const std::uint64_t key = random::stream_key(3, op_case_.name, 0);
+    for (std::int64_t i = 0; i < element_count(shape); ++i) {
+      integers_[name].push_back(document_of(key, i / shape[1], i % shape[1], shape[1]));
     }
     return value;
   }

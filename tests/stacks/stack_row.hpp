@@ -26,6 +26,8 @@ struct StackRow {
   bool full = true;
   /// Sizes that replace those of the small model.
   std::map<std::string, std::int64_t> model = {};
+  /// True for attention inside of documents.
+  bool documents = false;
 };
 
 inline void PrintTo(const StackRow& row, std::ostream* out) { *out << row.name; }
@@ -41,10 +43,19 @@ inline std::string table(const std::string& plugin, int size, const std::string&
   return table(plugin, "size = " + std::to_string(size) + "\n" + options);
 }
 
+/// Keeps attention inside of documents.
+inline void read_documents(host::RunConfiguration& configuration) {
+  configuration.model.options["documents"] = true;
+  configuration.data.dataset.plugin = "tokens";
+  configuration.data.dataset.options["documents"] = std::string("token");
+  configuration.data.dataset.options["document_end"] = std::int64_t{0};
+}
+
 /// Trains the row in f64 with dropout, clipping and accumulation, and compares it with one rank.
 inline void expect_trains_as_one_rank(const StackRow& row) {
   host::RunConfiguration configuration = small_gpt2(row.strategies, row.global_batch, row.micro_batch);
   for (const auto& [option, size] : row.model) configuration.model.options[option] = size;
+  if (row.documents) read_documents(configuration);
   BuiltPlugins plugins;
   const host::Verification verification = host::verify_stack(configuration, plugins, {3, row.full});
   EXPECT_EQ(verification.mesh.rank_count(), row.ranks);

@@ -35,6 +35,44 @@ INSTANTIATE_TEST_SUITE_P(Attention, ContextStack,
                          [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
+    Masks, ContextStack,
+    ::testing::Values(
+        StackRow{"documents_in_a_ring", table("context", 4), 4, 8, 2, true, {{"context", 16}}, true},
+        StackRow{"documents_in_runs", table("context", 4, kRuns), 4, 8, 2, true, {{"context", 16}}, true},
+        StackRow{"documents_gathered", table("context", 4, kGather), 4, 8, 2, true, {{"context", 16}}, true},
+        StackRow{"documents_in_ulysses", table("context", 2, kUlysses), 2, 8, 2, true, {{"context", 16}}, true},
+        StackRow{"documents_among_split_queries",
+                 table("tensor", 4, kSequenceParallel) + table("context", 2),
+                 8,
+                 4,
+                 2,
+                 true,
+                 {{"context", 16}},
+                 true},
+        // With a window of 4, zigzag needs the hops 0, 1 and 3 of 4; contiguous runs need 0 and 1.
+        StackRow{"window_in_a_ring", table("context", 4), 4, 8, 2, true, {{"context", 32}, {"window", 4}}},
+        StackRow{"window_in_runs", table("context", 4, kRuns), 4, 8, 2, true, {{"context", 32}, {"window", 4}}},
+        StackRow{"window_gathered", table("context", 4, kGather), 4, 8, 2, true, {{"window", 3}}},
+        StackRow{"window_in_ulysses", table("context", 2, kUlysses), 2, 8, 2, true, {{"window", 3}}},
+        StackRow{"window_and_documents_recomputed",
+                 table("context", 4) + kRecompute,
+                 4,
+                 8,
+                 2,
+                 true,
+                 {{"context", 32}, {"window", 5}},
+                 true},
+        StackRow{"window_among_split_queries",
+                 table("tensor", 4, kSequenceParallel) + table("context", 2, kRuns),
+                 8,
+                 4,
+                 2,
+                 true,
+                 {{"context", 32}, {"window", 3}},
+                 true}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
     Stacks, ContextStack,
     ::testing::Values(
         StackRow{"ring_inside_ddp", table("ddp", 2) + table("context", 2), 4},
@@ -68,9 +106,10 @@ INSTANTIATE_TEST_SUITE_P(
 /// Work and memory of whole steps, computed from their programs.
 class ContextProgram : public ::testing::Test {
  protected:
-  static host::Compiled compile(int ranks, const std::string& options, std::int64_t context) {
+  static host::Compiled compile(int ranks, const std::string& options, std::int64_t context, std::int64_t window = 0) {
     host::RunConfiguration configuration = small_gpt2(table("context", ranks, options), 2, 2);
     configuration.model.options["context"] = context;
+    configuration.model.options["window"] = window;
     return compile_training(configuration);
   }
 
@@ -135,6 +174,34 @@ TEST_F(ContextProgram, ZigzagGivesEveryRankTheSameWorkInEveryHop) {
 
 TEST_F(ContextProgram, RunsDoNot) {
   EXPECT_GT(most_over_mean(visible_pairs(compile(4, kGather + kRuns, 64)).front()), 1.5);
+}
+
+/// The distances that keys have travelled when a rank attends to them in the first layer.
+std::vector<int> hops_of(const host::Compiled& compiled) {
+  std::vector<int> hops;
+  for (const Task& task : compiled.programs.front().tasks) {
+    for (const Instruction& instruction : task.instructions) {
+      const auto* compute = instruction.as<Compute>();
+      if (compute == nullptr || compute->op != "attention" || instruction.name != "h.0.attn") continue;
+      for (const ShardedDim& dim : compute->iteration) {
+        if (dim.dim == "kv_seq") hops.push_back(-dim.axes.front().shift);
+      }
+    }
+  }
+  return hops;
+}
+
+/// 64 tokens on 8 ranks: runs of 8 tokens, and 16 zigzag pieces of 4.
+TEST_F(ContextProgram, AWindowLeavesOutTheHopsThatNoQueryNeeds) {
+  using Hops = std::vector<int>;
+  EXPECT_EQ(hops_of(compile(8, kRuns, 64)), (Hops{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(hops_of(compile(8, kRuns, 64, 1)), (Hops{0}));
+  EXPECT_EQ(hops_of(compile(8, kRuns, 64, 2)), (Hops{0, 1}));
+  EXPECT_EQ(hops_of(compile(8, kRuns, 64, 9)), (Hops{0, 1}));
+  EXPECT_EQ(hops_of(compile(8, kRuns, 64, 10)), (Hops{0, 1, 2}));
+  // The first half of a rank's queries needs the keys of ranks before it, the second half those of ranks after it.
+  EXPECT_EQ(hops_of(compile(8, kZigzag, 64, 5)), (Hops{0, 1, 7}));
+  EXPECT_EQ(hops_of(compile(8, kZigzag, 64, 6)), (Hops{0, 1, 2, 6, 7}));
 }
 
 /// Longer contexts with the same number of tokens per rank.

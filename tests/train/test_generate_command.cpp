@@ -58,6 +58,23 @@ TEST_F(GenerateCommandTest, ReplicasThatDifferGiveTheirAgreedValues) {
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
 }
 
+/// The prompt is one document, so the model continues it as a document of its training.
+TEST_F(GenerateCommandTest, ContinuesADocumentWithinTheWindow) {
+  const std::vector<std::uint16_t> documents{1, 2, 3, 4, 0, 5, 6, 7, 8, 0};
+  std::string bytes;
+  for (int i = 0; i < 60; ++i) bytes.append(reinterpret_cast<const char*>(documents.data()), documents.size() * 2);
+  const CommandResult trained =
+      run_command({"train", config_, "--set",
+                   "data={plugin=\"tokens\", path=\"" + folder_.file("tokens.bin", bytes).string() +
+                       "\", documents=\"token\", document_end=0, cross_document_targets=false}",
+                   "--set", "model.documents=true", "--set", "model.window=3", "--set", "model.vocab=16", "--set",
+                   "model.dropout=0.0", "--steps", "100", "--set", "device.threads=1", "--set",
+                   "strategy=[{plugin=\"context\", size=2}]"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
+  const CommandResult result = generate({"--prompt", "5 6", "--tokens", "3", "--temperature", "0"});
+  EXPECT_THAT(result.out, HasSubstr("7 8 0")) << result.messages;
+}
+
 TEST_F(GenerateCommandTest, APromptOutsideOfTheVocabularyIsRefused) {
   const CommandResult result = generate({"--prompt", "line Q"});
   EXPECT_EQ(result.exit_code, 2);

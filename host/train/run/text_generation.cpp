@@ -17,8 +17,8 @@
 namespace strata::host {
 namespace {
 
-/// Serves the last tokens of a text from position 0 on. The rest of the window is arbitrary, because a causal model
-/// does not look ahead.
+/// Serves the last tokens of a text, which is one document, from position 0 on. The rest of the window is arbitrary,
+/// because a causal model does not look ahead.
 class TokenWindow : public InputSource {
  public:
   TokenWindow(const Generation& generation, const std::vector<std::int32_t>& text, std::int64_t window)
@@ -28,7 +28,8 @@ class TokenWindow : public InputSource {
 
   void load(const InputPart& part, std::uint64_t /*step*/) override {
     const bool tokens = part.name == generation_.input;
-    if (part.dtype != DType::i32 || (!tokens && part.name != generation_.positions)) {
+    const bool documents = part.name == generation_.documents;
+    if (part.dtype != DType::i32 || (!tokens && !documents && part.name != generation_.positions)) {
       throw ConfigurationError("the model reads the input '" + part.name + "' for its output '" + generation_.output +
                                "'; accepted: the inputs that its generation names");
     }
@@ -37,7 +38,7 @@ class TokenWindow : public InputSource {
     for (const IndexSegment& run : part.dims.back().segments) {
       for (std::int64_t i = 0; i < run.length; ++i) {
         const std::int64_t position = run.global_begin + i;
-        auto value = static_cast<std::int32_t>(position);
+        auto value = static_cast<std::int32_t>(documents ? 0 : position);
         if (tokens) value = position < size() ? text_[static_cast<std::size_t>(begin + position)] : 0;
         destination[run.local_begin + i] = value;
       }

@@ -10,6 +10,13 @@
 
 namespace strata::host {
 
+namespace {
+
+/// Probability that an ascending input ascends from one element to the next.
+constexpr double kStepProbability = 0.3;
+
+}  // namespace
+
 RandomInputs::RandomInputs(std::uint64_t seed, std::vector<DatasetInput> inputs, DimSizes sizes)
     : seed_(seed), inputs_(std::move(inputs)), sizes_(std::move(sizes)) {}
 
@@ -38,10 +45,20 @@ void RandomInputs::fill(const Stream& stream, const InputPart& part, std::size_t
 
 double RandomInputs::value(const Stream& stream, std::uint64_t index) {
   if (is_floating_point(stream.input.dtype)) return random::normal(stream.key, index);
-  const bool counts = !stream.input.per_sample && stream.input.dims == Dims{stream.input.indexes};
-  if (counts) return static_cast<double>(index);
+  if (stream.input.dims == Dims{stream.input.indexes}) return own_index(stream, index);
   if (stream.input.is_target && random::word(stream.key + 1, index) < random::drop_threshold(0.2)) return -1;
   return static_cast<double>(random::below(stream.key, index, static_cast<std::uint64_t>(stream.limit)));
+}
+
+/// The value at an index of the dimension that the input indexes.
+double RandomInputs::own_index(const Stream& stream, std::uint64_t index) {
+  if (!stream.input.per_sample) return static_cast<double>(index);
+  const auto size = static_cast<std::uint64_t>(stream.limit);
+  double steps = 0;
+  for (std::uint64_t i = index / size * size + 1; i <= index; ++i) {
+    if (random::word(stream.key, i) < random::drop_threshold(kStepProbability)) ++steps;
+  }
+  return steps;
 }
 
 }  // namespace strata::host

@@ -10,9 +10,9 @@
 namespace strata::host {
 
 /// Random values for the inputs of a dataset, keyed by global index, so that every layout sees the same ones. Integers
-/// lie below the size of the dimension that they index. If all samples share them and they index their own dimension,
-/// as positions do, they count up. Floating-point values are normal. One target in five is left out, so that ranks have
-/// different counts.
+/// lie below the size of the dimension that they index. If they index their own dimension, they count up if all samples
+/// share them, as positions, and ascend at random if not, as the numbers of documents. Floating-point values are
+/// normal. One target in five is left out, so that ranks have different counts.
 class RandomInputs final : public InputSource {
  public:
   /// `sizes`: the sizes of the dimensions that integers index.
@@ -31,6 +31,7 @@ class RandomInputs final : public InputSource {
   static void fill(const Stream& stream, const InputPart& part, std::size_t dim, std::int64_t index,
                    std::int64_t& written);
   static double value(const Stream& stream, std::uint64_t index);
+  static double own_index(const Stream& stream, std::uint64_t index);
 
   std::uint64_t seed_;
   std::vector<DatasetInput> inputs_;

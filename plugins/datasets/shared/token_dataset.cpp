@@ -37,19 +37,24 @@ DimSizes TokenDataset::sizes() const {
 
 void TokenDataset::read(const SampleKey& key, std::span<void* const> destinations) const {
   const Window window = data_.windows.find(key);
-  const TokenSource& source = *data_.sources[window.source];
   std::int32_t* tokens = destination_of(destinations, kTokens);
   std::int32_t* targets = destination_of(destinations, kTargets);
-  if (tokens != nullptr && targets != nullptr) {
-    source.read(window.begin, data_.context, tokens);
+  if (tokens != nullptr) data_.sources[window.source]->read(window.begin, data_.context, tokens);
+  if (targets != nullptr) read_targets(window, tokens, targets);
+  read_documents(window, destination_of(destinations, kDocuments), destination_of(destinations, kDocumentPositions));
+}
+
+/// `tokens`: those of the window, or null if they have not been read.
+void TokenDataset::read_targets(const Window& window, const std::int32_t* tokens, std::int32_t* targets) const {
+  const TokenSource& source = *data_.sources[window.source];
+  if (tokens != nullptr) {
     std::copy_n(tokens + 1, data_.context - 1, targets);
     source.read(window.begin + data_.context, 1, targets + data_.context - 1);
-  } else if (tokens != nullptr) {
-    source.read(window.begin, data_.context, tokens);
-  } else if (targets != nullptr) {
+  } else {
     source.read(window.begin + 1, data_.context, targets);
   }
-  read_documents(window, destination_of(destinations, kDocuments), destination_of(destinations, kDocumentPositions));
+  if (data_.cross_document_targets) return;
+  for (const std::int64_t start : document_starts(window)) targets[start - 1] = -1;
 }
 
 void TokenDataset::read_common(std::span<void* const> destinations) const {
@@ -60,7 +65,7 @@ void TokenDataset::read_common(std::span<void* const> destinations) const {
 void TokenDataset::read_documents(const Window& window, std::int32_t* documents, std::int32_t* positions) const {
   if (documents == nullptr && positions == nullptr) return;
   std::vector<std::int64_t> starts = document_starts(window);
-  starts.push_back(data_.context);
+  if (starts.empty() || starts.back() != data_.context) starts.push_back(data_.context);
   std::int64_t begin = 0;
   for (std::size_t number = 0; number < starts.size(); ++number) {
     if (documents != nullptr)
@@ -70,18 +75,18 @@ void TokenDataset::read_documents(const Window& window, std::int32_t* documents,
   }
 }
 
-/// The indices within the window, other than 0, at which a document starts.
+/// The indices from 1 up to the context at which a document starts. The token there is the target of the one before.
 std::vector<std::int64_t> TokenDataset::document_starts(const Window& window) const {
   const TokenSource& source = *data_.sources[window.source];
   std::vector<std::int64_t> starts;
   if (data_.documents == Documents::source) {
-    starts = source.document_starts(window.begin, data_.context);
+    starts = source.document_starts(window.begin, data_.context + 1);
     for (std::int64_t& start : starts) start -= window.begin;
     return starts;
   }
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(data_.context));
   source.read(window.begin, data_.context, tokens.data());
-  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] == data_.document_end) starts.push_back(static_cast<std::int64_t>(i) + 1);
   }
   return starts;

@@ -31,6 +31,8 @@ struct TokenData {
   Documents documents = Documents::none;
   /// The last token of a document.
   std::int32_t document_end = 0;
+  /// False if a token whose next token is in another document has no target.
+  bool cross_document_targets = true;
 };
 
 /// The inputs of token data: "tokens" and "targets" [batch seq] and "positions" [seq]. With documents also "documents"
@@ -52,6 +54,7 @@ class TokenDataset final : public strata::Dataset {
   [[nodiscard]] std::optional<strata::Vocabulary> vocabulary() const override { return data_.vocabulary; }
 
  private:
+  void read_targets(const Window& window, const std::int32_t* tokens, std::int32_t* targets) const;
   void read_documents(const Window& window, std::int32_t* documents, std::int32_t* positions) const;
   [[nodiscard]] std::vector<std::int64_t> document_starts(const Window& window) const;
 

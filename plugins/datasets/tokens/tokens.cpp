@@ -54,12 +54,20 @@ OptionSchema make_schema() {
        .documentation = "The last token of every document, such as 50256 for GPT-2's <|endoftext|>.",
        .minimum = -1,
        .maximum = static_cast<double>(std::numeric_limits<std::int32_t>::max())},
+      {.name = "cross_document_targets",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(true),
+       .documentation = "If false, the last token of a document has no target, so the loss leaves it out."},
   });
 }
 
 Documents documents_of(const Options& options) {
   const std::string& word = options.word("documents");
-  if (word == "none") return Documents::none;
+  if (word == "none") {
+    if (options.boolean("cross_document_targets")) return Documents::none;
+    throw OptionError("cross_document_targets",
+                      "found false with documents = \"none\"; accepted: true, or documents that are told apart");
+  }
   if (word == "index") return Documents::source;
   if (options.integer("document_end") < 0) {
     throw OptionError("document_end", "found -1; accepted with documents = \"token\": a token of at least 0");
@@ -84,7 +92,8 @@ class TokenFiles {
             .vocabulary = {.kind = Vocabulary::Kind::tokens},
             .vocab = {},
             .documents = documents_,
-            .document_end = static_cast<std::int32_t>(options_.integer("document_end"))};
+            .document_end = static_cast<std::int32_t>(options_.integer("document_end")),
+            .cross_document_targets = options_.boolean("cross_document_targets")};
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "ring_lowering.hpp"
 
@@ -15,43 +16,57 @@ constexpr int kQuery = 0;
 constexpr int kKey = 1;
 constexpr int kValue = 2;
 
-/// K and V on their way around the ring. They are two messages, because packing them into one would copy them.
+/// K, V and the documents of their tokens on their way around the ring. Each is a message of its own, because packing
+/// them into one would copy them.
 class TravellingKeys {
  public:
-  explicit TravellingKeys(RingLowering& ring) : ring_(ring), key_(ring.operand(kKey)), value_(ring.operand(kValue)) {}
+  /// `operands`: the operands of hop 0.
+  TravellingKeys(RingLowering& ring, std::vector<BufferId> operands) : ring_(ring), operands_(std::move(operands)) {
+    add("key", kKey);
+    add("value", kValue);
+    if (const auto documents = ring.key_documents()) add("documents", *documents);
+  }
 
-  [[nodiscard]] BufferId key() const { return key_; }
-  [[nodiscard]] BufferId value() const { return value_; }
+  /// The operands of the current hop.
+  [[nodiscard]] const std::vector<BufferId>& operands() const { return operands_; }
   /// The buffers sent last. They may be reused when that message is complete.
   [[nodiscard]] const std::vector<BufferId>& sent() const { return sent_; }
 
-  /// Starts the exchange for `hop` after the previous exchange is complete, so two pairs of buffers suffice.
-  void start(int hop) {
-    const std::string name = " for hop " + std::to_string(hop);
-    next_key_ = ring_.like_operand("key" + name, kKey, ring_.operand_type(kKey));
-    next_value_ = ring_.like_operand("value" + name, kValue, ring_.operand_type(kValue));
-    ring_.pass_on("key" + name, key_, next_key_, sent_);
-    ring_.pass_on("value" + name, value_, next_value_, {});
-    sent_ = {key_, value_};
+  /// Starts the exchange for hop `next` after the previous exchange is complete, so two sets of buffers suffice.
+  void start(int hop, int next) {
+    std::vector<BufferId> waits = sent_;
+    sent_.clear();
+    for (Traveller& each : travellers_) {
+      const std::string name = each.name + " for hop " + std::to_string(next);
+      each.next = ring_.like_operand(name, each.operand, ring_.operand_type(each.operand));
+      ring_.pass_on(name, next - hop, current(each), each.next, std::exchange(waits, {}));
+      sent_.push_back(current(each));
+    }
   }
 
   /// Makes the received keys the current ones.
   void advance() {
-    key_ = next_key_;
-    value_ = next_value_;
+    for (const Traveller& each : travellers_) current(each) = each.next;
   }
 
  private:
+  struct Traveller {
+    std::string name;
+    int operand = 0;
+    BufferId next = -1;
+  };
+
+  void add(const std::string& name, int operand) { travellers_.push_back({.name = name, .operand = operand}); }
+  BufferId& current(const Traveller& each) { return operands_.at(static_cast<std::size_t>(each.operand)); }
+
   RingLowering& ring_;
-  BufferId key_;
-  BufferId value_;
-  BufferId next_key_ = -1;
-  BufferId next_value_ = -1;
+  std::vector<BufferId> operands_;
+  std::vector<Traveller> travellers_;
   std::vector<BufferId> sent_;
 };
 
-/// The gradient of K or V, which moves around the ring with its keys and accumulates the contributions of all ranks.
-/// The owner adds its own contribution last, so the gradient needs one message less than there are ranks.
+/// The gradient of K or V, which moves around the ring with its keys and accumulates the contributions of all ranks
+/// that see them. The owner adds its own contribution last, so the gradient needs one message less than there are hops.
 class TravellingGradient {
  public:
   TravellingGradient(RingLowering& ring, int result, std::string name)
@@ -63,25 +78,25 @@ class TravellingGradient {
   /// Adds a buffer for the contribution of `hop`.
   BufferId part(int hop) { return ring_.like_result(name_ + " of hop " + std::to_string(hop), result_, type_); }
 
-  /// Adds the contribution of `hop` to the moving gradient.
-  void add(int hop, BufferId part) {
+  /// Adds the contribution of `hop` to the moving gradient, which then follows its keys to hop `next`, or home.
+  void add(int hop, int next, BufferId part) {
     if (hop == 0) {
       own_ = part;
       return;
     }
-    const BufferId sum = hop == 1 ? part : add_to_arrived(part);
+    const BufferId sum = arrived_ ? add_to_arrived(part) : part;
     const std::string name = name_ + " after hop " + std::to_string(hop);
     arrived_ = ring_.like_result(name, result_, type_);
-    ring_.pass_on(name, sum, arrived_, {});
+    ring_.pass_on(name, next - hop, sum, *arrived_, {});
     sent_ = {sum};
   }
 
-  void define() { ring_.define(result_, add_to_arrived(own_)); }
+  void define() { ring_.define(result_, arrived_ ? add_to_arrived(own_) : own_); }
 
  private:
   BufferId add_to_arrived(BufferId part) {
     const BufferId sum = ring_.like_result(name_ + " so far", result_, type_);
-    ring_.add(result_, {arrived_, part}, sum, sent_);
+    ring_.add(result_, {*arrived_, part}, sum, sent_);
     return sum;
   }
 
@@ -90,23 +105,25 @@ class TravellingGradient {
   TensorType type_;
   std::string name_;
   BufferId own_ = -1;
-  BufferId arrived_ = -1;
+  std::optional<BufferId> arrived_;
   std::vector<BufferId> sent_;
 };
 
-/// Calls hop(i) for every hop, while the keys of the next hop are in flight.
-template <class Hop>
-void travel(RingLowering& ring, TravellingKeys& keys, const Hop& hop) {
-  for (int i = 0; i < ring.hops(); ++i) {
-    const bool is_last = i + 1 == ring.hops();
-    if (!is_last) keys.start(i + 1);
-    hop(i, is_last ? keys.sent() : std::vector<BufferId>{});
+/// Calls body(hop, next hop, waits) for every hop, while the keys of the next hop are in flight. After the last hop,
+/// the next one is the number of ranks: the keys' owner.
+template <class Body>
+void travel(RingLowering& ring, TravellingKeys& keys, const Body& body) {
+  const std::vector<int>& hops = ring.hops();
+  for (std::size_t i = 0; i < hops.size(); ++i) {
+    const bool is_last = i + 1 == hops.size();
+    const int next = is_last ? ring.ranks() : hops[i + 1];
+    if (!is_last) keys.start(hops[i], next);
+    body(hops[i], next, is_last ? keys.sent() : std::vector<BufferId>{});
     if (!is_last) keys.advance();
   }
 }
 
 void lower_forward(RingLowering& ring) {
-  const BufferId query = ring.operand(kQuery);
   const TensorType type = RingLowering::accumulated(ring.result_type(0));
   struct Result {
     BufferId output;
@@ -116,10 +133,10 @@ void lower_forward(RingLowering& ring) {
     return {ring.like_result("output" + of, 0, type), ring.like_result("log-sum-exp" + of, 1, ring.result_type(1))};
   };
   std::optional<Result> so_far;
-  TravellingKeys keys(ring);
-  travel(ring, keys, [&](int hop, const std::vector<BufferId>& waits) {
+  TravellingKeys keys(ring, ring.operands());
+  travel(ring, keys, [&](int hop, int /*next*/, const std::vector<BufferId>& waits) {
     const Result part = make(" of hop " + std::to_string(hop));
-    ring.compute(hop, {query, keys.key(), keys.value()}, {part.output, part.log_sum}, waits);
+    ring.compute(hop, keys.operands(), {part.output, part.log_sum}, waits);
     if (!so_far) {
       so_far = part;
       return;
@@ -133,23 +150,18 @@ void lower_forward(RingLowering& ring) {
 }
 
 void lower_gradient(RingLowering& ring) {
-  const BufferId query = ring.operand(kQuery);
-  const BufferId output = ring.operand(3);
-  const BufferId log_sum = ring.operand(4);
-  const BufferId d_output = ring.operand(5);
   const TensorType type = RingLowering::accumulated(ring.result_type(kQuery));
   std::optional<BufferId> d_query;
-  TravellingKeys keys(ring);
+  TravellingKeys keys(ring, ring.operands());
   TravellingGradient d_key(ring, kKey, "key gradient");
   TravellingGradient d_value(ring, kValue, "value gradient");
-  travel(ring, keys, [&](int hop, const std::vector<BufferId>& waits) {
+  travel(ring, keys, [&](int hop, int next, const std::vector<BufferId>& waits) {
     const BufferId part = ring.like_result("query gradient of hop " + std::to_string(hop), kQuery, type);
     const BufferId key_part = d_key.part(hop);
     const BufferId value_part = d_value.part(hop);
-    ring.compute(hop, {query, keys.key(), keys.value(), output, log_sum, d_output}, {part, key_part, value_part},
-                 waits);
-    d_key.add(hop, key_part);
-    d_value.add(hop, value_part);
+    ring.compute(hop, keys.operands(), {part, key_part, value_part}, waits);
+    d_key.add(hop, next, key_part);
+    d_value.add(hop, next, value_part);
     if (!d_query) {
       d_query = part;
       return;

@@ -1,5 +1,6 @@
 #include "ring_lowering.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "strata/compiler_ops.hpp"
@@ -13,10 +14,56 @@ namespace {
 const Dim kKeySequence = "kv_seq";
 const Dim kSequence = "seq";
 
+/// True if a query sees a key that is less than `window` positions before it, or the key at its own position.
+bool sees_some(const IndexMap& queries, const IndexMap& keys, std::int64_t window) {
+  for (const IndexSegment& query : queries.segments) {
+    for (const IndexSegment& key : keys.segments) {
+      const std::int64_t nearest = query.global_begin - (key.global_begin + key.length - 1);
+      const std::int64_t farthest = query.global_begin + query.length - 1 - key.global_begin;
+      if (farthest >= 0 && nearest < window) return true;
+    }
+  }
+  return false;
+}
+
+/// One rank for every piece of `dim`.
+std::vector<Coordinates> places_of(const ShardedDim& dim, const Mesh& mesh) {
+  std::vector<Coordinates> places;
+  for (int rank = 0; rank < mesh.rank_count(); ++rank) {
+    Coordinates place = mesh.coordinates(rank);
+    const bool is_first = std::all_of(place.begin(), place.end(), [&](const auto& coordinate) {
+      return coordinate.second == 0 || std::any_of(dim.axes.begin(), dim.axes.end(), [&](const AxisShard& shard) {
+               return shard.axis == coordinate.first;
+             });
+    });
+    if (is_first) places.push_back(std::move(place));
+  }
+  return places;
+}
+
 }  // namespace
 
 RingLowering::RingLowering(LoweringContext& context, Axis axis)
-    : context_(context), axis_(std::move(axis)), hops_(context.rules().mesh().size(axis_)) {}
+    : context_(context), axis_(std::move(axis)), ranks_(context.rules().mesh().size(axis_)), hops_(useful_hops()) {}
+
+/// Without a window, every hop is useful: the last queries see all keys.
+std::vector<int> RingLowering::useful_hops() const {
+  const Attributes& attributes = context_.node().attributes;
+  const std::int64_t window = attributes.has("window") ? attributes.integer("window") : 0;
+  const Mesh& mesh = context_.rules().mesh();
+  const ShardedDim queries =
+      context_.sharded_dim(kSequence, context_.graph().sizes.at(kSequence), context_.iteration().at(kSequence));
+  const std::vector<Coordinates> places = window == 0 ? std::vector<Coordinates>{} : places_of(queries, mesh);
+  std::vector<int> hops;
+  for (int hop = 0; hop < ranks_; ++hop) {
+    const ShardedDim of_hop = keys(hop);
+    const bool is_useful = window == 0 || std::any_of(places.begin(), places.end(), [&](const Coordinates& place) {
+                             return sees_some(index_map(queries, mesh, place), index_map(of_hop, mesh, place), window);
+                           });
+    if (is_useful) hops.push_back(hop);
+  }
+  return hops;
+}
 
 // --- types and buffers
 
@@ -40,8 +87,17 @@ Layout RingLowering::layout(const Dims& dims) const {
   return layout;
 }
 
-BufferId RingLowering::operand(int index) {
-  return context_.operand(index, layout(context_.space().operands.at(static_cast<std::size_t>(index))));
+std::vector<BufferId> RingLowering::operands() {
+  std::vector<BufferId> buffers;
+  for (const Dims& dims : context_.space().operands) {
+    buffers.push_back(context_.operand(static_cast<int>(buffers.size()), layout(dims)));
+  }
+  return buffers;
+}
+
+std::optional<int> RingLowering::key_documents() const {
+  const int last = static_cast<int>(context_.node().operands.size()) - 1;
+  return is_floating_point(operand_type(last).dtype) ? std::nullopt : std::optional(last);
 }
 
 BufferId RingLowering::like(const Dims& iteration_dims, const std::string& what, const TensorType& type) {
@@ -63,6 +119,13 @@ std::string RingLowering::label(const std::string& what) const {
 
 // --- kernels
 
+ShardedDim RingLowering::keys(int hop) const {
+  // Keys have the same sharding as queries.
+  ShardedDim keys = context_.sharded_dim(kSequence, context_.graph().sizes.at(kSequence), {axis_});
+  keys.axes.front().shift = -hop;
+  return keys;
+}
+
 std::vector<ShardedDim> RingLowering::iteration(int hop) const {
   std::vector<ShardedDim> dims;
   for (const Dim& dim : context_.space().dims()) {
@@ -70,11 +133,8 @@ std::vector<ShardedDim> RingLowering::iteration(int hop) const {
       dims.push_back(context_.sharded_dim(dim, context_.graph().sizes.at(dim), context_.iteration().at(dim)));
       continue;
     }
-    // Keys have the same sharding as queries.
-    ShardedDim keys = context_.sharded_dim(kSequence, context_.graph().sizes.at(kSequence), {axis_});
-    keys.dim = kKeySequence;
-    keys.axes.front().shift = -hop;
-    dims.push_back(std::move(keys));
+    dims.push_back(keys(hop));
+    dims.back().dim = kKeySequence;
   }
   return dims;
 }
@@ -127,11 +187,12 @@ void RingLowering::merge(std::vector<BufferId> inputs, std::vector<BufferId> out
 // --- messages
 
 /// Sends and receives alternate, so a channel capacity of one message suffices.
-void RingLowering::pass_on(const std::string& what, BufferId from, BufferId into, std::vector<BufferId> waits) {
+void RingLowering::pass_on(const std::string& what, int distance, BufferId from, BufferId into,
+                           std::vector<BufferId> waits) {
   const std::string name = label(what);
   const std::uint64_t id = context_.communication_id(name);
-  const Peer next{axis_, 1, true};
-  const Peer previous{axis_, -1, true};
+  const Peer next{axis_, distance, true};
+  const Peer previous{axis_, -distance, true};
   context_.emit({.name = name, .work = Send{next, id}, .inputs = {from}, .waits = std::move(waits)});
   context_.emit({.name = name, .work = Receive{previous, id}, .outputs = {into}});
 }

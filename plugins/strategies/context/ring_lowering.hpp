@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,14 @@ class RingLowering {
  public:
   RingLowering(strata::LoweringContext& context, strata::Axis axis);
 
-  [[nodiscard]] int hops() const { return hops_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+  /// The hops in which a query of some rank sees a key, in ascending order. Hop 0 is always one of them.
+  [[nodiscard]] const std::vector<int>& hops() const { return hops_; }
 
-  /// The buffer of an operand in the layout that the ring needs.
-  strata::BufferId operand(int index);
+  /// The buffers of all operands in the layouts that the ring needs.
+  [[nodiscard]] std::vector<strata::BufferId> operands();
+  /// The operand with the documents of the keys, if there is one.
+  [[nodiscard]] std::optional<int> key_documents() const;
   [[nodiscard]] strata::TensorType operand_type(int index) const;
   [[nodiscard]] strata::TensorType result_type(int index) const;
   /// `type` with the element type in which results of hops are accumulated: f32 for shorter types.
@@ -40,8 +45,8 @@ class RingLowering {
   /// Emits the merge of two attention results, each with its log-sum-exp.
   void merge(std::vector<strata::BufferId> inputs, std::vector<strata::BufferId> outputs);
 
-  /// Sends `from` to the next rank and receives `into` from the previous rank.
-  void pass_on(const std::string& what, strata::BufferId from, strata::BufferId into,
+  /// Sends `from` to the rank `distance` positions ahead and receives `into` from the rank as far behind.
+  void pass_on(const std::string& what, int distance, strata::BufferId from, strata::BufferId into,
                std::vector<strata::BufferId> waits);
 
   /// Defines result `index`: it is in `buffer` and has its accumulated() type.
@@ -49,7 +54,10 @@ class RingLowering {
 
  private:
   [[nodiscard]] strata::Layout layout(const strata::Dims& dims) const;
+  /// The keys of `hop`, with the iteration dimension of the queries.
+  [[nodiscard]] strata::ShardedDim keys(int hop) const;
   [[nodiscard]] std::vector<strata::ShardedDim> iteration(int hop) const;
+  [[nodiscard]] std::vector<int> useful_hops() const;
   [[nodiscard]] strata::Instruction instruction(strata::Compute work, std::vector<strata::BufferId> inputs,
                                                 std::vector<strata::BufferId> outputs,
                                                 std::vector<strata::BufferId> waits) const;
@@ -60,7 +68,8 @@ class RingLowering {
 
   strata::LoweringContext& context_;
   strata::Axis axis_;
-  int hops_;
+  int ranks_;
+  std::vector<int> hops_;
 };
 
 }  // namespace context

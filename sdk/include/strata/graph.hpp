@@ -238,8 +238,11 @@ class STRATA_API GraphBuilder {
   /// Dropout with drop probability `probability`. Returns `x` itself if that is 0 or the mode is not training.
   Value dropout(Value x, double probability, const std::string& name);
   /// Attention of q [batch seq heads… head_dim] over k and v. Grouped queries: the heads dims of k and v are the first
-  /// of those of q, such as [kv_heads] for [kv_heads group].
-  Value attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name);
+  /// of those of q, such as [kv_heads] for [kv_heads group]. `window`: with `causal`, a query sees itself and the
+  /// `window` - 1 tokens before it; 0 for all tokens before it. `documents`: i32 [batch seq]; a query sees only keys
+  /// with its own number.
+  Value attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name,
+                  std::int64_t window = 0, std::optional<Value> documents = std::nullopt);
   /// Appends the cross-entropy of `logits`, summed over targets that are not negative. Registers the loss sink and, if
   /// `main`, the token count.
   void cross_entropy_loss(Value logits, Value targets, const std::string& name, bool main = true);

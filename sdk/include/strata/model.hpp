@@ -19,6 +19,9 @@ struct Generation {
   std::string input = "tokens";
   /// The input that holds the positions, i32 [`sequence`] or [batch `sequence`]. Empty: the model reads none.
   std::string positions = {};
+  /// The input that holds the numbers of documents, i32 [batch `sequence`]. The text is one document. Empty: the model
+  /// reads none.
+  std::string documents = {};
   /// The dimension along which tokens lie.
   Dim sequence = "seq";
   /// The output that holds the scores of the next token: [batch `sequence` V] for V different tokens.

@@ -37,7 +37,36 @@ class AttentionOp : public NamedOp {
     require_same(types[2], types[1], node);
     const double p = node.attributes.number("dropout");
     require(p >= 0 && p < 1, node, "dropout must be at least 0 and below 1");
-    static_cast<void>(node.attributes.flag("causal"));
+    const bool causal = node.attributes.flag("causal");
+    const std::int64_t window = window_of(node);
+    require(window >= 0, node, "window must be at least 0, found " + std::to_string(window));
+    require(window == 0 || causal, node, "a window needs the causal mask");
+  }
+
+  /// The types of `count` operands, and of the documents of queries and keys that may follow them.
+  static std::vector<TensorType> types_with_documents(const Graph& graph, const Node& node, std::size_t count) {
+    if (!has_documents(node, count)) return operand_types(graph, node, count);
+    const auto types = operand_types(graph, node, count + 2);
+    const TensorType documents{{"batch", "seq"}, DType::i32};
+    require_same(types[count], documents, node);
+    require_same(types[count + 1], documents, node);
+    return types;
+  }
+
+  /// The iteration space of an op with `count` operands other than documents.
+  IterationSpace space_with_documents(const Graph& graph, const Node& node, std::size_t count) const {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    for (const std::size_t index : {1U, 2U}) space.operands[index] = with_kv_seq(space.operands[index]);
+    if (has_documents(node, count)) space.operands.back() = with_kv_seq(space.operands.back());
+    space.whole = {"kv_seq", "head_dim"};
+    return space;
+  }
+
+  static bool has_documents(const Node& node, std::size_t count) { return node.operands.size() == count + 2; }
+
+  /// The tokens that a query sees under a causal mask, itself included. 0: all before it.
+  static std::int64_t window_of(const Node& node) {
+    return node.attributes.has("window") ? node.attributes.integer("window") : 0;
   }
 
   /// Type of the log-sum-exp, which is f32 for operands of shorter types.
@@ -55,13 +84,20 @@ class AttentionOp : public NamedOp {
     return {type.dims, result_type(node, type.dtype)};
   }
 
-  /// Floating-point operations of `products` matrix products over queries and keys, halved under a causal mask. The
-  /// forward pass has two: scores, and values.
+  /// Floating-point operations of `products` matrix products over queries and the keys that the causal mask and the
+  /// window leave them. Documents are not known yet. The forward pass has two products: scores, and values.
   static double flops(const Graph& graph, const Node& node, double products) {
     double elements = 2 * products;
     for (const std::int64_t size : graph.shape(node.operands[0])) elements *= static_cast<double>(size);
-    elements *= static_cast<double>(graph.sizes.at("seq"));
-    return node.attributes.flag("causal") ? elements / 2 : elements;
+    return elements * mean_visible_keys(static_cast<double>(graph.sizes.at("seq")), node);
+  }
+
+ private:
+  static double mean_visible_keys(double keys, const Node& node) {
+    const auto window = static_cast<double>(window_of(node));
+    // The first queries see fewer keys than the window has.
+    if (window > 0 && window < keys) return window * (1 - (window - 1) / (2 * keys));
+    return node.attributes.flag("causal") ? keys / 2 : keys;
   }
 };
 
@@ -73,29 +109,30 @@ class Attention final : public AttentionOp {
                     "softmax(q·k / sqrt(head_dim)) v with attributes causal and dropout (of the probabilities), and "
                     "dtype (of o, where it is not that of q). Fewer heads of k and v: grouped queries. k and v may be "
                     "a piece of the sequence: a query that sees none of it has o = 0 and log_sum_exponential = -inf. "
+                    "Attribute window, with causal: a query sees itself and the window - 1 tokens before it (0: all). "
+                    "Two more operands, documents of the queries and of the keys, i32 [batch seq]: a query sees the "
+                    "keys with its own number only. "
                     "The scores are never stored: Dao et al., \"FlashAttention\", 2022.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 3);
+    const auto types = types_with_documents(graph, node, kOperands);
     require_queries_and_keys(types, node);
     return {result_of(node, types[0]), log_sum_exponential_type(types[0])};
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    for (const std::size_t index : {1U, 2U}) space.operands[index] = with_kv_seq(space.operands[index]);
-    space.whole = {"kv_seq", "head_dim"};
-    return space;
+    return space_with_documents(graph, node, kOperands);
   }
 
   GradientRule gradient() const override {
     return [](GradientContext& context) {
       const auto cotangent = context.cotangent(0);
       require_no_cotangent(context, 1);
-      const auto gradients = context.emit(0, "attention_gradient",
-                                          {context.operand(0), context.operand(1), context.operand(2),
-                                           context.result(0), context.result(1), *cotangent},
-                                          context.node().attributes);
+      std::vector<Value> operands{context.operand(0), context.operand(1), context.operand(2),
+                                  context.result(0),  context.result(1),  *cotangent};
+      const std::vector<Value>& given = context.node().operands;
+      operands.insert(operands.end(), given.begin() + kOperands, given.end());
+      const auto gradients = context.emit(0, "attention_gradient", std::move(operands), context.node().attributes);
       for (const int index : {0, 1, 2}) context.contribute(index, gradients[static_cast<std::size_t>(index)]);
     };
   }
@@ -107,6 +144,9 @@ class Attention final : public AttentionOp {
     cost.flops = flops(graph, node, 2);
     return cost;
   }
+
+ private:
+  static constexpr int kOperands = 3;
 };
 
 class AttentionGradient final : public AttentionOp {
@@ -115,10 +155,10 @@ class AttentionGradient final : public AttentionOp {
       : AttentionOp("attention_gradient",
                     "q, k, v, o, log_sum_exponential, do -> dq, dk, dv (attribute dtype, where it is not that of q): "
                     "recomputes the probabilities. k and v may be a piece of the sequence; o and log_sum_exponential "
-                    "are of all of it.") {}
+                    "are of all of it. window and documents: as for attention.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 6);
+    const auto types = types_with_documents(graph, node, kOperands);
     require_queries_and_keys(types, node);
     require_same(types[3], types[0], node);
     require_same(types[4], log_sum_exponential_type(types[0]), node);
@@ -127,12 +167,8 @@ class AttentionGradient final : public AttentionOp {
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    for (const std::size_t index : {1U, 2U}) {
-      space.operands[index] = with_kv_seq(space.operands[index]);
-      space.results[index] = with_kv_seq(space.results[index]);
-    }
-    space.whole = {"kv_seq", "head_dim"};
+    IterationSpace space = space_with_documents(graph, node, kOperands);
+    for (const std::size_t index : {1U, 2U}) space.results[index] = with_kv_seq(space.results[index]);
     return space;
   }
 
@@ -141,6 +177,9 @@ class AttentionGradient final : public AttentionOp {
     cost.flops = flops(graph, node, 5);  // recomputed scores, dP, dV, dQ, dK
     return cost;
   }
+
+ private:
+  static constexpr int kOperands = 6;
 };
 
 /// Merges the outputs of attention over two pieces of the keys.

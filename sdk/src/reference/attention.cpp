@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "strata/random.hpp"
 #include "strata/reference_kernel.hpp"
@@ -33,11 +34,14 @@ struct AttentionShape {
   std::int64_t batch, queries, keys, width, heads, kv_heads;
 };
 
-/// The causal mask and dropout of the probabilities, by global coordinates.
+/// The masks (causal, window, documents) and dropout of the probabilities, by global coordinates.
 class Mask {
  public:
-  explicit Mask(const OpInstance& op)
+  /// `operands`: operands of the op without documents.
+  Mask(const OpInstance& op, std::size_t operands)
       : causal_(op.attributes.flag("causal")),
+        window_(op.attributes.has("window") ? op.attributes.integer("window") : 0),
+        first_documents_(op.operands.size() > operands ? std::optional(operands) : std::nullopt),
         dropout_(op.attributes.number("dropout")),
         batch_dim_(op.operands[0].dims.front()),
         queries_(global_indices(index_map(op, op.operands[0].dims[1]))),
@@ -51,15 +55,24 @@ class Mask {
     for (std::int64_t h = 0; h < elements(heads); ++h) heads_.push_back(global_head(op, heads, h));
   }
 
-  [[nodiscard]] bool visible(std::int64_t q, std::int64_t k) const {
-    return !causal_ || at(queries_, q) >= at(keys_, k);
-  }
-
-  /// Dropout of the probabilities in one launch.
-  class Dropout {
+  /// Masks and dropout of one launch.
+  class OfLaunch {
    public:
-    Dropout(const Mask& mask, const Launch& launch)
-        : mask_(mask), batch_(launch.global_index(mask.batch_dim_)), key_(launch.stream_key()) {}
+    OfLaunch(const Mask& mask, const Launch& launch)
+        : mask_(mask), batch_(launch.global_index(mask.batch_dim_)), key_(launch.stream_key()) {
+      if (!mask.first_documents_) return;
+      query_documents_ = launch.values(*mask.first_documents_);
+      key_documents_ = launch.values(*mask.first_documents_ + 1);
+    }
+
+    [[nodiscard]] bool visible(std::int64_t b, std::int64_t q, std::int64_t k) const {
+      const std::int64_t distance = at(mask_.queries_, q) - at(mask_.keys_, k);
+      if (mask_.causal_ && distance < 0) return false;
+      if (mask_.window_ > 0 && distance >= mask_.window_) return false;
+      if (!query_documents_) return true;
+      const auto row = [b](const Indices& indices) { return b * static_cast<std::int64_t>(indices.size()); };
+      return (*query_documents_)[row(mask_.queries_) + q] == (*key_documents_)[row(mask_.keys_) + k];
+    }
 
     /// Factor of one probability: 0, or 1 / (1 - p).
     [[nodiscard]] double keep(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
@@ -76,9 +89,10 @@ class Mask {
     const Mask& mask_;
     GlobalIndex batch_;
     std::uint64_t key_;
+    std::optional<Values> query_documents_, key_documents_;
   };
 
-  [[nodiscard]] Dropout dropout(const Launch& launch) const { return {*this, launch}; }
+  [[nodiscard]] OfLaunch of(const Launch& launch) const { return {*this, launch}; }
 
  private:
   using Indices = std::vector<std::int64_t>;
@@ -106,6 +120,10 @@ class Mask {
   }
 
   bool causal_;
+  /// Tokens that a query sees, itself included. 0: any number.
+  std::int64_t window_;
+  /// The operand that holds the documents of queries. Those of keys follow.
+  std::optional<std::size_t> first_documents_;
   double dropout_;
   Dim batch_dim_;
   /// Global indices of local queries, keys and heads.
@@ -129,9 +147,9 @@ std::int64_t attention_workspace(const OpInstance& op) {
 
 Work prepare_attention(const OpInstance& op) {
   const AttentionShape shape(op);
-  const Mask mask(op);
-  return [shape, mask](const Launch& launch) {
-    const Mask::Dropout dropout = mask.dropout(launch);
+  const Mask masks(op, 3);
+  return [shape, masks](const Launch& launch) {
+    const Mask::OfLaunch mask = masks.of(launch);
     const Values query = launch.values(0);
     const Values key = launch.values(1);
     const Values value = launch.values(2);
@@ -142,7 +160,7 @@ Work prepare_attention(const OpInstance& op) {
     const auto attend = [&](std::int64_t b, std::int64_t h, std::int64_t q) {
       double largest = kMinusInfinity;
       for (std::int64_t k = 0; k < shape.keys; ++k) {
-        scores[k] = !mask.visible(q, k)
+        scores[k] = !mask.visible(b, q, k)
                         ? kMinusInfinity
                         : scale * dot(query, shape.query(b, h, q), key, shape.key(b, h, k), shape.width);
         largest = std::max(largest, scores[k]);
@@ -153,7 +171,7 @@ Work prepare_attention(const OpInstance& op) {
       const double log_sum = sees_nothing ? kMinusInfinity : largest + std::log(sum);
       // Turn the scores into probabilities after dropout.
       for (std::int64_t k = 0; k < shape.keys; ++k) {
-        scores[k] = scores[k] == kMinusInfinity ? 0.0 : std::exp(scores[k] - log_sum) * dropout.keep(b, h, q, k);
+        scores[k] = scores[k] == kMinusInfinity ? 0.0 : std::exp(scores[k] - log_sum) * mask.keep(b, h, q, k);
       }
       for (std::int64_t j = 0; j < shape.width; ++j) {
         double result = 0.0;
@@ -180,9 +198,9 @@ std::int64_t attention_gradient_workspace(const OpInstance& op) {
 /// (the sum of p · dp over all keys, including those of other ranks): dscore = p · (dp - D), dv = Σ p · m · do.
 Work prepare_attention_gradient(const OpInstance& op) {
   const AttentionShape shape(op);
-  const Mask mask(op);
-  return [shape, mask](const Launch& launch) {
-    const Mask::Dropout dropout = mask.dropout(launch);
+  const Mask masks(op, 6);
+  return [shape, masks](const Launch& launch) {
+    const Mask::OfLaunch mask = masks.of(launch);
     const Values query = launch.values(0);
     const Values key = launch.values(1);
     const Values value = launch.values(2);
@@ -197,11 +215,11 @@ Work prepare_attention_gradient(const OpInstance& op) {
     };
     const auto pair = [&](std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) -> Pair {
       const double log_sum = lse[shape.row(b, h, q)];
-      if (!mask.visible(q, k) || log_sum == kMinusInfinity) return {};
+      if (!mask.visible(b, q, k) || log_sum == kMinusInfinity) return {};
       const std::int64_t query_row = shape.query(b, h, q);
       const std::int64_t key_row = shape.key(b, h, k);
       const double p = std::exp(scale * dot(query, query_row, key, key_row, shape.width) - log_sum);
-      const double m = dropout.keep(b, h, q, k);
+      const double m = mask.keep(b, h, q, k);
       const double dp = m * dot(doutput, query_row, value, key_row, shape.width);
       const double d = dot(doutput, query_row, output, query_row, shape.width);
       return {p * m, p * (dp - d)};
@@ -254,9 +272,12 @@ Work prepare_attention_gradient(const OpInstance& op) {
 }  // namespace
 
 void register_attention(Registration& registration) {
-  registration.add(kernel({"attention", "rrr", "rr", prepare_attention, false, attention_workspace}));
-  registration.add(
-      kernel({"attention_gradient", "rrrrrr", "rrr", prepare_attention_gradient, true, attention_gradient_workspace}));
+  // With and without the documents of queries and keys.
+  for (const std::string documents : {"", "ii"}) {
+    registration.add(kernel({"attention", "rrr" + documents, "rr", prepare_attention, false, attention_workspace}));
+    registration.add(kernel({"attention_gradient", "rrrrrr" + documents, "rrr", prepare_attention_gradient, true,
+                             attention_gradient_workspace}));
+  }
 }
 
 }  // namespace strata::reference

@@ -37,8 +37,15 @@ struct AttentionShape {
   HeadStrides output_strides;
   float scale = 1.0F;
   bool causal = true;  ///< a query sees the keys whose global position is not after its own
+  /// With `causal`: a query sees the keys whose distance is below. 0: at any distance.
+  std::int64_t window = 0;
   IndexMap query_positions;
   IndexMap key_positions;
+
+  /// If true, a query sees the keys of its own document only.
+  bool has_documents = false;
+  const std::int32_t* query_documents = nullptr;  ///< [batch, sequence]
+  const std::int32_t* key_documents = nullptr;    ///< [batch, kv_sequence]
 
   DropoutSettings dropout;  ///< dropout of the probabilities [sample, head, query, key]
   IndexMap samples;

@@ -13,13 +13,15 @@ namespace {
 /// Translates an instance to the kernels' AttentionShape. Operands are q [batch seq heads… head_dim], k and v alike.
 class AttentionPlan {
  public:
-  explicit AttentionPlan(const OpInstance& op)
+  /// `operands`: operands of the op without documents.
+  AttentionPlan(const OpInstance& op, std::size_t operands)
       : seed_(op.seed),
         name_(op.name),
         samples_(op, op.operands[0].dims[0]),
         query_positions_(op, op.operands[0].dims[1]),
         key_positions_(op, op.operands[1].dims[1]),
-        heads_(op, Dims(op.operands[0].dims.begin() + 2, op.operands[0].dims.end() - 1)) {
+        heads_(op, Dims(op.operands[0].dims.begin() + 2, op.operands[0].dims.end() - 1)),
+        operands_(operands) {
     shape_.batch = op.operands[0].shape[0];
     shape_.sequence = op.operands[0].shape[1];
     shape_.kv_sequence = op.operands[1].shape[1];
@@ -32,11 +34,21 @@ class AttentionPlan {
     shape_.value_strides = shape_.key_strides;
     shape_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape_.head_dim)));
     shape_.causal = op.attributes.flag("causal");
+    if (op.attributes.has("window")) shape_.window = op.attributes.integer("window");
+    shape_.has_documents = op.operands.size() > operands;
     shape_.dropout.probability = op.attributes.number("dropout");
     shape_.f32_results = op.results[0].dtype == DType::f32;
     shape_.global_heads = heads_.global_size();
     shape_.global_sequence = query_positions_.global_size();
     shape_.global_kv_sequence = key_positions_.global_size();
+  }
+
+  const AttentionShape& at(const KernelArguments& arguments) {
+    if (shape_.has_documents) {
+      shape_.query_documents = in<std::int32_t>(arguments, operands_);
+      shape_.key_documents = in<std::int32_t>(arguments, operands_ + 1);
+    }
+    return at(arguments.context);
   }
 
   const AttentionShape& at(const StepContext& context) {
@@ -56,6 +68,7 @@ class AttentionPlan {
   DimIndices query_positions_;
   DimIndices key_positions_;
   DimIndices heads_;
+  std::size_t operands_;
 };
 
 std::optional<std::string> unsupported_attention(const OpInstance& op) {
@@ -72,10 +85,10 @@ PreparedKernel prepare_attention(const OpInstance& op, const CpuEnvironment& env
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
     const int threads = environment.threads();
-    AttentionPlan plan(op);
-    const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at({}), threads);
+    AttentionPlan plan(op, 3);
+    const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at(StepContext{}), threads);
     return {[=](const KernelArguments& arguments) mutable {
-              kernels.forward(plan.at(arguments.context), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
+              kernels.forward(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
                               arguments.results[0], f32_result(arguments, 1), arguments.workspace, threads);
             },
             workspace};
@@ -86,13 +99,12 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CpuEnviron
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     const AttentionKernels<T> kernels = attention_kernels(environment.instruction_set()).of<T>();
     const int threads = environment.threads();
-    AttentionPlan plan(op);
-    const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at({}), threads);
+    AttentionPlan plan(op, 6);
+    const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at(StepContext{}), threads);
     return {[=](const KernelArguments& arguments) mutable {
-              kernels.gradient(plan.at(arguments.context), in<T>(arguments, 0), in<T>(arguments, 1),
-                               in<T>(arguments, 2), in<T>(arguments, 3), f32(arguments, 4), in<T>(arguments, 5),
-                               arguments.results[0], arguments.results[1], arguments.results[2], arguments.workspace,
-                               threads);
+              kernels.gradient(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
+                               in<T>(arguments, 3), f32(arguments, 4), in<T>(arguments, 5), arguments.results[0],
+                               arguments.results[1], arguments.results[2], arguments.workspace, threads);
             },
             workspace};
   });
@@ -101,9 +113,12 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CpuEnviron
 }  // namespace
 
 void register_attention(Registration& registration) {
-  registration.add(kernel({"attention", "ttt", "rf", prepare_attention, false, unsupported_attention}));
-  registration.add(
-      kernel({"attention_gradient", "ttttft", "rrr", prepare_attention_gradient, false, unsupported_attention}));
+  // With and without the documents of queries and keys.
+  for (const std::string documents : {"", "ii"}) {
+    registration.add(kernel({"attention", "ttt" + documents, "rf", prepare_attention, false, unsupported_attention}));
+    registration.add(kernel(
+        {"attention_gradient", "ttttft" + documents, "rrr", prepare_attention_gradient, false, unsupported_attention}));
+  }
 }
 
 }  // namespace strata::cpu

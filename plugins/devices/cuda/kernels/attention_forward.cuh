@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
       draw_kept_bits<Tiling::kThreads, Tiling::kQueries, kKeys>(kept, shape, sample, head, first_query, first_key);
     }
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile);
-    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, first_query, first_key);
+    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
     softmax.add(scores, output);
 
     wait_copies<0>();

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
     const QueryTile query_tile = query_tile_of(stage);
     const QueryTile gradient_tile = gradient_tile_of(stage);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(key_tile, query_tile);
-    if (!walk.is_whole(step)) hide<Rows::are_keys>(scores, shape, step.first_query(), first_key);
+    if (!walk.is_whole(step)) hide<Rows::are_keys>(scores, shape, sample, step.first_query(), first_key);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(value_tile, gradient_tile);
     differentiate<Rows::are_keys, kKeys>(scores, value_products, shape, statistics_of(stage), kept_of(stage));
     multiply_add<T>(value_sum, scores, gradient_tile);

@@ -4,7 +4,8 @@
 #include "language/recomputed.hpp"
 
 /// \file
-/// The causal mask of tiles. Positions are global, because local neighbours may be any blocks of the sequence.
+/// The masks of tiles: causal with its window, and documents. Positions are global, because local neighbours may be any
+/// blocks of the sequence. Tiles are skipped by positions only. Documents are compared score by score.
 
 namespace strata::cuda {
 
@@ -29,6 +30,19 @@ __device__ __forceinline__ PositionSpan position_span(const DimIndexMap& map, st
   return span;
 }
 
+/// True if positions let some query of a tile see some key of another.
+__device__ __forceinline__ bool sees_some(const AttentionShape& shape, const PositionSpan& queries,
+                                          const PositionSpan& keys) {
+  return !shape.causal || (queries.highest >= keys.lowest && queries.lowest - keys.highest < shape.reach);
+}
+
+/// True if every query of a tile sees every key of another.
+__device__ __forceinline__ bool sees_all(const AttentionShape& shape, const PositionSpan& queries,
+                                         const PositionSpan& keys) {
+  if (shape.query_documents != nullptr) return false;
+  return !shape.causal || (queries.lowest >= keys.highest && queries.highest - keys.lowest < shape.reach);
+}
+
 /// The tiles of keys of which a tile of queries sees at least one key.
 template <int Queries, int Keys>
 class VisibleKeys {
@@ -40,16 +54,19 @@ class VisibleKeys {
   /// The first visible tile from `tile` on, or count() if there is none.
   [[nodiscard]] __device__ __forceinline__ int next(int tile) const {
     if (!shape_.causal) return tile;
-    while (tile < count() && queries_.highest < position_span(shape_.key_positions, tile * Keys, Keys).lowest) ++tile;
+    while (tile < count() && !sees_some(shape_, queries_, keys(tile))) ++tile;
     return tile;
   }
   /// True if the tile is full and every query sees all of its keys.
   [[nodiscard]] __device__ __forceinline__ bool is_whole(int tile) const {
-    if ((tile + 1) * Keys > shape_.keys) return false;
-    return !shape_.causal || queries_.lowest >= position_span(shape_.key_positions, tile * Keys, Keys).highest;
+    return (tile + 1) * Keys <= shape_.keys && sees_all(shape_, queries_, keys(tile));
   }
 
  private:
+  [[nodiscard]] __device__ __forceinline__ PositionSpan keys(int tile) const {
+    return position_span(shape_.key_positions, tile * Keys, Keys);
+  }
+
   const AttentionShape& shape_;
   PositionSpan queries_;
 };
@@ -63,14 +80,18 @@ class VisibleQueries {
 
   [[nodiscard]] __device__ __forceinline__ int count() const { return (shape_.queries + Queries - 1) / Queries; }
   [[nodiscard]] __device__ __forceinline__ bool is_visible(int tile) const {
-    return !shape_.causal || position_span(shape_.query_positions, tile * Queries, Queries).highest >= keys_.lowest;
+    return sees_some(shape_, queries(tile), keys_);
   }
   /// True if every query of the tile sees all keys.
   [[nodiscard]] __device__ __forceinline__ bool is_whole(int tile) const {
-    return !shape_.causal || position_span(shape_.query_positions, tile * Queries, Queries).lowest >= keys_.highest;
+    return sees_all(shape_, queries(tile), keys_);
   }
 
  private:
+  [[nodiscard]] __device__ __forceinline__ PositionSpan queries(int tile) const {
+    return position_span(shape_.query_positions, tile * Queries, Queries);
+  }
+
   const AttentionShape& shape_;
   PositionSpan keys_;
 };
@@ -115,9 +136,10 @@ class QueryWalk {
 /// Whether the rows of a tile of scores are queries or keys.
 enum class Rows { are_queries, are_keys };
 
-/// Sets the scores of keys that a query does not see, and of columns past the last key, to -infinity.
+/// Sets the scores of keys that positions hide from a query, and of columns past the last key, to -infinity.
 template <Rows Meaning, class Scores>
-__device__ __forceinline__ void hide(Scores& scores, const AttentionShape& shape, int first_query, int first_key) {
+__device__ __forceinline__ void hide_by_position(Scores& scores, const AttentionShape& shape, int first_query,
+                                                 int first_key) {
   using Real = typename Scores::Real;
   constexpr bool kQueryRows = Meaning == Rows::are_queries;
   const DimIndexMap& row_map = kQueryRows ? shape.query_positions : shape.key_positions;
@@ -134,11 +156,49 @@ __device__ __forceinline__ void hide(Scores& scores, const AttentionShape& shape
     const auto column_position = static_cast<int>(column_map.global_index(column));
 #pragma unroll
     for (int r = 0; r < Scores::kRows; ++r) {
-      const bool is_after = kQueryRows ? column_position > row_positions[r] : row_positions[r] > column_position;
-      const bool is_hidden = (shape.causal && is_after) || (kQueryRows && column >= shape.keys);
+      const int distance = kQueryRows ? row_positions[r] - column_position : column_position - row_positions[r];
+      // As an unsigned number, a negative distance is beyond any reach.
+      const bool is_out_of_reach = static_cast<std::uint32_t>(distance) >= static_cast<std::uint32_t>(shape.reach);
+      const bool is_hidden = (shape.causal && is_out_of_reach) || (kQueryRows && column >= shape.keys);
       if (is_hidden) scores.at(r, c) = -static_cast<Real>(INFINITY);
     }
   }
+}
+
+/// Sets the scores of keys of other documents than a query's to -infinity.
+template <Rows Meaning, class Scores>
+__device__ __forceinline__ void hide_by_document(Scores& scores, const AttentionShape& shape, int sample,
+                                                 int first_query, int first_key) {
+  using Real = typename Scores::Real;
+  constexpr bool kQueryRows = Meaning == Rows::are_queries;
+  // Rows and columns past the end have the last number. Nothing reads their scores.
+  const auto document = [&](bool is_query, int index) {
+    const int length = is_query ? shape.queries : shape.keys;
+    const std::int32_t* documents = is_query ? shape.query_documents : shape.key_documents;
+    return documents[std::int64_t{sample} * length + min(index, length - 1)];
+  };
+  const int first_row = kQueryRows ? first_query : first_key;
+  const int first_column = kQueryRows ? first_key : first_query;
+  std::int32_t row_documents[Scores::kRows];
+#pragma unroll
+  for (int r = 0; r < Scores::kRows; ++r)
+    row_documents[r] = document(kQueryRows, first_row + recomputed(Scores::row(r)));
+#pragma unroll
+  for (int c = 0; c < Scores::kColumns; ++c) {
+    const std::int32_t column_document = document(!kQueryRows, first_column + recomputed(Scores::column(c)));
+#pragma unroll
+    for (int r = 0; r < Scores::kRows; ++r) {
+      if (row_documents[r] != column_document) scores.at(r, c) = -static_cast<Real>(INFINITY);
+    }
+  }
+}
+
+/// Sets the scores of keys that a query does not see, and of columns past the last key, to -infinity.
+template <Rows Meaning, class Scores>
+__device__ __forceinline__ void hide(Scores& scores, const AttentionShape& shape, int sample, int first_query,
+                                     int first_key) {
+  hide_by_position<Meaning>(scores, shape, first_query, first_key);
+  if (shape.query_documents != nullptr) hide_by_document<Meaning>(scores, shape, sample, first_query, first_key);
 }
 
 }  // namespace strata::cuda

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
     const KeyTile key_tile(stages + stage * Tiling::kStageBytes);
     const KeyTile value_tile(stages + stage * Tiling::kStageBytes + Tiling::kKeyBytes);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile);
-    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, first_query, tile * kKeys);
+    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, tile * kKeys);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile);
     differentiate<Rows::are_queries, kKeys>(scores, value_products, shape, statistics, kept_of(stage));
     multiply_add<T>(sum, value_products, key_tile);

@@ -48,6 +48,12 @@ struct AttentionShape {
   int width = 0;
   /// If true, a query sees the keys whose global position is not after its own.
   bool causal = false;
+  /// With `causal`: a query sees the keys whose distance is below.
+  std::int64_t reach = std::int64_t{1} << 31;
+  /// Numbers of documents [batch, queries] and [batch, keys]: a query sees the keys with its own number. Null: it sees
+  /// the keys of all documents.
+  const std::int32_t* query_documents = nullptr;
+  const std::int32_t* key_documents = nullptr;
   /// If true, the output or the gradients are f32 for every operand type.
   bool f32_results = false;
   /// True if all rows of all operands and results start at multiples of 16 bytes.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "device/dim_index_map.hpp"
@@ -13,10 +14,12 @@
 
 namespace strata::cuda {
 
-/// Describes launches for operands q [batch seq heads… head_dim], k and v.
+/// Describes launches for operands q [batch seq heads… head_dim], k and v. The last two operands may be the documents
+/// of queries and keys.
 class AttentionPlan {
  public:
-  AttentionPlan(const OpInstance& op, const StepValues* step) : op_(op) {
+  AttentionPlan(const OpInstance& op, const StepValues* step)
+      : op_(op), reals_(op.operands.size() - (op.operands.back().dtype == DType::i32 ? 2 : 0)) {
     const Shape& queries = op.operands[0].shape;
     const Shape& keys = op.operands[1].shape;
     shape_.batch = static_cast<int>(queries[0]);
@@ -26,6 +29,9 @@ class AttentionPlan {
     shape_.heads = static_cast<int>(element_count(queries) / (queries[0] * queries[1] * queries.back()));
     shape_.kv_heads = static_cast<int>(element_count(keys) / (keys[0] * keys[1] * keys.back()));
     shape_.causal = op.attributes.flag("causal");
+    if (op.attributes.has("window") && op.attributes.integer("window") > 0) {
+      shape_.reach = std::min(op.attributes.integer("window"), shape_.reach);
+    }
     shape_.f32_results = op.results[0].dtype == DType::f32;
     const double scale = 1.0 / std::sqrt(static_cast<double>(shape_.width));
     shape_.scale = scale;
@@ -48,6 +54,10 @@ class AttentionPlan {
     shape.dropout.samples.offset =
         micro_batch_offset(op_, samples(), shape.dropout.samples, arguments.context.micro_batch);
     shape.has_aligned_rows = has_aligned_rows(arguments);
+    if (reals_ < arguments.operands.size()) {
+      shape.query_documents = in<std::int32_t>(arguments, reals_);
+      shape.key_documents = in<std::int32_t>(arguments, reals_ + 1);
+    }
     return shape;
   }
 
@@ -71,12 +81,14 @@ class AttentionPlan {
 
   [[nodiscard]] bool has_aligned_rows(const KernelArguments& arguments) const {
     bool is_true = shape_.width * size_of(op_.operands[0].dtype) % 16 == 0;
-    for (const void* operand : arguments.operands) is_true = is_true && is_aligned(operand);
+    for (const void* operand : arguments.operands.first(reals_)) is_true = is_true && is_aligned(operand);
     for (const void* result : arguments.results) is_true = is_true && is_aligned(result);
     return is_true;
   }
 
   OpInstance op_;
+  /// Number of operands without documents.
+  std::size_t reals_;
   AttentionShape shape_;
 };
 

@@ -83,9 +83,12 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnviro
 }  // namespace
 
 void register_attention(Registration& registration) {
-  registration.add(kernel({"attention", "ttt", "rf", prepare_attention, false, unsupported_attention}));
-  registration.add(
-      kernel({"attention_gradient", "ttttft", "rrr", prepare_attention_gradient, false, unsupported_attention}));
+  // With and without the documents of queries and keys.
+  for (const std::string documents : {"", "ii"}) {
+    registration.add(kernel({"attention", "ttt" + documents, "rf", prepare_attention, false, unsupported_attention}));
+    registration.add(kernel(
+        {"attention_gradient", "ttttft" + documents, "rrr", prepare_attention_gradient, false, unsupported_attention}));
+  }
 }
 
 }  // namespace strata::cuda

@@ -103,7 +103,7 @@ void forward(const AttentionShape& shape, const T* q, const T* k, const T* v, vo
              int threads) {
   using Scratch = ForwardScratch<T>;
   const std::int64_t blocks = divide_up(shape.sequence, kQueries);
-  const auto attend = [&](std::int64_t task, const TilePositions& positions, const Scratch& scratch) {
+  const auto attend = [&](std::int64_t task, const AttentionMask& mask, const Scratch& scratch) {
     // The last queries see the most keys, so they are started first to balance the threads.
     const std::int64_t begin = (blocks - 1 - task % blocks) * kQueries;
     const QueryBlock block = query_block(shape, task / blocks / shape.heads, task / blocks % shape.heads, begin);
@@ -111,7 +111,7 @@ void forward(const AttentionShape& shape, const T* q, const T* k, const T* v, vo
     ForwardTiles<T> tiles(shape, scratch, head_begin(k, shape.key_strides, block.batch, kv_head),
                           head_begin(v, shape.value_strides, block.batch, kv_head));
     tiles.load_queries(block.count, block_begin(q, shape.query_strides, block));
-    each_tile(shape, positions, block, scratch, tiles);
+    each_tile(shape, mask, block, scratch, tiles);
     with_result<T>(shape, o, [&](auto* output) {
       tiles.write_queries(block.count, block_begin(output, shape.output_strides, block), block_lse(lse, shape, block));
     });

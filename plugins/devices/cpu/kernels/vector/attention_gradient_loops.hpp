@@ -42,14 +42,14 @@ class AttentionGradient {
 
   void run(void* workspace, int threads) const {
     attention_tasks<Scratch>(shape_, workspace, shape_.batch * shape_.kv_heads, threads,
-                             [this](std::int64_t task, const TilePositions& positions, const Scratch& scratch) {
-                               kv_head(task / shape_.kv_heads, task % shape_.kv_heads, positions, scratch);
+                             [this](std::int64_t task, const AttentionMask& mask, const Scratch& scratch) {
+                               kv_head(task / shape_.kv_heads, task % shape_.kv_heads, mask, scratch);
                              });
   }
 
  private:
   /// Computes dk and dv of one head of keys, and dq of the query heads that read it.
-  void kv_head(std::int64_t batch, std::int64_t kv_head, const TilePositions& positions, const Scratch& scratch) const {
+  void kv_head(std::int64_t batch, std::int64_t kv_head, const AttentionMask& mask, const Scratch& scratch) const {
     Units units(shape_, scratch, head_begin(operands_.k, shape_.key_strides, batch, kv_head),
                 head_begin(operands_.v, shape_.value_strides, batch, kv_head));
     const std::size_t bytes = static_cast<std::size_t>(scratch.kv_length * scratch.dim) * sizeof(float);
@@ -58,7 +58,7 @@ class AttentionGradient {
     const std::int64_t group = shape_.heads / shape_.kv_heads;
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       for (std::int64_t query = 0; query < shape_.sequence; query += kQueries) {
-        add_block(query_block(shape_, batch, head, query), positions, scratch, units);
+        add_block(query_block(shape_, batch, head, query), mask, scratch, units);
       }
     }
     write_keys(operands_.dk, shape_.key_strides, batch, kv_head, scratch.dk, scratch.dim, shape_.scale);
@@ -73,11 +73,11 @@ class AttentionGradient {
     });
   }
 
-  void add_block(const QueryBlock& block, const TilePositions& positions, const Scratch& scratch, Units& units) const {
+  void add_block(const QueryBlock& block, const AttentionMask& mask, const Scratch& scratch, Units& units) const {
     const T* d_o = block_begin(operands_.d_o, shape_.output_strides, block);
     units.load_queries(block.count, block_begin(operands_.q, shape_.query_strides, block), d_o);
     load_statistics(block, d_o, scratch);
-    each_tile(shape_, positions, block, scratch, units);
+    each_tile(shape_, mask, block, scratch, units);
     with_result<T>(shape_, operands_.dq, [&](auto* dq) {
       units.write_queries(block.count, block_begin(dq, shape_.query_strides, block), shape_.query_strides.sequence);
     });

@@ -9,20 +9,6 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// Global positions of queries and keys.
-struct TilePositions {
-  TilePositions(Workspace& workspace, const AttentionShape& shape)
-      : queries(workspace, shape.sequence, kQueries), keys(workspace, shape.kv_sequence, kKeys) {}
-
-  void fill(const AttentionShape& shape) const {
-    queries.fill(shape.query_positions);
-    keys.fill(shape.key_positions);
-  }
-
-  Positions queries;
-  Positions keys;
-};
-
 /// Bytes of one thread's Scratch, which is constructed from a Workspace and an AttentionShape.
 template <class Scratch>
 std::int64_t scratch_bytes(const AttentionShape& shape) {
@@ -35,21 +21,21 @@ std::int64_t scratch_bytes(const AttentionShape& shape) {
 template <class Scratch>
 std::int64_t attention_workspace_bytes(const AttentionShape& shape, int threads) {
   Workspace shared(nullptr);
-  static_cast<void>(TilePositions(shared, shape));
+  static_cast<void>(AttentionMask(shared, shape));
   return shared.used() + scratch_bytes<Scratch>(shape) * threads;
 }
 
-/// Calls body(task, positions, scratch) for every task of [0, count). Each thread has its own Scratch.
+/// Calls body(task, mask, scratch) for every task of [0, count). Each thread has its own Scratch.
 template <class Scratch, class Body>
 void attention_tasks(const AttentionShape& shape, void* workspace, std::int64_t count, int threads, const Body& body) {
   Workspace pieces(workspace);
-  const TilePositions positions(pieces, shape);
-  positions.fill(shape);
+  const AttentionMask mask(pieces, shape);
+  mask.fill();
   const std::int64_t bytes = scratch_bytes<Scratch>(shape);
   char* begin = pieces.take<char>(bytes * threads);
   parallel_tasks(threads, count, [&](std::int64_t task, int thread) {
     Workspace own(begin + thread * bytes);
-    body(task, positions, Scratch(own, shape));
+    body(task, mask, Scratch(own, shape));
   });
 }
 
@@ -81,17 +67,17 @@ inline Pointer block_lse(Pointer lse, const AttentionShape& shape, const QueryBl
 /// scratch.scores[key][query], and then units.add_tile(key, key_count). In between, scores of unseen keys are set to
 /// -infinity, and scratch.factors (null: no dropout) is filled for the tile.
 template <class Scratch, class Units>
-inline void each_tile(const AttentionShape& shape, const TilePositions& positions, const QueryBlock& block,
+inline void each_tile(const AttentionShape& shape, const AttentionMask& mask, const QueryBlock& block,
                       const Scratch& scratch, Units& units) {
-  const TileDropout dropout(shape, block.batch, block.head, positions.queries, block.begin, positions.keys);
+  const TileDropout dropout(shape, block.batch, block.head, mask.queries, block.begin, mask.keys);
   for (std::int64_t key = 0; key < shape.kv_sequence; key += kKeys) {
-    const TileMask mask = tile_mask(shape, positions.queries, block.begin, positions.keys, key);
-    if (mask == TileMask::all) continue;
+    const TileMask positions = mask.of_positions(block.begin, key);
+    const TileMask documents = mask.of_documents(block.batch, block.begin, key);
+    if (positions == TileMask::all || documents == TileMask::all) continue;
     const std::int64_t key_count = smaller(kKeys, shape.kv_sequence - key);
     units.score_tile(key, key_count);
-    if (mask == TileMask::some) {
-      mask_scores(positions.queries, block.begin, positions.keys, key, key_count, -kInfinity, scratch.scores);
-    }
+    if (positions == TileMask::some) mask.hide_by_position(block.begin, key, key_count, scratch.scores);
+    if (documents == TileMask::some) mask.hide_by_document(block.batch, block.begin, key, key_count, scratch.scores);
     if (scratch.factors != nullptr) dropout.fill(key, key_count, scratch.factors);
     units.add_tile(key, key_count);
   }

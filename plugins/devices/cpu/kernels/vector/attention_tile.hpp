@@ -1,10 +1,8 @@
 #pragma once
 
-// Shared by attention and its gradient. A tile contains the scores of kQueries queries and at most kKeys keys of one
-// head, stored as [key][query]. Vector lanes are queries, so maxima and sums over keys need no shuffles.
+// Shared by attention and its gradient: the dropout factors of tiles, and rows in f32.
 
-#include "kernels/attention.hpp"
-#include "kernels/vector/global_index.hpp"
+#include "kernels/vector/attention_mask.hpp"
 #include "kernels/vector/parallel.hpp"
 #include "kernels/vector/philox.hpp"
 #include "kernels/vector/tile_product.hpp"
@@ -13,94 +11,17 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-constexpr int kQueryVectors = kTileVectors;
-constexpr std::int64_t kQueries = kQueryVectors * kLanes;
-constexpr std::int64_t kKeys = 32;  // small, because a causal mask wastes half of each tile on the diagonal
-constexpr std::int64_t kTileSize = kKeys * kQueries;
-
-/// Allocates pieces of a workspace, each aligned to a cache line. With a null begin it only counts bytes.
-class Workspace {
- public:
-  explicit Workspace(void* begin) : begin_(static_cast<char*>(begin)) {}
-
-  template <class Element>
-  Element* take(std::int64_t count) {
-    Element* piece = begin_ == nullptr ? nullptr : reinterpret_cast<Element*>(begin_ + used_);
-    used_ += round_up(count * static_cast<std::int64_t>(sizeof(Element)), 64);
-    return piece;
-  }
-
-  std::int64_t used() const { return used_; }
-
- private:
-  char* begin_;
-  std::int64_t used_ = 0;
-};
-
-/// The global positions of a sequence, with their minimum and maximum per block.
-struct Positions {
-  Positions(Workspace& workspace, std::int64_t length, std::int64_t block_length)
-      : size(length), block(block_length), at(workspace.take<std::int32_t>(round_up(length, block_length))) {}
-
-  void fill(const IndexMap& map) const {
-    for (std::int64_t i = 0; i < size;) {
-      const IndexSegment segment = segment_of(map, size, i);
-      for (; i < segment.local_begin + segment.length; ++i) {
-        at[i] = static_cast<std::int32_t>(segment.global_begin + (i - segment.local_begin));
-      }
-    }
-    for (std::int64_t i = size; i < round_up(size, block); ++i) at[i] = at[size - 1];
-  }
-
-  std::int32_t least(std::int64_t begin) const {
-    std::int32_t result = at[begin];
-    for (std::int64_t i = begin; i < begin + block; ++i) result = at[i] < result ? at[i] : result;
-    return result;
-  }
-
-  std::int32_t largest(std::int64_t begin) const {
-    std::int32_t result = at[begin];
-    for (std::int64_t i = begin; i < begin + block; ++i) result = at[i] > result ? at[i] : result;
-    return result;
-  }
-
-  std::int64_t size;
-  std::int64_t block;
-  std::int32_t* at;
-};
-
-enum class TileMask { none, some, all };
-
-/// Tells which scores of a tile are masked out: none, some or all.
-inline TileMask tile_mask(const AttentionShape& shape, const Positions& queries, std::int64_t query,
-                          const Positions& keys, std::int64_t key) {
-  if (!shape.causal || keys.largest(key) <= queries.least(query)) return TileMask::none;
-  return keys.least(key) > queries.largest(query) ? TileMask::all : TileMask::some;
-}
-
-/// Sets masked scores to `value`.
-inline void mask_scores(const Positions& queries, std::int64_t query, const Positions& keys, std::int64_t key,
-                        std::int64_t key_count, float value, float* scores) {
-  for (int v = 0; v < kQueryVectors; ++v) {
-    const Int position = load<Int>(queries.at + query + v * kLanes);
-    for (std::int64_t j = 0; j < key_count; ++j) {
-      float* score = scores + j * kQueries + v * kLanes;
-      store(score, select(position >= broadcast(keys.at[key + j]), load(score), broadcast(value)));
-    }
-  }
-}
-
 /// Dropout factors of the probabilities, for one block of queries of one head.
 class TileDropout {
  public:
-  TileDropout(const AttentionShape& shape, std::int64_t batch, std::int64_t head, const Positions& queries,
-              std::int64_t query, const Positions& keys)
+  TileDropout(const AttentionShape& shape, std::int64_t batch, std::int64_t head, const TokenNumbers& queries,
+              std::int64_t query, const TokenNumbers& keys)
       : factors_(shape.dropout), keys_(keys) {
     const std::int64_t sample = global_index(shape.samples, shape.batch, batch);
     const std::int64_t global_head = global_index(shape.head_indices, shape.heads, head);
     const std::int64_t first = (sample * shape.global_heads + global_head) * shape.global_sequence;
     for (std::int64_t i = 0; i < kQueries; ++i) {
-      row_begin_[i] = static_cast<std::uint64_t>(first + queries.at[query + i]) *
+      row_begin_[i] = static_cast<std::uint64_t>(first + queries.from(query)[i]) *
                       static_cast<std::uint64_t>(shape.global_kv_sequence);
     }
     rows_aligned_ = shape.global_kv_sequence % 4 == 0;
@@ -109,8 +30,8 @@ class TileDropout {
   /// Writes factors[key][query] of a tile.
   void fill(std::int64_t key, std::int64_t key_count, float* factors) const {
     for (std::int64_t j = 0; j < key_count;) {
-      const std::int64_t position = keys_.at[key + j];
-      if (rows_aligned_ && position % 4 == 0 && j + 4 <= key_count && keys_.at[key + j + 3] == position + 3) {
+      const std::int64_t position = keys_.from(key)[j];
+      if (rows_aligned_ && position % 4 == 0 && j + 4 <= key_count && keys_.from(key)[j + 3] == position + 3) {
         fill_four(position, factors + j * kQueries);
         j += 4;
       } else {
@@ -153,7 +74,7 @@ class TileDropout {
   }
 
   DropoutFactors factors_;
-  const Positions& keys_;
+  const TokenNumbers& keys_;
   std::uint64_t row_begin_[kQueries];
   bool rows_aligned_;
 };

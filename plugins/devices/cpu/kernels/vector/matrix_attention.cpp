@@ -173,7 +173,7 @@ std::int64_t matrix_attention_workspace_bytes(const AttentionShape& shape, int t
 void matrix_attention(const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v, void* o,
                       float* lse, void* workspace, int threads) {
   // Computes the query heads that read one head of keys.
-  const auto attend = [&](std::int64_t task, const TilePositions& positions, const ForwardScratch& scratch) {
+  const auto attend = [&](std::int64_t task, const AttentionMask& mask, const ForwardScratch& scratch) {
     const std::int64_t batch = task / shape.kv_heads;
     const std::int64_t kv_head = task % shape.kv_heads;
     ForwardTiles tiles(shape, scratch, head_begin(k, shape.key_strides, batch, kv_head),
@@ -183,7 +183,7 @@ void matrix_attention(const AttentionShape& shape, const BFloat16* q, const BFlo
       for (std::int64_t query = 0; query < shape.sequence; query += kQueries) {
         const QueryBlock block = query_block(shape, batch, head, query);
         tiles.load_queries(block.count, block_begin(q, shape.query_strides, block));
-        each_tile(shape, positions, block, scratch, tiles);
+        each_tile(shape, mask, block, scratch, tiles);
         with_result<BFloat16>(shape, o, [&](auto* output) {
           tiles.write_queries(block.count, block_begin(output, shape.output_strides, block),
                               block_lse(lse, shape, block));
