@@ -39,6 +39,7 @@ struct Compilation {
   LayoutRules rules = {};
   std::vector<ParameterStorage> storage = {};
   std::vector<Fragments> fragments = {};
+  std::vector<bool> alone = {};
   /// Empty without training.
   AssignedGroups groups = {};
   /// Axes that shard something, and names of strategies that changed something. The phases fill both.
@@ -85,6 +86,7 @@ void store(Compilation& compilation, Compiled& compiled) {
   const Stack& stack = compilation.stack;
   ResolvedStorage resolved = resolve_storage(compiled.graph, compilation.registry(), compilation.rules, stack);
   compilation.fragments = parameter_fragments(compiled.graph, compilation.registry(), stack.strategies);
+  compilation.alone = parameters_alone(compiled.graph, compilation.registry(), stack.strategies);
   compilation.storage = std::move(resolved.storages);
   compilation.effective.merge(resolved.decided_by);
   RankClasses classes = classify_ranks(stack.mesh, compiled.stages, compilation.storage);
@@ -162,9 +164,10 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
                                     beside->dealt[class_number], averaged},
                                    builder);
   }
-  return store_parameters({compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups,
-                           compilation.fragments, compiled.classes[class_number].stage, compilation.buckets.bytes},
-                          builder);
+  return store_parameters(
+      {compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups,
+       compilation.fragments, compilation.alone, compiled.classes[class_number].stage, compilation.buckets.bytes},
+      builder);
 }
 
 /// Emits the tasks and the step's end, and orders all tasks.
@@ -173,9 +176,14 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
                                        const StoredParameters& parameters, ProgramBuilder& builder) {
   const bool training = compilation.is_training();
   const int stage = rank_class.stage;
+  AxisSet apart;
+  if (training) {
+    apart = compilation.stack.loose;
+    apart.insert(compilation.stack.reduced.begin(), compilation.stack.reduced.end());
+  }
   PartitionResult partitioned =
       partition({compiled.graph, compilation.registry(), compilation.rules, compilation.stack.strategies,
-                 compiled.stages, parameters, stage, training, training ? compilation.stack.loose : AxisSet{}},
+                 compiled.stages, parameters, stage, training, apart},
                 builder);
   std::vector<TrainedBucket> buckets;
   const bool overlap = training && compilation.buckets.overlap;
@@ -183,7 +191,7 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
     buckets = train_buckets(compilation, builder, parameters, partitioned, rank_class);
     emit_training_step_end(
         builder,
-        {partitioned, buckets, compiled.stages, rank_class, overlap, compilation.stack.loose,
+        {partitioned, buckets, compiled.stages, rank_class, overlap, compilation.stack.loose, compilation.stack.reduced,
          compiled.graph.loss_scaling.has_value()},
         {compilation.request.optimizer, compilation.groups, compilation.registry(), compilation.stack});
   } else if (has_loss(compiled.graph)) {

@@ -61,27 +61,61 @@ std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, co
   return rules;
 }
 
+void require_own_axes(const NamedStrategy& strategy, const std::vector<MeshAxis>& own, const std::vector<Axis>& named,
+                      const std::string& before, const std::string& after) {
+  for (const Axis& axis : named) {
+    const bool is_own = std::any_of(own.begin(), own.end(), [&](const MeshAxis& each) { return each.name == axis; });
+    if (!is_own) throw strategy.error(before + " mesh axis '" + axis + "'" + after + ", which is not its own");
+  }
+}
+
 /// By strategy.
 std::vector<std::vector<Axis>> collect_loose_axes(const std::vector<NamedStrategy>& strategies,
                                                   const std::vector<std::vector<MeshAxis>>& axes) {
   std::vector<std::vector<Axis>> loose;
   for (std::size_t i = 0; i < strategies.size(); ++i) {
     loose.push_back(strategies[i].ask("loose_axes", [](const Strategy& strategy) { return strategy.loose_axes(); }));
-    for (const Axis& axis : loose.back()) {
-      const bool own =
-          std::any_of(axes[i].begin(), axes[i].end(), [&](const MeshAxis& each) { return each.name == axis; });
-      if (!own) throw strategies[i].error("makes mesh axis '" + axis + "' loose, which is not its own");
-    }
+    require_own_axes(strategies[i], axes[i], loose.back(), "makes", " loose");
   }
   return loose;
 }
 
-/// Gradients of replicas that train apart belong together only along "batch".
-void require_loose_axes_split_batch_only(const Stack& stack) {
+/// Finds the strategy that reduces gradients itself, and its axes with several ranks.
+void find_reducer(Stack& stack) {
+  for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
+    const NamedStrategy& each = stack.strategies[i];
+    const std::vector<Axis> axes =
+        each.ask("reduced_axes", [](const Strategy& strategy) { return strategy.reduced_axes(); });
+    require_own_axes(each, stack.axes[i], axes, "reduces gradients over", "");
+    for (const Axis& axis : axes) {
+      if (stack.loose.contains(axis)) {
+        throw each.error("reduces gradients over mesh axis '" + axis + "', which it also makes loose");
+      }
+    }
+    std::vector<Axis> several;
+    for (const MeshAxis& axis : stack.mesh.axes()) {
+      if (axis.size > 1 && std::find(axes.begin(), axes.end(), axis.name) != axes.end()) several.push_back(axis.name);
+    }
+    if (several.empty()) continue;
+    if (stack.reducer >= 0) {
+      throw each.error("reduces gradients itself, and so does " +
+                       stack.strategies[static_cast<std::size_t>(stack.reducer)].name +
+                       "; only one strategy of a stack may");
+    }
+    stack.reducer = static_cast<int>(i);
+    stack.reduced = std::move(several);
+  }
+}
+
+/// Along "batch" only, every rank has a whole gradient, of its own samples.
+void require_only_batch_is_split_over_axes_apart(const Stack& stack) {
   for (const Rule& rule : stack.rules) {
-    if (rule.dim == "batch" || !stack.loose.contains(rule.axis)) continue;
-    throw stack.owner(rule.axis).error("makes mesh axis '" + rule.axis + "' loose, but dimension '" + rule.dim +
-                                       "' is mapped onto it; accepted: batch");
+    const bool is_loose = stack.loose.contains(rule.axis);
+    const bool is_reduced = std::find(stack.reduced.begin(), stack.reduced.end(), rule.axis) != stack.reduced.end();
+    if (rule.dim == "batch" || (!is_loose && !is_reduced)) continue;
+    throw stack.owner(rule.axis).error((is_loose ? "makes mesh axis '" + rule.axis + "' loose"
+                                                 : "reduces gradients over mesh axis '" + rule.axis + "'") +
+                                       ", but dimension '" + rule.dim + "' is mapped onto it; accepted: batch");
   }
 }
 
@@ -117,7 +151,8 @@ Stack make_stack(std::vector<NamedStrategy> strategies) {
       if (stack.mesh.size(axis) > 1) stack.loose.insert(axis);
     }
   }
-  require_loose_axes_split_batch_only(stack);
+  find_reducer(stack);
+  require_only_batch_is_split_over_axes_apart(stack);
   return stack;
 }
 

@@ -66,13 +66,18 @@ struct Stack {
   /// Loose axes with several ranks, and for each strategy those of its axes that are loose (Strategy::loose_axes).
   AxisSet loose;
   std::vector<std::vector<Axis>> loose_of;
+  /// The axes with several ranks over which a strategy sums gradients itself (Strategy::reduced_axes), in mesh order,
+  /// and the position of that strategy. Empty and -1 if the host sums all gradients.
+  std::vector<Axis> reduced;
+  int reducer = -1;
 
   /// The strategy that adds `axis` to the mesh.
   [[nodiscard]] const NamedStrategy& owner(const Axis& axis) const;
 };
 
 /// Asks the strategies for axes and rules. \throws PluginError if two axes have one name, if the size of an axis is
-/// impossible, if a rule names an unknown axis, or if one maps another dimension than "batch" onto a loose axis.
+/// impossible, if a rule names an unknown axis, if one maps another dimension than "batch" onto a loose or reduced
+/// axis, or if two strategies reduce gradients.
 [[nodiscard]] Stack make_stack(std::vector<NamedStrategy> strategies);
 
 }  // namespace strata::host

@@ -31,6 +31,25 @@ int Strategy::fragment(const ParameterDescription& /*parameter*/) const { return
 void Strategy::work_on_bucket(BucketContext& /*context*/) const {}
 void Strategy::define(DefinedReplicas& /*replicas*/) const {}
 
+std::vector<Axis> Strategy::reduced_axes() const { return {}; }
+bool Strategy::wants_alone(const ParameterDescription& /*parameter*/) const { return false; }
+void Strategy::reduce_gradient(ReductionContext& context) const {
+  const std::string name = context.label() + " gradient all_reduce " + join(context.axes(), "+");
+  context.emit({.name = name,
+                .work = Collective{.kind = CollectiveKind::all_reduce,
+                                   .axes = context.axes(),
+                                   .id = context.communication_id(name),
+                                   .content = BufferKind::gradient},
+                .inputs = {context.gradient()},
+                .outputs = {context.gradient()}});
+}
+void Strategy::define_gradient(DefinedGradient& gradient) const {
+  for (const std::vector<double>& share : gradient.shares) {
+    for (std::size_t i = 0; i < share.size(); ++i) gradient.gradient[i] += share[i];
+  }
+}
+
+ReductionContext::~ReductionContext() = default;
 LoweringContext::~LoweringContext() = default;
 ConversionContext::~ConversionContext() = default;
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/check/program_check.hpp"
+#include "strata/random.hpp"
 #include "train/run/training_programs.hpp"
 #include "train/verify/defined_run.hpp"
 #include "train/verify/random_inputs.hpp"
@@ -54,17 +55,26 @@ host::StackResult train(const host::RunSetup& setup, const host::Compiled& compi
   return host::run_definition(compiled, world, make_device, settings, setup.optimizer, *defined, inputs);
 }
 
-/// What distinguishes the replicas of two stacks: who trains on which samples, and the options of strategies with loose
-/// axes.
+/// What distinguishes the replicas of two stacks: who trains on which samples, the options of strategies with loose or
+/// reduced axes, and the pieces in which gradients are reduced.
 std::string describe(const host::RunSetup& setup, const host::SimulatedReplicas& replicas) {
   std::string text;
-  for (const int replica : replicas.replica_of_sample) text += std::to_string(replica) + ' ';
+  for (const int replica : replicas.part_of_sample) text += std::to_string(replica) + ' ';
   host::RunConfiguration loose = setup.configuration;
   loose.strategies.clear();
   for (std::size_t i = 0; i < setup.stack.strategies.size(); ++i) {
-    if (!replicas.loose_of[i].empty()) loose.strategies.push_back(setup.configuration.strategies[i]);
+    const bool reduces = static_cast<int>(i) == replicas.reducer;
+    if (!replicas.loose_of[i].empty() || reduces) loose.strategies.push_back(setup.configuration.strategies[i]);
   }
-  return text + host::to_toml(loose);
+  std::size_t pieces = 0;
+  for (const auto& [name, of_parameter] : replicas.pieces) {
+    for (const DefinedPiece& piece : of_parameter) {
+      for (const std::int64_t element : piece.elements)
+        pieces = random::mix(pieces ^ static_cast<std::size_t>(element));
+      pieces = random::mix(pieces ^ static_cast<std::size_t>(piece.size));
+    }
+  }
+  return text + std::to_string(pieces) + host::to_toml(loose);
 }
 
 bool has_short_parameters(const Graph& graph) {
@@ -159,7 +169,7 @@ const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, const
   const auto known = single_ranks_.find(key);
   if (known != single_ranks_.end()) return known->second;
   const host::RunSetup setup = host::prepare(std::move(alone), plugins_);
-  const bool is_defined = float_type == DType::f64 || !stack.stack.loose.empty();
+  const bool is_defined = float_type == DType::f64 || !stack.stack.loose.empty() || stack.stack.reducer >= 0;
   host::Compiled compiled = compile(setup, float_type, is_defined);
   const std::unique_ptr<World> world = setup.make_world();
   host::StackResult result = train(setup, compiled, *world, steps, is_defined ? &replicas : nullptr);

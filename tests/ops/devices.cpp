@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "build_directory.hpp"
+#include "plugins/installed_vocabulary.hpp"
 #include "strata/error.hpp"
 
 namespace strata::testing {
@@ -26,7 +27,7 @@ PluginFactory& load(const std::filesystem::path& path) {
 
 void provide(const PluginFactory& factory, const std::string& origin, OpRegistry& ops, KernelRegistry& kernels) {
   Registration registration(ops, kernels, origin);
-  factory.provide(registration, Options(factory.options(), {}));
+  factory.provide(registration, host::default_options(factory.options()));
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ void register_vocabulary(OpRegistry& ops, KernelRegistry& kernels) {
   register_core(ops, kernels);
   for (const auto& file : std::filesystem::directory_iterator(plugin_folder())) {
     const std::string name = file.path().stem().string();
-    if (name.starts_with("optimizer_")) provide(load(file.path()), name, ops, kernels);
+    if (name.starts_with("optimizer_") || name == "strategy_compress") provide(load(file.path()), name, ops, kernels);
   }
 }
 

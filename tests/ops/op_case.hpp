@@ -19,7 +19,8 @@ enum class Fill : std::uint8_t {
   targets,    ///< indices of the last dim of the first operand, by global number; some are -1
   documents,  ///< document_of() each token of [batch seq]
   bytes,      ///< integers in [-127, 127]
-  count       ///< 37
+  count,      ///< 37
+  places      ///< indices below 150, some of them twice
 };
 
 struct CaseOperand {
@@ -102,6 +103,7 @@ std::vector<OpCase> attention_cases();
 std::vector<OpCase> program_op_cases();
 std::vector<OpCase> quantization_cases();
 std::vector<OpCase> adafactor_cases();
+std::vector<OpCase> compress_cases();
 
 /// A rank's shard of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);

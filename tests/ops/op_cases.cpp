@@ -293,6 +293,7 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, program_op_cases());
     append(cases, quantization_cases());
     append(cases, adafactor_cases());
+    append(cases, compress_cases());
     return cases;
   }();
   return kCases;

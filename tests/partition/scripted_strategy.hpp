@@ -30,6 +30,10 @@ class ScriptedStrategy final : public Strategy {
     std::function<std::vector<Axis>()> loose_axes = {};
     std::function<int()> fragment = {};
     std::function<void(BucketContext&)> work_on_bucket = {};
+    std::function<std::vector<Axis>()> reduced_axes = {};
+    std::function<bool()> wants_alone = {};
+    std::function<void(ReductionContext&)> reduce_gradient = {};
+    std::function<void(DefinedGradient&)> define_gradient = {};
   };
 
   explicit ScriptedStrategy(Hooks hooks) : hooks_(std::move(hooks)) {}
@@ -71,6 +75,18 @@ class ScriptedStrategy final : public Strategy {
   }
   void work_on_bucket(BucketContext& context) const override {
     if (hooks_.work_on_bucket) hooks_.work_on_bucket(context);
+  }
+  [[nodiscard]] std::vector<Axis> reduced_axes() const override {
+    return hooks_.reduced_axes ? hooks_.reduced_axes() : Strategy::reduced_axes();
+  }
+  [[nodiscard]] bool wants_alone(const ParameterDescription& parameter) const override {
+    return hooks_.wants_alone ? hooks_.wants_alone() : Strategy::wants_alone(parameter);
+  }
+  void reduce_gradient(ReductionContext& context) const override {
+    hooks_.reduce_gradient ? hooks_.reduce_gradient(context) : Strategy::reduce_gradient(context);
+  }
+  void define_gradient(DefinedGradient& gradient) const override {
+    hooks_.define_gradient ? hooks_.define_gradient(gradient) : Strategy::define_gradient(gradient);
   }
 
  private:

@@ -51,6 +51,10 @@ std::vector<std::pair<std::string, Hooks>> throwing(const std::function<void()>&
   add("fragment", &Hooks::fragment, [=] { return fail(), 0; });
   add("work_on_bucket", &Hooks::work_on_bucket, [=](BucketContext&) { fail(); });
   add("convert", &Hooks::convert, [=](const auto&) { return Conversion([=](ConversionContext&) { fail(); }); });
+  add("reduced_axes", &Hooks::reduced_axes, [=] { return fail(), std::vector<Axis>{}; });
+  add("wants_alone", &Hooks::wants_alone, [=] { return fail(), false; });
+  add("reduce_gradient", &Hooks::reduce_gradient, [=](ReductionContext&) { fail(); });
+  all.back().second.reduced_axes = [] { return std::vector<Axis>{"dp"}; };
   return all;
 }
 

@@ -1,7 +1,7 @@
 #include "compiler/check/emitted_check.hpp"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace strata::host {
 namespace {
@@ -36,6 +36,14 @@ std::optional<std::string> find_fault(const Program& program, const Instruction&
   return name + " has " + std::to_string(instruction.inputs.size()) + " inputs and " +
          std::to_string(instruction.outputs.size()) + " outputs, not " + std::to_string(counts->first) + " and " +
          std::to_string(counts->second);
+}
+
+std::optional<std::string> find_foreign_axis(const Instruction& instruction, const std::vector<MeshAxis>& own) {
+  for (const Axis& axis : communication_axes(instruction)) {
+    if (std::any_of(own.begin(), own.end(), [&](const MeshAxis& each) { return each.name == axis; })) continue;
+    return "instruction '" + instruction.name + "' communicates over mesh axis '" + axis + "', which is not its own";
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> find_fault(const std::string& buffer, const Shape& shape) {

@@ -51,7 +51,8 @@ ParameterDescription ParameterDescriptions::operator()(const Parameter& paramete
           .dtype = type.dtype,
           .block = block == first_block_.end() ? 0 : block->second,
           .role = parameter.role,
-          .decay = parameter.decay};
+          .decay = parameter.decay,
+          .shape = graph_.shape(parameter.value)};
 }
 
 }  // namespace strata::host

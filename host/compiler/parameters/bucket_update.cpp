@@ -11,9 +11,6 @@
 namespace strata::host {
 namespace {
 
-/// Type of master copies, states and directions.
-DType full_type(const Bucket& bucket) { return bucket.type == DType::f64 ? DType::f64 : DType::f32; }
-
 class BucketUpdate final : public UpdateContext {
  public:
   BucketUpdate(ProgramBuilder& builder, const TrainedBucket& trained, const std::vector<BufferId>& updated,
@@ -95,8 +92,7 @@ class BucketUpdate final : public UpdateContext {
     const BufferId sums = builder_.add_flat(bucket_.name + " sums", BufferKind::optimizer, DType::f64, count);
     clip(attributes);
     push(op, "sums of " + bucket_.name, operands, {sums}, std::move(attributes));
-    AxisSet axes = bucket_.shard_axes;
-    if (bucket_.pieces > 1) axes.insert(bucket_.storage.axes.begin(), bucket_.storage.axes.end());
+    const AxisSet axes = bucket_.piece_axes();
     if (axes.empty()) return sums;
     made_.after.push_back(
         builder_.all_reduce(sums, in_mesh_order(builder_.mesh(), axes), std::nullopt, bucket_.name + " sums"));
@@ -165,9 +161,7 @@ class BucketUpdate final : public UpdateContext {
     attributes.set(UpdateAttributes::kDecayElements, bucket_.decay_elements);
     attributes.set(UpdateAttributes::kLearningRateFactor, group_.lr_factor);
     Instruction instruction = flat_op(op, name, std::move(operands), std::move(results), std::move(attributes));
-    std::vector<ShardedDim>& iteration = instruction.as<Compute>()->iteration;
-    iteration = {flat_dim()};
-    if (bucket_.is_alone) iteration.insert(iteration.end(), dims_.begin(), dims_.end());
+    instruction.as<Compute>()->iteration = piece_iteration(builder_.program(), bucket_);
     made_.after.push_back(std::move(instruction));
   }
 
@@ -175,19 +169,11 @@ class BucketUpdate final : public UpdateContext {
     Instruction instruction = flat_op(ops::kCast, "shorten the direction of " + bucket_.name, {from}, {to},
                                       {{"dtype", std::string(to_string(builder_.buffer(to).dtype))}});
     auto* compute = instruction.as<Compute>();
-    compute->iteration = {flat_dim()};
+    compute->iteration = {piece_iteration(builder_.program(), bucket_).front()};
     compute->operand_dims = {{compute->iteration.front().dim}};
     compute->result_dims = compute->operand_dims;
     made_.after.push_back(std::move(instruction));
     return to;
-  }
-
-  [[nodiscard]] ShardedDim flat_dim() const {
-    ShardedDim flat{"flat", bucket_.elements, {}, false};
-    if (bucket_.pieces > 1) {
-      for (const Axis& axis : bucket_.storage.axes) flat.axes.push_back({axis, Distribution::block});
-    }
-    return flat;
   }
 
   BufferId add_piece(const std::string& what, DType type) {

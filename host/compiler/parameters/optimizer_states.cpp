@@ -6,40 +6,49 @@
 namespace strata::host {
 namespace {
 
-/// Adds a state with its own dims, which every rank has whole.
-BufferId add_whole_state(ProgramBuilder& builder, const Bucket& bucket, const OptimizerState& state, DType type) {
-  StoredParameter& parameter = builder.program().parameters[bucket.parameters.front()];
+/// `names`: dims of the parameter.
+std::vector<ShardedDim> whole_dims(const StoredParameter& parameter, const Dims& names) {
   std::vector<ShardedDim> dims;
-  Shape shape;
-  for (const Dim& name : *state.dims) {
+  for (const Dim& name : names) {
     const auto found = std::find_if(parameter.dims.begin(), parameter.dims.end(),
                                     [&](const ShardedDim& each) { return each.dim == name; });
     dims.push_back({name, found->global_size, {}, false});
-    shape.push_back(found->global_size);
   }
-  const BufferId buffer = builder.add_buffer(parameter.name + "." + state.name, BufferKind::optimizer, type,
-                                             *state.dims, std::move(shape), true);
-  parameter.states[state.name] = buffer;
-  parameter.state_dims[state.name] = std::move(dims);
-  return buffer;
+  return dims;
 }
 
 }  // namespace
 
 std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
                                            const std::vector<OptimizerState>& states) {
-  const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
+  const StoredParameter& first = builder.program().parameters[bucket.parameters.front()];
   std::vector<BufferId> buffers;
   if (bucket.has_master()) buffers.push_back(add_optimizer_state(builder, bucket, kMasterState));
   for (const OptimizerState& state : states) {
-    buffers.push_back(state.dims ? add_whole_state(builder, bucket, state, type)
+    buffers.push_back(state.dims ? add_whole_state(builder, bucket, state.name, whole_dims(first, *state.dims))
                                  : add_optimizer_state(builder, bucket, state.name));
   }
   return buffers;
 }
 
+BufferId add_whole_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name,
+                         std::vector<ShardedDim> dims) {
+  StoredParameter& parameter = builder.program().parameters[bucket.parameters.front()];
+  Dims names;
+  Shape shape;
+  for (const ShardedDim& dim : dims) {
+    names.push_back(dim.dim);
+    shape.push_back(dim.global_size);
+  }
+  const BufferId buffer = builder.add_buffer(parameter.name + "." + name, BufferKind::optimizer, full_type(bucket),
+                                             names, std::move(shape), true);
+  parameter.states[name] = buffer;
+  parameter.state_dims[name] = std::move(dims);
+  return buffer;
+}
+
 BufferId add_optimizer_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name) {
-  const DType type = bucket.type == DType::f64 ? DType::f64 : DType::f32;
+  const DType type = full_type(bucket);
   const BufferId flat =
       builder.add_flat(bucket.name + "." + name, BufferKind::optimizer, type, bucket.piece_elements(), true);
   put_buffer(builder, flat, bucket, bucket.storage.states_place);

@@ -13,6 +13,10 @@ namespace strata::host {
 [[nodiscard]] std::vector<BufferId> add_optimizer_states(ProgramBuilder& builder, const Bucket& bucket,
                                                          const std::vector<OptimizerState>& states);
 
+/// Adds a state with its own dims, which every rank has whole, of the only parameter of a bucket.
+[[nodiscard]] BufferId add_whole_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name,
+                                       std::vector<ShardedDim> dims);
+
 /// Adds the flat buffer of one state. \return this rank's piece.
 [[nodiscard]] BufferId add_optimizer_state(ProgramBuilder& builder, const Bucket& bucket, const std::string& name);
 

@@ -1,9 +1,11 @@
 #include "compiler/parameters/step_end.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
+#include "compiler/parameters/gradient_reduction.hpp"
 #include "compiler/parameters/update.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
 #include "strata/bucket_work.hpp"
@@ -46,6 +48,7 @@ class StepEnd {
     }
     const BufferId total = sum(name, parts);
     over_stages(total, name);
+    if (!request_.reduced.empty()) push(all_reduce(total, request_.reduced, name + " of all workers"));
     report(name, request_.loose.empty() ? total : over_replicas(total, 1, name));
     return total;
   }
@@ -81,8 +84,7 @@ class StepEnd {
     for (const TrainedBucket& each : request_.buckets) {
       const Bucket& bucket = each.bucket;
       if (bucket.stages.front() != request_.rank_class.stage) continue;
-      AxisSet axes = bucket.shard_axes;
-      if (bucket.pieces > 1) axes.insert(bucket.storage.axes.begin(), bucket.storage.axes.end());
+      const AxisSet axes = bucket.piece_axes();
       const auto [place, added] = by_axes.try_emplace(axes, -1);
       if (added) place->second = scalar("squared norm " + join({axes.begin(), axes.end()}, "+"));
       Instruction squares =
@@ -104,21 +106,29 @@ class StepEnd {
     return total;
   }
 
-  /// Emits clipping. \return the factor of every gradient.
-  BufferId clip(BufferId squares, BufferId count, double largest_norm) {
-    const BufferId scale = scalar("gradient scale");
+  /// The factor that makes a gradient its share of the mean over all tokens: gradient_scale without clipping.
+  BufferId unit(BufferId count) {
+    const BufferId zero = scalar("no norm");
+    const BufferId unit = scalar("gradient unit");
+    push(flat_op(ops::kFillZero, "no norm", {}, {zero}));
+    push(flat_op(ops::kGradientScale, "gradient unit", {zero, count}, {unit, scalar("no norm of the unit")},
+                 {{"clip", 0.0}}));
+    return unit;
+  }
+
+  /// Emits clipping, which writes the factor of every gradient to `scale`.
+  void clip(BufferId squares, BufferId count, double largest_norm, BufferId scale) {
     const BufferId norm = scalar("gradient norm");
     push(flat_op(ops::kGradientScale, "clip", {squares, count}, {scale, norm}, {{"clip", largest_norm}}));
     if (request_.loose.empty()) {
       report("grad_norm", norm);
-      return scale;
+      return;
     }
     const int replicas = builder_.mesh().size(in_mesh_order(builder_.mesh(), request_.loose));
     const BufferId mean = over_replicas(norm, 1.0 / replicas, "gradient norm");
     report("grad_norm", mean);
     // If the norm of any replica is not finite, the scale of all becomes NaN.
     if (request_.may_skip) push(weighted_sum("skip together", {{1, scale}, {0, mean}}, scale));
-    return scale;
   }
 
   void report(const std::string& name, BufferId buffer) {
@@ -128,6 +138,10 @@ class StepEnd {
 
   BufferId scalar(const std::string& name) {
     return builder_.add_buffer(name, BufferKind::activation, DType::f64, {}, {});
+  }
+
+  void append(std::vector<Instruction> instructions) {
+    std::move(instructions.begin(), instructions.end(), std::back_inserter(epilogue()));
   }
 
   std::vector<Instruction>& epilogue() { return builder_.task(Task::Kind::epilogue).instructions; }
@@ -183,8 +197,16 @@ void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& reque
   if (request.rank_class.updates) {
     end.sum_contributions();
     end.sum_tied_gradients();
+    ReducedGradients reduced;
+    if (update.stack.reducer >= 0) {
+      const GradientScalars scalars{end.unit(count), end.scalar("gradient scale")};
+      reduced = reduce_gradients(builder, request.buckets, scalars, update);
+      end.append(std::move(reduced.before));
+    }
     const BufferId squares = end.squared_norm();
-    const BufferId scale = end.clip(squares, count, update.optimizer.clip);
+    const BufferId scale = reduced.scale >= 0 ? reduced.scale : end.scalar("gradient scale");
+    end.clip(squares, count, update.optimizer.clip, scale);
+    end.append(std::move(reduced.after));
     if (update.optimizer.is_update_outside) {
       end.report("gradient_scale", scale);
     } else {

@@ -34,6 +34,8 @@ struct StepEndRequest {
   bool gradients_are_complete = false;
   /// Loose axes (Stack::loose). Loss, count and norm are those of one replica. Their reports are of all replicas.
   AxisSet loose = {};
+  /// Reduced axes (Stack::reduced), over which neither gradients nor loss and count are summed yet.
+  std::vector<Axis> reduced = {};
   /// True if a step whose gradient is not finite is skipped. All replicas then skip it together.
   bool may_skip = false;
 };
@@ -43,20 +45,21 @@ struct UpdateRequest {
   const OptimizerSettings& optimizer;
   const AssignedGroups& groups;
   const OpRegistry& registry;
-  /// The strategies that may work on updated buckets.
+  /// The strategies that may reduce gradients and work on updated buckets.
   const Stack& stack;
 };
 
 /// Emits the prologue, which zeroes the accumulators, and the epilogue of a training step. The epilogue
 /// 1. completes gradients, loss and token count,
 /// 2. sums tied gradients over their stages,
-/// 3. computes the global gradient norm and clips,
-/// 4. updates the parameters, lets strategies work on the updated values (Strategy::work_on_bucket), and then updates
+/// 3. lets a strategy sum gradients over its reduced axes (Strategy::reduce_gradient),
+/// 4. computes the global gradient norm and clips,
+/// 5. updates the parameters, lets strategies work on the updated values (Strategy::work_on_bucket), and then updates
 ///    the moving average of the values,
-/// 5. gathers updated values for ranks that hold them whole.
+/// 6. gathers updated values for ranks that hold them whole.
 /// Reports "loss", "count" and "grad_norm". With loose axes, loss and count are sums over all replicas, and the norm is
 /// the mean of theirs. If the caller updates the parameters
-/// (OptimizerSettings::is_update_outside), the step ends after 3 and reports "gradient_scale" too. \throws PluginError
+/// (OptimizerSettings::is_update_outside), the step ends after 4 and reports "gradient_scale" too. \throws PluginError
 /// if an optimizer emits no proper update.
 void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const UpdateRequest& update);
 

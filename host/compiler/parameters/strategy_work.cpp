@@ -93,11 +93,7 @@ class BucketWork final : public BucketContext {
 
   void add(Instruction instruction, std::vector<Instruction>& to) {
     if (const auto fault = find_fault(at_.builder.program(), instruction)) refuse(*fault);
-    const std::vector<MeshAxis>& own = at_.stack.axes[at_.strategy];
-    for (const Axis& axis : communication_axes(instruction)) {
-      if (std::any_of(own.begin(), own.end(), [&](const MeshAxis& each) { return each.name == axis; })) continue;
-      refuse("instruction '" + instruction.name + "' communicates over mesh axis '" + axis + "', which is not its own");
-    }
+    if (const auto fault = find_foreign_axis(instruction, at_.stack.axes[at_.strategy])) refuse(*fault);
     note_uses(instruction, &to == &first_);
     to.push_back(std::move(instruction));
   }

@@ -217,7 +217,7 @@ class Partitioner {
   }
 
   void keep_replicas_apart(Home& home) const {
-    for (const Axis& axis : request_.loose) home.partial.erase(axis);
+    for (const Axis& axis : request_.apart) home.partial.erase(axis);
   }
 
   [[nodiscard]] const Sink& only_sink(const Node& node, std::size_t result) const {

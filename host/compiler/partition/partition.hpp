@@ -25,8 +25,9 @@ struct PartitionRequest {
   const StoredParameters& parameters;
   int stage = 0;
   bool training = true;
-  /// Loose axes (Stack::loose) of a training step. No value is a partial sum over them: each replica has its own.
-  AxisSet loose = {};
+  /// Loose and reduced axes (Stack::loose, Stack::reduced) of a training step. No value is a partial sum over them:
+  /// each replica or worker has its own.
+  AxisSet apart = {};
 };
 
 /// Gradients, loss and count before the end of the step completes them.

@@ -18,9 +18,9 @@ AxisSet shard_axes(const StoredParameter& parameter) {
 
 bool BucketMaker::is_alike(const Bucket& bucket, const Bucket& other) {
   return bucket.storage == other.storage && bucket.shard_axes == other.shard_axes && bucket.stages == other.stages &&
-         bucket.role == other.role && bucket.group == other.group && bucket.fragments == other.fragments &&
-         bucket.has_gradient == other.has_gradient && bucket.type == other.type &&
-         bucket.gradient_type == other.gradient_type;
+         bucket.role == other.role && bucket.group == other.group && bucket.is_alone == other.is_alone &&
+         bucket.fragments == other.fragments && bucket.has_gradient == other.has_gradient &&
+         bucket.type == other.type && bucket.gradient_type == other.gradient_type;
 }
 
 std::int64_t BucketMaker::size_of_member(const BucketMember& member) const {
@@ -89,6 +89,26 @@ void BucketMaker::make_value_views(Bucket& bucket) {
       builder_.make_view(parameter.value, bucket.values, bucket.offsets[i]);
     }
   }
+}
+
+AxisSet Bucket::piece_axes() const {
+  AxisSet axes = shard_axes;
+  if (pieces > 1) axes.insert(storage.axes.begin(), storage.axes.end());
+  return axes;
+}
+
+DType full_type(const Bucket& bucket) { return bucket.type == DType::f64 ? DType::f64 : DType::f32; }
+
+std::vector<ShardedDim> piece_iteration(const Program& program, const Bucket& bucket) {
+  std::vector<ShardedDim> iteration{{"flat", bucket.elements, {}, false}};
+  if (bucket.pieces > 1) {
+    for (const Axis& axis : bucket.storage.axes) iteration.front().axes.push_back({axis, Distribution::block});
+  }
+  if (bucket.is_alone) {
+    const std::vector<ShardedDim>& dims = program.parameters[bucket.parameters.front()].dims;
+    iteration.insert(iteration.end(), dims.begin(), dims.end());
+  }
+  return iteration;
 }
 
 void put_buffer(ProgramBuilder& builder, BufferId buffer, const Bucket& bucket, MemoryPlace place) {

@@ -45,6 +45,8 @@ struct Bucket {
   [[nodiscard]] std::int64_t piece_elements() const { return elements / pieces; }
   /// True if the values are shorter than f32, so that their optimizer keeps a master copy.
   [[nodiscard]] bool has_master() const { return size_of(type) < size_of(DType::f32); }
+  /// The axes along which ranks hold other elements of the parameters.
+  [[nodiscard]] AxisSet piece_axes() const;
   /// True if every micro-batch reduce-scatters the gradients to the ranks' pieces.
   [[nodiscard]] bool reduces_each_micro_batch() const {
     return gathers_values() || (pieces > 1 && storage.sharding >= Sharding::gradients);
@@ -105,6 +107,13 @@ class BucketMaker {
   std::int64_t bytes_;
   int count_;
 };
+
+/// Type of master copies, states and directions of the bucket.
+[[nodiscard]] DType full_type(const Bucket& bucket);
+
+/// What an op on this rank's piece of the bucket iterates: "flat", the piece of the whole bucket, and the dimensions of
+/// the parameter if it is alone.
+[[nodiscard]] std::vector<ShardedDim> piece_iteration(const Program& program, const Bucket& bucket);
 
 /// Moves a buffer of the bucket to another memory place.
 void put_buffer(ProgramBuilder& builder, BufferId buffer, const Bucket& bucket, MemoryPlace place);

@@ -21,4 +21,20 @@ std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry&
   return all;
 }
 
+std::vector<bool> parameters_alone(const Graph& graph, const OpRegistry& registry,
+                                   const std::vector<NamedStrategy>& strategies) {
+  const ParameterDescriptions describe(graph, registry);
+  std::vector<bool> all;
+  for (const Parameter& parameter : graph.parameters) {
+    const ParameterDescription description = describe(parameter);
+    bool alone = false;
+    for (const NamedStrategy& each : strategies) {
+      if (parameter.role != ParameterRole::trained) break;
+      alone |= each.ask("wants_alone", [&](const Strategy& by) { return by.wants_alone(description); });
+    }
+    all.push_back(alone);
+  }
+  return all;
+}
+
 }  // namespace strata::host

@@ -14,4 +14,9 @@ using Fragments = std::vector<int>;
 [[nodiscard]] std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry& registry,
                                                          const std::vector<NamedStrategy>& strategies);
 
+/// Whether a strategy wants the parameter alone in its bucket (Strategy::wants_alone), by position in
+/// Graph::parameters. Only trained parameters are asked for.
+[[nodiscard]] std::vector<bool> parameters_alone(const Graph& graph, const OpRegistry& registry,
+                                                 const std::vector<NamedStrategy>& strategies);
+
 }  // namespace strata::host

@@ -15,7 +15,12 @@ constexpr int kMostPrefetch = 1 << 20;
 class StorageResolver {
  public:
   StorageResolver(const Graph& graph, const OpRegistry& registry, const LayoutRules& rules, const Stack& stack)
-      : graph_(graph), describe_(graph, registry), rules_(rules), strategies_(stack.strategies), loose_(stack.loose) {}
+      : graph_(graph),
+        describe_(graph, registry),
+        rules_(rules),
+        strategies_(stack.strategies),
+        loose_(stack.loose),
+        reduced_(stack.reduced) {}
 
   [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) {
     // Every rank that reads a constant computes it.
@@ -73,6 +78,10 @@ class StorageResolver {
       if (loose_.contains(axis)) {
         throw by.error("stores parameters over mesh axis '" + axis + "', along which replicas train apart");
       }
+      if (std::find(reduced_.begin(), reduced_.end(), axis) != reduced_.end()) {
+        throw by.error("stores parameters over mesh axis '" + axis +
+                       "', over which a strategy reduces gradients itself");
+      }
     }
     if (storage.prefetch < 0 || storage.prefetch > kMostPrefetch) {
       throw by.error("prefetches " + std::to_string(storage.prefetch) + " blocks ahead; accepted: 0 to " +
@@ -98,6 +107,7 @@ class StorageResolver {
   const LayoutRules& rules_;
   const std::vector<NamedStrategy>& strategies_;
   const AxisSet& loose_;
+  const std::vector<Axis>& reduced_;
   std::set<std::string> decided_by_;
 };
 

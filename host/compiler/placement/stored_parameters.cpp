@@ -102,9 +102,10 @@ StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder&
                         .block = stages == readers.end() ? -1 : first_block.at(parameter.value),
                         .has_gradient = with_gradient.contains(parameter.name)};
     member.fragments = request.fragments[i];
+    member.is_alone = request.alone[i];
     if (!request.groups.updates.empty()) {
       member.group = request.groups.updates[i].group;
-      member.is_alone = request.groups.updates[i].is_alone;
+      member.is_alone |= request.groups.updates[i].is_alone;
     }
     stored.members.push_back(std::move(member));
     store(graph, request.rules, parameter, stored, builder);

@@ -23,6 +23,8 @@ struct StorageRequest {
   const AssignedGroups& groups;
   /// Fragments by position in Graph::parameters.
   const std::vector<Fragments>& fragments;
+  /// parameters_alone().
+  const std::vector<bool>& alone;
   int stage = 0;
   /// Largest size of a bucket in bytes.
   std::int64_t bucket_bytes = 0;

@@ -106,10 +106,16 @@ class CheckpointReader {
   /// If the number differs, the stored replicas must agree on values and on what they share, or `differing` decides.
   /// Replica i of the run then takes the optimizer's states of the stored replica i, modulo their number.
   /// A parameter without an average is restored as it was trained.
-  /// \throws RuntimeError if the replicas differ.
+  ///
+  /// Workers along reduced axes: of a state that they sum (StateTraits::is_summed), worker i takes the sum of those of
+  /// the stored workers i, i + n, i + 2n, …, where n is the number of workers of the run.
+  /// \throws RuntimeError if the replicas differ, or if replicas with other workers have states to sum.
   void restore(const Program& program, int rank, const WriteSlice& write,
                DifferingReplicas differing = DifferingReplicas::refuse,
                RestoredWeights weights = RestoredWeights::trained) const;
+  /// Names of tensors that hold gradients which no update has applied yet (kPendingState), and that a run with the
+  /// checkpoints `plan` does not restore.
+  [[nodiscard]] std::vector<std::string> dropped(const std::vector<CheckpointTensor>& plan) const;
 
  private:
   /// One tensor of the run, and where it is restored from.
@@ -129,6 +135,11 @@ class CheckpointReader {
                                         const TensorPart& part) const;
   /// Reads a tensor of another number of replicas than the stored one's.
   void read_replicas(const Restored& restored, std::vector<std::byte>& data) const;
+  void read_summed(const Restored& restored, const TensorPart& of_worker, std::int64_t workers,
+                   std::vector<std::byte>& data) const;
+  /// \throws RuntimeError if the stored workers' states cannot be summed for the run's. `parts`: workers of all
+  /// replicas of the run.
+  void require_summable(const Program& program, const PersistentTensor& tensor, std::int64_t parts) const;
   void read_agreed(const Restored& restored, const TensorPart& of_replica, std::int64_t replicas,
                    std::vector<std::byte>& data) const;
   void read_last_agreed(const Restored& restored, const TensorPart& of_replica, std::vector<std::byte>& data) const;

@@ -266,6 +266,10 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
   summary_.offload_peak.resize(summary_.planned_offload.size());
   if (resume != nullptr) {
     check_data();
+    if (const std::vector<std::string> dropped = resume->dropped(checkpoint_plan_); !dropped.empty()) {
+      remarks_.push_back("the checkpoint has gradients that were not sent yet, which this run drops: " +
+                         std::to_string(dropped.size()) + " tensors such as '" + dropped.front() + "'");
+    }
     start_ = {resume->run().step, resume->run().samples};
     summary_.step = start_.step;
   }

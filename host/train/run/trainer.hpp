@@ -78,7 +78,7 @@ class Trainer {
           const CheckpointReader* resume, TrainingObserver& observer, std::unique_ptr<World> world = nullptr);
 
   [[nodiscard]] const TrainingPrograms& programs() const { return programs_; }
-  /// The result of find_remarks().
+  /// The result of find_remarks(), and what a resumed run drops of its checkpoint.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
   /// Steps completed before this run.
   [[nodiscard]] std::uint64_t first_step() const { return start_.step; }

@@ -52,30 +52,36 @@ std::size_t elements_of(const OptimizerState& state, const Buffer& value) {
 
 }  // namespace
 
-void DefinedOptimizer::update(Executor& executor, const Reports& reports, const StepContext& context,
-                              ParameterValues& values) {
-  const double scale = reports.at("gradient_scale");
-  if (!std::isfinite(scale)) return;
+ParameterValues read_gradients(Executor& executor) {
+  ParameterValues gradients;
   for (const StoredParameter& parameter : executor.program().parameters) {
-    if (is_updated(parameter)) update(executor, parameter, scale, context, values.at(parameter.name));
+    if (is_updated(parameter)) gradients[parameter.name] = read_values(executor, parameter.gradient);
+  }
+  return gradients;
+}
+
+void DefinedOptimizer::update(const Program& program, const ParameterValues& gradients, const StepContext& context,
+                              ParameterValues& values) {
+  for (const StoredParameter& parameter : program.parameters) {
+    if (!is_updated(parameter)) continue;
+    update(program, parameter, gradients.at(parameter.name), context, values.at(parameter.name));
   }
 }
 
-void DefinedOptimizer::update(Executor& executor, const StoredParameter& parameter, double scale,
+void DefinedOptimizer::update(const Program& program, const StoredParameter& parameter, std::vector<double> gradient,
                               const StepContext& context, std::vector<double>& values) {
   const AssignedUpdate& assigned = groups_.of(parameter.name);
   const OptimizerGroup& group = settings_.groups.at(static_cast<std::size_t>(assigned.group));
   const std::size_t elements = values.size();
-  std::vector<double> gradient = read_values(executor, parameter.gradient);
   const double largest = settings_.clip_value > 0 ? settings_.clip_value : std::numeric_limits<double>::infinity();
-  for (double& each : gradient) each = std::clamp(each * scale, -largest, largest);
+  for (double& each : gradient) each = std::clamp(each, -largest, largest);
   auto& states = states_[parameter.name];
-  const Buffer& value = executor.program().buffer(parameter.value);
+  const Buffer& value = program.buffer(parameter.value);
   for (const OptimizerState& state : assigned.states) {
     states[state.name].resize(elements_of(state, value));
   }
   DefinedUpdate defined{.parameter = assigned.parameter,
-                        .shape = executor.program().buffer(parameter.value).shape,
+                        .shape = value.shape,
                         .values = values,
                         .gradient = gradient,
                         .states = states,

@@ -16,6 +16,9 @@ using ParameterValues = std::map<std::string, std::vector<double>>;
 [[nodiscard]] std::vector<double> read_values(Executor& executor, BufferId id);
 void write_values(Executor& executor, BufferId id, const std::vector<double>& values);
 
+/// The gradients of all updated parameters after a step of a single rank: sums over the tokens.
+[[nodiscard]] ParameterValues read_gradients(Executor& executor);
+
 /// True for a parameter that optimizers update.
 [[nodiscard]] bool is_updated(const StoredParameter& parameter);
 
@@ -27,13 +30,14 @@ class DefinedOptimizer {
   DefinedOptimizer(const OptimizerSettings& settings, const AssignedGroups& groups)
       : settings_(settings), groups_(groups) {}
 
-  /// Updates all trained parameters after a step of `executor`, whose gradients it reads. `values`: by parameter, in
-  /// f64 whatever the program's type. A gradient that is not finite changes nothing.
-  void update(Executor& executor, const Reports& reports, const StepContext& context, ParameterValues& values);
+  /// Updates all trained parameters of `program`. `gradients`: by parameter, scaled and clipped by their norm.
+  /// `values`: by parameter, in f64 whatever the program's type.
+  void update(const Program& program, const ParameterValues& gradients, const StepContext& context,
+              ParameterValues& values);
 
  private:
-  void update(Executor& executor, const StoredParameter& parameter, double scale, const StepContext& context,
-              std::vector<double>& values);
+  void update(const Program& program, const StoredParameter& parameter, std::vector<double> gradient,
+              const StepContext& context, std::vector<double>& values);
 
   const OptimizerSettings& settings_;
   const AssignedGroups& groups_;

@@ -1,9 +1,14 @@
 #include "train/verify/defined_run.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "runtime/initialize.hpp"
 #include "train/run/loss_scaler.hpp"
+#include "train/verify/defined_reduction.hpp"
 
 namespace strata::host {
 namespace {
@@ -17,10 +22,14 @@ class DefinedRun {
         replicas_(replicas),
         scaler_(single),
         average_decay_(optimizer.average_decay),
+        clip_(optimizer.clip),
         values_(static_cast<std::size_t>(replicas.count()), initial_values()),
         averages_(values_),
         exchange_(replicas, single.groups, values_.front()) {
-    for (int i = 0; i < replicas.count(); ++i) optimizers_.emplace_back(optimizer, single.groups);
+    for (int i = 0; i < replicas.count(); ++i) {
+      optimizers_.emplace_back(optimizer, single.groups);
+      reductions_.emplace_back(replicas, single.groups, executor.program());
+    }
   }
 
   void step(std::uint64_t step, double learning_rate, InputSource& inputs, StackResult& result) {
@@ -33,13 +42,14 @@ class DefinedRun {
     double count = 0;
     double norm = 0;
     for (std::size_t i = 0; i < values_.size(); ++i) {
-      ReplicaInputs of_replica(inputs, replicas_, static_cast<int>(i));
       write(values_[i]);
-      const Reports reports = executor_.run(context, of_replica);
-      optimizers_[i].update(executor_, reports, context, values_[i]);
-      loss += reports.at("loss");
-      count += reports.at("count");
-      norm += reports.at("grad_norm") / static_cast<double>(values_.size());
+      const ReplicaStep of_replica = compute(i, context, inputs);
+      if (of_replica.gradients) {
+        optimizers_[i].update(executor_.program(), *of_replica.gradients, context, values_[i]);
+      }
+      loss += of_replica.loss;
+      count += of_replica.count;
+      norm += of_replica.norm / static_cast<double>(values_.size());
     }
     exchange_.run(step, values_);
     for (std::size_t i = 0; i < values_.size(); ++i) move_average(values_[i], averages_[i]);
@@ -74,6 +84,43 @@ class DefinedRun {
     }
   }
 
+  /// Loss and count are sums over the tokens of a replica. The gradients are scaled, and empty if they are not finite.
+  struct ReplicaStep {
+    double loss = 0;
+    double count = 0;
+    double norm = 0;
+    std::optional<ParameterValues> gradients;
+  };
+
+  ReplicaStep compute(std::size_t replica, const StepContext& context, InputSource& inputs) {
+    ReplicaStep step;
+    std::vector<ParameterValues> sums;
+    double scale = 0;
+    for (int worker = 0; worker < replicas_.workers.rank_count(); ++worker) {
+      ReplicaInputs of_worker(inputs, replicas_, replicas_.part(static_cast<int>(replica), worker));
+      const Reports reports = executor_.run(context, of_worker);
+      step.loss += reports.at("loss");
+      step.count += reports.at("count");
+      step.norm = reports.at("grad_norm");
+      scale = reports.at("gradient_scale");
+      sums.push_back(read_gradients(executor_));
+    }
+    if (replicas_.reducer < 0) {
+      step.gradients = std::move(sums.front());
+    } else {
+      const double unit = step.count > 0 ? 1 / (step.count * context.loss_scale) : 0;
+      step.gradients = reductions_[replica].run(sums, unit);
+      step.norm = DefinedReduction::norm(*step.gradients);
+      scale = clip_ > 0 ? std::min(1.0, clip_ / (step.norm + 1e-6)) : 1.0;
+      if (!std::isfinite(step.norm)) scale = std::nan("");
+    }
+    for (auto& [name, gradient] : *step.gradients) {
+      for (double& each : gradient) each *= scale;
+    }
+    if (!std::isfinite(scale)) step.gradients.reset();
+    return step;
+  }
+
   [[nodiscard]] ParameterValues initial_values() {
     ParameterValues values;
     for (const StoredParameter& parameter : executor_.program().parameters) {
@@ -92,10 +139,12 @@ class DefinedRun {
   const SimulatedReplicas& replicas_;
   LossScaler scaler_;
   double average_decay_;
+  double clip_;
   std::vector<ParameterValues> values_;    // by replica
   std::vector<ParameterValues> averages_;  // by replica
   DefinedExchange exchange_;
   std::vector<DefinedOptimizer> optimizers_;  // by replica
+  std::vector<DefinedReduction> reductions_;  // by replica
 };
 
 }  // namespace

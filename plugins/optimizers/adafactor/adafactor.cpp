@@ -8,29 +8,13 @@
 #include "factored_step.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
+#include "strata/matrix_piece.hpp"
 #include "strata/optimizer.hpp"
 
 namespace adafactor {
 namespace {
 
 using namespace strata;
-
-/// The two sides of a parameter: the dims that products sum over and the others, or the first dim and the others.
-struct Sides {
-  Dims rows;
-  Dims columns;
-};
-
-Sides sides_of(const ParameterDescription& parameter) {
-  Sides sides;
-  const bool is_matrix = !parameter.contracted.empty();
-  for (std::size_t i = 0; i < parameter.dims.size(); ++i) {
-    const Dim& dim = parameter.dims[i];
-    const bool is_row = is_matrix ? find_dim(parameter.contracted, dim) >= 0 : i == 0;
-    (is_row ? sides.rows : sides.columns).push_back(dim);
-  }
-  return sides;
-}
 
 class Adafactor final : public Optimizer {
  public:
@@ -41,7 +25,7 @@ class Adafactor final : public Optimizer {
         smallest_(options.boolean("relative_step") ? options.number("smallest") : 0.0) {}
 
   [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& parameter) const override {
-    const Sides sides = sides_of(parameter);
+    const MatrixSides sides = matrix_sides(parameter);
     return {{kRowMoment, sides.rows}, {kColumnMoment, sides.columns}};
   }
   [[nodiscard]] bool wants_parameters_alone() const override { return true; }
@@ -52,9 +36,8 @@ class Adafactor final : public Optimizer {
 
   void update(UpdateContext& context) const override {
     const ParameterDescription& parameter = context.parameter();
-    const Sides sides = sides_of(parameter);
-    const Attributes piece = {
-        {"dims", join(parameter.dims)}, {"rows", join(sides.rows)}, {"columns", join(sides.columns)}};
+    const MatrixSides sides = matrix_sides(parameter);
+    const Attributes piece = matrix_attributes(parameter);
     const auto with = [&piece](const char* name, double value) {
       Attributes attributes = piece;
       attributes.set(name, value);
@@ -116,7 +99,7 @@ class Adafactor final : public Optimizer {
   /// Row and column of an element of a row-major parameter.
   static std::pair<std::size_t, std::size_t> place(const DefinedUpdate& update, std::size_t element) {
     const Dims& dims = update.parameter.dims;
-    const Sides sides = sides_of(update.parameter);
+    const MatrixSides sides = matrix_sides(update.parameter);
     std::size_t index[] = {0, 0};
     std::size_t stride[] = {1, 1};
     for (std::size_t d = dims.size(); d-- > 0;) {

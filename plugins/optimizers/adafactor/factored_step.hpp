@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "factored_piece.hpp"
+#include "strata/matrix_piece.hpp"
 
 /// \file
 /// The arithmetic of Adafactor on a piece of a parameter, for kernels of any precision.
@@ -14,10 +14,10 @@ namespace adafactor {
 
 /// Adds the squares of gradients begin to end of `runs`, plus epsilon, to the sums of their rows and columns.
 template <class T, class Gradient>
-void add_squares(const std::vector<Run>& runs, std::size_t begin, std::size_t end, const Gradient& gradient, T epsilon,
-                 double* sums) {
+void add_squares(const std::vector<strata::MatrixRun>& runs, std::size_t begin, std::size_t end,
+                 const Gradient& gradient, T epsilon, double* sums) {
   for (std::size_t r = begin; r < end; ++r) {
-    const Run& run = runs[r];
+    const strata::MatrixRun& run = runs[r];
     double shared = 0;
     double* const along = sums + run.first;
     for (std::int64_t i = 0; i < run.length; ++i) {
@@ -54,11 +54,11 @@ void make_factors(std::int64_t rows, std::int64_t columns, const Row& row, const
 
 /// The sum of squares of the direction over some runs.
 template <class T, class Gradient>
-double direction_squares(const std::vector<Run>& runs, std::size_t begin, std::size_t end, const Gradient& gradient,
-                         const T* factors) {
+double direction_squares(const std::vector<strata::MatrixRun>& runs, std::size_t begin, std::size_t end,
+                         const Gradient& gradient, const T* factors) {
   double total = 0;
   for (std::size_t r = begin; r < end; ++r) {
-    const Run& run = runs[r];
+    const strata::MatrixRun& run = runs[r];
     const T* const along = factors + run.first;
     T of_run = 0;
     for (std::int64_t i = 0; i < run.length; ++i) {

@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "factored_ops.hpp"
-#include "factored_piece.hpp"
 #include "factored_step.hpp"
 #include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"
+#include "strata/matrix_piece.hpp"
 #include "strata/update_kernel.hpp"
 
 namespace adafactor {
@@ -14,47 +14,8 @@ using namespace strata;
 
 namespace {
 
-/// Runs are shared by threads in so many blocks, whatever the number of threads, so that sums do not depend on it.
-constexpr std::size_t kBlocks = 16;
-
-/// The piece, cut into blocks of runs of about equal length.
-class Blocks {
- public:
-  explicit Blocks(const OpInstance& op) : piece_(op), begins_{0} {
-    std::int64_t elements = 0;
-    for (const Run& run : piece_.runs()) elements += run.length;
-    std::int64_t before = 0;
-    for (std::size_t r = 0; r < piece_.runs().size(); ++r) {
-      const auto due = static_cast<std::int64_t>(begins_.size()) * elements / static_cast<std::int64_t>(kBlocks);
-      if (before >= due && r > 0 && begins_.size() < kBlocks) begins_.push_back(r);
-      before += piece_.runs()[r].length;
-    }
-  }
-
-  [[nodiscard]] const FactoredPiece& piece() const { return piece_; }
-  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(begins_.size()); }
-  [[nodiscard]] std::int64_t sums() const { return piece_.rows() + piece_.columns(); }
-
-  /// Calls body(block, first run, end of its runs) for all blocks on several threads.
-  template <class Body>
-  void for_each(int threads, const Body& body) const {
-    const auto runs = static_cast<std::int64_t>(piece_.runs().size());
-    const std::int64_t of_block = runs == 0 ? 0 : piece_.runs().front().length * runs / count();
-    kernels::parallel_ranges(
-        threads, count(),
-        [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t block = begin; block < end; ++block) {
-            const auto at = static_cast<std::size_t>(block);
-            body(block, begins_[at], at + 1 < begins_.size() ? begins_[at + 1] : piece_.runs().size());
-          }
-        },
-        of_block);
-  }
-
- private:
-  FactoredPiece piece_;
-  std::vector<std::size_t> begins_;
-};
+/// Number of rows and columns together: one sum or factor each.
+std::int64_t sums_of(const MatrixPiece& piece) { return piece.rows() + piece.columns(); }
 
 /// Calls function(gradient of an element) with a reader for the type of the gradient.
 template <class Function>
@@ -77,12 +38,12 @@ void with_gradient(const OpInstance& op, const KernelArguments& arguments, const
 }
 
 PreparedKernel prepare_sums(const OpInstance& op, const KernelEnvironment& environment) {
-  const auto blocks = std::make_shared<Blocks>(op);
-  const std::int64_t bytes = blocks->count() * blocks->sums() * std::int64_t{sizeof(double)};
+  const auto blocks = std::make_shared<MatrixBlocks>(op);
+  const std::int64_t bytes = blocks->count() * sums_of(blocks->piece()) * std::int64_t{sizeof(double)};
   const LaunchFunction launch = [op, blocks, epsilon = static_cast<float>(op.attributes.number("epsilon")),
                                  threads = environment.threads()](const KernelArguments& arguments) {
     auto* const partial = static_cast<double*>(arguments.workspace);
-    const std::int64_t count = blocks->sums();
+    const std::int64_t count = sums_of(blocks->piece());
     with_gradient(op, arguments, [&](const auto& gradient) {
       blocks->for_each(threads, [&](std::int64_t block, std::size_t begin, std::size_t end) {
         double* const sums = partial + block * count;
@@ -108,7 +69,7 @@ struct Moment {
 };
 
 PreparedKernel prepare_moments(const OpInstance& op, const KernelEnvironment& /*environment*/) {
-  return {[op, piece = FactoredPiece(op), decay = op.attributes.number("decay")](const KernelArguments& arguments) {
+  return {[op, piece = MatrixPiece(op), decay = op.attributes.number("decay")](const KernelArguments& arguments) {
     if (!std::isfinite(*kernels::in<double>(arguments, 1))) return;
     const double beta = 1 - std::pow(update_step(op, arguments.context).updates, -decay);
     move_moments(kernels::in<double>(arguments, 0), beta, piece.rows(), piece.columns(),
@@ -117,7 +78,7 @@ PreparedKernel prepare_moments(const OpInstance& op, const KernelEnvironment& /*
 }
 
 /// Writes the factors of the direction to `factors`.
-void write_factors(const FactoredPiece& piece, const KernelArguments& arguments, float* factors) {
+void write_factors(const MatrixPiece& piece, const KernelArguments& arguments, float* factors) {
   const auto* row = kernels::in<float>(arguments, 2);
   const auto* column = kernels::in<float>(arguments, 3);
   make_factors(
@@ -126,9 +87,9 @@ void write_factors(const FactoredPiece& piece, const KernelArguments& arguments,
 }
 
 PreparedKernel prepare_norm(const OpInstance& op, const KernelEnvironment& environment) {
-  const auto blocks = std::make_shared<Blocks>(op);
+  const auto blocks = std::make_shared<MatrixBlocks>(op);
   kernels::WorkspacePlan workspace;
-  const std::int64_t factors_at = workspace.reserve(blocks->sums() * std::int64_t{sizeof(float)});
+  const std::int64_t factors_at = workspace.reserve(sums_of(blocks->piece()) * std::int64_t{sizeof(float)});
   const std::int64_t partial_at = workspace.reserve(blocks->count() * std::int64_t{sizeof(double)});
   const LaunchFunction launch = [=, threads = environment.threads()](const KernelArguments& arguments) {
     auto* const factors = kernels::workspace_at<float>(arguments, factors_at);
@@ -154,12 +115,12 @@ void round_values(const OpInstance& op, const KernelArguments& arguments, std::i
 }
 
 PreparedKernel prepare_update(const OpInstance& op, const KernelEnvironment& environment) {
-  const auto blocks = std::make_shared<Blocks>(op);
+  const auto blocks = std::make_shared<MatrixBlocks>(op);
   const std::vector<DecaySegment> segments = decay_segments(op);
   const double weight_decay = segments.empty() ? 0.0 : segments.front().weight_decay;
   const LaunchFunction launch = [=, threads = environment.threads()](const KernelArguments& arguments) {
     if (!std::isfinite(*kernels::in<double>(arguments, 1))) return;
-    const FactoredPiece& piece = blocks->piece();
+    const MatrixPiece& piece = blocks->piece();
     const double elements = static_cast<double>(piece.rows()) * static_cast<double>(piece.columns());
     const StepSize step =
         step_size(update_step(op, arguments.context).learning_rate, *kernels::in<double>(arguments, 4),
@@ -173,7 +134,7 @@ PreparedKernel prepare_update(const OpInstance& op, const KernelEnvironment& env
     with_gradient(op, arguments, [&](const auto& gradient) {
       blocks->for_each(threads, [&](std::int64_t /*block*/, std::size_t begin, std::size_t end) {
         for (std::size_t r = begin; r < end; ++r) {
-          const Run& run = piece.runs()[r];
+          const MatrixRun& run = piece.runs()[r];
           const float* const along = factors + run.first;
           const float shared = static_cast<float>(step.direction) * factors[run.shared];
           float* const values = parameter + run.begin;
@@ -185,7 +146,7 @@ PreparedKernel prepare_update(const OpInstance& op, const KernelEnvironment& env
       });
     });
   };
-  return {launch, blocks->sums() * std::int64_t{sizeof(float)}};
+  return {launch, sums_of(blocks->piece()) * std::int64_t{sizeof(float)}};
 }
 
 }  // namespace

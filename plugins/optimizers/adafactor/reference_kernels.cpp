@@ -1,8 +1,8 @@
 #include <memory>
 
 #include "factored_ops.hpp"
-#include "factored_piece.hpp"
 #include "factored_step.hpp"
+#include "strata/matrix_piece.hpp"
 #include "strata/reference_kernel.hpp"
 #include "strata/update_kernel.hpp"
 
@@ -31,7 +31,7 @@ class Gradient {
 };
 
 Work prepare_sums(const OpInstance& op) {
-  return [piece = FactoredPiece(op), epsilon = op.attributes.number("epsilon")](const Launch& launch) {
+  return [piece = MatrixPiece(op), epsilon = op.attributes.number("epsilon")](const Launch& launch) {
     std::vector<double> sums(static_cast<std::size_t>(piece.rows() + piece.columns()));
     add_squares<double>(piece.runs(), 0, piece.runs().size(), Gradient(launch), epsilon, sums.data());
     for (std::size_t i = 0; i < sums.size(); ++i) launch.result(0).overwrite(static_cast<std::int64_t>(i), sums[i]);
@@ -39,7 +39,7 @@ Work prepare_sums(const OpInstance& op) {
 }
 
 Work prepare_moments(const OpInstance& op) {
-  return [op, piece = FactoredPiece(op), decay = op.attributes.number("decay")](const Launch& launch) {
+  return [op, piece = MatrixPiece(op), decay = op.attributes.number("decay")](const Launch& launch) {
     if (!std::isfinite(launch.operand(1)[0])) return;
     std::vector<double> sums(static_cast<std::size_t>(piece.rows() + piece.columns()));
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = launch.operand(0)[static_cast<std::int64_t>(i)];
@@ -48,7 +48,7 @@ Work prepare_moments(const OpInstance& op) {
   };
 }
 
-std::vector<double> factors_of(const FactoredPiece& piece, const Launch& launch) {
+std::vector<double> factors_of(const MatrixPiece& piece, const Launch& launch) {
   std::vector<double> factors(static_cast<std::size_t>(piece.rows() + piece.columns()));
   const Reader row = launch.operand(2);
   const Reader column = launch.operand(3);
@@ -59,7 +59,7 @@ std::vector<double> factors_of(const FactoredPiece& piece, const Launch& launch)
 }
 
 Work prepare_norm(const OpInstance& op) {
-  return [piece = FactoredPiece(op)](const Launch& launch) {
+  return [piece = MatrixPiece(op)](const Launch& launch) {
     const std::vector<double> factors = factors_of(piece, launch);
     launch.result(0).overwrite(
         0, direction_squares(piece.runs(), 0, piece.runs().size(), Gradient(launch), factors.data()));
@@ -67,7 +67,7 @@ Work prepare_norm(const OpInstance& op) {
 }
 
 Work prepare_update(const OpInstance& op) {
-  return [op, piece = FactoredPiece(op), segments = decay_segments(op)](const Launch& launch) {
+  return [op, piece = MatrixPiece(op), segments = decay_segments(op)](const Launch& launch) {
     if (!std::isfinite(launch.operand(1)[0])) return;
     const double elements = static_cast<double>(piece.rows()) * static_cast<double>(piece.columns());
     const double weight_decay = segments.empty() ? 0.0 : segments.front().weight_decay;
@@ -79,7 +79,7 @@ Work prepare_update(const OpInstance& op) {
     const Gradient gradient(launch);
     const Writer parameter = launch.result(op.results.size() - 1);
     const Writer values = launch.result(0);
-    for (const Run& run : piece.runs()) {
+    for (const MatrixRun& run : piece.runs()) {
       for (std::int64_t k = 0; k < run.length; ++k) {
         const std::int64_t i = run.begin + k;
         const double direction = gradient(i) * factors[static_cast<std::size_t>(run.shared)] *

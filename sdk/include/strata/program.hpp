@@ -284,12 +284,19 @@ inline constexpr const char* kMasterState = "master";
 /// replicas, such as text generation, restores values from it if the replicas of a checkpoint differ.
 inline constexpr const char* kAgreedState = "agreed";
 
-/// How a state that a strategy keeps for a parameter (BucketContext::add_state) differs from an optimizer's state.
+/// Beginning of the name of a strategy's state that holds gradients which no update has applied yet. A run that resumes
+/// without the state loses them, and says so.
+inline constexpr const char* kPendingState = "pending";
+
+/// How a state that a strategy keeps for a parameter (BucketContext::add_state, ReductionContext::add_state) differs
+/// from an optimizer's state.
 struct StateTraits {
   /// True: the state equals the parameter's values before the first step. False: it is zero.
   bool begins_as_value = false;
   /// The axes along which ranks hold different contents, in mesh order. Those that shard the parameter do not count.
   std::vector<Axis> loose;
+  /// True: only the sum over the loose axes matters (GradientState::is_of_worker).
+  bool is_summed = false;
 
   bool operator==(const StateTraits&) const = default;
 };

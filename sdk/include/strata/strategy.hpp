@@ -8,6 +8,7 @@
 
 #include "strata/bucket_work.hpp"
 #include "strata/export.hpp"
+#include "strata/gradient_work.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 #include "strata/lowering.hpp"
@@ -44,6 +45,8 @@ struct ParameterDescription {
   ParameterRole role = ParameterRole::trained;
   /// Whether weight decay applies.
   bool decay = true;
+  /// Sizes of `dims`.
+  Shape shape = {};
 };
 
 /// What the storage axes shard. Each level includes the levels before it (Rajbhandari et al., "ZeRO: Memory
@@ -174,6 +177,20 @@ class STRATA_API Strategy {
   /// Defines, in plain code, the effect of work_on_bucket() on one whole parameter at the end of a step. `strata
   /// verify` proves that the two are equal. Called only for a strategy with loose axes.
   virtual void define(DefinedReplicas& replicas) const;
+
+  /// Those of its axes over which reduce_gradient() sums gradients in place of the host. Ranks along them hold the same
+  /// values. Only "batch" may be mapped onto a reduced axis, and storage may not be sharded over it. At most one
+  /// strategy of a stack may name some.
+  [[nodiscard]] virtual std::vector<Axis> reduced_axes() const;
+  /// True if a parameter gets a bucket of its own, so that instructions on its gradient can treat it as a matrix or
+  /// depend on its dimensions. Default: false.
+  [[nodiscard]] virtual bool wants_alone(const ParameterDescription& parameter) const;
+  /// Sums the gradient of one bucket over the reduced axes. Called once per bucket, on ranks that update it. Default:
+  /// an all_reduce.
+  virtual void reduce_gradient(ReductionContext& context) const;
+  /// Defines, in plain code, the effect of reduce_gradient() on one whole parameter. `strata verify` proves that the
+  /// two are equal. Default: the sum of the shares.
+  virtual void define_gradient(DefinedGradient& gradient) const;
 };
 
 /// The factory of a strategy plugin.

@@ -1,4 +1,4 @@
-#include "factored_piece.hpp"
+#include "strata/matrix_piece.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -6,10 +6,9 @@
 #include <string>
 
 #include "strata/kernel_tools.hpp"
+#include "strata/strategy.hpp"
 
-namespace adafactor {
-
-using namespace strata;
+namespace strata {
 
 namespace {
 
@@ -17,6 +16,9 @@ Dims split(const std::string& words) {
   std::istringstream stream(words);
   return {std::istream_iterator<std::string>(stream), {}};
 }
+
+/// Runs are shared by threads in so many blocks, whatever the number of threads, so that sums do not depend on it.
+constexpr std::size_t kBlocks = 16;
 
 /// One dimension of the parameter.
 struct SideDim {
@@ -27,7 +29,8 @@ struct SideDim {
 
 /// Appends runs for the elements [begin, begin + count) of the rank's block. The first is element `local` of the piece.
 void append_runs(const std::vector<SideDim>& dims, bool last_is_row, std::int64_t columns_begin, std::int64_t begin,
-                 std::int64_t count, std::int64_t local, const std::vector<bool>& is_row, std::vector<Run>& runs) {
+                 std::int64_t count, std::int64_t local, const std::vector<bool>& is_row,
+                 std::vector<MatrixRun>& runs) {
   const SideDim& last = dims.back();
   const std::int64_t size = last.map->local_size();
   while (count > 0) {
@@ -57,7 +60,23 @@ void append_runs(const std::vector<SideDim>& dims, bool last_is_row, std::int64_
 
 }  // namespace
 
-FactoredPiece::FactoredPiece(const OpInstance& op) {
+MatrixSides matrix_sides(const ParameterDescription& parameter) {
+  MatrixSides sides;
+  const bool is_matrix = !parameter.contracted.empty();
+  for (std::size_t i = 0; i < parameter.dims.size(); ++i) {
+    const Dim& dim = parameter.dims[i];
+    const bool is_row = is_matrix ? find_dim(parameter.contracted, dim) >= 0 : i == 0;
+    (is_row ? sides.rows : sides.columns).push_back(dim);
+  }
+  return sides;
+}
+
+Attributes matrix_attributes(const ParameterDescription& parameter) {
+  const MatrixSides sides = matrix_sides(parameter);
+  return {{"dims", join(parameter.dims)}, {"rows", join(sides.rows)}, {"columns", join(sides.columns)}};
+}
+
+MatrixPiece::MatrixPiece(const OpInstance& op) {
   const Dims names = split(op.attributes.word("dims"));
   const Dims row_names = split(op.attributes.word("rows"));
   std::vector<SideDim> dims(names.size());
@@ -77,4 +96,30 @@ FactoredPiece::FactoredPiece(const OpInstance& op) {
   }
 }
 
-}  // namespace adafactor
+MatrixBlocks::MatrixBlocks(const OpInstance& op) : piece_(op), begins_{0} {
+  std::int64_t elements = 0;
+  for (const MatrixRun& run : piece_.runs()) elements += run.length;
+  std::int64_t before = 0;
+  for (std::size_t r = 0; r < piece_.runs().size(); ++r) {
+    const auto due = static_cast<std::int64_t>(begins_.size()) * elements / static_cast<std::int64_t>(kBlocks);
+    if (before >= due && r > 0 && begins_.size() < kBlocks) begins_.push_back(r);
+    before += piece_.runs()[r].length;
+  }
+}
+
+void MatrixBlocks::for_each(int threads,
+                            const std::function<void(std::int64_t, std::size_t, std::size_t)>& body) const {
+  const auto runs = static_cast<std::int64_t>(piece_.runs().size());
+  const std::int64_t of_block = runs == 0 ? 0 : piece_.runs().front().length * runs / count();
+  kernels::parallel_ranges(
+      threads, count(),
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t block = begin; block < end; ++block) {
+          const auto at = static_cast<std::size_t>(block);
+          body(block, begins_[at], at + 1 < begins_.size() ? begins_[at + 1] : piece_.runs().size());
+        }
+      },
+      of_block);
+}
+
+}  // namespace strata

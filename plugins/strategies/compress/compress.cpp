@@ -1,0 +1,46 @@
+#include "compress.hpp"
+
+#include "power_sgd.hpp"
+#include "top_k.hpp"
+
+namespace compress {
+
+using namespace strata;
+
+std::vector<MeshAxis> Compress::axes() const { return {{settings_.axis, settings_.size}}; }
+
+std::vector<Rule> Compress::rules() const { return {{"batch", settings_.axis, 20, Distribution::block, {}}}; }
+
+std::vector<Axis> Compress::reduced_axes() const { return {settings_.axis}; }
+
+bool Compress::wants_alone(const ParameterDescription& parameter) const {
+  return settings_.size > 1 && is_compressed(parameter);
+}
+
+/// Biases and the weights of norms, which do not decay, are small and have no second side.
+bool Compress::is_compressed(const ParameterDescription& parameter) const {
+  if (!parameter.decay || parameter.elements < settings_.smallest) return false;
+  return settings_.method == Method::top_k ? shrinks(TopK{settings_.density}, parameter)
+                                           : shrinks(PowerSgd{settings_.rank}, parameter);
+}
+
+void Compress::reduce_gradient(ReductionContext& context) const {
+  const ParameterDescription* parameter = context.parameter();
+  if (parameter == nullptr || !is_compressed(*parameter)) return Strategy::reduce_gradient(context);
+  if (settings_.method == Method::top_k) {
+    emit_reduction(TopK{settings_.density}, context);
+  } else {
+    emit_reduction(PowerSgd{settings_.rank}, context);
+  }
+}
+
+void Compress::define_gradient(DefinedGradient& gradient) const {
+  if (!is_compressed(gradient.parameter)) return Strategy::define_gradient(gradient);
+  if (settings_.method == Method::top_k) {
+    define_reduction(TopK{settings_.density}, gradient);
+  } else {
+    define_reduction(PowerSgd{settings_.rank}, gradient);
+  }
+}
+
+}  // namespace compress

@@ -1,0 +1,56 @@
+#include "settings.hpp"
+
+namespace compress {
+
+using namespace strata;
+
+const OptionSchema& schema() {
+  static const OptionSchema kSchema{
+      {.name = "size",
+       .type = OptionType::integer,
+       .documentation = "Ranks along the axis: workers that exchange compressed gradients.",
+       .minimum = 1,
+       .maximum = 65536},
+      {.name = "axis",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("compressed")),
+       .documentation = "Name of the mesh axis."},
+      {.name = "method",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("powersgd")),
+       .documentation = "powersgd exchanges two factors of low rank for each matrix, topk its largest elements.",
+       .choices = {"powersgd", "topk"}},
+      {.name = "rank",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{4}),
+       .documentation =
+           "powersgd: columns of the factors. A matrix whose factors are not smaller than itself is summed "
+           "exactly.",
+       .minimum = 1,
+       .maximum = 1024},
+      {.name = "density",
+       .type = OptionType::number,
+       .default_value = OptionValue(0.01),
+       .documentation = "topk: the share of the elements of each rank's piece of a parameter that is exchanged.",
+       .minimum = 1e-6,
+       .maximum = 1},
+      {.name = "smallest",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{0}),
+       .documentation = "Gradients of parameters with fewer elements are summed exactly.",
+       .minimum = 0}};
+  return kSchema;
+}
+
+Settings read_settings(const Options& options) {
+  Settings settings;
+  settings.axis = options.word("axis");
+  settings.size = static_cast<int>(options.integer("size"));
+  settings.method = options.word("method") == "topk" ? Method::top_k : Method::power_sgd;
+  settings.rank = options.integer("rank");
+  settings.density = options.number("density");
+  settings.smallest = options.integer("smallest");
+  return settings;
+}
+
+}  // namespace compress
