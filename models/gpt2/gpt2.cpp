@@ -39,23 +39,27 @@ class BlockBuilder {
   }
 
   Value affine(Value x, const Dims& weight, const Dims& bias, const Dims& result, double deviation,
-               const std::string& name, bool bias_gradient_is_zero = false) {
+               const std::string& name, bool bias_gradient_is_zero = false, bool weight_gradient_is_zero = false) {
     const std::string full = prefix_ + name;
-    const Value product =
-        b_.linear(x, b_.parameter(full + ".weight", weight, Initialization::normal(deviation), true), result, full);
+    const Value product = b_.linear(
+        x, b_.parameter(full + ".weight", weight, Initialization::normal(deviation), true, weight_gradient_is_zero),
+        result, full);
     return b_.add(product,
                   b_.parameter(full + ".bias", bias, Initialization::constant(0), false, bias_gradient_is_zero),
                   full + ".add_bias");
   }
 
   Value attention(Value x) {
-    const auto project = [&](const std::string& name, bool bias_gradient_is_zero) {
+    // A token that sees only itself has the probability 1 for itself, whatever its query and key.
+    const bool sees_only_itself = settings_.window == 1;
+    const auto project = [&](const std::string& name, bool bias_gradient_is_zero, bool weight_gradient_is_zero) {
       return affine(x, {"embed", "heads", "head_dim"}, {"heads", "head_dim"}, kHeads, kInitialDeviation, "attn." + name,
-                    bias_gradient_is_zero);
+                    bias_gradient_is_zero, weight_gradient_is_zero);
     };
-    const Value q = project("q", false);
-    const Value k = project("k", true);  // gradient is zero: the bias shifts all scores of a row alike
-    const Value v = project("v", false);
+    const Value q = project("q", sees_only_itself, sees_only_itself);
+    // The key bias shifts all scores of a row alike, so its gradient is always zero.
+    const Value k = project("k", true, sees_only_itself);
+    const Value v = project("v", false, false);
     const Value o =
         b_.attention(q, k, v, true, settings_.attention_dropout, prefix_ + "attn", settings_.window, documents_);
     return affine(o, {"heads", "head_dim", "embed"}, {"embed"}, kStream, residual_deviation_, "attn.c_proj");

@@ -112,12 +112,17 @@ std::optional<std::string> KernelSelector::mismatch(const RegisteredKernel& kern
 
 KernelSelector::Search KernelSelector::search(const OpInstance& instance) const {
   std::string refusal;
+  bool is_of_same_form = false;
   for (const RegisteredKernel* each : registry_.find(instance.op, environment_.runtime())) {
     const bool is_reference = each->definition.rank == kReferenceRank;
     if (policy_ == KernelPolicy::reference_only && !is_reference) continue;
     const std::optional<std::string> reason = mismatch(*each, instance);
     if (!reason) return {each, {}};
-    if (refusal.empty()) refusal = label(device_, instance) + *reason;
+    // A kernel for the same operands tells more than one for the op's other form, such as attention without documents.
+    const bool has_same_form = takes_as_many(each->definition.signature, instance);
+    if (!refusal.empty() && (is_of_same_form || !has_same_form)) continue;
+    refusal = label(device_, instance) + *reason;
+    is_of_same_form = has_same_form;
   }
   if (refusal.empty()) refusal = device_ + " has no kernel for op '" + instance.op + "'";
   return {nullptr, std::move(refusal)};

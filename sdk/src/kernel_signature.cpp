@@ -94,6 +94,11 @@ std::string cannot_be(const std::string& what, std::size_t index, DType dtype) {
 
 }  // namespace
 
+bool takes_as_many(const KernelSignature& kernel, const OpInstance& op) {
+  return !shape_mismatch(kernel.operands, op.operands, "operand") &&
+         !shape_mismatch(kernel.results, op.results, "result");
+}
+
 std::optional<std::string> type_mismatch(const KernelSignature& kernel, const OpInstance& op) {
   if (auto reason = shape_mismatch(kernel.operands, op.operands, "operand")) return reason;
   if (auto reason = shape_mismatch(kernel.results, op.results, "result")) return reason;

@@ -7,6 +7,9 @@
 
 namespace strata {
 
+/// True if the kernel has as many operands and results as the instance.
+bool takes_as_many(const KernelSignature& kernel, const OpInstance& op);
+
 /// Why the kernel does not accept the element types of an instance. Empty if it does.
 std::optional<std::string> type_mismatch(const KernelSignature& kernel, const OpInstance& op);
 

@@ -52,6 +52,8 @@ INSTANTIATE_TEST_SUITE_P(
         // With a window of 4, zigzag needs the hops 0, 1 and 3 of 4; contiguous runs need 0 and 1.
         StackRow{"window_in_a_ring", table("context", 4), 4, 8, 2, true, {{"context", 32}, {"window", 4}}},
         StackRow{"window_in_runs", table("context", 4, kRuns), 4, 8, 2, true, {{"context", 32}, {"window", 4}}},
+        // No keys travel.
+        StackRow{"window_of_one_in_runs", table("context", 4, kRuns), 4, 8, 2, true, {{"window", 1}}},
         StackRow{"window_gathered", table("context", 4, kGather), 4, 8, 2, true, {{"window", 3}}},
         StackRow{"window_in_ulysses", table("context", 2, kUlysses), 2, 8, 2, true, {{"window", 3}}},
         StackRow{"window_and_documents_recomputed",

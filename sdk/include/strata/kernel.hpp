@@ -205,7 +205,8 @@ class STRATA_API KernelSelector {
   KernelSelector(std::string device, const KernelRegistry& registry, const KernelEnvironment& environment,
                  KernelPolicy policy = KernelPolicy::fastest);
 
-  /// Why there is no kernel for `instance`, as the kernel with the highest rank says. Empty if there is a kernel.
+  /// Why there is no kernel for `instance`, as the kernel with the highest rank says, if possible one for as many
+  /// operands and results. Empty if there is a kernel.
   [[nodiscard]] std::optional<std::string> unsupported(const OpInstance& instance) const;
   /// The kernel that prepare() uses. Empty if there is none.
   [[nodiscard]] std::optional<KernelChoice> choice(const OpInstance& instance) const;

@@ -37,7 +37,7 @@ struct AttentionShape {
   HeadStrides output_strides;
   float scale = 1.0F;
   bool causal = true;  ///< a query sees the keys whose global position is not after its own
-  /// With `causal`: a query sees the keys whose distance is below. 0: at any distance.
+  /// With `causal`: a query sees itself and the `window` - 1 keys before it. 0: all keys before it.
   std::int64_t window = 0;
   IndexMap query_positions;
   IndexMap key_positions;

@@ -48,7 +48,7 @@ struct AttentionShape {
   int width = 0;
   /// If true, a query sees the keys whose global position is not after its own.
   bool causal = false;
-  /// With `causal`: a query sees the keys whose distance is below.
+  /// With `causal`: a query sees itself and the `reach` - 1 keys before it.
   std::int64_t reach = std::int64_t{1} << 31;
   /// Numbers of documents [batch, queries] and [batch, keys]: a query sees the keys with its own number. Null: it sees
   /// the keys of all documents.
