@@ -177,6 +177,10 @@ TEST(CompressRefusals, NameTheCulprit) {
               HasSubstr("strategy.0.rank: found the integer 0; accepted: an integer from 1"));
   EXPECT_THAT(compress_refusal(largest(2, "1.5")),
               HasSubstr("strategy.0.density: found the number 1.5; accepted: a number from"));
+  EXPECT_THAT(compress_refusal(table("compress", 2, "density = 0.1\n")),
+              HasSubstr("strategy.0.density: found 0.1 beside method = \"powersgd\"; accepted: only with the other"));
+  EXPECT_THAT(compress_refusal(table("compress", 2, "method = \"topk\"\nrank = 2\n")),
+              HasSubstr("strategy.0.rank: found 2 beside method = \"topk\""));
   EXPECT_THAT(compress_refusal(table("compress", 2, "method = \"signs\"\n")), HasSubstr("powersgd"));
 }
 

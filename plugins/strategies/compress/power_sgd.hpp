@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "strata/matrix_piece.hpp"
 #include "strata/strategy.hpp"
 
 namespace compress {
@@ -20,6 +21,9 @@ namespace compress {
 struct PowerSgd {
   std::int64_t rank = 1;
 };
+
+/// Number of indices of some dimensions of the parameter: the product of their sizes.
+[[nodiscard]] std::int64_t element_count(const strata::ParameterDescription& parameter, const strata::Dims& dims);
 
 /// True if the factors have fewer elements than the parameter.
 [[nodiscard]] bool shrinks(const PowerSgd& method, const strata::ParameterDescription& parameter);

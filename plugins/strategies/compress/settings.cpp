@@ -1,8 +1,22 @@
 #include "settings.hpp"
 
+#include "strata/error.hpp"
+
 namespace compress {
 
 using namespace strata;
+
+namespace {
+
+constexpr std::int64_t kRank = 4;
+constexpr double kDensity = 0.01;
+
+/// The other method would ignore the option.
+OptionError misplaced(const std::string& option, const std::string& found, const std::string& method) {
+  return {option, "found " + found + " beside method = \"" + method + "\"; accepted: only with the other method"};
+}
+
+}  // namespace
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
@@ -22,7 +36,7 @@ const OptionSchema& schema() {
        .choices = {"powersgd", "topk"}},
       {.name = "rank",
        .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{4}),
+       .default_value = OptionValue(kRank),
        .documentation =
            "powersgd: columns of the factors. A matrix whose factors are not smaller than itself is summed "
            "exactly.",
@@ -30,7 +44,7 @@ const OptionSchema& schema() {
        .maximum = 1024},
       {.name = "density",
        .type = OptionType::number,
-       .default_value = OptionValue(0.01),
+       .default_value = OptionValue(kDensity),
        .documentation = "topk: the share of the elements of each rank's piece of a parameter that is exchanged.",
        .minimum = 1e-6,
        .maximum = 1},
@@ -50,6 +64,13 @@ Settings read_settings(const Options& options) {
   settings.rank = options.integer("rank");
   settings.density = options.number("density");
   settings.smallest = options.integer("smallest");
+  const std::string& method = options.word("method");
+  if (settings.method == Method::top_k && settings.rank != kRank) {
+    throw misplaced("rank", std::to_string(settings.rank), method);
+  }
+  if (settings.method == Method::power_sgd && settings.density != kDensity) {
+    throw misplaced("density", to_string(OptionValue(settings.density)), method);
+  }
   return settings;
 }
 
