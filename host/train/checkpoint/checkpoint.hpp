@@ -137,9 +137,9 @@ class CheckpointReader {
   void read_replicas(const Restored& restored, std::vector<std::byte>& data) const;
   void read_summed(const Restored& restored, const TensorPart& of_worker, std::int64_t workers,
                    std::vector<std::byte>& data) const;
-  /// \throws RuntimeError if the stored workers' states cannot be summed for the run's. `parts`: workers of all
-  /// replicas of the run.
-  void require_summable(const Program& program, const PersistentTensor& tensor, std::int64_t parts) const;
+  /// \throws RuntimeError if the stored workers' states cannot be summed for the run's. `part`: of the run's
+  /// tensor.
+  void require_summable(const Program& program, const PersistentTensor& tensor, const TensorPart& part) const;
   void read_agreed(const Restored& restored, const TensorPart& of_replica, std::int64_t replicas,
                    std::vector<std::byte>& data) const;
   void read_last_agreed(const Restored& restored, const TensorPart& of_replica, std::vector<std::byte>& data) const;

@@ -115,7 +115,7 @@ void CheckpointReader::read_summed(const Restored& restored, const TensorPart& o
 }
 
 void CheckpointReader::require_summable(const Program& program, const PersistentTensor& tensor,
-                                        std::int64_t parts) const {
+                                        const TensorPart& part) const {
   const StateTraits* traits = traits_of(tensor);
   const auto stored = manifest_.tensors.find(tensor.name);
   const auto value = manifest_.tensors.find(tensor.parameter->name);
@@ -125,6 +125,7 @@ void CheckpointReader::require_summable(const Program& program, const Persistent
   const bool had_replicas = value->second.shape.size() > tensor.parameter->dims.size();
   const std::int64_t stored_replicas = had_replicas ? value->second.shape.front() : 1;
   const std::int64_t stored_parts = stored->second.shape.front();
+  const std::int64_t parts = part.dims.front().global_size;
   if (replicas == 1 && stored_replicas == 1) return;
   if (replicas == stored_replicas && parts == stored_parts) return;
   const auto describe = [](std::int64_t all, std::int64_t of) {
@@ -192,7 +193,7 @@ void CheckpointReader::restore(const Program& program, int rank, const WriteSlic
     if (shard.local_elements() == 0) continue;
     data.assign(static_cast<std::size_t>(shard.local_elements()) * size_of(tensor.dtype), std::byte{0});
     const std::string source = source_of(tensor, weights);
-    require_summable(program, tensor, shard.part().dims.front().global_size);
+    require_summable(program, tensor, shard.part());
     if (has_other_replicas(tensor, source, shard.part())) {
       read_replicas({tensor, source, shard.part(), differing}, data);
     } else if (!source.empty()) {
