@@ -159,7 +159,7 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
                                   const Compiled* beside, ProgramBuilder& builder) {
   if (beside != nullptr) {
     const std::vector<Bucket> averaged =
-        compilation.request.evaluates_average ? beside->averaged[class_number] : std::vector<Bucket>{};
+        compilation.request.average_period > 0 ? beside->averaged[class_number] : std::vector<Bucket>{};
     return store_parameters_beside({compiled.graph, compilation.rules, beside->programs[class_number].parameters,
                                     beside->dealt[class_number], averaged},
                                    builder);
@@ -197,7 +197,7 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
   } else if (has_loss(compiled.graph)) {
     emit_evaluation_end(builder, partitioned, compiled.stages);
   }
-  emit_averages_as_values(builder, parameters.averaged, rank_class);
+  emit_averages_as_values(builder, parameters.averaged, rank_class, compilation.request.average_period);
   order_tasks(builder, compiled.stages.schedule(stage, compilation.micro_batches, training), compilation.micro_batches);
   if (overlap) complete_gradients_early(builder, buckets);
   compilation.used_axes.merge(partitioned.used_axes);
@@ -237,7 +237,7 @@ Program build_program(Compilation& compilation, Compiled& compiled, std::size_t 
 SharedMemory shared_memory(const CompileRequest& request, const Compiled& training, std::size_t class_number) {
   const Program& program = training.programs[class_number];
   SharedMemory shared = shared_memory(program, training.plans[class_number]);
-  if (!request.evaluates_average) return shared;
+  if (request.average_period == 0) return shared;
   for (const Bucket& bucket : training.averaged[class_number]) {
     for (const std::size_t index : bucket.parameters) shared.parameters.erase(program.parameters[index].name);
   }

@@ -38,8 +38,9 @@ struct CompileRequest {
   /// Sizes that the model's options and the data fix, without "batch".
   DimSizes sizes;
   OptimizerSettings optimizer;
-  /// For an evaluation pass beside a training step: it reads the moving averages of the weights.
-  bool evaluates_average = false;
+  /// For an evaluation pass beside a training step: the passes of one evaluation, which reads the moving averages of
+  /// the weights. 0: it reads the weights.
+  std::int64_t average_period = 0;
   /// The device that is asked for its kernels and their workspaces. Null: every op is supported, without a workspace.
   const Device* device = nullptr;
 };

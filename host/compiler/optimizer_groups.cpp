@@ -25,10 +25,12 @@ std::vector<OptimizerState> states_of(const OptimizerGroup& group, const Paramet
   const auto refuse = [&](const OptimizerState& state, const std::string& accepted) {
     throw PluginError(group.origin, "", "", "names a state '" + state.name + "'" + accepted);
   };
-  std::set<std::string> known{kMasterState};
+  std::set<std::string> known;
   for (const OptimizerState& state : states) {
-    if (state.name.empty() || state.name.find('/') != std::string::npos || !known.insert(state.name).second) {
-      refuse(state, "; accepted: different names without '/', other than '" + std::string(kMasterState) + "'");
+    const bool is_no_name = state.name.empty() || state.name.find('/') != std::string::npos;
+    if (is_no_name || is_reserved_state(state.name) || !known.insert(state.name).second) {
+      refuse(state, "; accepted: different names without '/', other than '" + std::string(kMasterState) + "' and '" +
+                        kAverageState + "'");
     }
     if (!state.dims) continue;
     if (!is_alone) refuse(state, " with dimensions of its own; accepted: only if it wants parameters alone");
@@ -50,6 +52,8 @@ void require_accepted(const OptimizerGroup& group, const ParameterDescription& p
 }
 
 }  // namespace
+
+bool is_reserved_state(const std::string& name) { return name == kMasterState || name == kAverageState; }
 
 int group_of(const OptimizerSettings& optimizer, const std::string& parameter) {
   const auto found = std::find_if(optimizer.groups.begin(), optimizer.groups.end(),

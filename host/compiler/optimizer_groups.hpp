@@ -13,6 +13,12 @@
 
 namespace strata::host {
 
+/// The state with the moving average of the weights (OptimizerSettings::average_decay).
+inline constexpr const char* kAverageState = "average";
+
+/// True for the names of states that the host keeps. No plugin may use them.
+[[nodiscard]] bool is_reserved_state(const std::string& name);
+
 /// Parameters that one optimizer updates in the same way.
 struct OptimizerGroup {
   PluginOrigin origin;

@@ -111,6 +111,13 @@ std::vector<double> documents(const OpCase& op_case, const OpInstance& instance,
   return values;
 }
 
+/// Other numbers for documents that were counted.
+std::vector<double> scattered(std::vector<double> documents) {
+  constexpr double kNumbers[] = {3, 0, 3, -1};
+  for (double& each : documents) each = kNumbers[static_cast<std::size_t>(each) % std::size(kNumbers)];
+  return documents;
+}
+
 /// Computes the output and log-sum-exp of attention for these operands.
 void run_forward_attention(const OpCase& op_case, const OpInstance& gradient, Device& reference,
                            std::vector<std::vector<double>>& operands) {
@@ -165,6 +172,12 @@ std::vector<double> random_values(const std::string& name, std::int64_t count, F
     values.push_back(rounded_to(type, value));
   }
   return values;
+}
+
+std::int64_t elements_of(const DimSizes& sizes, const Dims& dims) {
+  std::int64_t count = 1;
+  for (const Dim& dim : dims) count *= sizes.at(dim);
+  return count;
 }
 
 double document_of(std::uint64_t key, std::int64_t sequence, std::int64_t token, std::int64_t length) {
@@ -233,6 +246,8 @@ CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device
       operands.push_back(indices(name, count, op_case.sizes.at(dim)));
     } else if (operand.fill == Fill::documents) {
       operands.push_back(documents(op_case, instance, instance.operands[i]));
+    } else if (operand.fill == Fill::scattered_documents) {
+      operands.push_back(scattered(documents(op_case, instance, instance.operands[i])));
     } else {
       operands.push_back(random_values(name, count, operand.fill, instance.operands[i].dtype));
     }

@@ -12,15 +12,16 @@ namespace strata::testing {
 /// The values of an operand. All numbers are exact in the type of the case.
 enum class Fill : std::uint8_t {
   normal,
-  positive,   ///< in [0.5, 1.5)
-  large,      ///< in [3, 5): a log-sum-exp larger than its terms
-  masked,     ///< normal, or -infinity as the log-sum-exp of a query that sees no key
-  ids,        ///< rows of the first operand's first dim, by global number; some are -1
-  targets,    ///< indices of the last dim of the first operand, by global number; some are -1
-  documents,  ///< document_of() each token of [batch seq]
-  bytes,      ///< integers in [-127, 127]
-  count,      ///< 37
-  places      ///< indices below 150, some of them twice
+  positive,             ///< in [0.5, 1.5)
+  large,                ///< in [3, 5): a log-sum-exp larger than its terms
+  masked,               ///< normal, or -infinity as the log-sum-exp of a query that sees no key
+  ids,                  ///< rows of the first operand's first dim, by global number; some are -1
+  targets,              ///< indices of the last dim of the first operand, by global number; some are -1
+  documents,            ///< document_of() each token of [batch seq]
+  scattered_documents,  ///< the same with numbers that neither ascend nor are unique, such as 3 0 3 -1
+  bytes,                ///< integers in [-127, 127]
+  count,                ///< 37
+  places                ///< indices below 150, some of them twice
 };
 
 struct CaseOperand {
@@ -93,6 +94,12 @@ std::vector<double> random_values(const std::string& name, std::int64_t count, F
 
 /// The document of a token of a sequence, which has about five documents. `key`: random::stream_key() of some name.
 double document_of(std::uint64_t key, std::int64_t sequence, std::int64_t token, std::int64_t length);
+
+/// A scalar in f64.
+inline const CaseOperand kScalar{{}, Fill::positive, DType::f64};
+
+/// Number of elements of a tensor of `dims`.
+std::int64_t elements_of(const DimSizes& sizes, const Dims& dims);
 
 /// The whole table.
 const std::vector<OpCase>& all_op_cases();

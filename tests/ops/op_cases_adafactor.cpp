@@ -32,15 +32,9 @@ OpCase factored(const std::string& op, const FactoredParameter& parameter, const
   return op_case;
 }
 
-std::int64_t elements(const DimSizes& sizes, const Dims& dims) {
-  std::int64_t count = 1;
-  for (const Dim& dim : dims) count *= sizes.at(dim);
-  return count;
-}
-
 void append_cases_of(FactoredParameter parameter, std::vector<OpCase>& cases) {
-  parameter.sizes["row_means"] = elements(parameter.sizes, parameter.rows);
-  parameter.sizes["column_means"] = elements(parameter.sizes, parameter.columns);
+  parameter.sizes["row_means"] = elements_of(parameter.sizes, parameter.rows);
+  parameter.sizes["column_means"] = elements_of(parameter.sizes, parameter.columns);
   parameter.sizes["sums"] = parameter.sizes["row_means"] + parameter.sizes["column_means"];
   const std::vector<CaseOperand> means{moment("row_means"), moment("column_means")};
   const CaseOperand sums{{"sums"}, Fill::positive, DType::f64};
@@ -60,7 +54,7 @@ void append_cases_of(FactoredParameter parameter, std::vector<OpCase>& cases) {
                             {"smallest", 1e-3},
                             {"lr_factor", 0.5},
                             {"weight_decay", 0.1},
-                            {"decay_elements", elements(parameter.sizes, {"flat"})}});
+                            {"decay_elements", elements_of(parameter.sizes, {"flat"})}});
   update.operands.insert(update.operands.end(), means.begin(), means.end());
   update.operands.insert(update.operands.end(), {kPositiveScalar, kPositiveScalar});
   update.results = {{.dims = {"flat"}, .full = true}};

@@ -198,6 +198,23 @@ std::vector<OpCase> attention_cases() {
   masked.name += "_window_documents";
   masked.window = 9;
   masked.documents = true;
+  // Windows around the sizes of tiles and of the sequence.
+  for (const std::int64_t window : {1, 32, 63, 128, 129, 319, 320, 4096}) {
+    Variant edge{"tiled_window_of_" + std::to_string(window), tiled, heads, heads};
+    edge.window = window;
+    cases.push_back(forward_case(edge));
+    cases.push_back(gradient_case(edge));
+  }
+  for (const Variant& variant : variants) {
+    if (!variant.documents || !variant.name.starts_with("tiled")) continue;
+    for (OpCase op_case : {forward_case(variant), gradient_case(variant)}) {
+      op_case.name += "_scattered";
+      for (CaseOperand& operand : op_case.operands) {
+        if (operand.fill == Fill::documents) operand.fill = Fill::scattered_documents;
+      }
+      cases.push_back(std::move(op_case));
+    }
+  }
   for (OpCase op_case : {forward_case(piece), gradient_case(piece), forward_case(masked), gradient_case(masked)}) {
     op_case.name += "_in_f32";
     op_case.attributes.set("dtype", std::string("f32"));

@@ -3,8 +3,6 @@
 namespace strata::testing {
 namespace {
 
-const CaseOperand kScalar{{}, Fill::positive, DType::f64};
-
 /// A parameter, and whether the rank's piece of it is cut from a flat bucket with padding.
 struct CompressedParameter {
   std::string name;
@@ -15,18 +13,12 @@ struct CompressedParameter {
   std::map<Dim, IndexMap, std::less<>> shards = {};
 };
 
-std::int64_t elements(const DimSizes& sizes, const Dims& dims) {
-  std::int64_t count = 1;
-  for (const Dim& dim : dims) count *= sizes.at(dim);
-  return count;
-}
-
 /// A factor is whole also if the parameter is sharded, so its dim has a name of its own.
 CaseOperand full(const Dim& dim) { return {.dims = {dim}, .full = true}; }
 
 void append_power_sgd(CompressedParameter parameter, std::int64_t rank, std::vector<OpCase>& cases) {
-  parameter.sizes["left"] = rank * elements(parameter.sizes, parameter.rows);
-  parameter.sizes["right"] = rank * elements(parameter.sizes, parameter.columns);
+  parameter.sizes["left"] = rank * elements_of(parameter.sizes, parameter.rows);
+  parameter.sizes["right"] = rank * elements_of(parameter.sizes, parameter.columns);
   const auto make = [&](const std::string& op, const std::vector<CaseOperand>& operands,
                         const std::vector<CaseOperand>& results) {
     OpCase op_case{.name = op + "_" + parameter.name + "_rank_" + std::to_string(rank),

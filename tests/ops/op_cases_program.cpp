@@ -6,7 +6,6 @@ namespace {
 
 const DimSizes kBucket = {{"flat", 10007}};
 const Dims kFlat = {"flat"};
-const CaseOperand kScalar{{}, Fill::positive, DType::f64};
 
 OpCase gradient_scale(const std::string& name, double clip) {
   return {.name = "gradient_scale_" + name,

@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
         of_optimizer("nothing", "nothing", ": hook 'create' returned nothing (a null pointer)"),
         of_optimizer("states_throws", "states throws", ": hook 'states' threw an exception of type int"),
         of_optimizer("master", "takes the master",
-                     " names a state 'master'; accepted: different names without '/', other than 'master'"),
+                     " names a state 'master'; accepted: different names without '/', other than 'master' and "
+                     "'average'"),
         of_optimizer("twice", "twice the same", " names a state 'mean'; accepted: "),
         of_optimizer("refusal_throws", "refusal throws", ": hook 'refusal' threw std::out_of_range: too far"),
         of_optimizer("refuses", "refuses matrices",

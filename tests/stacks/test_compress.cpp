@@ -38,7 +38,7 @@ TEST_P(Compress, TrainsAsDefined) {
   EXPECT_EQ(verification.stack.planned_offload, verification.stack.offload_peak);
 }
 
-std::vector<StackRow> rows() {
+std::vector<StackRow> compress_rows() {
   const std::string offload = "stage = 3\noffload_optimizer = \"host\"\noffload_param = \"host\"\n";
   return {
       {"two", low_rank(2), 2},
@@ -71,7 +71,8 @@ std::vector<StackRow> rows() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Compress, ::testing::ValuesIn(rows()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rows, Compress, ::testing::ValuesIn(compress_rows()),
+                         [](const auto& info) { return info.param.name; });
 
 /// The largest difference of a matrix's values, which both methods compress.
 double difference(const host::StackResult& a, const host::StackResult& b) {

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "train/run/trainer.hpp"
@@ -128,6 +131,38 @@ TEST_F(Workers, OfReplicasKeepTheirNumbers) {
   EXPECT_EQ(refusal(replicas + kPowerSgd, path), "");
   EXPECT_THAT(refusal(R"({plugin="compress", size=4, rank=2})", path),
               HasSubstr("is of 2 replicas with 2 workers each; found 1 replicas with 4 workers each"));
+}
+
+/// The errors of a replica stay with it, whichever of the two axes is the outer one.
+TEST_F(Workers, OfReplicasAreRestoredInAnotherOrderOfAxes) {
+  const std::string replicas = R"({plugin="localsgd", size=2, steps=4})";
+  const CheckpointReader reader(run(replicas + ", " + kPowerSgd, 3, {}, "batch.micro=1").checkpoint_path);
+  const RunSetup setup = prepare(parse_configuration(configuration_, "small.toml",
+                                                     {"strategy=[" + kPowerSgd + ", " + replicas + "]",
+                                                      "device.plugin=reference", "batch.micro=1"}),
+                                 registry_);
+  const Compiled compiled = setup.compile(setup.request(GraphMode::training, setup.sizes(setup.open_data().sizes())));
+  const std::string parameter = "wte.weight";
+  std::vector<std::vector<float>> known;
+  for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank) {
+    const Program& program = compiled.program(rank);
+    const auto stored = std::find_if(program.parameters.begin(), program.parameters.end(),
+                                     [&](const StoredParameter& each) { return each.name == parameter; });
+    const BufferId error = stored->states.at("pending_gradient");
+    std::vector<float> restored(256 * 16);
+    reader.restore(program, rank, [&](const BufferSlice& slice, const void* values) {
+      if (slice.buffer == error) std::memcpy(restored.data(), values, restored.size() * sizeof(float));
+    });
+    const Coordinates at = compiled.mesh.coordinates(rank);
+    const std::int64_t index = 2 * at.at("replica") + at.at("compressed");
+    std::vector<float> expected(restored.size());
+    reader.read("optimizer/pending_gradient/" + parameter,
+                TensorPart::block({{4, {{0, index, 1}}}, {256, {{0, 0, 256}}}, {16, {{0, 0, 16}}}}), DType::f32,
+                expected.data());
+    EXPECT_EQ(restored, expected) << "rank " << rank;
+    EXPECT_THAT(known, ::testing::Not(::testing::Contains(expected))) << "two workers have the same errors";
+    known.push_back(expected);
+  }
 }
 
 TEST_F(Workers, KeepTheirErrorsInOneTensorAndTheBasisOnce) {

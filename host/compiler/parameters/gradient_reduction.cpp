@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/check/emitted_check.hpp"
+#include "compiler/optimizer_groups.hpp"
 #include "compiler/parameters/optimizer_states.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
 #include "strata/error.hpp"
@@ -105,6 +106,7 @@ class BucketReduction final : public ReductionContext {
   [[nodiscard]] std::size_t reducer() const { return static_cast<std::size_t>(stack_.reducer); }
 
   void require_new(const std::string& state) const {
+    if (is_reserved_state(state)) refuse("the host keeps the state '" + state + "'");
     for (const std::size_t index : bucket_.parameters) {
       const StoredParameter& parameter = at_.builder.program().parameters[index];
       if (parameter.states.contains(state)) {
@@ -114,9 +116,9 @@ class BucketReduction final : public ReductionContext {
   }
 
   void set_traits(StoredParameter& parameter, const GradientState& state) const {
-    AxisSet loose(parameter.loose.begin(), parameter.loose.end());
-    if (state.is_of_worker) loose.insert(axes().begin(), axes().end());
-    parameter.traits[state.name] = {.loose = in_mesh_order(mesh(), loose), .is_summed = state.is_of_worker};
+    std::vector<Axis> loose = parameter.loose;
+    if (state.is_of_worker) loose.insert(loose.end(), axes().begin(), axes().end());
+    parameter.traits[state.name] = {.loose = std::move(loose), .is_summed = state.is_of_worker};
   }
 
   /// The state, or its staging copy if it is stored outside of the device.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/check/emitted_check.hpp"
+#include "compiler/optimizer_groups.hpp"
 #include "compiler/parameters/optimizer_states.hpp"
 #include "strata/bucket_work.hpp"
 
@@ -84,6 +85,7 @@ class BucketWork final : public BucketContext {
   }
 
   void require_new(const BucketState& state) const {
+    if (is_reserved_state(state.name)) refuse("the host keeps the state '" + state.name + "'");
     for (const std::size_t index : at_.bucket.parameters) {
       const StoredParameter& parameter = at_.builder.program().parameters[index];
       if (!parameter.states.contains(state.name)) continue;

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "compiler/optimizer_groups.hpp"
 #include "compiler/parameters/optimizer_states.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
 #include "strata/bucket_work.hpp"
@@ -72,13 +73,15 @@ Instruction update_average(const Bucket& bucket, BufferId average, BufferId valu
   return weighted_sum(bucket.name + " average", {{decay, average}, {1 - decay, values}}, average);
 }
 
-void emit_averages_as_values(ProgramBuilder& builder, const std::vector<Bucket>& buckets, const RankClass& rank_class) {
+void emit_averages_as_values(ProgramBuilder& builder, const std::vector<Bucket>& buckets, const RankClass& rank_class,
+                             std::int64_t period) {
   std::vector<Instruction> made;
   for (const Bucket& bucket : buckets) {
     AverageAsValues average(builder, bucket, made);
     if (rank_class.updates) average.copy();
     if (bucket.storage.single_writer) average.broadcast();
   }
+  for (Instruction& each : made) each.when = {.period = period, .phase = 0};
   std::vector<Instruction>& prologue = builder.task(Task::Kind::prologue).instructions;
   prologue.insert(prologue.begin(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
 }

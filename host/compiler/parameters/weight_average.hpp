@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "compiler/placement/bucket.hpp"
@@ -7,9 +8,6 @@
 #include "compiler/program/program_builder.hpp"
 
 namespace strata::host {
-
-/// The state with the moving average of the weights.
-inline constexpr const char* kAverageState = "average";
 
 /// Adds the average of a trained bucket, which begins as the values and differs along loose axes as they do. \return
 /// this rank's piece.
@@ -20,7 +18,8 @@ inline constexpr const char* kAverageState = "average";
 
 /// Emits the beginning of an evaluation of the average: the values of `buckets`, which are memory of this program,
 /// become the averages, which are memory of the training step. Ranks that hold a piece of an average, or none, receive
-/// the rest as after an update.
-void emit_averages_as_values(ProgramBuilder& builder, const std::vector<Bucket>& buckets, const RankClass& rank_class);
+/// the rest as after an update. `period`: passes of one evaluation, of which the first one does this.
+void emit_averages_as_values(ProgramBuilder& builder, const std::vector<Bucket>& buckets, const RankClass& rank_class,
+                             std::int64_t period);
 
 }  // namespace strata::host

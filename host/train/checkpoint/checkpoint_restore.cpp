@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/parameters/weight_average.hpp"
+#include "compiler/optimizer_groups.hpp"
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"

@@ -252,7 +252,8 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
   {
     // This device only answers questions about kernels. Every rank makes its own on its own thread.
     const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), *world_);
-    programs_ = compile_training(setup, setup.sizes(source.sizes()), device.get());
+    programs_ = compile_training(setup, setup.sizes(source.sizes()), device.get(),
+                                 static_cast<std::int64_t>(validation_batches()));
     if (const auto fault = find_fault(programs_, setup.limits(*world_), setup.memory_bytes(*device))) {
       throw ConfigurationError(*fault);
     }

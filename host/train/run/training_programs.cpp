@@ -30,14 +30,15 @@ std::vector<OffloadBytes> TrainingPrograms::planned_offload() const {
   return bytes;
 }
 
-TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, const Device* device) {
+TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, const Device* device,
+                                  std::int64_t evaluation_batches) {
   CompileRequest request = setup.request(GraphMode::training, sizes);
   request.device = device;
   TrainingPrograms programs;
   programs.training = setup.compile(request);
   if (setup.configuration.run.eval_every == 0) return programs;
   request.mode = GraphMode::evaluation;
-  request.evaluates_average = setup.configuration.optimizer.average.is_evaluated();
+  if (setup.configuration.optimizer.average.is_evaluated()) request.average_period = evaluation_batches;
   programs.evaluation = setup.compile(request, &programs.training);
   return programs;
 }

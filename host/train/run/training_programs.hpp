@@ -24,7 +24,9 @@ struct TrainingPrograms {
 };
 
 /// `device`: answers which ops are supported. Null: every op is supported.
-[[nodiscard]] TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, const Device* device);
+/// `evaluation_batches`: batches of one evaluation.
+[[nodiscard]] TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, const Device* device,
+                                                std::int64_t evaluation_batches = 1);
 
 /// The programs of all ranks, for the checker.
 [[nodiscard]] RankPrograms rank_programs(const Compiled& compiled);

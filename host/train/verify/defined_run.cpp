@@ -24,7 +24,7 @@ class DefinedRun {
         average_decay_(optimizer.average_decay),
         clip_(optimizer.clip),
         values_(static_cast<std::size_t>(replicas.count()), initial_values()),
-        averages_(values_),
+        averages_(optimizer.average_decay > 0 ? values_ : std::vector<ParameterValues>{}),
         exchange_(replicas, single.groups, values_.front()) {
     for (int i = 0; i < replicas.count(); ++i) {
       optimizers_.emplace_back(optimizer, single.groups);
@@ -52,7 +52,7 @@ class DefinedRun {
       norm += of_replica.norm / static_cast<double>(values_.size());
     }
     exchange_.run(step, values_);
-    for (std::size_t i = 0; i < values_.size(); ++i) move_average(values_[i], averages_[i]);
+    for (std::size_t i = 0; i < averages_.size(); ++i) move_average(values_[i], averages_[i]);
     scaler_.skips(norm);
     result.losses.push_back(loss / count);
     result.gradient_norms.push_back(norm);
@@ -64,7 +64,6 @@ class DefinedRun {
       if (!is_updated(parameter)) result.parameters[parameter.name] = read_values(executor_, parameter.value);
     }
     for (const ParameterValues& values : values_) append(values, result.parameters);
-    if (average_decay_ == 0) return;
     for (const ParameterValues& averages : averages_) append(averages, result.averages);
   }
 
@@ -141,7 +140,7 @@ class DefinedRun {
   double average_decay_;
   double clip_;
   std::vector<ParameterValues> values_;    // by replica
-  std::vector<ParameterValues> averages_;  // by replica
+  std::vector<ParameterValues> averages_;  // by replica; empty if the run keeps none
   DefinedExchange exchange_;
   std::vector<DefinedOptimizer> optimizers_;  // by replica
   std::vector<DefinedReduction> reductions_;  // by replica

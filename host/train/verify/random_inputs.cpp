@@ -27,10 +27,11 @@ void RandomInputs::load(const InputPart& part, std::uint64_t step) {
   const std::int64_t limit =
       input.indexes.empty() ? std::numeric_limits<std::int32_t>::max() : sizes_.at(input.indexes);
   std::int64_t written = 0;
-  fill({input, random::stream_key(seed_, "input/" + part.name, step), limit}, part, 0, 0, written);
+  Stream stream{input, random::stream_key(seed_, "input/" + part.name, step), limit};
+  fill(stream, part, 0, 0, written);
 }
 
-void RandomInputs::fill(const Stream& stream, const InputPart& part, std::size_t dim, std::int64_t index,
+void RandomInputs::fill(Stream& stream, const InputPart& part, std::size_t dim, std::int64_t index,
                         std::int64_t& written) {
   if (dim == part.dims.size()) {
     store_element(part.dtype, part.destination, written++, value(stream, static_cast<std::uint64_t>(index)));
@@ -43,7 +44,7 @@ void RandomInputs::fill(const Stream& stream, const InputPart& part, std::size_t
   }
 }
 
-double RandomInputs::value(const Stream& stream, std::uint64_t index) {
+double RandomInputs::value(Stream& stream, std::uint64_t index) {
   if (is_floating_point(stream.input.dtype)) return random::normal(stream.key, index);
   if (stream.input.dims == Dims{stream.input.indexes}) return own_index(stream, index);
   if (stream.input.is_target && random::word(stream.key + 1, index) < random::drop_threshold(0.2)) return -1;
@@ -51,14 +52,20 @@ double RandomInputs::value(const Stream& stream, std::uint64_t index) {
 }
 
 /// The value at an index of the dimension that the input indexes.
-double RandomInputs::own_index(const Stream& stream, std::uint64_t index) {
+double RandomInputs::own_index(Stream& stream, std::uint64_t index) {
   if (!stream.input.per_sample) return static_cast<double>(index);
   const auto size = static_cast<std::uint64_t>(stream.limit);
-  double steps = 0;
-  for (std::uint64_t i = index / size * size + 1; i <= index; ++i) {
-    if (random::word(stream.key, i) < random::drop_threshold(kStepProbability)) ++steps;
+  const std::uint64_t first = index / size * size;
+  // Values mostly follow one another, so counting goes on from the last one.
+  if (stream.counted < first || stream.counted > index) {
+    stream.counted = first;
+    stream.steps = 0;
   }
-  return steps;
+  const std::uint64_t threshold = random::drop_threshold(kStepProbability);
+  while (stream.counted < index) {
+    if (random::word(stream.key, ++stream.counted) < threshold) ++stream.steps;
+  }
+  return static_cast<double>(stream.steps);
 }
 
 }  // namespace strata::host

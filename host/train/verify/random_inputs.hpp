@@ -26,12 +26,14 @@ class RandomInputs final : public InputSource {
     const DatasetInput& input;
     std::uint64_t key = 0;
     std::int64_t limit = 0;
+    /// Index up to which the ascents of its sample are counted, and their number.
+    std::uint64_t counted = 0;
+    std::int64_t steps = 0;
   };
 
-  static void fill(const Stream& stream, const InputPart& part, std::size_t dim, std::int64_t index,
-                   std::int64_t& written);
-  static double value(const Stream& stream, std::uint64_t index);
-  static double own_index(const Stream& stream, std::uint64_t index);
+  static void fill(Stream& stream, const InputPart& part, std::size_t dim, std::int64_t index, std::int64_t& written);
+  static double value(Stream& stream, std::uint64_t index);
+  static double own_index(Stream& stream, std::uint64_t index);
 
   std::uint64_t seed_;
   std::vector<DatasetInput> inputs_;

@@ -6,7 +6,6 @@
 #include <limits>
 #include <mutex>
 
-#include "compiler/parameters/weight_average.hpp"
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"

@@ -41,7 +41,15 @@ void TokenDataset::read(const SampleKey& key, std::span<void* const> destination
   std::int32_t* targets = destination_of(destinations, kTargets);
   if (tokens != nullptr) data_.sources[window.source]->read(window.begin, data_.context, tokens);
   if (targets != nullptr) read_targets(window, tokens, targets);
-  read_documents(window, destination_of(destinations, kDocuments), destination_of(destinations, kDocumentPositions));
+  std::int32_t* documents = destination_of(destinations, kDocuments);
+  std::int32_t* positions = destination_of(destinations, kDocumentPositions);
+  const bool leaves_out = targets != nullptr && !data_.cross_document_targets;
+  if (documents == nullptr && positions == nullptr && !leaves_out) return;
+  const std::vector<std::int64_t> starts = document_starts(window, tokens);
+  if (leaves_out) {
+    for (const std::int64_t start : starts) targets[start - 1] = -1;
+  }
+  write_documents(starts, documents, positions);
 }
 
 /// `tokens`: those of the window, or null if they have not been read.
@@ -53,8 +61,6 @@ void TokenDataset::read_targets(const Window& window, const std::int32_t* tokens
   } else {
     source.read(window.begin + 1, data_.context, targets);
   }
-  if (data_.cross_document_targets) return;
-  for (const std::int64_t start : document_starts(window)) targets[start - 1] = -1;
 }
 
 void TokenDataset::read_common(std::span<void* const> destinations) const {
@@ -62,9 +68,8 @@ void TokenDataset::read_common(std::span<void* const> destinations) const {
   if (positions != nullptr) std::iota(positions, positions + data_.context, 0);
 }
 
-void TokenDataset::read_documents(const Window& window, std::int32_t* documents, std::int32_t* positions) const {
-  if (documents == nullptr && positions == nullptr) return;
-  std::vector<std::int64_t> starts = document_starts(window);
+void TokenDataset::write_documents(std::vector<std::int64_t> starts, std::int32_t* documents,
+                                   std::int32_t* positions) const {
   if (starts.empty() || starts.back() != data_.context) starts.push_back(data_.context);
   std::int64_t begin = 0;
   for (std::size_t number = 0; number < starts.size(); ++number) {
@@ -76,7 +81,8 @@ void TokenDataset::read_documents(const Window& window, std::int32_t* documents,
 }
 
 /// The indices from 1 up to the context at which a document starts. The token there is the target of the one before.
-std::vector<std::int64_t> TokenDataset::document_starts(const Window& window) const {
+/// `tokens`: those of the window, or null if they have not been read.
+std::vector<std::int64_t> TokenDataset::document_starts(const Window& window, const std::int32_t* tokens) const {
   const TokenSource& source = *data_.sources[window.source];
   std::vector<std::int64_t> starts;
   if (data_.documents == Documents::source) {
@@ -84,10 +90,14 @@ std::vector<std::int64_t> TokenDataset::document_starts(const Window& window) co
     for (std::int64_t& start : starts) start -= window.begin;
     return starts;
   }
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(data_.context));
-  source.read(window.begin, data_.context, tokens.data());
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] == data_.document_end) starts.push_back(static_cast<std::int64_t>(i) + 1);
+  std::vector<std::int32_t> read;
+  if (tokens == nullptr) {
+    read.resize(static_cast<std::size_t>(data_.context));
+    source.read(window.begin, data_.context, read.data());
+    tokens = read.data();
+  }
+  for (std::int64_t i = 0; i < data_.context; ++i) {
+    if (tokens[i] == data_.document_end) starts.push_back(i + 1);
   }
   return starts;
 }

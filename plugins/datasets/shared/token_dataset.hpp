@@ -55,8 +55,8 @@ class TokenDataset final : public strata::Dataset {
 
  private:
   void read_targets(const Window& window, const std::int32_t* tokens, std::int32_t* targets) const;
-  void read_documents(const Window& window, std::int32_t* documents, std::int32_t* positions) const;
-  [[nodiscard]] std::vector<std::int64_t> document_starts(const Window& window) const;
+  void write_documents(std::vector<std::int64_t> starts, std::int32_t* documents, std::int32_t* positions) const;
+  [[nodiscard]] std::vector<std::int64_t> document_starts(const Window& window, const std::int32_t* tokens) const;
 
   TokenData data_;
 };

@@ -14,19 +14,19 @@ std::vector<Rule> Compress::rules() const { return {{"batch", settings_.axis, 20
 std::vector<Axis> Compress::reduced_axes() const { return {settings_.axis}; }
 
 bool Compress::wants_alone(const ParameterDescription& parameter) const {
-  return settings_.size > 1 && is_compressed(parameter);
+  return settings_.size > 1 && is_compressed(parameter, parameter.elements);
 }
 
 /// Biases and the weights of norms, which do not decay, are small and have no second side.
-bool Compress::is_compressed(const ParameterDescription& parameter) const {
+bool Compress::is_compressed(const ParameterDescription& parameter, std::int64_t piece) const {
   if (!parameter.decay || parameter.elements < settings_.smallest) return false;
-  return settings_.method == Method::top_k ? shrinks(TopK{settings_.density}, parameter)
-                                           : shrinks(PowerSgd{settings_.rank}, parameter);
+  return settings_.method == Method::top_k ? shrinks(TopK{settings_.density}, piece, settings_.size)
+                                           : shrinks(PowerSgd{settings_.rank}, parameter, piece);
 }
 
 void Compress::reduce_gradient(ReductionContext& context) const {
   const ParameterDescription* parameter = context.parameter();
-  if (parameter == nullptr || !is_compressed(*parameter)) return Strategy::reduce_gradient(context);
+  if (parameter == nullptr || !is_compressed(*parameter, context.elements())) return Strategy::reduce_gradient(context);
   if (settings_.method == Method::top_k) {
     emit_reduction(TopK{settings_.density}, context);
   } else {
@@ -35,7 +35,8 @@ void Compress::reduce_gradient(ReductionContext& context) const {
 }
 
 void Compress::define_gradient(DefinedGradient& gradient) const {
-  if (!is_compressed(gradient.parameter)) return Strategy::define_gradient(gradient);
+  // All pieces of a parameter have the same size.
+  if (!is_compressed(gradient.parameter, gradient.pieces.front().size)) return Strategy::define_gradient(gradient);
   if (settings_.method == Method::top_k) {
     define_reduction(TopK{settings_.density}, gradient);
   } else {

@@ -19,7 +19,7 @@ class Compress final : public strata::Strategy {
   void define_gradient(strata::DefinedGradient& gradient) const override;
 
  private:
-  [[nodiscard]] bool is_compressed(const strata::ParameterDescription& parameter) const;
+  [[nodiscard]] bool is_compressed(const strata::ParameterDescription& parameter, std::int64_t piece) const;
 
   Settings settings_;
 };

@@ -91,10 +91,9 @@ std::int64_t element_count(const ParameterDescription& parameter, const Dims& di
   return count;
 }
 
-bool shrinks(const PowerSgd& method, const ParameterDescription& parameter) {
+bool shrinks(const PowerSgd& method, const ParameterDescription& parameter, std::int64_t piece) {
   const MatrixSides sides = matrix_sides(parameter);
-  return method.rank * (element_count(parameter, sides.rows) + element_count(parameter, sides.columns)) <
-         parameter.elements;
+  return method.rank * (element_count(parameter, sides.rows) + element_count(parameter, sides.columns)) < piece;
 }
 
 void emit_reduction(const PowerSgd& method, ReductionContext& context) { Reduction(method, context).emit(); }

@@ -25,8 +25,8 @@ struct PowerSgd {
 /// Number of indices of some dimensions of the parameter: the product of their sizes.
 [[nodiscard]] std::int64_t element_count(const strata::ParameterDescription& parameter, const strata::Dims& dims);
 
-/// True if the factors have fewer elements than the parameter.
-[[nodiscard]] bool shrinks(const PowerSgd& method, const strata::ParameterDescription& parameter);
+/// True if the factors, which every rank exchanges whole, have fewer elements than its piece of the parameter.
+[[nodiscard]] bool shrinks(const PowerSgd& method, const strata::ParameterDescription& parameter, std::int64_t piece);
 
 void emit_reduction(const PowerSgd& method, strata::ReductionContext& context);
 

@@ -71,10 +71,7 @@ class Choice {
 
 }  // namespace
 
-bool shrinks(const TopK& method, const ParameterDescription& parameter) {
-  // An index takes as much as a value in f32.
-  return 2 * chosen_of(method, parameter.elements) < parameter.elements;
-}
+bool shrinks(const TopK& method, std::int64_t piece, int workers) { return workers * chosen_of(method, piece) < piece; }
 
 void emit_reduction(const TopK& method, ReductionContext& context) {
   if (context.elements() > std::numeric_limits<std::int32_t>::max()) {

@@ -12,8 +12,9 @@ struct TopK {
   double density = 0.01;
 };
 
-/// True if the chosen elements with their indices are smaller than the parameter.
-[[nodiscard]] bool shrinks(const TopK& method, const strata::ParameterDescription& parameter);
+/// True if the chosen elements of `workers` pieces with their indices take fewer bytes than an exact sum of the piece.
+/// A rank sends 2 · chosen numbers (workers - 1) times, instead of 2 · piece · (workers - 1) / workers.
+[[nodiscard]] bool shrinks(const TopK& method, std::int64_t piece, int workers);
 
 void emit_reduction(const TopK& method, strata::ReductionContext& context);
 

@@ -54,12 +54,15 @@ std::vector<int> RingLowering::useful_hops() const {
   const ShardedDim queries =
       context_.sharded_dim(kSequence, context_.graph().sizes.at(kSequence), context_.iteration().at(kSequence));
   const std::vector<Coordinates> places = window == 0 ? std::vector<Coordinates>{} : places_of(queries, mesh);
+  std::vector<IndexMap> query_maps;
+  for (const Coordinates& place : places) query_maps.push_back(index_map(queries, mesh, place));
   std::vector<int> hops;
   for (int hop = 0; hop < ranks_; ++hop) {
     const ShardedDim of_hop = keys(hop);
-    const bool is_useful = window == 0 || std::any_of(places.begin(), places.end(), [&](const Coordinates& place) {
-                             return sees_some(index_map(queries, mesh, place), index_map(of_hop, mesh, place), window);
-                           });
+    bool is_useful = window == 0;
+    for (std::size_t i = 0; i < places.size() && !is_useful; ++i) {
+      is_useful = sees_some(query_maps[i], index_map(of_hop, mesh, places[i]), window);
+    }
     if (is_useful) hops.push_back(hop);
   }
   return hops;

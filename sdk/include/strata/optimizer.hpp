@@ -51,7 +51,7 @@ class STRATA_API WholeContext {
 /// An optimizer state of one parameter. It is zero before the first step, stored in f32 (in f64 for f64 parameters) and
 /// part of checkpoints.
 struct OptimizerState {
-  /// Part of the state's name in checkpoints, such as "momentum". "master" is taken.
+  /// Part of the state's name in checkpoints, such as "momentum". "master" and "average" are taken.
   std::string name;
   /// Empty: one number for every element of the parameter, sharded as the strategies decide. Set: one number for every
   /// index of these dimensions of the parameter. Every rank that updates the parameter has all of them. That needs

@@ -293,7 +293,7 @@ inline constexpr const char* kPendingState = "pending";
 struct StateTraits {
   /// True: the state equals the parameter's values before the first step. False: it is zero.
   bool begins_as_value = false;
-  /// The axes along which ranks hold different contents, in mesh order. Those that shard the parameter do not count.
+  /// The axes along which ranks hold different contents: replicas, then workers. Not those that shard the parameter.
   std::vector<Axis> loose;
   /// True: only the sum over the loose axes matters (GradientState::is_of_worker).
   bool is_summed = false;

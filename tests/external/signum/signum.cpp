@@ -34,13 +34,13 @@ class Signum final : public Optimizer {
   explicit Signum(double beta) : beta_(beta) {}
 
   [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
-    return {{"average"}};
+    return {{"momentum"}};
   }
 
   void update(UpdateContext& context) const override { context.update("signum_update", {{"beta", beta_}}); }
 
   void define(DefinedUpdate& update) const override {
-    std::vector<double>& average = update.states.at("average");
+    std::vector<double>& average = update.states.at("momentum");
     for (std::size_t i = 0; i < update.values.size(); ++i) {
       average[i] = beta_ * average[i] + (1 - beta_) * update.gradient[i];
       const double sign = average[i] == 0 ? 0 : std::copysign(1.0, average[i]);
@@ -61,7 +61,7 @@ class SignumFactory final : public OptimizerFactory {
                                {"signum_update",
                                 "gradient, scale [] f64 -> values, average (attributes beta, weight_decay, "
                                 "decay_elements, lr_factor): Bernstein et al., ICML 2018.",
-                                {"average"}});
+                                {"momentum"}});
   }
 
   [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
