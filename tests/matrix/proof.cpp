@@ -169,7 +169,10 @@ const Prover::SingleRank& Prover::single_rank(const host::RunSetup& stack, const
   const auto known = single_ranks_.find(key);
   if (known != single_ranks_.end()) return known->second;
   const host::RunSetup setup = host::prepare(std::move(alone), plugins_);
-  const bool is_defined = float_type == DType::f64 || !stack.stack.loose.empty() || stack.stack.reducer >= 0;
+  // Strategies work on values along loose axes of one rank too.
+  const bool works = std::any_of(replicas.loose_of.begin(), replicas.loose_of.end(),
+                                 [](const std::vector<Axis>& loose) { return !loose.empty(); });
+  const bool is_defined = float_type == DType::f64 || works || stack.stack.reducer >= 0;
   host::Compiled compiled = compile(setup, float_type, is_defined);
   const std::unique_ptr<World> world = setup.make_world();
   host::StackResult result = train(setup, compiled, *world, steps, is_defined ? &replicas : nullptr);

@@ -203,7 +203,8 @@ std::vector<OpCase> attention_cases() {
     Variant edge{"tiled_window_of_" + std::to_string(window), tiled, heads, heads};
     edge.window = window;
     cases.push_back(forward_case(edge));
-    cases.push_back(gradient_case(edge));
+    // A softmax over one key is 1: the gradients of queries and keys are rounding alone.
+    if (window > 1) cases.push_back(gradient_case(edge));
   }
   for (const Variant& variant : variants) {
     if (!variant.documents || !variant.name.starts_with("tiled")) continue;

@@ -35,8 +35,10 @@ void Compress::reduce_gradient(ReductionContext& context) const {
 }
 
 void Compress::define_gradient(DefinedGradient& gradient) const {
-  // All pieces of a parameter have the same size.
-  if (!is_compressed(gradient.parameter, gradient.pieces.front().size)) return Strategy::define_gradient(gradient);
+  // All pieces of a parameter have the same size. Those of a parameter that is not alone hold others too.
+  if (!wants_alone(gradient.parameter) || !is_compressed(gradient.parameter, gradient.pieces.front().size)) {
+    return Strategy::define_gradient(gradient);
+  }
   if (settings_.method == Method::top_k) {
     define_reduction(TopK{settings_.density}, gradient);
   } else {
