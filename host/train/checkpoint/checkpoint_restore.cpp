@@ -176,7 +176,8 @@ bool CheckpointReader::has_other_replicas(const PersistentTensor& tensor, const 
 std::vector<std::string> CheckpointReader::dropped(const std::vector<CheckpointTensor>& plan) const {
   const std::string begin = state_name(kPendingState, "").substr(0, state_name(kPendingState, "").size() - 1);
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : manifest_.tensors) {
+  for (const auto& stored : manifest_.tensors) {
+    const std::string& name = stored.first;
     const bool is_restored =
         std::any_of(plan.begin(), plan.end(), [&](const CheckpointTensor& each) { return each.name == name; });
     if (name.starts_with(begin) && !is_restored) names.push_back(name);
