@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -50,6 +51,18 @@ class PluginsCommand : public testing::Test {
 
   TemporaryFolder folder_;
 };
+
+TEST_F(PluginsCommand, WarnsOfAFolderThatThePrivateGroupMayWrite) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root is known to have a private group";
+  ::chmod(folder_.path().c_str(), 0775);
+  const std::string warning = "the folder " + folder_.path().string() + " can be written by its group";
+  EXPECT_THAT(run({"plugins", "list"}).out, HasSubstr("warning: " + warning));
+  EXPECT_THAT(json::parse(run({"plugins", "list", "--json"}).out)["warnings"][0].get<std::string>(),
+              StartsWith(warning));
+  const Result shown = run({"plugins", "show", "sample"});
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_THAT(shown.messages, AllOf(HasSubstr(warning), HasSubstr("chmod g-w " + folder_.path().string())));
+}
 
 TEST_F(PluginsCommand, ListsFoundAndRefusedFiles) {
   const Result text = run({"plugins", "list"});
