@@ -39,6 +39,10 @@ void add_devices_command(CLI::App& app, CommandContext& context);
 /// `strata plugins list [--json]`, `strata plugins show NAME [--json]` and `strata plugins ops [NAME] [--json]`.
 void add_plugins_command(CLI::App& app, CommandContext& context);
 
+/// `strata plugins check FILE [--only NUMBER…] [--set KEY=VALUE…] [--config CONFIG] [--seed N] [--json]`. `plugins`: the
+/// command that add_plugins_command() adds.
+void add_plugins_check_command(CLI::App& plugins, CommandContext& context);
+
 /// `strata help [TOPIC] [--markdown]`: the configuration's reference, or a command's help.
 void add_help_command(CLI::App& app, CommandContext& context);
 

@@ -159,6 +159,8 @@ void add_plugins_command(CLI::App& app, CommandContext& context) {
       return show_ops(arguments->name, arguments->json, context.plugins(), context.out);
     };
   });
+
+  add_plugins_check_command(*command, context);
 }
 
 }  // namespace strata::host

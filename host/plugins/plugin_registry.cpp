@@ -44,6 +44,15 @@ PluginRegistry::PluginRegistry(std::vector<path> places) : places_(std::move(pla
   for (const path& place : places_) scan(place);
 }
 
+PluginRegistry::PluginRegistry(std::vector<path> places, const path& file) : places_(std::move(places)) {
+  files_.push_back(inspect_plugin_file(file));
+  for (const path& place : places_) scan(place);
+  // The file itself may lie in one of the places.
+  const auto again = std::find_if(files_.begin() + 1, files_.end(),
+                                  [this](const PluginFile& each) { return each.path == files_.front().path; });
+  if (again != files_.end()) files_.erase(again);
+}
+
 PluginRegistry::~PluginRegistry() = default;
 
 void PluginRegistry::scan(const path& folder) {

@@ -56,6 +56,8 @@ struct PluginKindOf<DatasetFactory> {
 class PluginRegistry {
  public:
   explicit PluginRegistry(std::vector<std::filesystem::path> places);
+  /// Puts one file, which may lie anywhere, in front of those found. It hides files of the same kind and name.
+  PluginRegistry(std::vector<std::filesystem::path> places, const std::filesystem::path& file);
   ~PluginRegistry();
   PluginRegistry(const PluginRegistry&) = delete;
   PluginRegistry& operator=(const PluginRegistry&) = delete;

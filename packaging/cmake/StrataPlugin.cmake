@@ -48,3 +48,35 @@ function(strata_add_plugin)
   set_property(GLOBAL APPEND PROPERTY STRATA_PLUGIN_TARGETS ${target})
   install(TARGETS ${target} LIBRARY DESTINATION ${directory} COMPONENT plugins)
 endfunction()
+
+# strata_add_plugin_check(<target> [ARGUMENTS <argument>...])
+#
+# Adds the ctest check_<target>, which runs `strata plugins check` on a plugin of strata_add_plugin. ARGUMENTS are passed
+# on, such as --set data.path=input.txt. The installed plugins, and those of this build tree, are around the checked one.
+
+set(STRATA_PLUGIN_MODULE_FOLDER ${CMAKE_CURRENT_LIST_DIR})
+
+function(strata_add_plugin_check target)
+  cmake_parse_arguments(PARSE_ARGV 1 check "" "" "ARGUMENTS")
+  if(check_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "strata_add_plugin_check(${target}): unknown arguments ${check_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "strata_add_plugin_check: there is no target '${target}'; strata_add_plugin makes "
+                        "strata_<kind>_<name>")
+  endif()
+  if(TARGET strata)
+    set(program $<TARGET_FILE:strata>)
+  else()
+    # This file is installed in <prefix>/<lib>/cmake/Strata, where <lib> may have two levels.
+    set(folders ${STRATA_PLUGIN_MODULE_FOLDER}/../../../bin ${STRATA_PLUGIN_MODULE_FOLDER}/../../../../bin)
+    find_program(Strata_PROGRAM strata HINTS ${folders})
+    if(NOT Strata_PROGRAM)
+      message(FATAL_ERROR "strata_add_plugin_check: the program 'strata' is not installed beside this Strata or in PATH")
+    endif()
+    set(program ${Strata_PROGRAM})
+  endif()
+  add_test(NAME check_${target} COMMAND ${program} plugins check $<TARGET_FILE:${target}> ${check_ARGUMENTS})
+  set_tests_properties(check_${target} PROPERTIES
+    ENVIRONMENT "STRATA_PLUGIN_PATH=${CMAKE_BINARY_DIR}/lib/strata/plugins")
+endfunction()

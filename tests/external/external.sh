@@ -169,6 +169,7 @@ paste -d ' ' "$work/one-rank.losses" "$work/four-ranks.losses" |
 echo "== an optimizer"
 run 0 cmake -S "$source/signum" -B "$work/signum" -DCMAKE_PREFIX_PATH="$prefix" "$@"
 run 0 cmake --build "$work/signum"
+run 0 ctest --test-dir "$work/signum" --output-on-failure --no-tests=error
 run 0 cmake --install "$work/signum" --prefix "$prefix"
 run 0 strata plugins list
 says '^optimizer +signum +1\.0\.0 '
@@ -188,6 +189,7 @@ says 'optimizer.beta: found the number 2.0; accepted: a number from 0 to 0.99999
 echo "== a dataset"
 run 0 cmake -S "$source/lines" -B "$work/lines" -DCMAKE_PREFIX_PATH="$prefix" "$@"
 run 0 cmake --build "$work/lines"
+run 0 ctest --test-dir "$work/lines" --output-on-failure --no-tests=error
 run 0 cmake --install "$work/lines" --prefix "$prefix"
 run 0 strata plugins list
 says '^dataset +lines +1\.0\.0 '

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "matrix/evidence.hpp"
+#include "conformance/stack_faults.hpp"
 #include "matrix/random_stack.hpp"
 #include "matrix/refusals.hpp"
 
@@ -81,17 +81,19 @@ class Evidence : public ::testing::Test {
     stack_.offload_peak.resize(2);
     // Four numbers of eight bytes, both ways, in each of three steps.
     traffic_.resize(2);
-    for (TrafficByAxes& of_rank : traffic_) of_rank[{"all_reduce", {"dp"}}] = {3, 3 * 32};
+    for (host::TrafficByAxes& of_rank : traffic_) of_rank[{"all_reduce", {"dp"}}] = {3, 3 * 32};
   }
 
   [[nodiscard]] std::vector<std::string> faults() const {
-    return find_faults({compiled_, stack_, traffic_, difference_});
+    host::StackFaults found;
+    host::find_faults({compiled_, stack_, traffic_, difference_}, found);
+    return found.all();
   }
 
   Program program_;
   host::Compiled compiled_;
   host::StackResult stack_;
-  std::vector<TrafficByAxes> traffic_;
+  std::vector<host::TrafficByAxes> traffic_;
   host::StackDifference difference_;
 };
 

@@ -1,4 +1,4 @@
-#include "matrix/evidence.hpp"
+#include "conformance/stack_faults.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,44 +6,36 @@
 
 #include "reports/program_summary.hpp"
 
-namespace strata::testing {
+namespace strata::host {
 namespace {
 
-/// Collects one line per fault. Each line has a new stream, so that no formatting state carries over.
-class Faults {
- public:
-  template <class... Parts>
-  void add(const Parts&... parts) {
-    std::ostringstream line;
-    (line << ... << parts);
-    lines_.push_back(line.str());
-  }
+/// Adds one line per fault. Each line has a new stream, so that no formatting state carries over.
+template <class... Parts>
+void add(std::vector<std::string>& lines, const Parts&... parts) {
+  std::ostringstream line;
+  (line << ... << parts);
+  lines.push_back(line.str());
+}
 
-  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
-
- private:
-  std::vector<std::string> lines_;
-};
-
-void compare_training(const RunEvidence& evidence, Faults& faults) {
-  const host::StackDifference& difference = evidence.difference;
+void compare_training(const RunEvidence& evidence, std::vector<std::string>& faults) {
+  const StackDifference& difference = evidence.difference;
   const auto require = [&](double found, double tolerance, const std::string& what) {
     // Not "found > tolerance", which would be false for NaN.
-    if (!(found <= tolerance)) faults.add(what, " differs from one rank's by ", found);
+    if (!(found <= tolerance)) add(faults, what, " differs from one rank's by ", found);
   };
   require(difference.loss, evidence.tolerance.loss, "the loss");
   require(difference.gradient_norm, evidence.tolerance.gradient_norm, "the gradient norm");
   require(difference.parameter, evidence.tolerance.parameter, "parameter " + difference.worst_parameter);
-  if (evidence.stack.replica_difference != 0) faults.add("replicas differ by ", evidence.stack.replica_difference);
+  if (evidence.stack.replica_difference != 0) add(faults, "replicas differ by ", evidence.stack.replica_difference);
 }
 
-void compare_memory(const RunEvidence& evidence, Faults& faults) {
+void compare_memory(const RunEvidence& evidence, std::vector<std::string>& faults) {
   for (std::size_t rank = 0; rank < evidence.stack.planned_peak_bytes.size(); ++rank) {
     const std::int64_t planned = evidence.stack.planned_peak_bytes[rank];
     const std::int64_t used = evidence.stack.arena_peak_bytes[rank];
-    if (planned != used) faults.add("rank ", rank, " used ", used, " bytes of ", planned, " planned");
+    if (planned != used) add(faults, "rank ", rank, " used ", used, " bytes of ", planned, " planned");
     if (evidence.stack.planned_offload[rank] != evidence.stack.offload_peak[rank]) {
-      faults.add("rank ", rank, " used other memory outside of its device than was planned");
+      add(faults, "rank ", rank, " used other memory outside of its device than was planned");
     }
   }
 }
@@ -52,7 +44,7 @@ void compare_memory(const RunEvidence& evidence, Faults& faults) {
 TrafficByAxes explained_traffic(const Program& program, int steps) {
   TrafficByAxes explained;
   for (int step = 0; step < steps; ++step) {
-    for (const auto& each : host::summarize_communication(program, static_cast<std::uint64_t>(step))) {
+    for (const auto& each : summarize_communication(program, static_cast<std::uint64_t>(step))) {
       std::vector<Axis> axes;
       std::istringstream stream(each.axes);
       for (Axis axis; std::getline(stream, axis, '+');) {
@@ -73,7 +65,7 @@ bool equal(const Traffic& a, const Traffic& b) {
   return a.calls == b.calls && std::abs(a.bytes_sent - b.bytes_sent) < 1e-3;
 }
 
-void compare_traffic(const RunEvidence& evidence, Faults& faults) {
+void compare_traffic(const RunEvidence& evidence, std::vector<std::string>& faults) {
   const auto steps = static_cast<int>(evidence.stack.losses.size());
   for (std::size_t rank = 0; rank < evidence.traffic.size(); ++rank) {
     TrafficByAxes explained = explained_traffic(evidence.compiled.program(static_cast<int>(rank)), steps);
@@ -82,20 +74,26 @@ void compare_traffic(const RunEvidence& evidence, Faults& faults) {
     for (const auto& [key, traffic] : counted) {
       const Traffic& expected = explained[key];
       if (equal(traffic, expected)) continue;
-      faults.add("rank ", rank, " sent ", traffic.bytes_sent, " bytes in ", traffic.calls, " calls of ", key.first,
-                 " over ", join(key.second, "+"), "; explained were ", expected.bytes_sent, " in ", expected.calls);
+      add(faults, "rank ", rank, " sent ", traffic.bytes_sent, " bytes in ", traffic.calls, " calls of ", key.first,
+          " over ", join(key.second, "+"), "; explained were ", expected.bytes_sent, " in ", expected.calls);
     }
   }
 }
 
 }  // namespace
 
-std::vector<std::string> find_faults(const RunEvidence& evidence) {
-  Faults faults;
-  compare_training(evidence, faults);
-  compare_memory(evidence, faults);
-  compare_traffic(evidence, faults);
-  return faults.lines();
+std::vector<std::string> StackFaults::all() const {
+  std::vector<std::string> lines;
+  for (const auto* part : {&communication, &training, &memory, &traffic}) {
+    lines.insert(lines.end(), part->begin(), part->end());
+  }
+  return lines;
 }
 
-}  // namespace strata::testing
+void find_faults(const RunEvidence& evidence, StackFaults& faults) {
+  compare_training(evidence, faults.training);
+  compare_memory(evidence, faults.memory);
+  compare_traffic(evidence, faults.traffic);
+}
+
+}  // namespace strata::host

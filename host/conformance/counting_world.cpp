@@ -1,8 +1,8 @@
-#include "matrix/counting_world.hpp"
+#include "conformance/counting_world.hpp"
 
 #include <algorithm>
 
-namespace strata::testing {
+namespace strata::host {
 namespace {
 
 /// The axes along which ranks differ, in mesh order.
@@ -80,4 +80,4 @@ std::unique_ptr<Communicator> CountingWorld::connect(int rank, Device& device) {
                                                 traffic_.at(static_cast<std::size_t>(rank)));
 }
 
-}  // namespace strata::testing
+}  // namespace strata::host

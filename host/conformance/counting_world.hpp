@@ -9,7 +9,7 @@
 #include "strata/communicator.hpp"
 #include "strata/mesh.hpp"
 
-namespace strata::testing {
+namespace strata::host {
 
 /// The traffic of a rank by kind ("all_reduce", "send") and by the axes along which its peers are.
 using TrafficByAxes = std::map<std::pair<std::string, std::vector<Axis>>, Traffic>;
@@ -33,4 +33,4 @@ class CountingWorld final : public World {
   std::vector<TrafficByAxes> traffic_;
 };
 
-}  // namespace strata::testing
+}  // namespace strata::host

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/error.hpp"
+#include "strata/plugin.hpp"
+
+namespace strata::host {
+
+class Subject;
+
+/// A plugin breaks the promise of a check.
+class CheckFailed : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A check does not apply to a plugin, or lacks something to run, such as a file or a GPU.
+class CheckSkipped : public Error {
+ public:
+  using Error::Error;
+};
+
+/// One check of the conformance kit.
+struct Check {
+  /// Stable number: a letter for the kind of plugin, and a count.
+  std::string_view number;
+  /// The kinds of plugins that the check is for. Empty: every kind.
+  std::vector<PluginKind> kinds;
+  /// What is promised, in one sentence.
+  std::string_view promise;
+  /// What a user would lose without it, in one sentence.
+  std::string_view loss;
+  /// Runs the check. \return what it covered, or an empty text. \throws CheckFailed, CheckSkipped, or what the plugin
+  /// throws, which counts as a failure.
+  std::string (*run)(Subject& subject);
+  /// True if no later check can run without the promise.
+  bool is_gate = false;
+
+  [[nodiscard]] bool applies_to(PluginKind kind) const;
+};
+
+/// The table of all checks, in the order in which they run.
+[[nodiscard]] const std::vector<Check>& all_checks();
+
+/// The table as Markdown, for docs/sdk/conformance.md.
+[[nodiscard]] std::string checks_markdown();
+
+}  // namespace strata::host

@@ -1,0 +1,112 @@
+#include "conformance/isolated_process.hpp"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// A file descriptor that is closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  [[nodiscard]] int number() const { return number_; }
+  void close() {
+    if (number_ >= 0) ::close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_;
+};
+
+void write_all(int descriptor, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+}
+
+/// The child's part: never returns. It ends without destructors and exit handlers, which belong to the parent.
+[[noreturn]] void run_child(const std::function<CheckVerdict()>& body, int result) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  CheckVerdict verdict;
+  try {
+    verdict = body();
+  } catch (...) {
+    verdict = {Outcome::failed, current_exception_text()};
+  }
+  std::cerr.flush();
+  write_all(result, static_cast<char>('0' + static_cast<int>(verdict.outcome)) + verdict.message);
+  ::_exit(0);
+}
+
+/// Reads until the writer ends. \return false after the time limit.
+bool read_until(int descriptor, std::chrono::steady_clock::time_point end, std::string& text) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    pollfd ready{descriptor, POLLIN, 0};
+    const int found = ::poll(&ready, 1, static_cast<int>(left.count()));
+    if (found < 0 && errno == EINTR) continue;
+    if (found <= 0) return false;
+    char buffer[4096];
+    const ssize_t count = ::read(descriptor, buffer, sizeof(buffer));
+    if (count == 0) return true;
+    if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
+  }
+}
+
+std::string describe_end(int status) {
+  if (WIFSIGNALED(status)) {
+    return "the check's process was ended by signal " + std::to_string(WTERMSIG(status)) + " (" +
+           ::strsignal(WTERMSIG(status)) + ")";
+  }
+  return "the check's process ended with exit code " + std::to_string(WEXITSTATUS(status)) + " before the check did";
+}
+
+}  // namespace
+
+CheckVerdict run_isolated(const std::function<CheckVerdict()>& body, std::chrono::seconds limit) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw RuntimeError(std::string("no pipe can be opened: ") + std::strerror(errno));
+  Descriptor from_child(ends[0]);
+  Descriptor to_parent(ends[1]);
+  std::cout.flush();
+  const pid_t process = ::fork();
+  if (process < 0) throw RuntimeError(std::string("no process can be started: ") + std::strerror(errno));
+  if (process == 0) {
+    from_child.close();
+    run_child(body, to_parent.number());
+  }
+  to_parent.close();
+  std::string text;
+  const bool ended = read_until(from_child.number(), std::chrono::steady_clock::now() + limit, text);
+  if (!ended) ::kill(process, SIGKILL);
+  int status = 0;
+  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!ended) return {Outcome::failed, "the check did not end within " + std::to_string(limit.count()) + " s"};
+  if (text.empty() || !WIFEXITED(status)) return {Outcome::failed, describe_end(status)};
+  return {static_cast<Outcome>(text.front() - '0'), text.substr(1)};
+}
+
+}  // namespace strata::host

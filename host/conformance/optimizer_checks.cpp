@@ -1,0 +1,171 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <optional>
+
+#include "conformance/checks.hpp"
+#include "conformance/proved_stacks.hpp"
+#include "conformance/random_dataset.hpp"
+#include "conformance/stack_proof.hpp"
+#include "conformance/temporary_folder.hpp"
+#include "train/run/trainer.hpp"
+#include "train/verify/random_inputs.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr std::uint64_t kRunSteps = 6;
+constexpr std::uint64_t kInterruptedAfter = 3;
+
+/// Notes the last checkpoint, and stops the run after a step.
+class StoppingObserver final : public TrainingObserver {
+ public:
+  explicit StoppingObserver(std::uint64_t stop_after) : stop_after_(stop_after) {}
+  void step(const StepRecord& record) override { step_ = record.step; }
+  void checkpoint(const std::filesystem::path& path) override { last_ = path; }
+  [[nodiscard]] bool stop() override { return step_ == stop_after_; }
+  [[nodiscard]] const std::filesystem::path& last() const { return last_; }
+
+ private:
+  std::uint64_t stop_after_;
+  std::uint64_t step_ = 0;
+  std::filesystem::path last_;
+};
+
+/// Trains and writes a checkpoint after the last step. \return its folder.
+std::filesystem::path train_to_checkpoint(const RunSetup& setup, const std::filesystem::path& folder,
+                                          std::uint64_t stop_after, const CheckpointReader* resume) {
+  const DataSource data = random_data(setup);
+  StoppingObserver observer(stop_after);
+  Trainer(setup, data, {folder, 0, 0}, resume, observer).run();
+  return observer.last();
+}
+
+std::string bytes_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// Names of the files with tensors that differ.
+std::vector<std::string> differing_files(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::vector<std::string> differing;
+  for (const auto& entry : std::filesystem::directory_iterator(a)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const std::string name = entry.path().filename().string();
+    if (bytes_of(entry.path()) != bytes_of(b / name)) differing.push_back(name);
+  }
+  return differing;
+}
+
+/// Compares an interrupted run with one that was not.
+void require_equal_resumption(const RunConfiguration& configuration, PluginRegistry& plugins,
+                              const std::string& description) {
+  const TemporaryFolder folder;
+  const RunSetup setup = prepare(configuration, plugins);
+  const std::filesystem::path whole = train_to_checkpoint(setup, folder.path() / "whole", kRunSteps, nullptr);
+  const std::filesystem::path stopped = train_to_checkpoint(setup, folder.path() / "parts", kInterruptedAfter, nullptr);
+  const CheckpointReader reader(stopped);
+  const std::filesystem::path resumed = train_to_checkpoint(setup, folder.path() / "parts", kRunSteps, &reader);
+  const std::vector<std::string> differing = differing_files(whole, resumed);
+  if (!differing.empty()) {
+    throw CheckFailed(description + ": a run that is interrupted after step " + std::to_string(kInterruptedAfter) +
+                      " and resumed differs after step " + std::to_string(kRunSteps) + " in " + join(differing, ", "));
+  }
+}
+
+/// A strategy whose loss scale makes gradients infinite in f32 in the first two steps, and is 1 in the third.
+class OverflowingLoss final : public Strategy {
+ public:
+  void rewrite_forward(Graph& graph, const OpRegistry& /*registry*/) const override {
+    graph.loss_scaling = LossScaling{.initial = 0x1p900, .dynamic = true, .backoff = 0x1p-450};
+  }
+};
+
+StackResult run_steps(const RunSetup& setup, const Compiled& compiled, int steps) {
+  RandomInputs inputs(setup.seed(), setup.inputs, setup.sizes_without_data());
+  const std::unique_ptr<World> world = setup.make_world();
+  return run_stack(
+      compiled, *world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, 1); },
+      {setup.seed(), setup.configuration.optimizer.lr, steps}, inputs);
+}
+
+}  // namespace
+
+std::string check_optimizer_definition(Subject& subject) {
+  ProvedStacks proved;
+  proved.add("on one rank", StackProver(subject.plugins()).prove(subject.configuration()));
+  return proved.summary();
+}
+
+std::string check_optimizer_stacks(Subject& subject) {
+  return prove_with_every_strategy(subject.configuration(), subject.plugins(), true);
+}
+
+std::string check_optimizer_small_parameters(Subject& subject) {
+  if (subject.has_configuration()) throw CheckSkipped("the small parameters are those of the built-in small run");
+  ProvedStacks proved;
+  StackProver prover(subject.plugins(), kMostStepsOfMany);
+  RunConfiguration small = subject.configuration();
+  small.model.options["heads"] = std::int64_t{1};
+  small.model.options["embed"] = std::int64_t{2};
+  for (PluginSection& strategy : installed_strategies(subject.plugins())) {
+    if (!strategy.options.contains("size")) continue;
+    strategy.options["size"] = std::int64_t{4};
+    small.strategies = {strategy};
+    proved.add("parameters of 2 elements on 4 ranks of '" + strategy.plugin + "'", prover.prove(small));
+  }
+  return proved.summary();
+}
+
+std::string check_optimizer_resumption(Subject& subject) {
+  RunConfiguration configuration = subject.configuration();
+  configuration.run.steps = static_cast<std::int64_t>(kRunSteps);
+  require_equal_resumption(configuration, subject.plugins(), "on one rank");
+  int stacks = 1;
+  for (const PluginSection& strategy : installed_strategies(subject.plugins())) {
+    configuration.strategies = {strategy};
+    try {
+      require_equal_resumption(configuration, subject.plugins(), "with strategy '" + strategy.plugin + "'");
+      ++stacks;
+    } catch (const ConfigurationError&) {
+      // The stack is refused, which another check reports.
+    }
+  }
+  return std::to_string(stacks) + " stacks";
+}
+
+std::string check_optimizer_skipped_step(Subject& subject) {
+  const RunSetup setup = prepare(subject.configuration(), subject.plugins());
+  CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
+  request.float_type = DType::f32;
+  request.strategies.push_back({"the overflowing loss", std::make_shared<OverflowingLoss>()});
+  const std::unique_ptr<Device> device = setup.make_device(0, 1);
+  request.device = device.get();
+  const Compiled compiled = setup.compile(request);
+  const StackResult start = run_steps(setup, compiled, 0);
+  const StackResult skipped = run_steps(setup, compiled, 2);
+  const StackResult after = run_steps(setup, compiled, 4);
+  if (std::isfinite(skipped.gradient_norms.at(0)) || std::isfinite(skipped.gradient_norms.at(1))) {
+    throw CheckSkipped("the gradient of this run does not overflow");
+  }
+  bool changed = false;
+  for (const auto& [name, values] : start.parameters) {
+    if (skipped.parameters.at(name) != values) {
+      throw CheckFailed("a step with an infinite gradient changes parameter '" + name + "'");
+    }
+    const std::vector<double>& later = after.parameters.at(name);
+    changed = changed || later != values;
+    for (const double value : later) {
+      if (!std::isfinite(value)) {
+        throw CheckFailed("after steps with an infinite gradient, a good step makes parameter '" + name + "' " +
+                          std::to_string(value));
+      }
+    }
+  }
+  if (!changed) throw CheckFailed("after steps with an infinite gradient, good steps change no parameter");
+  return "";
+}
+
+}  // namespace strata::host

@@ -1,0 +1,61 @@
+#include "conformance/proved_stacks.hpp"
+
+#include "conformance/subject.hpp"
+#include "strata/tensor.hpp"
+
+namespace strata::host {
+
+std::string joined_lines(const std::vector<std::string>& lines) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> shown(lines.begin(),
+                                 lines.begin() + static_cast<std::ptrdiff_t>(std::min(lines.size(), kMost)));
+  if (lines.size() > kMost) shown.push_back("and " + std::to_string(lines.size() - kMost) + " more");
+  return join(shown, "; ");
+}
+
+void ProvedStacks::add(const std::string& description, const StackProof& proof) {
+  switch (proof.verdict) {
+    case StackVerdict::holds:
+      ++held_;
+      return;
+    case StackVerdict::refused:
+      refused_.push_back(description + " (" + proof.message + ")");
+      return;
+    case StackVerdict::fails:
+      throw CheckFailed(description + ": " + joined_lines(proof.findings()));
+  }
+}
+
+std::string ProvedStacks::summary() const {
+  if (held_ == 0 && refused_.empty()) throw CheckSkipped("there is nothing to vary");
+  std::string text = std::to_string(held_) + (held_ == 1 ? " stack holds" : " stacks hold");
+  if (!refused_.empty()) text += ", " + std::to_string(refused_.size()) + " refused: " + joined_lines(refused_);
+  if (held_ == 0) throw CheckFailed("no stack holds; " + text);
+  return text;
+}
+
+std::string prove_with_every_strategy(const RunConfiguration& configuration, PluginRegistry& plugins, bool variants) {
+  ProvedStacks proved;
+  StackProver prover(plugins, kMostStepsOfMany);
+  const auto prove = [&](const PluginSection& strategy, const std::string& what) {
+    RunConfiguration stack = configuration;
+    stack.strategies = {strategy};
+    proved.add("with strategy '" + strategy.plugin + "'" + what, prover.prove(stack));
+  };
+  for (const PluginSection& strategy : installed_strategies(plugins)) {
+    prove(strategy, "");
+    if (!variants) continue;
+    const OptionSchema schema = plugins.load<StrategyFactory>(strategy.plugin).options();
+    for (const OptionVariants& varied : variants_of(schema, Options(schema, strategy.options))) {
+      if (!std::holds_alternative<std::int64_t>(varied.values.front())) continue;
+      for (const OptionValue& value : varied.values) {
+        PluginSection other = strategy;
+        other.options[varied.name] = value;
+        prove(other, ", " + varied.name + " = " + to_string(value));
+      }
+    }
+  }
+  return proved.summary();
+}
+
+}  // namespace strata::host

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "conformance/stack_faults.hpp"
+#include "plugins/plugin_registry.hpp"
+#include "train/run/run_setup.hpp"
+#include "train/verify/stack_run.hpp"
+
+namespace strata::host {
+
+enum class StackVerdict : std::uint8_t {
+  holds,    ///< trains like one rank, with the memory and traffic that the compiler planned
+  refused,  ///< a plugin or the host refuses the configuration
+  fails     ///< anything else
+};
+
+/// The result of proving a stack.
+struct StackProof {
+  StackVerdict verdict = StackVerdict::fails;
+  StackFaults faults = {};
+  /// The message of a stack that is refused, does not compile or does not run.
+  std::string message = {};
+  int ranks = 0;
+  /// Largest relative difference from one rank in f64.
+  double worst_difference = 0;
+  /// A hash that is equal for stacks with equal programs.
+  std::size_t programs = 0;
+
+  /// The faults, or the message.
+  [[nodiscard]] std::vector<std::string> findings() const;
+};
+
+/// Proves stacks on the configured device. The single rank uses the reference device. Used by one thread at a time.
+class StackProver {
+ public:
+  /// `most_steps`: a stack whose instructions take more steps to be executed is proved for these steps only.
+  explicit StackProver(PluginRegistry& plugins, int most_steps = 1 << 20)
+      : plugins_(plugins), most_steps_(most_steps) {}
+
+  /// Compiles a configuration in f64, checks its communication, trains some steps and compares them with one rank. A
+  /// stack that chooses 16-bit types is also trained in these and compared with a tolerance for them.
+  [[nodiscard]] StackProof prove(const RunConfiguration& configuration);
+
+ private:
+  /// A model after some steps on one rank.
+  struct SingleRank {
+    StackResult result;
+    Graph graph;
+  };
+
+  void compare_with_one_rank(const RunSetup& setup, const Compiled& compiled, DType float_type, StackProof& proof);
+  const SingleRank& single_rank(const RunSetup& stack, const Compiled& of_stack, DType float_type);
+  [[nodiscard]] int steps_of(const Compiled& stack) const;
+
+  PluginRegistry& plugins_;
+  int most_steps_;
+  /// Results of one rank by type and configuration.
+  std::map<std::pair<DType, std::string>, SingleRank> single_ranks_;
+};
+
+/// Compiles the training step. `is_defined`: the optimizers' definitions update the parameters.
+[[nodiscard]] Compiled compile_step(const RunSetup& setup, DType float_type, bool is_defined = false);
+
+/// True if `message` says that a hook of a plugin failed, as opposed to a refusal.
+[[nodiscard]] bool is_hook_failure(const std::string& message);
+
+}  // namespace strata::host

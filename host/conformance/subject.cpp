@@ -1,0 +1,264 @@
+#include "conformance/subject.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "conformance/check.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// The run in which a plugin is checked unless the user gives one. The axes of two strategies of two ranks divide the
+/// sizes, also those that deal the sequence in zigzag.
+constexpr const char* kSmallRun = R"(
+[run]
+steps = 3
+[model]
+plugin = "gpt2"
+layers = 2
+heads = 4
+embed = 16
+context = 8
+vocab = 16
+dropout = 0.1
+[data]
+plugin = "tokens"
+path = "none"
+[batch]
+global = 16
+micro = 2
+[optimizer]
+plugin = "adamw"
+lr = 1e-2
+clip = 0.5
+[device]
+plugin = "reference"
+[communicator]
+plugin = "local"
+timeout = 120
+)";
+constexpr const char* kSmallRunName = "small-run.toml";
+/// Ranks of a strategy whose option `size` has no value.
+constexpr std::int64_t kDefaultRanks = 2;
+constexpr std::int64_t kFewSteps = 2;
+/// The axis of a strategy beside the one under test.
+const std::string kOtherAxis = "other";
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw ConfigurationError("'" + path + "': cannot be opened");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool is_required_size(const OptionSpecification& option) {
+  return !option.default_value && option.name == "size" && option.type == OptionType::integer;
+}
+
+PluginSection* find_selected(std::vector<PluginSection>& sections, const std::string& plugin) {
+  const auto found = std::find_if(sections.begin(), sections.end(),
+                                  [&](const PluginSection& section) { return section.plugin == plugin; });
+  return found == sections.end() ? nullptr : &*found;
+}
+
+/// The section that selects `plugin`, or null.
+PluginSection* selected(RunConfiguration& configuration, PluginKind kind, const std::string& plugin) {
+  const auto alone = [&](PluginSection& section) { return section.plugin == plugin ? &section : nullptr; };
+  switch (kind) {
+    case PluginKind::strategy:
+      return find_selected(configuration.strategies, plugin);
+    case PluginKind::library:
+      return find_selected(configuration.libraries, plugin);
+    case PluginKind::model:
+      return alone(configuration.model);
+    case PluginKind::communicator:
+      return alone(configuration.communicator);
+    case PluginKind::device:
+      return alone(configuration.device);
+    case PluginKind::optimizer:
+      return alone(configuration.optimizer.optimizer);
+    case PluginKind::dataset:
+      return alone(configuration.data.dataset);
+  }
+  return nullptr;
+}
+
+/// The argument of --set that selects the plugin in place of that of the configuration.
+std::string selection(PluginKind kind, const std::string& plugin) {
+  const std::string section = section_name(kind);
+  const std::string quoted = "\"" + plugin + "\"";
+  if (kind == PluginKind::strategy || kind == PluginKind::library) return section + "=[{plugin=" + quoted + "}]";
+  if (kind == PluginKind::optimizer) return section + "={plugin=" + quoted + ", lr=1e-2, clip=0.5}";
+  return section + "={plugin=" + quoted + "}";
+}
+
+/// Position of the dot that ends the first key.
+bool begins_with_section(const std::string& text, const std::string& section) {
+  return text.starts_with(section + ".");
+}
+
+}  // namespace
+
+std::string section_name(PluginKind kind) {
+  return kind == PluginKind::dataset ? "data" : std::string(to_string(kind));
+}
+
+Subject::Subject(ConformanceSettings settings)
+    : settings_(std::move(settings)), plugins_(settings_.places, settings_.file) {}
+
+PluginOrigin Subject::origin() const { return {kind(), -1, std::string(to_string(kind())) + " '" + name() + "'"}; }
+
+RunConfiguration Subject::parse() const {
+  const bool is_given = has_configuration();
+  const std::string text = is_given ? read_text(settings_.configuration) : kSmallRun;
+  const std::string source = is_given ? settings_.configuration : kSmallRunName;
+  RunConfiguration before = parse_configuration(text, source);
+  std::vector<std::string> overrides = {"run.seed=" + std::to_string(settings_.seed)};
+  std::string table = section_name(kind());
+  const PluginSection* own = selected(before, kind(), name());
+  if (own == nullptr) overrides.push_back(selection(kind(), name()));
+  const bool is_repeated = kind() == PluginKind::strategy || kind() == PluginKind::library;
+  if (is_repeated) table = own == nullptr ? table + ".0" : own->path;
+  for (const std::string& each : settings_.overrides) {
+    std::string mapped = each;
+    if (each.starts_with("dataset.")) mapped = "data." + each.substr(8);
+    if (is_repeated && begins_with_section(each, section_name(kind()))) {
+      mapped = table + each.substr(section_name(kind()).size());
+    }
+    overrides.push_back(mapped);
+  }
+  return parse_configuration(text, source, overrides);
+}
+
+const RunConfiguration& Subject::configuration() {
+  if (configuration_) return *configuration_;
+  RunConfiguration made = parse();
+  if (kind() == PluginKind::strategy) {
+    made.strategies = {section(made)};
+  } else {
+    made.strategies.clear();
+  }
+  for (const std::string& each : settings_.overrides) {
+    const std::string prefix = std::string(to_string(kind())) + ".";
+    for (const std::string& of : {prefix, section_name(kind()) + "."}) {
+      if (each.starts_with(of)) fixed_.insert(each.substr(of.size(), each.find('=') - of.size()));
+    }
+  }
+  fill_required(made);
+  given_options_ = section(made).options;
+  // Options that the user or the small run gives are small enough.
+  if (kind() == PluginKind::model && given_options_.empty()) shrink_model(made);
+  return configuration_.emplace(std::move(made));
+}
+
+/// Gives the model the smallest sizes that stacks of two of the installed strategies shard.
+void Subject::shrink_model(RunConfiguration& configuration) {
+  ShrinkRequest request;
+  for (const PluginSection& each : installed_strategies(plugins_)) {
+    const auto& strategies = plugins_.load<StrategyFactory>(each.plugin);
+    for (const Rule& rule : strategies.create(Options(strategies.options(), each.options))->rules()) {
+      const std::int64_t ranks = kDefaultRanks * kDefaultRanks;
+      std::int64_t& multiple = request.multiples.emplace(rule.dim, ranks).first->second;
+      if (rule.distribution == Distribution::zigzag) multiple = 2 * ranks;
+    }
+  }
+  request.multiples.erase("batch");
+  const auto& models = factory<ModelFactory>();
+  const Options defaults(models.options(), {});
+  section(configuration).options =
+      call_plugin(origin(), "shrink", [&] { return models.shrink(defaults, request); }).values();
+}
+
+void Subject::fill_required(RunConfiguration& configuration) {
+  PluginSection& own = section(configuration);
+  const OptionSchema schema = factory().options();
+  for (const OptionSpecification& option : schema.options()) {
+    if (option.default_value || own.options.contains(option.name)) continue;
+    if (!is_required_size(option)) {
+      throw CheckSkipped("option '" + option.name + "' is required and has no default; give it with --set " +
+                         section_name(kind()) + "." + option.name + "=VALUE");
+    }
+    own.options[option.name] = kDefaultRanks;
+  }
+}
+
+PluginSection& Subject::section(RunConfiguration& configuration) const {
+  PluginSection* found = selected(configuration, kind(), name());
+  if (found == nullptr) throw ConfigurationError("the configuration does not select the plugin '" + name() + "'");
+  return *found;
+}
+
+Options Subject::options() {
+  RunConfiguration made = configuration();
+  const OptionSchema schema = factory().options();
+  return resolve_options(made, section(made), schema);
+}
+
+Options Subject::options_in_full() {
+  static_cast<void>(configuration());
+  return Options(factory().options(), given_options_);
+}
+
+bool Subject::is_fixed(const std::string& option) {
+  static_cast<void>(configuration());
+  return fixed_.contains(option);
+}
+
+std::vector<OptionVariants> variants_of(const OptionSchema& schema, const Options& present) {
+  constexpr double kMostValues = 4;
+  std::vector<OptionVariants> variants;
+  for (const OptionSpecification& option : schema.options()) {
+    OptionVariants varied{option.name, {}};
+    if (option.type == OptionType::word) {
+      for (const std::string& choice : option.choices) varied.values.emplace_back(choice);
+    } else if (option.type == OptionType::boolean) {
+      varied.values = {OptionValue(false), OptionValue(true)};
+    } else if (option.type == OptionType::integer && option.minimum && option.maximum &&
+               *option.maximum - *option.minimum < kMostValues) {
+      for (auto value = static_cast<std::int64_t>(*option.minimum); static_cast<double>(value) <= *option.maximum;
+           ++value) {
+        varied.values.emplace_back(value);
+      }
+    }
+    if (const auto found = present.values().find(option.name); found != present.values().end()) {
+      std::erase(varied.values, found->second);
+    }
+    if (!varied.values.empty()) variants.push_back(std::move(varied));
+  }
+  return variants;
+}
+
+std::vector<PluginSection> installed_strategies(PluginRegistry& plugins, const std::string& except) {
+  std::vector<PluginSection> sections;
+  for (const PluginFile& file : plugins.files()) {
+    if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
+    PluginSection section{"strategy.0", file.description->name, {}};
+    if (section.plugin == except) continue;
+    try {
+      const OptionSchema schema = plugins.load<StrategyFactory>(section.plugin).options();
+      bool is_complete = true;
+      for (const OptionSpecification& option : schema.options()) {
+        if (is_required_size(option)) section.options[option.name] = kDefaultRanks;
+        // Strategies of one stack need axes of different names.
+        if (option.name == "axis" && option.type == OptionType::word) section.options[option.name] = kOtherAxis;
+        // Work that is done once in so many steps is done in few.
+        if (option.name == "steps" && option.type == OptionType::integer) section.options[option.name] = kFewSteps;
+        is_complete = is_complete && (option.default_value || is_required_size(option));
+      }
+      if (is_complete) sections.push_back(std::move(section));
+    } catch (...) {
+      // A faulty neighbour is not the plugin under test.
+    }
+  }
+  return sections;
+}
+
+void number_strategies(RunConfiguration& configuration) {
+  for (std::size_t i = 0; i < configuration.strategies.size(); ++i) {
+    configuration.strategies[i].path = "strategy." + std::to_string(i);
+  }
+}
+
+}  // namespace strata::host

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/run_configuration.hpp"
+#include "plugins/plugin_call.hpp"
+#include "plugins/plugin_registry.hpp"
+
+namespace strata::host {
+
+/// What the user gives to `strata plugins check`.
+struct ConformanceSettings {
+  std::filesystem::path file;
+  /// Folders with the plugins around the checked one.
+  std::vector<std::filesystem::path> places;
+  /// Numbers of the checks to run. Empty: all that apply.
+  std::vector<std::string> only = {};
+  /// Arguments of --set. "strategy.KEY" and "library.KEY" stand for the table of the checked plugin, and "dataset.KEY"
+  /// for "data.KEY".
+  std::vector<std::string> overrides = {};
+  /// The TOML file of the run in which the plugin is checked. Empty: a small GPT-2.
+  std::string configuration = {};
+  std::int64_t seed = 1;
+};
+
+/// The plugin under test, in the process of one check.
+class Subject {
+ public:
+  explicit Subject(ConformanceSettings settings);
+
+  [[nodiscard]] const PluginFile& file() const { return plugins_.files().front(); }
+  [[nodiscard]] PluginKind kind() const { return file().description->kind; }
+  [[nodiscard]] const std::string& name() const { return file().description->name; }
+  [[nodiscard]] PluginOrigin origin() const;
+  [[nodiscard]] PluginRegistry& plugins() { return plugins_; }
+  [[nodiscard]] std::uint64_t seed() const { return static_cast<std::uint64_t>(settings_.seed); }
+  [[nodiscard]] bool has_configuration() const { return !settings_.configuration.empty(); }
+
+  /// Loads the plugin. \throws ConfigurationError if that is impossible.
+  [[nodiscard]] const PluginFactory& factory() { return plugins_.load(kind(), name()); }
+  template <class Factory>
+  [[nodiscard]] const Factory& factory() {
+    return plugins_.load<Factory>(name());
+  }
+
+  /// The run in which the plugin is checked. It has no strategies besides the checked one.
+  [[nodiscard]] const RunConfiguration& configuration();
+  /// The section of the plugin in a configuration that configuration() returned.
+  [[nodiscard]] PluginSection& section(RunConfiguration& configuration) const;
+  /// The options of the plugin in configuration(). \throws CheckSkipped if a required one is missing.
+  [[nodiscard]] Options options();
+  /// The same, except that a model has the sizes of its defaults. Those of configuration() are small.
+  [[nodiscard]] Options options_in_full();
+  /// True if the user fixed an option of the plugin, so that checks do not vary it.
+  [[nodiscard]] bool is_fixed(const std::string& option);
+
+ private:
+  [[nodiscard]] RunConfiguration parse() const;
+  void fill_required(RunConfiguration& configuration);
+  void shrink_model(RunConfiguration& configuration);
+
+  ConformanceSettings settings_;
+  PluginRegistry plugins_;
+  std::optional<RunConfiguration> configuration_;
+  std::map<std::string, OptionValue> given_options_;
+  std::set<std::string> fixed_;
+};
+
+/// The section of the configuration that selects a plugin of a kind: "strategy", "data", ….
+[[nodiscard]] std::string section_name(PluginKind kind);
+
+/// An option of a strategy table with some of its values.
+struct OptionVariants {
+  std::string name;
+  std::vector<OptionValue> values;
+};
+
+/// The options with few values: choices, true and false, and integers in a range of at most four. Each with the values
+/// other than the present one.
+[[nodiscard]] std::vector<OptionVariants> variants_of(const OptionSchema& schema, const Options& present);
+
+/// The installed strategies, each as a table on two ranks with the defaults of its other options. Leaves out those that
+/// have other required options, and `except`.
+[[nodiscard]] std::vector<PluginSection> installed_strategies(PluginRegistry& plugins, const std::string& except = "");
+
+/// Renumbers the tables of strategies, after some were added or removed.
+void number_strategies(RunConfiguration& configuration);
+
+}  // namespace strata::host

@@ -1,0 +1,31 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "conformance/check.hpp"
+
+namespace strata::host {
+namespace {
+
+TEST(CheckTable, IsThatOfTheDocumentation) {
+  std::ifstream file(STRATA_SOURCE_DIRECTORY "/docs/sdk/conformance.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(page, ::testing::HasSubstr(checks_markdown())) << "docs/sdk/conformance.md should have this table:\n"
+                                                             << checks_markdown();
+}
+
+TEST(CheckTable, HasNumbersThatNameOneCheck) {
+  std::set<std::string_view> numbers;
+  for (const Check& check : all_checks()) {
+    EXPECT_TRUE(numbers.insert(check.number).second) << check.number;
+    EXPECT_TRUE(std::regex_match(std::string(check.number), std::regex("[A-Z][0-9]{2}"))) << check.number;
+    EXPECT_TRUE(check.promise.ends_with('.') && check.loss.ends_with('.')) << check.number;
+  }
+}
+
+}  // namespace
+}  // namespace strata::host
