@@ -128,7 +128,7 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
 }  // namespace
 
 void add_plugins_command(CLI::App& app, CommandContext& context) {
-  CLI::App* command = app.add_subcommand("plugins", "List plugins, show one with its options, or list ops");
+  CLI::App* command = app.add_subcommand("plugins", "List plugins, show one with its options, list ops, or begin a plugin");
   command->require_subcommand(1);
   auto arguments = std::make_shared<PluginsArguments>();
 
@@ -157,6 +157,8 @@ void add_plugins_command(CLI::App& app, CommandContext& context) {
       return show_ops(arguments->name, arguments->json, context.plugins(), context.out);
     };
   });
+
+  add_plugins_new_command(*command, context);
 }
 
 }  // namespace strata::host
