@@ -25,11 +25,22 @@ class CommandContext {
 
   /// The plugins of this process. The first call searches for them.
   PluginRegistry& plugins() {
-    if (!plugins_) plugins_ = std::make_unique<PluginRegistry>(plugin_search_places());
+    if (!plugins_) {
+      plugins_ = std::make_unique<PluginRegistry>(plugin_search_places());
+      warn();
+    }
     return *plugins_;
   }
 
  private:
+  /// Logs one line for all warnings. `strata plugins list` shows them.
+  void warn() {
+    const std::vector<std::string> warnings = plugins_->warnings();
+    if (warnings.empty()) return;
+    const std::string others = std::to_string(warnings.size() - 1) + " more warnings: strata plugins list";
+    log.warning(warnings.front() + (warnings.size() == 1 ? "" : "; " + others));
+  }
+
   std::unique_ptr<PluginRegistry> plugins_;
 };
 

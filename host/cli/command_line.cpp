@@ -8,6 +8,7 @@
 #include "cli/command_context.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
+#include "strata/plugin.hpp"
 
 namespace strata::host {
 namespace {
@@ -18,10 +19,23 @@ constexpr std::array kCommands = {
     add_generate_command, add_devices_command, add_plugins_command, add_help_command,
 };
 
+/// The compiler's own name and version, as in "gcc 12.2.0".
+#if defined(__clang__)
+constexpr const char* kCompiler = "clang " __clang_version__;
+#else
+constexpr const char* kCompiler = "gcc " __VERSION__;
+#endif
+
+/// The first line is for programs: nothing follows the version.
+std::string version_text() {
+  return "strata " STRATA_VERSION "\nABI " + std::to_string(kAbiNumber) + ", compiler " + kCompiler + ", flavour '" +
+         std::string(build_flavour()) + "'";
+}
+
 void add_common_options(CLI::App& app, CommandContext& context) {
   app.require_subcommand(1);
   app.fallthrough();
-  app.set_version_flag("--version", "strata " STRATA_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", version_text(), "Print the version, the ABI number and the build, and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.add_option_function<std::string>(
          "--log-level", [&](const std::string& level) { context.log.set_level(level); },

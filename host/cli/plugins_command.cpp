@@ -55,6 +55,7 @@ int list_as_json(const PluginRegistry& registry, std::ostream& out) {
       document["refused"].push_back({{"path", file.path.string()}, {"reason", file.refusal}});
     }
   }
+  document["warnings"] = registry.warnings();
   write_json(out, document);
   return 0;
 }
@@ -75,6 +76,7 @@ int list(const PluginRegistry& registry, std::ostream& out) {
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty()) out << "refused: " << file.path.string() << ": " << file.refusal << '\n';
   }
+  for (const std::string& warning : registry.warnings()) out << "warning: " << warning << '\n';
   for (const auto& place : registry.places()) {
     out << "searched: " << place.string() << (std::filesystem::is_directory(place) ? "" : " (no such folder)") << '\n';
   }

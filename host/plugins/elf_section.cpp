@@ -1,13 +1,9 @@
 #include "plugins/elf_section.hpp"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 namespace strata::host {
@@ -25,7 +21,7 @@ constexpr std::uint16_t kMachine = EM_RISCV;
 #error "Name this processor's ELF machine number here."
 #endif
 
-Elf64_Ehdr read_header(const ReadOnlyFile& file) {
+Elf64_Ehdr read_header(const LibraryFile& file) {
   Elf64_Ehdr header{};
   if (file.size() < sizeof(header))
     throw PluginFileError("it is no ELF file: it has only " + std::to_string(file.size()) + " bytes");
@@ -42,12 +38,12 @@ Elf64_Ehdr read_header(const ReadOnlyFile& file) {
   return header;
 }
 
-bool lies_within(const ReadOnlyFile& file, std::uint64_t offset, std::uint64_t count) {
+bool lies_within(const LibraryFile& file, std::uint64_t offset, std::uint64_t count) {
   return offset <= file.size() && count <= file.size() - offset;
 }
 
 /// Checks the segments that the dynamic loader maps. A segment beyond the end of the file would cause a bus error.
-void check_segments(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
+void check_segments(const LibraryFile& file, const Elf64_Ehdr& header) {
   const std::uint64_t bytes = std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
   if (header.e_phnum == 0 || header.e_phentsize != sizeof(Elf64_Phdr) || !lies_within(file, header.e_phoff, bytes)) {
     throw PluginFileError("it is a damaged or truncated ELF file: its segment table is not within it");
@@ -67,7 +63,7 @@ void check_segments(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
 }
 
 /// Reads the section headers that the file header refers to.
-std::vector<Elf64_Shdr> read_section_table(const ReadOnlyFile& file, const Elf64_Ehdr& header) {
+std::vector<Elf64_Shdr> read_section_table(const LibraryFile& file, const Elf64_Ehdr& header) {
   if (header.e_shoff == 0 || header.e_shnum == 0)
     throw PluginFileError("it is a damaged ELF file: it has no section table");
   if (header.e_shentsize != sizeof(Elf64_Shdr)) {
@@ -84,7 +80,7 @@ std::vector<Elf64_Shdr> read_section_table(const ReadOnlyFile& file, const Elf64
   return sections;
 }
 
-void check_extent(const ReadOnlyFile& file, const Elf64_Shdr& section, const std::string& what) {
+void check_extent(const LibraryFile& file, const Elf64_Shdr& section, const std::string& what) {
   if (section.sh_type == SHT_NOBITS || !lies_within(file, section.sh_offset, section.sh_size)) {
     throw PluginFileError("it is a damaged or truncated ELF file: " + what + " lies beyond its end at byte " +
                           std::to_string(file.size()));
@@ -92,7 +88,7 @@ void check_extent(const ReadOnlyFile& file, const Elf64_Shdr& section, const std
 }
 
 /// True if the name at `offset` of the string table is `name`. Reads only as many bytes as `name` has.
-bool has_name(const ReadOnlyFile& file, const Elf64_Shdr& names, std::uint32_t offset, const std::string& name) {
+bool has_name(const LibraryFile& file, const Elf64_Shdr& names, std::uint32_t offset, const std::string& name) {
   const std::uint64_t count = name.size() + 1;
   if (offset > names.sh_size || count > names.sh_size - offset) return false;
   std::vector<char> text(count);
@@ -102,33 +98,7 @@ bool has_name(const ReadOnlyFile& file, const Elf64_Shdr& names, std::uint32_t o
 
 }  // namespace
 
-ReadOnlyFile::ReadOnlyFile(const std::filesystem::path& path)
-    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (descriptor_ < 0) throw PluginFileError(std::string("it cannot be read: ") + std::strerror(errno));
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(descriptor_);
-    throw PluginFileError("it is no regular file");
-  }
-  size_ = static_cast<std::uint64_t>(status.st_size);
-}
-
-ReadOnlyFile::~ReadOnlyFile() { ::close(descriptor_); }
-
-void ReadOnlyFile::read(std::uint64_t offset, void* destination, std::uint64_t count) const {
-  auto* bytes = static_cast<std::uint8_t*>(destination);
-  while (count > 0) {
-    const ssize_t done = ::pread(descriptor_, bytes, count, static_cast<off_t>(offset));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) throw PluginFileError(std::string("it cannot be read: ") + std::strerror(errno));
-    if (done == 0) throw PluginFileError("it is a truncated file: it ends at byte " + std::to_string(offset));
-    bytes += done;
-    offset += static_cast<std::uint64_t>(done);
-    count -= static_cast<std::uint64_t>(done);
-  }
-}
-
-std::vector<std::uint8_t> read_elf_section(const ReadOnlyFile& file, const std::string& name, std::uint64_t limit) {
+std::vector<std::uint8_t> read_elf_section(const LibraryFile& file, const std::string& name, std::uint64_t limit) {
   const Elf64_Ehdr header = read_header(file);
   check_segments(file, header);
   const std::vector<Elf64_Shdr> sections = read_section_table(file, header);

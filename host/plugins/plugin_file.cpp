@@ -1,11 +1,7 @@
 #include "plugins/plugin_file.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <vector>
 
 #include "plugins/elf_section.hpp"
@@ -33,8 +29,13 @@ bool is_name(const std::string& name) {
   });
 }
 
-PluginRecord read_record(const std::filesystem::path& path) {
-  const ReadOnlyFile file(path);
+std::string other_abi(int abi) {
+  const std::string own = std::to_string(kAbiNumber);
+  return "it is built for ABI " + std::to_string(abi) + "; accepted: " + own +
+         ", the ABI of this host. Build it again with this host's SDK, or install its package for ABI " + own;
+}
+
+PluginRecord read_record(const LibraryFile& file) {
   const std::vector<std::uint8_t> bytes = read_elf_section(file, kPluginSection, sizeof(PluginRecord));
   PluginRecord record{};
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::uint8_t*>(&record));
@@ -43,13 +44,14 @@ PluginRecord read_record(const std::filesystem::path& path) {
     throw PluginFileError(std::string("it is no plugin: its section ") + kPluginSection +
                           " does not begin with the magic text");
   }
-  if (bytes.size() < sizeof(PluginRecord) || record.record_size != sizeof(PluginRecord)) {
-    throw PluginFileError("its plugin record has " +
-                          std::to_string(std::min<std::size_t>(record.record_size, 1U << 20U)) +
-                          " bytes in a section of " + std::to_string(bytes.size()) +
-                          "; accepted: " + std::to_string(sizeof(PluginRecord)));
+  if (bytes.size() >= sizeof(PluginRecord) && record.record_size == sizeof(PluginRecord)) return record;
+  // Records of all numbers have the same layout up to the ABI number.
+  if (bytes.size() >= offsetof(PluginRecord, reserved) && record.abi != kAbiNumber) {
+    throw PluginFileError(other_abi(record.abi));
   }
-  return record;
+  throw PluginFileError(
+      "its plugin record has " + std::to_string(std::min<std::size_t>(record.record_size, 1U << 20U)) +
+      " bytes in a section of " + std::to_string(bytes.size()) + "; accepted: " + std::to_string(sizeof(PluginRecord)));
 }
 
 PluginDescription describe(const PluginRecord& record) {
@@ -65,10 +67,13 @@ PluginDescription describe(const PluginRecord& record) {
                           "'; accepted: lower-case letters, digits, '_' and '-'");
   }
   const auto kind = static_cast<std::uint32_t>(record.kind);
+  if (description.abi != kAbiNumber && kind > static_cast<std::uint32_t>(PluginKind::dataset)) {
+    throw PluginFileError(other_abi(description.abi));
+  }
   if (kind < static_cast<std::uint32_t>(PluginKind::strategy) ||
       kind > static_cast<std::uint32_t>(PluginKind::dataset)) {
-    throw PluginFileError("its plugin record is damaged: found the kind " + std::to_string(kind) +
-                          "; accepted: 1 to 6");
+    throw PluginFileError("its plugin record is damaged: found the kind " + std::to_string(kind) + "; accepted: 1 to " +
+                          std::to_string(static_cast<std::uint32_t>(PluginKind::dataset)));
   }
   return description;
 }
@@ -76,8 +81,7 @@ PluginDescription describe(const PluginRecord& record) {
 /// Why the host cannot load a plugin with a valid record. Empty if it can.
 std::string incompatibility(const PluginDescription& description) {
   if (description.abi != kAbiNumber) {
-    return "it is built for ABI " + std::to_string(description.abi) + "; accepted: " + std::to_string(kAbiNumber) +
-           ", the ABI of this host. Build it again with this host's SDK";
+    return other_abi(description.abi);
   }
   if (description.flavour != build_flavour()) {
     return "it is of the build flavour '" + description.flavour + "'; accepted: '" + std::string(build_flavour()) + "'";
@@ -87,37 +91,17 @@ std::string incompatibility(const PluginDescription& description) {
 
 }  // namespace
 
-std::string distrust(const std::filesystem::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::string("it cannot be read: ") + std::strerror(errno);
-  const std::string what = S_ISDIR(status.st_mode) ? "the folder " + path.string() : "it";
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return what + " can be written by " + ((status.st_mode & S_IWOTH) != 0 ? "anyone" : "its group") +
-           "; accepted: by its owner only (chmod go-w)";
-  }
-  if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
-    return what + " belongs to user " + std::to_string(status.st_uid) + "; accepted: root or user " +
-           std::to_string(::geteuid());
-  }
-  return "";
-}
-
 PluginFile inspect_plugin_file(const std::filesystem::path& path) {
   PluginFile file;
   file.path = path;
   try {
-    // Resolve links once, so that the inspected file is the file that is loaded.
-    std::error_code error;
-    file.path = std::filesystem::canonical(path, error);
-    if (error) {
-      file.path = path;
-      throw PluginFileError("it cannot be read: " + error.message());
-    }
-    file.refusal = distrust(file.path.parent_path());
-    if (file.refusal.empty()) file.refusal = distrust(file.path);
-    file.description = describe(read_record(file.path));
+    file.library = std::make_shared<const LibraryFile>(path);
+    file.path = file.library->path();
+    file.refusal = file.library->distrust();
+    file.warnings = file.library->warnings();
+    file.description = describe(read_record(*file.library));
     if (file.refusal.empty()) file.refusal = incompatibility(*file.description);
-  } catch (const PluginFileError& error) {
+  } catch (const Error& error) {
     if (file.refusal.empty()) file.refusal = error.what();
   }
   return file;

@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "strata/library_file.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -27,14 +30,15 @@ struct PluginFile {
   std::optional<PluginDescription> description;
   /// Why the file may not be loaded. Empty if it may.
   std::string refusal;
+  /// Permissions that are wider than necessary.
+  std::vector<std::string> warnings;
+  /// The file, open from its inspection until it is loaded, so that both concern the same one. Null if it cannot be
+  /// read.
+  std::shared_ptr<const LibraryFile> library;
 };
 
-/// Reads the record and checks that the host may load the file: permissions, magic, size, ABI, flavour. Never throws
-/// because of the file's contents.
+/// Reads the record and checks that the host may load the file: permissions of the file and of all folders on the way
+/// to it, magic, size, ABI, flavour. Never throws because of the file.
 PluginFile inspect_plugin_file(const std::filesystem::path& path);
-
-/// Why a file or folder cannot be trusted: other users may write it, or its owner is neither this user nor root. Empty
-/// if it can.
-std::string distrust(const std::filesystem::path& path);
 
 }  // namespace strata::host

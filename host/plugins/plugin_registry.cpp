@@ -4,12 +4,6 @@
 
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
-#include <cstdlib>
-#include <sstream>
-
-#ifndef STRATA_PLUGIN_DIRECTORY
-#define STRATA_PLUGIN_DIRECTORY "../lib/strata/plugins"
-#endif
 
 namespace strata::host {
 namespace {
@@ -41,27 +35,6 @@ std::string list(const std::vector<std::string>& words) { return words.empty() ?
 
 }  // namespace
 
-std::vector<path> plugin_search_places(const path& program_folder, const std::string& environment) {
-  std::vector<path> places;
-  const auto add = [&](const path& place) {
-    const path absolute = std::filesystem::weakly_canonical(std::filesystem::absolute(place));
-    if (std::find(places.begin(), places.end(), absolute) == places.end()) places.push_back(absolute);
-  };
-  std::stringstream list(environment);
-  for (std::string place; std::getline(list, place, ':');) {
-    if (!place.empty()) add(place);
-  }
-  add(program_folder / "../lib/strata/plugins");
-  add(program_folder / STRATA_PLUGIN_DIRECTORY);
-  return places;
-}
-
-std::vector<path> plugin_search_places() {
-  const char* environment = std::getenv("STRATA_PLUGIN_PATH");
-  return plugin_search_places(std::filesystem::read_symlink("/proc/self/exe").parent_path(),
-                              environment == nullptr ? "" : environment);
-}
-
 struct PluginRegistry::Loaded {
   dll::shared_library library;
   const PluginFactory* factory = nullptr;
@@ -81,10 +54,8 @@ void PluginRegistry::scan(const path& folder) {
   }
   if (found.empty()) return;
   std::sort(found.begin(), found.end());
-  const std::string folder_refusal = distrust(folder);
   for (const path& candidate : found) {
     PluginFile file = inspect_plugin_file(candidate);
-    if (!folder_refusal.empty()) file.refusal = folder_refusal;
     if (file.refusal.empty()) {
       if (const PluginFile* first = find(file.description->kind, file.description->name)) {
         file.refusal = "it is hidden by " + first->path.string() + ", which is searched first";
@@ -92,6 +63,18 @@ void PluginRegistry::scan(const path& folder) {
     }
     files_.push_back(std::move(file));
   }
+}
+
+std::vector<std::string> PluginRegistry::warnings() const {
+  std::vector<std::string> warnings;
+  for (const PluginFile& file : files_) {
+    if (!file.refusal.empty()) continue;
+    for (const std::string& text : file.warnings) {
+      const std::string warning = text.starts_with("it ") ? file.path.string() + ": " + text : text;
+      if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    }
+  }
+  return warnings;
 }
 
 const PluginFile* PluginRegistry::find(PluginKind kind, const std::string& name) const {
@@ -108,9 +91,13 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
   const std::string where = file->path.string() + ": ";
   auto loaded = std::make_unique<Loaded>();
   try {
+    file->library->require_unchanged();
     loaded->library.load(file->path, kLoadMode);
+    file->library->require_loaded(loaded->library.native());
   } catch (const std::system_error& error) {
     throw ConfigurationError(where + "the plugin cannot be loaded: " + load_failure(error.what(), file->path));
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(where + "the plugin cannot be loaded: " + error.what());
   }
   if (!loaded->library.has(kPluginEntry)) {
     throw ConfigurationError(where + "the plugin has no function " + kPluginEntry +

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugins/plugin_file.hpp"
+#include "plugins/search_places.hpp"
 #include "strata/communicator.hpp"
 #include "strata/dataset.hpp"
 #include "strata/device.hpp"
@@ -17,14 +18,6 @@
 #include "strata/strategy.hpp"
 
 namespace strata::host {
-
-/// Folders to search for plugins, in this order: the folders in `environment`, the value of STRATA_PLUGIN_PATH (a list
-/// separated by colons); then the folders relative to the program in the build tree and in an installation.
-std::vector<std::filesystem::path> plugin_search_places(const std::filesystem::path& program_folder,
-                                                        const std::string& environment);
-
-/// The folders for this process.
-std::vector<std::filesystem::path> plugin_search_places();
 
 template <class Factory>
 struct PluginKindOf;
@@ -71,6 +64,8 @@ class PluginRegistry {
   /// All files found, including refused ones, in the order of the search and by name within a folder. If several
   /// acceptable files have the same kind and name, all but the first are refused.
   [[nodiscard]] const std::vector<PluginFile>& files() const { return files_; }
+  /// Permissions that are wider than necessary, of all files that are not refused. Each text names its file or folder.
+  [[nodiscard]] std::vector<std::string> warnings() const;
 
   /// Loads a plugin, unless it is loaded. The registry owns the factory. \throws ConfigurationError if no plugin has
   /// that name (with the searched folders and the nearest name), or if it is refused or cannot be loaded (with its

@@ -1,16 +1,29 @@
-# The CMake package 'Strata' for authors of plugins: find_package(Strata) gives Strata::sdk and strata_add_plugin.
+# The CMake package 'Strata' and the pkg-config package 'strata' for authors of plugins.
 
 include(CMakePackageConfigHelpers)
 set(strata_package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
+# find_package does not look into this folder of the build tree. It finds StrataConfig.cmake at the top of the tree, which
+# says what to do.
+set(strata_package_files ${CMAKE_BINARY_DIR}/packaging)
 
-configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/StrataConfig.cmake.in ${CMAKE_BINARY_DIR}/StrataConfig.cmake
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/StrataConfig.cmake.in ${strata_package_files}/StrataConfig.cmake
   INSTALL_DESTINATION ${strata_package_directory})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/StrataConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+foreach(folder IN ITEMS ${strata_package_files} ${CMAKE_BINARY_DIR})
+  write_basic_package_version_file(${folder}/StrataConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+endforeach()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/StrataBuildTreeConfig.cmake.in ${CMAKE_BINARY_DIR}/StrataConfig.cmake @ONLY)
+
+set(strata_pkgconfig_directory ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH strata_prefix_from_pkgconfig /prefix/${strata_pkgconfig_directory} /prefix)
+string(REGEX REPLACE "/$" "" strata_prefix_from_pkgconfig "${strata_prefix_from_pkgconfig}")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/strata.pc.in ${strata_package_files}/strata.pc @ONLY)
 
 install(EXPORT StrataTargets NAMESPACE Strata:: DESTINATION ${strata_package_directory} COMPONENT development)
-install(FILES ${CMAKE_BINARY_DIR}/StrataConfig.cmake ${CMAKE_BINARY_DIR}/StrataConfigVersion.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/StrataPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/StrataPackage.cmake
+install(FILES ${strata_package_files}/StrataConfig.cmake ${strata_package_files}/StrataConfigVersion.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/StrataPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/StrataPlugin.map
+              ${CMAKE_CURRENT_LIST_DIR}/StrataPackage.cmake
   DESTINATION ${strata_package_directory} COMPONENT development)
+install(FILES ${strata_package_files}/strata.pc DESTINATION ${strata_pkgconfig_directory} COMPONENT development)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/configs COMPONENT runtime)
 # `strata plugins new` copies them. The build tree has them at the same place.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/sdk/templates/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/templates

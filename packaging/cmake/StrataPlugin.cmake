@@ -2,6 +2,7 @@
 #                   SOURCES <file>... [LIBRARIES <target>...] [TEST_ONLY])
 #
 # Builds <kind>_<name>.so against Strata::sdk and installs it where the host looks for plugins, unless it is TEST_ONLY.
+# The library exports its entry point and its record, and nothing else (StrataPlugin.map).
 # The target is strata_<kind>_<name>. The same function serves this tree and plugins built outside of it. Before it is
 # installed, STRATA_PLUGIN_PATH=<build tree>/lib/strata/plugins lets `strata` find it.
 
@@ -31,6 +32,9 @@ function(strata_add_plugin)
     # Then a rule of strata/update_kernel.hpp becomes vector instructions. No result depends on these options.
     target_compile_options(${target} PRIVATE -fno-math-errno -fno-trapping-math)
   endif()
+  set(version_script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/StrataPlugin.map)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${version_script}")
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${version_script})
   set_target_properties(${target} PROPERTIES
     PREFIX ""
     OUTPUT_NAME ${plugin_KIND}_${plugin_NAME}

@@ -9,12 +9,14 @@
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
 
-# Seconds that a test may take, and what the sanitizers are told; for tests that are registered by hand as well.
+# Seconds that a test may take, and what the sanitizers are told; for tests that are registered by hand as well. Without
+# XDG_DATA_HOME, plugins that the user has installed would take the place of those that are tested.
 set(STRATA_TEST_TIMEOUT 600)
 if(STRATA_SANITIZE)
   set(STRATA_TEST_TIMEOUT 1800)
 endif()
 set(STRATA_TEST_ENVIRONMENT
+  XDG_DATA_HOME=${CMAKE_BINARY_DIR}/no-user-data
   TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   ASAN_OPTIONS=intercept_tls_get_addr=0
   UBSAN_OPTIONS=print_stacktrace=1)

@@ -15,37 +15,69 @@ mkdir -p "$2"
 work=$(cd "$2" && pwd)
 shift 2
 
-rm -rf "$work/prefix" "$work/project" "$work/signum" "$work/lines" "$work/run"
+rm -rf "$work/project" "$work/request" "$work/signum" "$work/lines" "$work/run"
 mkdir "$work/run"
-prefix=$work/prefix
 project=$work/project
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-
-# run CODE COMMAND...: the command must end with CODE. What it says, on both streams, is kept for `says`.
-run() {
-  wanted=$1
-  shift
-  echo "+ $*"
-  code=0
-  "$@" >"$work/said" 2>&1 || code=$?
-  [ "$code" -eq "$wanted" ] || { cat "$work/said"; fail "exit code $code instead of $wanted"; }
-}
-
-# says PATTERN, never_says PATTERN: some line of the last command, or none, has the extended regular expression.
-says() { grep -qE -e "$1" "$work/said" || { cat "$work/said"; fail "no line has '$1'"; }; }
-never_says() { ! grep -qE -e "$1" "$work/said" || { cat "$work/said"; fail "a line has '$1'"; }; }
+. "$source/common.sh"
 
 echo "== install Strata"
-for component in runtime development plugins; do
-  run 0 cmake --install "$build" --prefix "$prefix" --component $component
-done
+install_strata "$build"
+
+echo "== the package"
+# configure WANTED FOLDER REQUEST: configures a project that asks for the package with REQUEST, and is given FOLDER.
+configure() {
+  mkdir -p "$work/request"
+  {
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(request CXX)\n%s\n' "$3"
+    # shellcheck disable=SC2016  # CMake's variables
+    echo 'message(STATUS "plugins of ABI ${Strata_ABI_NUMBER} go to ${Strata_PLUGIN_DIRECTORY}")'
+  } >"$work/request/CMakeLists.txt"
+  run "$1" cmake --fresh -S "$work/request" -B "$work/request/build" -DCMAKE_PREFIX_PATH="$2"
+}
+configure 0 "$prefix" 'find_package(Strata 0.1 REQUIRED COMPONENTS sdk)'
+says '^-- plugins of ABI [0-9]+ go to lib.*/strata/plugins$'
+configure 1 "$prefix" 'find_package(Strata REQUIRED COMPONENTS sdk runtime)'
+says "Strata has no component 'runtime'; accepted: sdk, testing$"
+if [ ! -e "$(echo "$prefix"/lib*/cmake/Strata/StrataTestingTargets.cmake)" ]; then
+  configure 1 "$prefix" 'find_package(Strata REQUIRED COMPONENTS testing)'
+  says "This Strata was installed without its component 'testing'"
+fi
+configure 1 "$build" 'find_package(Strata REQUIRED)'
+says " is a build tree of Strata\. "
+says "^ *cmake --install $build --prefix <prefix>$"
+
+echo "== a plugin by pkg-config"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name strata.pc)")
+export PKG_CONFIG_PATH
+mkdir "$work/run/plugins"
+# shellcheck disable=SC2046,SC2086  # lists of options
+run 0 ${CXX:-g++} ${CXXFLAGS:-} $(pkg-config --cflags strata) -fPIC -fvisibility=hidden -shared \
+  -Wl,--version-script="$(pkg-config --variable=pluginmap strata)" -o "$work/run/plugins/strategy_my_strategy.so" \
+  "$source/../plugins/samples/wide_layers.cpp" $(pkg-config --libs strata)
+export STRATA_PLUGIN_PATH="$work/run/plugins"
+run 0 strata plugins show my_strategy
+says "ABI $(pkg-config --variable=abi strata), "
+
+echo "== a plugin of the next ABI number"
+# Linked with the library of that number, which is not installed. Its record tells more than the loader could.
+abi=$(pkg-config --variable=abi strata)
+next=$((abi + 1))
+mkdir "$work/run/next"
+cp -R "$(pkg-config --variable=includedir strata)/strata" "$work/run/next"
+sed -i "s/kAbiNumber = $abi;/kAbiNumber = $next;/" "$work/run/next/strata/plugin.hpp"
+# shellcheck disable=SC2086  # lists of options
+{
+  run 0 ${CXX:-g++} ${CXXFLAGS:-} -shared -Wl,-soname,libstrata.so.$next -o "$work/run/next/libstrata.so" -x c++ /dev/null
+  run 0 ${CXX:-g++} ${CXXFLAGS:-} -std=c++20 -I"$work/run/next" -fPIC -fvisibility=hidden -shared \
+    -o "$work/run/plugins/strategy_my_strategy.so" "$source/../plugins/samples/wide_layers.cpp" \
+    -L"$work/run/next" -Wl,--no-as-needed -lstrata
+}
+run 2 strata plugins show my_strategy
+says "strategy_my_strategy\.so: refused: it is built for ABI $next; accepted: $abi, the ABI of this host\. Build it again "
 unset STRATA_PLUGIN_PATH
-PATH=$prefix/bin:$PATH
-[ "$(command -v strata)" = "$prefix/bin/strata" ] || fail "strata is not installed in $prefix/bin"
+[ "$(pkg-config --variable=pluginsdir strata | xargs realpath)" = "$(realpath "$prefix"/lib*/strata/plugins)" ] ||
+  fail "pluginsdir is not the folder of the plugins"
 
 echo "== build and install the project"
 # CMAKE_INSTALL_LIBDIR: plugins go where this Strata looks for them, whatever a project calls its own libraries' folder.
@@ -66,6 +98,11 @@ says '^  host_kernel: true or false; default true$'
 abi=$(sed -n 's/.*, ABI \([0-9]*\),.*/\1/p' "$work/said")
 run 0 readelf -d "$(sed -n 's/^ *\(\/.*\.so\)$/\1/p' "$work/said")"
 says "NEEDED.*\[libstrata\.so\.$abi\]"
+# Sanitizers export symbols of their own.
+if ! ldd "$prefix/bin/strata" | grep -qE 'lib(a|t|ub)san|clang_rt'; then
+  run 0 sh "$source/../../sdk/abi/symbols.sh" "$(find "$prefix" -name library_rotary.so)" \
+    "$source/../../sdk/abi/plugin_symbols.txt"
+fi
 run 0 strata plugins ops rotary
 says "^rotary, version 1, from library 'rotary'$"
 says '^  x \[batch seq heads head_dim\], cos and sin \[seq head_pair\] -> y: rotates '

@@ -17,7 +17,10 @@ namespace strata::host {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
+using testing::Contains;
 using testing::ContainsRegex;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -151,7 +154,10 @@ TEST_F(PluginsCommand, NamesKernelsWhoseOpNoPluginBrings) {
 }
 
 TEST(CommandLine, HelpAndVersionGoToTheResults) {
-  EXPECT_EQ(run({"--version"}).out, "strata " STRATA_VERSION "\n");
+  EXPECT_THAT(
+      run({"--version"}).out,
+      AllOf(StartsWith("strata " STRATA_VERSION "\nABI " + std::to_string(kAbiNumber) + ", compiler "),
+            ContainsRegex("(gcc|clang) [0-9]+"), EndsWith(", flavour '" + std::string(build_flavour()) + "'\n")));
   for (const std::vector<const char*>& arguments : std::vector<std::vector<const char*>>{
            {"--help"}, {"help"}, {"plugins", "--help"}, {"plugins", "show", "--help"}, {"help", "plugins"}}) {
     const Result result = run(arguments);
@@ -199,11 +205,10 @@ TEST(Program, FindsThePluginsOfItsOwnTree) {
   for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe)) text += static_cast<char>(letter);
   ASSERT_EQ(::pclose(pipe), 0) << text;
   const json document = json::parse(text);
-  EXPECT_EQ(document["places"][0]["path"],
-            std::filesystem::canonical(STRATA_BUILD_DIRECTORY).string() + "/lib/strata/plugins");
-  EXPECT_EQ(document["places"][0]["exists"], true);
+  const std::string own = std::filesystem::canonical(STRATA_BUILD_DIRECTORY).string() + "/lib/strata/plugins";
+  EXPECT_THAT(document["places"], Contains(json{{"path", own}, {"exists", true}}));
   EXPECT_FALSE(document["plugins"].empty());
-  EXPECT_TRUE(document["refused"].empty()) << text;
+  for (const json& plugin : document["plugins"]) EXPECT_THAT(plugin["path"].get<std::string>(), StartsWith(own));
 }
 
 }  // namespace

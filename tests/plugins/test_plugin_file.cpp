@@ -1,7 +1,6 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -100,13 +99,22 @@ TEST_F(PluginFileTest, RefusesForeignRecords) {
   for (const int other : {0, kAbiNumber - 1, kAbiNumber + 1, 255}) {
     EXPECT_THAT(refusal(patched(offsetof(PluginRecord, abi), {static_cast<char>(other)})),
                 HasSubstr("built for ABI " + std::to_string(other) + "; accepted: " + std::to_string(kAbiNumber) +
-                          ", the ABI of this host. Build it again with this host's SDK"));
+                          ", the ABI of this host. Build it again with this host's SDK, or install its package for "
+                          "ABI " +
+                          std::to_string(kAbiNumber)));
+  }
+  // Another number may come with a longer record and further kinds.
+  for (const std::string& other : {patched(offsetof(PluginRecord, record_size), {'\x01', '\x02'}),
+                                   patched(offsetof(PluginRecord, kind), "\x09")}) {
+    std::string bytes = other;
+    bytes[record_offset(sample_) + offsetof(PluginRecord, abi)] = kAbiNumber + 1;
+    EXPECT_THAT(refusal(bytes), HasSubstr("built for ABI " + std::to_string(kAbiNumber + 1)));
   }
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, flavour), "msvc")),
               HasSubstr("of the build flavour 'msvc" + std::string(build_flavour().substr(4)) + "'; accepted: '" +
                         std::string(build_flavour()) + "'"));
-  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), "\x09")), HasSubstr("found the kind 9; accepted: 1 to 6"));
-  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), {'\0'})), HasSubstr("found the kind 0; accepted: 1 to 6"));
+  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), "\x09")), HasSubstr("found the kind 9; accepted: 1 to 7"));
+  EXPECT_THAT(refusal(patched(offsetof(PluginRecord, kind), {'\0'})), HasSubstr("found the kind 0; accepted: 1 to 7"));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, name), "Sample")), HasSubstr("found the name 'Sample'"));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, name), "\x1b[2J")), HasSubstr("field 'name'"));
   EXPECT_THAT(refusal(patched(offsetof(PluginRecord, version), std::string(16, '1'))), HasSubstr("field 'version'"));
@@ -140,8 +148,6 @@ TEST_F(PluginFileTest, RefusesWhatOthersCanWrite) {
   const std::filesystem::path file = copy_sample("strategy_sample.so", folder_.path());
   ::chmod(file.c_str(), 0646);
   EXPECT_THAT(inspect_plugin_file(file).refusal, HasSubstr("it can be written by anyone; accepted: by its owner only"));
-  ::chmod(file.c_str(), 0664);
-  EXPECT_THAT(inspect_plugin_file(file).refusal, HasSubstr("it can be written by its group"));
   ::chmod(file.c_str(), 0644);
   ::chmod(folder_.path().c_str(), 0777);
   EXPECT_THAT(inspect_plugin_file(file).refusal,
@@ -157,13 +163,6 @@ TEST_F(PluginFileTest, JudgesWhatALinkPointsTo) {
   std::filesystem::create_symlink(elsewhere.path() / "strategy_sample.so", folder_.path() / "strategy_sample.so");
   EXPECT_THAT(inspect_plugin_file(folder_.path() / "strategy_sample.so").refusal,
               HasSubstr("can be written by anyone"));
-}
-
-TEST_F(PluginFileTest, RefusesFilesOfOtherUsers) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
-  const std::filesystem::path file = copy_sample("strategy_sample.so", folder_.path());
-  ASSERT_EQ(::chown(file.c_str(), 12345, 0), 0);
-  EXPECT_THAT(inspect_plugin_file(file).refusal, HasSubstr("it belongs to user 12345; accepted: root or user 0"));
 }
 
 TEST_F(PluginFileTest, RefusesEveryTruncation) {

@@ -109,13 +109,5 @@ TEST_F(PluginRegistryTest, TheFirstPlaceWins) {
   EXPECT_THAT(registry.files()[1].refusal, HasSubstr("it is hidden by " + second.path().string()));
 }
 
-TEST(PluginSearchPlaces, EnvironmentComesFirst) {
-  const auto places = plugin_search_places("/opt/strata/bin", "/first::/second/../third:/first");
-  ASSERT_GE(places.size(), 3U);
-  EXPECT_EQ(places[0], "/first");
-  EXPECT_EQ(places[1], "/third");
-  EXPECT_EQ(places[2], "/opt/strata/lib/strata/plugins");
-}
-
 }  // namespace
 }  // namespace strata::host

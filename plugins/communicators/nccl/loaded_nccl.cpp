@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "strata/error.hpp"
+#include "strata/library_file.hpp"
 
 namespace strata::nccl {
 namespace {
@@ -44,14 +45,14 @@ ncclComm_t handle(void* communicator) { return static_cast<ncclComm_t>(communica
 cudaStream_t cuda(void* stream) { return static_cast<cudaStream_t>(stream); }
 std::size_t count(std::int64_t elements) { return static_cast<std::size_t>(elements); }
 
-/// Loads a library for good, because threads of NCCL run in it.
+/// Loads NCCL for good, because its threads run in it.
 void* load(const std::string& library) {
-  void* loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (loaded != nullptr) return loaded;
-  const char* why = ::dlerror();
-  throw ConfigurationError(
-      "communicator 'nccl': NCCL cannot be loaded: " + std::string(why == nullptr ? library : why) +
-      "; install NCCL 2.14 or newer, or give its path as the option 'library'");
+  try {
+    return load_library(library);
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError("communicator 'nccl': NCCL cannot be loaded: " + std::string(error.what()) +
+                             "; install NCCL 2.14 or newer, or give its path as the option 'library'");
+  }
 }
 
 template <class Function>

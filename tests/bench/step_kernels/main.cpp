@@ -40,7 +40,7 @@ host::PluginRegistry make_plugins() {
   const auto program = std::filesystem::read_symlink("/proc/self/exe");
   const char* places = std::getenv("STRATA_PLUGIN_PATH");
   return host::PluginRegistry(
-      host::plugin_search_places(program.parent_path().parent_path(), places == nullptr ? "" : places));
+      host::plugin_search_places(program.parent_path().parent_path(), {places == nullptr ? "" : places, "", ""}));
 }
 
 /// The type in which most of the arithmetic is done.
