@@ -130,7 +130,7 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
 }  // namespace
 
 void add_plugins_command(CLI::App& app, CommandContext& context) {
-  CLI::App* command = app.add_subcommand("plugins", "List plugins, show one with its options, or list ops");
+  CLI::App* command = app.add_subcommand("plugins", "List plugins, show one with its options, list ops, begin a plugin or check one");
   command->require_subcommand(1);
   auto arguments = std::make_shared<PluginsArguments>();
 
@@ -160,6 +160,7 @@ void add_plugins_command(CLI::App& app, CommandContext& context) {
     };
   });
 
+  add_plugins_new_command(*command, context);
   add_plugins_check_command(*command, context);
 }
 

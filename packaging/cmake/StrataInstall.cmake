@@ -21,6 +21,12 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/strata.pc.in ${strata_package_files}/st
 install(EXPORT StrataTargets NAMESPACE Strata:: DESTINATION ${strata_package_directory} COMPONENT development)
 install(FILES ${strata_package_files}/StrataConfig.cmake ${strata_package_files}/StrataConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/StrataPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/StrataPlugin.map
+              ${CMAKE_CURRENT_LIST_DIR}/StrataPackage.cmake
   DESTINATION ${strata_package_directory} COMPONENT development)
 install(FILES ${strata_package_files}/strata.pc DESTINATION ${strata_pkgconfig_directory} COMPONENT development)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/configs COMPONENT runtime)
+# `strata plugins new` copies them. The build tree has them at the same place.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/sdk/templates/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/templates
+  COMPONENT development)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_DATADIR}/strata)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/sdk/templates ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_DATADIR}/strata/templates SYMBOLIC)

@@ -15,37 +15,14 @@ mkdir -p "$2"
 work=$(cd "$2" && pwd)
 shift 2
 
-rm -rf "$work/prefix" "$work/project" "$work/request" "$work/signum" "$work/lines" "$work/run"
+rm -rf "$work/project" "$work/request" "$work/signum" "$work/lines" "$work/run"
 mkdir "$work/run"
-prefix=$work/prefix
 project=$work/project
 
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-
-# run CODE COMMAND...: the command must end with CODE. What it says, on both streams, is kept for `says`.
-run() {
-  wanted=$1
-  shift
-  echo "+ $*"
-  code=0
-  "$@" >"$work/said" 2>&1 || code=$?
-  [ "$code" -eq "$wanted" ] || { cat "$work/said"; fail "exit code $code instead of $wanted"; }
-}
-
-# says PATTERN, never_says PATTERN: some line of the last command, or none, has the extended regular expression.
-says() { grep -qE -e "$1" "$work/said" || { cat "$work/said"; fail "no line has '$1'"; }; }
-never_says() { ! grep -qE -e "$1" "$work/said" || { cat "$work/said"; fail "a line has '$1'"; }; }
+. "$source/common.sh"
 
 echo "== install Strata"
-for component in runtime development plugins; do
-  run 0 cmake --install "$build" --prefix "$prefix" --component $component
-done
-unset STRATA_PLUGIN_PATH
-PATH=$prefix/bin:$PATH
-[ "$(command -v strata)" = "$prefix/bin/strata" ] || fail "strata is not installed in $prefix/bin"
+install_strata "$build"
 
 echo "== the package"
 # configure WANTED FOLDER REQUEST: configures a project that asks for the package with REQUEST, and is given FOLDER.

@@ -1,0 +1,62 @@
+/// my_plugin: a device whose memory is the host's. It runs the registered kernels of the runtime "host" on the calling
+/// thread.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "strata/error.hpp"
+#include "strata/host_memory_device.hpp"
+
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+
+/// A device with memory of its own derives from strata::Device instead, and has streams and events.
+class MyPluginDevice final : public strata::HostMemoryDevice {
+ public:
+  explicit MyPluginDevice(const strata::DeviceRequest& request)
+      : HostMemoryDevice("the device my_plugin", request.kernels,
+                         std::make_unique<strata::KernelEnvironment>("host", 1), strata::KernelPolicy::fastest),
+        ranks_on_host_(std::max(1, request.ranks_on_host)) {}
+
+  [[nodiscard]] std::string description() const override { return "my_plugin, 1 thread"; }
+
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / ranks_on_host_;
+  }
+
+  /// The host calls it once, with the size that the memory plan computed.
+  [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override {
+    const std::int64_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    void* memory = std::aligned_alloc(kAlignment, static_cast<std::size_t>(size));
+    if (memory == nullptr) {
+      throw strata::RuntimeError("the device my_plugin cannot allocate " + std::to_string(bytes) + " bytes");
+    }
+    std::memset(memory, 0, static_cast<std::size_t>(size));
+    return {memory, std::free};
+  }
+
+ private:
+  int ranks_on_host_;
+};
+
+class MyPluginFactory final : public strata::DeviceFactory {
+ public:
+  [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
+
+  [[nodiscard]] std::unique_ptr<strata::Device> create(const strata::Options& /*options*/,
+                                                       const strata::DeviceRequest& request) const override {
+    return std::make_unique<MyPluginDevice>(request);
+  }
+
+ private:
+  strata::OptionSchema schema_;
+};
+
+}  // namespace
+
+STRATA_PLUGIN(device, "my_plugin", "0.1.0", "Apache-2.0", "Host memory, one thread.", MyPluginFactory);

@@ -1,0 +1,101 @@
+#!/bin/sh
+# Installs a build of Strata and does what its SDK is for: begins a plugin of every kind, builds, tests and packages it,
+# follows the guide to a first strategy, and builds the examples of strategies.
+# Usage: sh tests/external/sdk.sh BUILD WORK [ARGUMENT]...
+#   BUILD     the build tree, with the targets of "all"
+#   WORK      a folder for everything that the test makes
+#   ARGUMENT  what CMake configures the projects with: generator, compiler, flags
+set -eu
+export LC_ALL=C
+
+[ $# -ge 2 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
+source=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+rm -rf "$2"
+mkdir -p "$2/run"
+work=$(cd "$2" && pwd)
+shift 2
+. "$source/common.sh"
+
+echo "== install Strata"
+install_strata "$build"
+export CMAKE_PREFIX_PATH="$prefix"
+cd "$work/run"
+
+for kind in strategy model optimizer dataset library communicator device; do
+  echo "== a new $kind"
+  run 0 strata plugins new $kind "new_$kind"
+  says "^new_$kind/new_$kind\.cpp$"
+  run 1 grep -rnE 'my_plugin|MyPlugin|my_kind' "new_$kind"
+  run 0 cmake -S "new_$kind" -B "new_$kind/build" "$@"
+  run 0 cmake --build "new_$kind/build"
+  run 0 ctest --test-dir "new_$kind/build" --output-on-failure --no-tests=error
+  (cd "new_$kind/build" && run 0 cpack && says "^CPack: - package: .*strata-plugin-new-$kind.* generated\.$")
+  # From another folder, since a configuration names its data by a path.
+  (cd "new_$kind" && STRATA_PLUGIN_PATH=build/lib/strata/plugins run 0 strata train example.toml --set run.steps=2)
+done
+
+echo "== what is refused"
+run 2 strata plugins new strategy
+run 2 strata plugins new stratgy mine
+says "found the kind 'stratgy'; accepted: strategy, model, optimizer, dataset, library, communicator, device$"
+for name in Mine 9lives a-b a.b ../mine '' abcdefghijklmnopqrstuvwxyz; do
+  run 2 strata plugins new strategy "$name"
+done
+says "found the plugin name 'abcdefghijklmnopqrstuvwxyz'; accepted: at most 25 lower-case letters, digits and '_'"
+run 2 strata plugins new strategy zero
+says "there is a strategy 'zero' already: .*; accepted: another name$"
+run 2 strata plugins new strategy mine new_strategy
+says 'new_strategy: found a file or a folder that is not empty'
+run 2 strata plugins new strategy mine nowhere/mine
+says 'there is no folder .*/nowhere$'
+mkdir empty
+run 0 strata plugins new strategy mine empty/
+[ -e empty/mine.cpp ] || fail "no project is in an empty folder that was there"
+# Root may write everywhere but into a full device.
+[ ! -e /dev/full ] || { mkdir full && ln -s /dev/full full/mine; run 2 strata plugins new strategy mine full/mine; }
+[ -z "$(find . -maxdepth 1 -name '.*-??????')" ] || fail "an unfinished folder is left"
+
+echo "== the guide"
+sh "$source/guide.sh" "$source/../../docs/sdk/first-strategy.md" "$work/guide"
+
+# proves PROJECT STACK...: each stack of strategies trains as one rank does, with the configuration of the project.
+proves() {
+  project=$1
+  shift
+  for stack; do
+    (cd "$source/$project" && run 0 strata verify example.toml --set "strategy=[$stack]")
+    says '^equal within 1\.00e-09$'
+  done
+}
+
+for project in feedback halo; do
+  echo "== the example $project"
+  run 0 cmake -S "$source/$project" -B "$work/$project" "$@"
+  run 0 cmake --build "$work/$project"
+  run 0 ctest --test-dir "$work/$project" --output-on-failure --no-tests=error
+done
+
+echo "== a strategy that sums gradients itself"
+export STRATA_PLUGIN_PATH="$work/feedback/lib/strata/plugins"
+proves feedback '{plugin="feedback", size=2}' '{plugin="feedback", size=3}' '{plugin="feedback", size=1}' \
+  '{plugin="zero", size=2, stage=3}, {plugin="feedback", size=2}, {plugin="tensor", size=2}' \
+  '{plugin="pipeline", size=2}, {plugin="feedback", size=2}, {plugin="precision"}'
+run 0 strata explain "$source/feedback/example.toml"
+says '^all_gather +workers '
+never_says '^all_reduce +workers +[0-9]+ +[0-9.]+ [KM]iB$'
+
+echo "== a strategy that lowers a node"
+export STRATA_PLUGIN_PATH="$work/halo/lib/strata/plugins"
+proves halo '{plugin="halo", size=4}, {plugin="tensor", size=2}' \
+  '{plugin="context", size=2, attention="all_gather"}, {plugin="halo", size=2}' \
+  '{plugin="pipeline", size=2}, {plugin="halo", size=2}, {plugin="recompute", policy="full"}' \
+  '{plugin="ddp", size=2}, {plugin="halo", size=2}, {plugin="precision"}'
+run 0 strata verify --ops "$source/halo/example.toml"
+says "^  ok +halo_shift .*  \(strategy 2 'halo'\)$"
+says "^  ok +neighbour .* \('layers\.0\.neighbour', model 'shifted'\)$"
+run 0 strata explain "$source/halo/example.toml"
+says '^send +halo '
+never_says '^all_gather +halo '
+
+echo "passed"
