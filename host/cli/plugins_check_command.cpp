@@ -18,7 +18,7 @@ struct PluginsCheckArguments {
 };
 
 void print_result(std::ostream& out, const CheckResult& result) {
-  out << "  " << std::left << std::setw(9) << to_string(result.outcome) << result.number << "  " << result.promise
+  out << "  " << std::left << std::setw(9) << outcome_name(result.outcome) << result.number << "  " << result.promise
       << '\n';
   const char* const indent = "                ";
   if (!result.message.empty()) out << indent << result.message << '\n';
@@ -32,7 +32,7 @@ ordered_json report_json(const ConformanceReport& report) {
   ordered_json checks = ordered_json::array();
   for (const CheckResult& each : report.checks) {
     checks.push_back({{"check", each.number},
-                      {"outcome", to_string(each.outcome)},
+                      {"outcome", outcome_name(each.outcome)},
                       {"promise", each.promise},
                       {"loss", each.loss},
                       {"message", each.message},

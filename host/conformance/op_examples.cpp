@@ -16,18 +16,25 @@ using testing::OpExample;
 
 std::string operand_name(std::size_t index) { return "operand" + std::to_string(index); }
 
-/// A graph with the op alone. Real operands are parameters, so that gradients flow to them.
+/// Adds the leaf of an operand. Real operands are parameters, so that gradients flow to them.
+Value add_leaf(GraphBuilder& builder, const ExampleOperand& operand, const std::string& name) {
+  if (!is_floating_point(operand.dtype)) return builder.input(name, operand.dims, operand.dtype);
+  const Initialization start = Initialization::normal(1);
+  if (operand.is_constant) return builder.frozen_parameter(name, operand.dims, start);
+  return builder.parameter(name, operand.dims, start, false);
+}
+
+/// A graph with the op alone.
 Graph build_example(const OpExample& example, const OpRegistry& ops, DType real) {
   Graph graph;
   graph.sizes = example.sizes;
   GraphBuilder builder(graph, ops, GraphMode::training, real);
+  // Parameters have the type of their builder.
+  GraphBuilder full(graph, ops, GraphMode::training, real == DType::f64 ? DType::f64 : DType::f32);
   std::vector<Value> operands;
   for (std::size_t i = 0; i < example.operands.size(); ++i) {
     const ExampleOperand& operand = example.operands[i];
-    const std::string name = operand_name(i);
-    operands.push_back(is_floating_point(operand.dtype)
-                           ? builder.parameter(name, operand.dims, Initialization::normal(1), false)
-                           : builder.input(name, operand.dims, operand.dtype));
+    operands.push_back(add_leaf(operand.stays_f32 ? full : builder, operand, operand_name(i)));
   }
   const std::vector<Value> results = builder.op(example.op, operands, "example", example.attributes);
   for (std::size_t i = 0; i < results.size(); ++i) builder.output("result" + std::to_string(i), results[i]);
@@ -83,7 +90,7 @@ std::optional<OpExample> guess_example(const std::string& op, const OpRegistry& 
   std::erase(letters, '*');
   if (letters.empty() || letters.find_first_not_of("rtf") != std::string::npos) return std::nullopt;
   OpExample example{.op = op, .sizes = {{"batch", 2}, {"seq", 3}, {"embed", 5}}, .operands = {}};
-  example.operands.resize(letters.size(), {.dims = {"batch", "seq", "embed"}});
+  example.operands.resize(letters.size(), ExampleOperand{.dims = {"batch", "seq", "embed"}});
   try {
     if (ops.get(op).flat_signature({})) return std::nullopt;  // The op is in no graph.
     const Graph graph = build_example(example, ops, DType::f64);

@@ -4,7 +4,7 @@
 
 namespace strata::host {
 
-std::string to_string(Outcome outcome) {
+std::string outcome_name(Outcome outcome) {
   switch (outcome) {
     case Outcome::passed:
       return "passed";

@@ -8,7 +8,7 @@ namespace strata::host {
 
 enum class Outcome : std::uint8_t { passed, failed, skipped };
 
-[[nodiscard]] std::string to_string(Outcome outcome);
+[[nodiscard]] std::string outcome_name(Outcome outcome);
 
 /// The result of one check of a plugin.
 struct CheckResult {

@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
         of_strategy("throws_of_the_library", "standard", "P06", "hook 'create' threw std::out_of_range: too far"),
         of_strategy("axis_without_work", "none", "P09", "which shards nothing"),
         of_strategy("axis_without_work_alone", "none", "S01", "alone it is refused"),
-        BadPlugin{"signal", "strategy_crashing.so", {"strategy.end=signal"}, "P06", "ended by signal 11"},
+        BadPlugin{"signal", "strategy_crashing.so", {"strategy.end=signal"}, "P06", "ended by signal 6"},
         BadPlugin{"exit", "strategy_crashing.so", {"strategy.end=exit"}, "P06", "ended with exit code 3"},
         BadPlugin{"kernel_alone", "library_kernel_alone.so", {}, "K01", "a kernel for op 'doubled', which no"},
         of_ops("wrong_gradient", "gradient=wrong", "K02", "the gradient of op 'tripled'"),

@@ -85,7 +85,7 @@ TEST_P(InstalledPlugins, Conform) {
   EXPECT_GT(report.count(Outcome::passed), 3U);
   for (const CheckResult& each : report.checks) {
     EXPECT_NE(each.outcome, Outcome::failed) << each.number << ": " << each.message << "\n  " << each.command;
-    std::cout << to_string(each.outcome) << ' ' << each.number << ' ' << each.message << '\n';
+    std::cout << outcome_name(each.outcome) << ' ' << each.number << ' ' << each.message << '\n';
   }
 }
 

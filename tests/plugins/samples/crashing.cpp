@@ -1,4 +1,3 @@
-#include <csignal>
 #include <cstdlib>
 
 #include "sample.hpp"
@@ -10,7 +9,7 @@ class CrashingFactory final : public strata::StrategyFactory {
  public:
   [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::unique_ptr<strata::Strategy> create(const strata::Options& options) const override {
-    if (options.word("end") == "signal") ::raise(SIGSEGV);
+    if (options.word("end") == "signal") std::abort();
     if (options.word("end") == "exit") std::exit(3);
     return std::make_unique<SampleStrategy>(2);
   }

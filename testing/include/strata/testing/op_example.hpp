@@ -15,6 +15,10 @@ struct ExampleOperand {
   DType dtype = DType::f32;
   /// For i32: the dimension whose indices the values are. The values are at least 0 and below its size.
   Dim indexes = {};
+  /// True: no gradient flows to the operand, as to a table of constants.
+  bool is_constant = false;
+  /// True: the operand is f32 when the example runs in a shorter type, as statistics and tables are.
+  bool stays_f32 = false;
 };
 
 /// An instance of an op: shapes and attributes with which its gradient and its kernels are checked. Small sizes are
