@@ -39,7 +39,8 @@ void add_devices_command(CLI::App& app, CommandContext& context);
 /// `strata plugins list [--json]`, `strata plugins show NAME [--json]` and `strata plugins ops [NAME] [--json]`.
 void add_plugins_command(CLI::App& app, CommandContext& context);
 
-/// `strata help [TOPIC] [--markdown]`: the configuration's reference, or a command's help.
+/// `strata help [TOPIC] [--markdown] [--manual FOLDER [--date DATE]]`: the configuration's reference, a command's help,
+/// or the manual pages.
 void add_help_command(CLI::App& app, CommandContext& context);
 
 }  // namespace strata::host
