@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the Debian packages of the tracked files, and the local package repository of them.
+# Builds the Debian packages of the tracked files.
 # Usage: sh packaging/build-deb.sh [--cuda] [FOLDER]    (default: build/deb)
 #   --cuda   also strata-plugin-cuda and strata-plugin-nccl; needs nvcc, cuBLAS and nccl.h
 #   FOLDER   gets the packages, and the source tree that they are built in

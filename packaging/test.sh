@@ -5,8 +5,8 @@
 #   --once   does not build a second time to compare the packages
 #   FOLDER   gets packages and system; it may be removed afterwards
 #
-# It needs root, for chroot, and the packages of the group [packages] in packaging/dependencies.txt. It takes ten minutes
-# more than a build, so .ci/run does not call it; tests/packaging has what ctest tests of packages.
+# It needs root, for chroot, and the groups [build], [test] and [packages] of packaging/dependencies.txt. It compiles
+# everything another time, so .ci/run does not call it; tests/packaging has what ctest tests of packages.
 set -eu
 export LC_ALL=C.UTF-8
 
@@ -32,7 +32,7 @@ fail() {
 say() { printf '\n== %s\n' "$*"; }
 
 [ "$(id -u)" -eq 0 ] || fail "chroot needs root"
-sh packaging/install-dependencies.sh build packages
+sh packaging/install-dependencies.sh build test packages
 root=$folder/root
 repository=$root/srv/strata
 built=$folder/built

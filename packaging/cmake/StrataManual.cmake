@@ -4,7 +4,7 @@ set(STRATA_ZSH_DIRECTORY ${CMAKE_INSTALL_DATADIR}/zsh/site-functions CACHE STRIN
 
 if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
   message(STATUS "Manual pages: not built; the program of another machine cannot run here")
-else()
+elseif(NOT STRATA_SANITIZE)
   # The pages bear the date of the release, so that every build of it gives the same files.
   set(changelog ${CMAKE_SOURCE_DIR}/CHANGELOG.md)
   file(STRINGS ${changelog} release REGEX "^## \\[${PROJECT_VERSION}\\] - [0-9-]+$")
