@@ -12,7 +12,7 @@ for preset; do
   esac
 done
 
-sh packaging/install-dependencies.sh build
+sh packaging/install-dependencies.sh build test
 # One architecture tells whether the kernels for GPUs compile.
 export CUDAARCHS="${CUDAARCHS:-90a}"
 

@@ -7,6 +7,7 @@
 
 #include "cli/command_context.hpp"
 #include "cli/commands.hpp"
+#include "cli/completion.hpp"
 #include "cli/exit_codes.hpp"
 #include "strata/plugin.hpp"
 
@@ -88,6 +89,9 @@ int run_command_line(int argument_count, const char* const* arguments, std::ostr
                  "strata");
     add_common_options(app, context);
     for (const auto& add_command : kCommands) add_command(app, context);
+    if (wants_completion(argument_count, arguments)) {
+      return print_completion(app, {arguments + 2, arguments + argument_count}, context);
+    }
     return parse_and_run(app, context, argument_count, arguments);
   } catch (const ConfigurationError& error) {
     messages << "error: " << error.what() << '\n';

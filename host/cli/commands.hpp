@@ -46,7 +46,8 @@ void add_plugins_new_command(CLI::App& plugins, CommandContext& context);
 /// command that add_plugins_command() adds.
 void add_plugins_check_command(CLI::App& plugins, CommandContext& context);
 
-/// `strata help [TOPIC] [--markdown]`: the configuration's reference, or a command's help.
+/// `strata help [TOPIC] [--markdown] [--manual FOLDER [--date DATE]]`: the configuration's reference, a command's help,
+/// or the manual pages.
 void add_help_command(CLI::App& app, CommandContext& context);
 
 }  // namespace strata::host

@@ -1,4 +1,8 @@
+#include <filesystem>
+#include <fstream>
+
 #include "cli/commands.hpp"
+#include "cli/manual_pages.hpp"
 #include "config/reference.hpp"
 
 namespace strata::host {
@@ -7,9 +11,24 @@ namespace {
 struct HelpArguments {
   std::string topic;
   bool markdown = false;
+  std::string manual;
+  std::string date;
 };
 
+/// Writes every page of the manual as a file of `folder`.
+int write_manual(const std::filesystem::path& folder, const std::string& date, const CLI::App& app) {
+  std::filesystem::create_directories(folder);
+  for (const ManualPage& page : manual_pages(app, date)) {
+    std::ofstream file(folder / page.file, std::ios::binary);
+    if (!(file << page.text).flush()) {
+      throw RuntimeError("--manual: '" + (folder / page.file).string() + "' cannot be written");
+    }
+  }
+  return 0;
+}
+
 int print_help(const HelpArguments& arguments, const CLI::App& app, CommandContext& context) {
+  if (!arguments.manual.empty()) return write_manual(arguments.manual, arguments.date, app);
   if (arguments.markdown && arguments.topic != "configuration") {
     throw ConfigurationError("--markdown: found the topic '" + arguments.topic + "'; accepted: configuration");
   }
@@ -43,6 +62,9 @@ void add_help_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<HelpArguments>();
   command->add_option("TOPIC", arguments->topic, "configuration, or a command");
   command->add_flag("--markdown", arguments->markdown, "Print the page docs/configuration.md");
+  CLI::Option* manual = command->add_option("--manual", arguments->manual, "Write the manual pages into this folder");
+  manual->type_name("FOLDER");
+  command->add_option("--date", arguments->date, "Date of the manual pages")->type_name("YYYY-MM-DD")->needs(manual);
   command->callback([arguments, &app, &context] {
     context.action = [arguments, &app, &context] { return print_help(*arguments, app, context); };
   });

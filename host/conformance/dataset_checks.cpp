@@ -4,6 +4,7 @@
 #include <exception>
 #include <fstream>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "conformance/checks.hpp"
@@ -70,9 +71,9 @@ class Sample {
     return pointers;
   }
   /// The values of an input, without its guard. Empty if it was not wanted.
-  [[nodiscard]] Bytes values(std::size_t input) const {
-    const Bytes& buffer = buffers_[input];
-    return buffer.empty() ? Bytes{} : Bytes(buffer.begin(), buffer.end() - kGuard);
+  [[nodiscard]] std::span<const std::byte> values(std::size_t input) const {
+    const std::span<const std::byte> buffer = buffers_[input];
+    return buffer.empty() ? buffer : buffer.first(buffer.size() - kGuard);
   }
   [[nodiscard]] bool has_sound_guards() const {
     return std::all_of(buffers_.begin(), buffers_.end(), [this](const Bytes& buffer) {
@@ -84,7 +85,7 @@ class Sample {
   [[nodiscard]] Bytes all() const {
     Bytes joined;
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
-      const Bytes part = values(i);
+      const std::span<const std::byte> part = values(i);
       joined.insert(joined.end(), part.begin(), part.end());
     }
     return joined;
@@ -106,7 +107,7 @@ std::string sample_name(const SampleKey& key) {
          std::to_string(key.index);
 }
 
-void require_values(const OpenData& data, std::size_t index, const Bytes& bytes, const std::string& of) {
+void require_values(const OpenData& data, std::size_t index, std::span<const std::byte> bytes, const std::string& of) {
   const DatasetInput& input = data.source.inputs()[index];
   const std::string what = of + ", input '" + input.name + "': found ";
   for (std::int64_t i = 0; i < data.elements(input); ++i) {
@@ -134,9 +135,9 @@ void require_written(const OpenData& data, bool per_sample, const SampleKey& key
     if (!sample->has_sound_guards()) throw CheckFailed(of + ": it writes behind the memory of an input");
   }
   for (std::size_t i = 0; i < data.source.inputs().size(); ++i) {
-    const Bytes values = first.values(i);
+    const std::span<const std::byte> values = first.values(i);
     if (values.empty()) continue;
-    if (values != second.values(i)) {
+    if (!std::ranges::equal(values, second.values(i))) {
       throw CheckFailed(of + ", input '" + data.source.inputs()[i].name + "': it does not write every element");
     }
     require_values(data, i, values, of);
