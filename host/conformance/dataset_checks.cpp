@@ -245,7 +245,7 @@ std::string check_dataset_wanted_inputs(Subject& subject) {
       if (other != i) destinations[other] = nullptr;
     }
     data.source.read(key, destinations);
-    if (part.values(i) != whole.values(i)) {
+    if (!std::ranges::equal(part.values(i), whole.values(i))) {
       throw CheckFailed("input '" + data.source.inputs()[i].name + "' differs when it is read alone");
     }
     ++inputs;
