@@ -63,11 +63,14 @@ int check_plugin(const PluginsCheckArguments& arguments, CommandContext& context
 void add_plugins_check_command(CLI::App& plugins, CommandContext& context) {
   auto arguments = std::make_shared<PluginsCheckArguments>();
   CLI::App* command = plugins.add_subcommand(
-      "check", "Prove that a plugin keeps the promises of its kind; exit code 0 if none fails, 1 if one does");
+      "check",
+      "Prove that a plugin keeps the promises of its kind; exit code 0 if no check fails, 1 if one does, 2 for "
+      "wrong usage");
   ConformanceSettings& settings = arguments->settings;
   command->add_option("FILE", settings.file, "The plugin's file, which need not lie in a plugin folder")->required();
   command->add_option("--only", settings.only, "Runs these checks only, such as S07; may be repeated")
-      ->type_name("NUMBER");
+      ->type_name("NUMBER")
+      ->allow_extra_args(false);
   command
       ->add_option("--set", settings.overrides,
                    "Overrides a key of the run in which the plugin is checked, as in --set strategy.size=4; options "
