@@ -81,7 +81,7 @@ export STRATA_PLUGIN_PATH="$work/feedback/lib/strata/plugins"
 proves feedback '{plugin="feedback", size=2}' '{plugin="feedback", size=3}' '{plugin="feedback", size=1}' \
   '{plugin="zero", size=2, stage=3}, {plugin="feedback", size=2}, {plugin="tensor", size=2}' \
   '{plugin="pipeline", size=2}, {plugin="feedback", size=2}, {plugin="precision"}'
-run 0 strata explain "$source/feedback/example.toml"
+(cd "$source/feedback" && run 0 strata explain example.toml)
 says '^all_gather +workers '
 never_says '^all_reduce +workers +[0-9]+ +[0-9.]+ [KM]iB$'
 
@@ -91,10 +91,10 @@ proves halo '{plugin="halo", size=4}, {plugin="tensor", size=2}' \
   '{plugin="context", size=2, attention="all_gather"}, {plugin="halo", size=2}' \
   '{plugin="pipeline", size=2}, {plugin="halo", size=2}, {plugin="recompute", policy="full"}' \
   '{plugin="ddp", size=2}, {plugin="halo", size=2}, {plugin="precision"}'
-run 0 strata verify --ops "$source/halo/example.toml"
+(cd "$source/halo" && run 0 strata verify --ops example.toml)
 says "^  ok +halo_shift .*  \(strategy 2 'halo'\)$"
 says "^  ok +neighbour .* \('layers\.0\.neighbour', model 'shifted'\)$"
-run 0 strata explain "$source/halo/example.toml"
+(cd "$source/halo" && run 0 strata explain example.toml)
 says '^send +halo '
 never_says '^all_gather +halo '
 

@@ -314,10 +314,9 @@ class MyPluginCommunicator final : public strata::Communicator {
   }
 
   void require_peer(const MessageCall& call) const {
-    if (call.peer >= 0 && call.peer < rank_count() && call.peer != rank_ && call.bytes >= 0) return;
-    throw strata::RuntimeError(
-        message_of(rank_, "message", call.name,
-                   "found peer " + std::to_string(call.peer) + "; accepted: another rank of the world"));
+    if (call.peer >= 0 && call.peer < rank_count() && call.bytes >= 0) return;
+    throw strata::RuntimeError(message_of(
+        rank_, "message", call.name, "found peer " + std::to_string(call.peer) + "; accepted: a rank of the world"));
   }
 
   std::shared_ptr<Exchange> exchange_;
