@@ -17,7 +17,8 @@ struct HelpArguments {
 
 /// Writes every page of the manual as a file of `folder`.
 int write_manual(const std::filesystem::path& folder, const std::string& date, const CLI::App& app) {
-  std::filesystem::create_directories(folder);
+  std::error_code ignored;  // then the first file cannot be written
+  std::filesystem::create_directories(folder, ignored);
   for (const ManualPage& page : manual_pages(app, date)) {
     std::ofstream file(folder / page.file, std::ios::binary);
     if (!(file << page.text).flush()) {
