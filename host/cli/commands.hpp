@@ -42,8 +42,8 @@ void add_plugins_command(CLI::App& app, CommandContext& context);
 /// `strata plugins new KIND NAME [DIR]`. `plugins`: the command `strata plugins`.
 void add_plugins_new_command(CLI::App& plugins, CommandContext& context);
 
-/// `strata plugins check FILE [--only NUMBER…] [--set KEY=VALUE…] [--config CONFIG] [--seed N] [--json]`. `plugins`: the
-/// command that add_plugins_command() adds.
+/// `strata plugins check FILE [--only NUMBER…] [--set KEY=VALUE…] [--config CONFIG] [--seed N] [--json]`. `plugins`:
+/// the command that add_plugins_command() adds.
 void add_plugins_check_command(CLI::App& plugins, CommandContext& context);
 
 /// `strata help [TOPIC] [--markdown] [--manual FOLDER [--date DATE]]`: the configuration's reference, a command's help,

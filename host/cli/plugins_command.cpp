@@ -130,7 +130,8 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
 }  // namespace
 
 void add_plugins_command(CLI::App& app, CommandContext& context) {
-  CLI::App* command = app.add_subcommand("plugins", "List plugins, show one with its options, list ops, begin a plugin or check one");
+  CLI::App* command =
+      app.add_subcommand("plugins", "List plugins, show one with its options, list ops, begin a plugin or check one");
   command->require_subcommand(1);
   auto arguments = std::make_shared<PluginsArguments>();
 

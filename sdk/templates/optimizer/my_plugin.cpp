@@ -55,8 +55,8 @@ class MyPluginFactory final : public strata::OptimizerFactory {
   [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
 
   void provide(strata::Registration& registration, const strata::Options& /*options*/) const override {
-    strata::provide_update<MyPluginRule>(registration,
-                                         {"my_plugin_update", "Gradient descent along a moving average.", {"momentum"}});
+    strata::provide_update<MyPluginRule>(
+        registration, {"my_plugin_update", "Gradient descent along a moving average.", {"momentum"}});
   }
 
   [[nodiscard]] std::unique_ptr<strata::Optimizer> create(const strata::Options& options) const override {
