@@ -10,7 +10,7 @@
 #include "communicator/ranks.hpp"
 #include "nccl/fake_gpu_runtime.hpp"
 #include "nccl/fake_nccl.hpp"
-#include "nccl/rendezvous/socket.hpp"
+#include "rendezvous/socket.hpp"
 #include "nccl/world.hpp"
 
 namespace strata::nccl_test {

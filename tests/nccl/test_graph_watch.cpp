@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "nccl/graph_watch.hpp"
-#include "nccl/rendezvous/board.hpp"
 #include "nccl_ranks.hpp"
+#include "rendezvous/board.hpp"
 #include "strata/error.hpp"
 
 namespace strata::nccl {

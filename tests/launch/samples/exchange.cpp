@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "nccl/rendezvous/join.hpp"
-#include "nccl/rendezvous/process_environment.hpp"
+#include "rendezvous/join.hpp"
+#include "rendezvous/process_environment.hpp"
 #include "strata/communicator.hpp"
 
 namespace {

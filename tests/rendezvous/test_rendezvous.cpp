@@ -5,10 +5,10 @@
 #include <functional>
 #include <thread>
 
-#include "nccl/rendezvous/exchange.hpp"
-#include "nccl/rendezvous/join.hpp"
-#include "nccl/rendezvous/protocol.hpp"
-#include "nccl/rendezvous/socket.hpp"
+#include "rendezvous/exchange.hpp"
+#include "rendezvous/join.hpp"
+#include "rendezvous/protocol.hpp"
+#include "rendezvous/socket.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
 

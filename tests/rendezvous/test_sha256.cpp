@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "nccl/rendezvous/sha256.hpp"
+#include "rendezvous/sha256.hpp"
 
 namespace strata::rendezvous {
 namespace {

@@ -1,12 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 
-#include "nccl/library_environment.hpp"
-#include "nccl/rendezvous/process_environment.hpp"
-#include "nccl/rendezvous/slurm_hosts.hpp"
+#include "rendezvous/process_environment.hpp"
+#include "rendezvous/slurm_hosts.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {
@@ -126,17 +124,6 @@ TEST(SlurmHosts, BeginWithTheFirst) {
   EXPECT_EQ(first_slurm_host("rack[2-3]node[010-020]-ib,x"), "rack2node010-ib");
   for (const char* bad : {"", ",", "gpu[", "gpu[]"})
     EXPECT_THROW((void)first_slurm_host(bad), ConfigurationError) << bad;
-}
-
-TEST(LibraryEnvironment, KeepsWhatIsSet) {
-  ::unsetenv("NCCL_RUNTIME_CONNECT");
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
-  nccl::set_library_environment();
-  EXPECT_STREQ(std::getenv("NCCL_RUNTIME_CONNECT"), "0");
-  EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "1");
-  ::unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  nccl::set_library_environment();
-  EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
 }
 
 }  // namespace
