@@ -46,7 +46,8 @@ NcclWorld::NcclWorld(LoadBackend load, const rendezvous::ProcessEnvironment& env
       rank_count_(environment.rank_count),
       timeouts_(timeouts),
       local_ranks_{environment.rank},
-      store_(rendezvous::join(environment, after(timeouts.start))) {
+      store_(rendezvous::join(environment, after(timeouts.start),
+                              rendezvous::Heartbeat::with_patience(timeouts.communication))) {
   find_hosts(environment);
 }
 
