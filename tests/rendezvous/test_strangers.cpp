@@ -179,6 +179,23 @@ TEST(Strangers, AreNotAcceptedAfterTheStart) {
                           HasSubstr("only until all ranks have come")));
 }
 
+TEST(Strangers, DoNotTakeThePlaceOfARankForLong) {
+  const Listener listener = listen_on("127.0.0.1", 0);
+  std::thread first([&] {
+    for (const bool drops : {true, true, false}) {
+      Accepted accepted;
+      while (!accepted.socket.is_open()) accepted = accept_from(listener.sockets.front());
+      write(accepted.socket, encode(greeting_frame({random_text(kChallengeBytes)})));
+      if (drops) continue;
+      write(accepted.socket, encode({FrameKind::rejection, "the third attempt"}));
+      (void)is_closed_by_peer(accepted.socket);
+    }
+  });
+  EXPECT_THAT(error_of([&] { (void)join(environment(1, 2, port_of(listener)), Clock::now() + 60s); }),
+              HasSubstr("the third attempt"));
+  first.join();
+}
+
 /// Talks with one process that joins as rank 1. `answer` gets the socket after the request to join.
 std::string error_at_impostor(const std::string& greeting, const std::function<void(const Descriptor&)>& answer) {
   const Listener listener = listen_on("127.0.0.1", 0);
