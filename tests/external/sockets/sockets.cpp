@@ -208,7 +208,7 @@ class SocketCommunicator final : public Communicator {
     }
     // The collectives of a group meet by their number.
     std::string group = "collective of";
-    for (const int member : members) group += " " + std::to_string(member);
+    for (const int member : members) group.append(" ").append(std::to_string(member));
     std::string subject = group + ", number " + std::to_string(started_[group]++);
     auto collective = std::make_shared<Collective>(mailbox_, device_, call, members, std::move(subject));
     finish_before(*collective);
