@@ -45,7 +45,7 @@ class Client final : public Store {
   void send(const Frame& frame);
   /// Sends what is pending, with a heartbeat if it is due. \return true if more is pending.
   [[nodiscard]] bool flush();
-  /// Adds the frame that ends the connection, once this side is closing. \return true if this side has ended.
+  /// True if this side is closing and has sent everything, or has tried for long enough.
   [[nodiscard]] bool is_over(bool pending);
   void wait_for_work(bool pending) const;
   void handle_received();

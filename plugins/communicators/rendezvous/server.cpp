@@ -130,7 +130,7 @@ void Server::admit(Newcomer newcomer) {
   if (failure_is_spread_) send(connection, failure_frame(*board_.failure()));
 }
 
-std::string Server::find_fault(const Join& join) {
+std::string Server::find_fault(const Join& join) const {
   if (join.rank_count != rank_count_) {
     return name(join.rank) + " was started with " + std::to_string(join.rank_count) + " ranks, rank 0 with " +
            std::to_string(rank_count_);

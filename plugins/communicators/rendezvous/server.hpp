@@ -56,7 +56,8 @@ class Server {
   void admit_newcomers();
   void admit(Newcomer newcomer);
   /// Why a process cannot be the rank that it says it is, or empty.
-  [[nodiscard]] std::string find_fault(const Join& join);
+  [[nodiscard]] std::string find_fault(const Join& join) const;
+  /// Accepts nobody once all ranks have joined.
   void end_admission();
   void serve(Connection& connection);
   void handle(Connection& connection, const Frame& frame);

@@ -47,6 +47,7 @@ inline constexpr std::chrono::seconds kMachineTimeout{20};
 void prepare(const Descriptor& socket);
 /// Connects, and retries until `deadline`. \throws RuntimeError with the last cause.
 [[nodiscard]] Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline);
+
 /// Why a connection has ended.
 struct Ending {
   /// 0 if the peer has closed the connection.
