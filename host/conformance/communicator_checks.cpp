@@ -67,7 +67,9 @@ std::string check_interleaving(Subject& subject) {
 }
 
 std::string check_mismatches(Subject& subject) {
-  try_mismatches(bench_of(subject));
+  const CommunicatorBench bench = bench_of(subject);
+  try_mismatches(bench);
+  try_impossible_groups(bench);
   return "";
 }
 
