@@ -37,7 +37,7 @@ GlooWorld::~GlooWorld() {
 void GlooWorld::require_connectable(int rank, const Device& device) const {
   if (!environment_ && rank_count_ > 1) {
     throw ConfigurationError(
-        "'gloo' runs every rank in a process of its own, and this process was started alone; "
+        "communicator 'gloo' runs every rank in a process of its own, and this process was started alone; "
         "accepted for " +
         std::to_string(rank_count_) +
         " ranks: strata launch, torchrun --no-python, srun, or processes with RANK, WORLD_SIZE, "
@@ -46,7 +46,8 @@ void GlooWorld::require_connectable(int rank, const Device& device) const {
   if (rank != rank_) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
   if (connected_) throw RuntimeError("rank " + std::to_string(rank) + " is connected already");
   if (device.is_host_memory()) return;
-  throw ConfigurationError("'gloo' reads and writes the memory of the host; found the device '" + device.description() +
+  throw ConfigurationError("communicator 'gloo' reads and writes the memory of the host; found the device '" +
+                           device.description() +
                            "', whose memory the host cannot access; accepted: a device in host memory, such as cpu "
                            "(nccl joins GPUs)");
 }
