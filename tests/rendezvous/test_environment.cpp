@@ -82,6 +82,37 @@ TEST(ProcessEnvironment, IsReadAsSlurmSetsIt) {
   EXPECT_FALSE(read(batch_script)) << "the script itself is no rank";
 }
 
+/// A step that runs on some hosts of its job finds rank 0 on the first of its own.
+TEST(ProcessEnvironment, FindsRankZeroOnTheStepsHosts) {
+  const auto found = read({{"SLURM_PROCID", "1"},
+                           {"SLURM_NTASKS", "2"},
+                           {"SLURM_JOB_NODELIST", "gpu[07-09]"},
+                           {"SLURM_STEP_NODELIST", "gpu09"},
+                           {"SLURM_JOB_ID", "1"},
+                           {"SLURM_STEP_ID", "3"},
+                           {"STRATA_SECRET", kSecret}});
+  EXPECT_EQ(found->address, "gpu09");
+}
+
+/// mpirun starts its daemons as tasks of a Slurm step, whose variables the ranks inherit.
+TEST(ProcessEnvironment, IsReadAsLaunchersOfMpiSetIt) {
+  const Variables slurm{{"SLURM_PROCID", "0"},   {"SLURM_NTASKS", "1"},       {"SLURM_STEP_ID", "0"},
+                        {"SLURM_JOB_ID", "1"},   {"SLURM_JOB_NODELIST", "a"}, {"MASTER_ADDR", "b"},
+                        {"MASTER_PORT", "1234"}, {"STRATA_SECRET", kSecret}};
+  Variables open_mpi = slurm;
+  open_mpi.insert({{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
+  Variables pmi = slurm;
+  pmi.insert({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"MPI_LOCALRANKID", "1"}});
+  for (const Variables& variables : {open_mpi, pmi}) {
+    const auto found = read(variables);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->rank, 5);
+    EXPECT_EQ(found->rank_count, 8);
+    EXPECT_EQ(found->local_rank, 1);
+    EXPECT_EQ(found->address, "b");
+  }
+}
+
 TEST(ProcessEnvironment, IsEmptyWhereTheProcessIsAlone) {
   EXPECT_FALSE(read({}));
   EXPECT_FALSE(read({{"WORLD_SIZE", "1"}, {"RANK", "0"}})) << "needs neither address nor secret";
