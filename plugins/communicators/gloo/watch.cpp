@@ -6,7 +6,7 @@ namespace strata::gloo {
 namespace {
 
 /// Time between two looks at the deadlines and at the store.
-constexpr std::chrono::milliseconds kPause{20};
+constexpr std::chrono::milliseconds kWatchPause{20};
 /// Gloo needs a limit. Deadlines end waits, not this limit, because gloo closes all connections when it passes.
 constexpr std::chrono::hours kForever{24 * 365};
 
@@ -110,7 +110,7 @@ void Watch::run() {
     }
     lock.lock();
     end_late_waits();
-    if (!closing_) changed_.wait_for(lock, kPause);
+    if (!closing_) changed_.wait_for(lock, kWatchPause);
   }
 }
 
