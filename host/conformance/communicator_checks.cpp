@@ -32,12 +32,22 @@ CommunicatorBench bench_of(Subject& subject, const std::shared_ptr<const RunSetu
           [setup](int rank, const World& world) -> std::shared_ptr<Device> { return setup->make_device(rank, world); }};
 }
 
+/// Called by all processes together. \throws CheckSkipped if a process is not the rank of its number.
+void require_own_rank(const World* world, Noticeboard& board) {
+  const bool is_own = world == nullptr || world->local_ranks() == std::vector<int>{board.process()};
+  for (const std::string& text : board.all_gather(is_own ? "" : "not its own")) {
+    if (!text.empty()) throw CheckSkipped("its processes need a launcher of their own, such as mpirun");
+  }
+}
+
 /// The bench of one of several processes. Each is the rank of its number, if a world has so many.
 CommunicatorBench of_processes(const CommunicatorBench& bench, Noticeboard& board) {
   CommunicatorBench joined = bench;
   joined.make_world = [&bench, &board](int ranks) -> std::unique_ptr<World> {
     become_rank(board, ranks);
-    return board.process() < ranks ? bench.make_world(ranks) : nullptr;
+    std::unique_ptr<World> world = board.process() < ranks ? bench.make_world(ranks) : nullptr;
+    require_own_rank(world.get(), board);
+    return world;
   };
   joined.gather = [&board](const std::vector<std::string>& errors) { return gather_errors(board, errors); };
   return joined;
@@ -104,7 +114,7 @@ void run_on_bench(Subject& subject, const BenchCase& test) { run_on_bench(subjec
 
 std::string check_collectives(Subject& subject) {
   run_on_bench(subject, [](const CommunicatorBench& bench) {
-    for (int ranks = 1; ranks <= kBenchRanks; ++ranks) try_collectives(bench, ranks);
+    for (int ranks = kBenchRanks; ranks > 0; --ranks) try_collectives(bench, ranks);
   });
   return "1 to " + std::to_string(kBenchRanks) + " ranks";
 }
