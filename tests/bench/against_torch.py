@@ -168,6 +168,7 @@ def main():
     parser.add_argument("--ranks", type=int, choices=(1, 2), help="this setting only; both without it")
     parser.add_argument("--communicator", default="local",
                         help="joins the ranks here; with another than local, each rank is a process, as there")
+    parser.add_argument("--setting", choices=[setting["name"] for setting in SETTINGS], help="this setting only")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3, help="steps left out of the median, on both sides")
@@ -184,7 +185,7 @@ def main():
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for setting in SETTINGS:
-            if args.ranks not in (None, setting["ranks"]) or args.dtype not in setting["configs"]:
+            if args.setting not in (None, setting["name"]) or args.ranks not in (None, setting["ranks"]) or args.dtype not in setting["configs"]:
                 continue
             rounds = {"strata": [], "torch": []}
             for number in range(args.rounds):

@@ -4,7 +4,8 @@
 ///     gloo_all_reduce PLUGIN_FOLDER [RANKS] [ROUNDS]
 ///
 /// Both reduce the same numbers, in rounds that alternate. Prints for each size the median time of one all_reduce on
-/// rank 0, and the ratio of the medians, which is above 1 where the communicator is faster. Each side has connections
+/// rank 0, by the clock and on the processors, and the ratio of the medians, which is above 1 where the communicator is
+/// faster. Each side has connections
 /// of its own, because gloo's slots must not be used twice.
 
 #include <gloo/allreduce.h>
@@ -12,6 +13,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,11 +50,27 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Seconds of one of `count` runs.
-double seconds_of(int count, const std::function<void()>& run) {
+/// Milliseconds of one all_reduce: as a clock measures them, and of all threads of this process on a processor.
+struct Times {
+  std::vector<double> clock = {};
+  std::vector<double> processor = {};
+};
+
+double processor_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+void measure(Times& times, int count, const std::function<void()>& run) {
+  const double processor = processor_seconds();
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < count; ++i) run();
-  return std::chrono::duration<double>(Clock::now() - begin).count() / count;
+  times.clock.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / count);
+  times.processor.push_back(1e3 * (processor_seconds() - processor) / count);
 }
 
 /// Both sides on one rank.
@@ -108,24 +126,27 @@ class Sides {
 void run_rank(const Settings& settings, int rank, const std::filesystem::path& folder) {
   host::Noticeboard board(folder, rank, settings.ranks);
   Sides sides(settings, board, folder);
-  if (rank == 0) std::cout << settings.ranks << " processes\n       bytes   strata ms     gloo ms   ratio\n";
+  if (rank == 0)
+    std::cout << settings.ranks
+              << " processes\n       bytes   strata ms     gloo ms   ratio  strata CPU ms    gloo CPU ms   ratio\n";
   for (const std::size_t bytes :
        {std::size_t{4} << 10U, std::size_t{256} << 10U, std::size_t{4} << 20U, std::size_t{64} << 20U}) {
     std::vector<float> numbers(bytes / sizeof(float), 0.0F);
     const int count = static_cast<int>(std::clamp<std::size_t>((std::size_t{64} << 20U) / bytes, 1, 200));
-    std::vector<double> strata;
-    std::vector<double> plain;
+    Times strata;
+    Times plain;
     for (int round = -1; round < settings.rounds; ++round) {
-      const double mine = seconds_of(count, [&] { sides.run_strata(numbers); });
-      const double other = seconds_of(count, [&] { sides.run_gloo(numbers); });
-      if (round < 0) continue;  // warm-up
-      strata.push_back(mine);
-      plain.push_back(other);
+      if (round == 0) strata = plain = {};  // after the warm-up
+      measure(strata, count, [&] { sides.run_strata(numbers); });
+      measure(plain, count, [&] { sides.run_gloo(numbers); });
     }
     if (rank != 0) continue;
-    std::cout << std::setw(12) << bytes << std::fixed << std::setprecision(3) << std::setw(12) << 1e3 * median(strata)
-              << std::setw(12) << 1e3 * median(plain) << std::setprecision(2) << std::setw(8)
-              << median(plain) / median(strata) << std::endl;
+    const double ratio = median(plain.clock) / median(strata.clock);
+    const double processor_ratio = median(plain.processor) / median(strata.processor);
+    std::cout << std::setw(12) << bytes << std::fixed << std::setprecision(3) << std::setw(12) << median(strata.clock)
+              << std::setw(12) << median(plain.clock) << std::setprecision(2) << std::setw(8) << ratio
+              << std::setprecision(3) << std::setw(15) << median(strata.processor) << std::setw(15)
+              << median(plain.processor) << std::setprecision(2) << std::setw(8) << processor_ratio << std::endl;
   }
 }
 

@@ -57,7 +57,7 @@ double sum_of(int ranks, std::int64_t element) {
 
 /// Collectives of several chunks for each rank, with pieces of unequal lengths.
 void try_long_ones(const CommunicatorBench& bench, int ranks) {
-  constexpr std::int64_t kPiece = 900'007;
+  constexpr std::int64_t kPiece = 2'200'003;
   const std::int64_t all = kPiece * ranks;
   const auto errors = run_ranks(bench, ranks, [&](Communicator& communicator, Device& device) {
     const int rank = communicator.rank();

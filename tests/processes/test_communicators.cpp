@@ -37,7 +37,7 @@ const std::vector<CaseRun> kRuns{{"collectives", 1},
                                  {"collectives", 3, true},
                                  {"long", 2},
                                  {"long", 3},
-                                 {"long", 4},
+
                                  {"order", 3},
                                  {"groups", 2},
                                  {"groups", 3},

@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 namespace strata::gloo {
 namespace {
 
 /// Alignment, in elements, of the pieces of an all_reduce.
 constexpr std::int64_t kPieceGranularity = 64;
+constexpr std::int64_t kStagingAlignment = 64;
 /// Chunks of a piece that are on their way from one rank at a time, so that receiving overlaps with adding.
 constexpr int kChunksInFlight = 3;
-constexpr std::int64_t kLargestChunk = std::int64_t{1} << 20;
+constexpr std::int64_t kLargestChunk = std::int64_t{1} << 21;
 constexpr std::int64_t kSmallestChunk = std::int64_t{1} << 16;
 /// Bytes of all contributions in flight, as long as chunks are not the smallest.
 constexpr std::int64_t kStagingBytes = std::int64_t{16} << 20;
@@ -18,6 +20,9 @@ constexpr std::int64_t kStagingBytes = std::int64_t{16} << 20;
 constexpr std::int64_t kMostSentAtOnce = std::int64_t{1} << 16;
 /// Bytes from which a broadcast sends pieces that the receivers exchange.
 constexpr std::int64_t kBroadcastInPieces = std::int64_t{1} << 18;
+
+/// Time in which data usually arrives, so that no question is asked.
+constexpr std::chrono::milliseconds kUnquestioned{200};
 
 /// Phases of a collective, whose transfers must not be joined.
 constexpr std::uint64_t kScatter = 1;
@@ -29,18 +34,23 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 }  // namespace
 
-std::byte* Staging::reserve(Device& device, std::int64_t bytes) {
-  if (bytes > bytes_) {
-    memory_ = nullptr;
-    memory_ = device.allocate_host(bytes);
-    bytes_ = bytes;
-  }
-  return static_cast<std::byte*>(memory_.get());
+void Staging::Release::operator()(std::byte* memory) const {
+  ::operator delete[](memory, std::align_val_t(kStagingAlignment));
 }
 
-Collective::Collective(Endpoint& endpoint, Device& device, const Operation& operation, Staging& staging)
+std::byte* Staging::reserve(std::int64_t bytes) {
+  if (bytes > bytes_) {
+    memory_ = nullptr;
+    memory_.reset(static_cast<std::byte*>(
+        ::operator new[](static_cast<std::size_t>(bytes), std::align_val_t(kStagingAlignment))));
+    bytes_ = bytes;
+  }
+  return memory_.get();
+}
+
+Collective::Collective(Endpoint& endpoint, DeviceStream& stream, const Operation& operation, Staging& staging)
     : endpoint_(endpoint),
-      device_(device),
+      stream_(stream),
       operation_(operation),
       staging_(staging),
       call_(operation.call),
@@ -89,8 +99,8 @@ void Collective::all_reduce() {
 
 void Collective::all_reduce_at_once() {
   const std::int64_t bytes = call_.elements * width();
-  const std::int64_t stride = round_up(bytes, 64);
-  std::byte* staging = staging_.reserve(device_, stride * size_);
+  const std::int64_t stride = round_up(bytes, kStagingAlignment);
+  std::byte* staging = staging_.reserve(stride * size_);
   std::vector<const void*> sources(static_cast<std::size_t>(size_), call_.input);
   for_each_peer([&](int peer) {
     std::byte* place = staging + stride * peer;
@@ -111,8 +121,8 @@ void Collective::exchange_and_reduce(const Pieces& pieces, std::byte* destinatio
                                      const std::function<void(Piece)>& reduced) {
   const Piece& own = pieces[static_cast<std::size_t>(index_)];
   const std::vector<Piece> parts = chunks(own);
-  const std::int64_t stride = round_up(chunk_elements() * width(), 64);
-  std::byte* staging = staging_.reserve(device_, stride * kChunksInFlight * size_);
+  const std::int64_t stride = round_up(chunk_elements() * width(), kStagingAlignment);
+  std::byte* staging = staging_.reserve(stride * kChunksInFlight * size_);
   // By position in the group, then by place in flight.
   std::vector<std::array<Transfer*, kChunksInFlight>> incoming(static_cast<std::size_t>(size_));
   const auto place = [&](int peer, std::size_t flight) {
@@ -128,21 +138,33 @@ void Collective::exchange_and_reduce(const Pieces& pieces, std::byte* destinatio
       request(peer, flight);
     }
   });
+  std::vector<Outgoing> outgoing;
   for_each_peer([&](int peer) {
-    Transfer& outgoing = add(peer, call_.input, call_.elements);
-    for (const Piece& chunk : chunks(pieces[static_cast<std::size_t>(peer)])) send(outgoing, kScatter, chunk);
+    outgoing.push_back({&add(peer, call_.input, call_.elements), chunks(pieces[static_cast<std::size_t>(peer)])});
   });
-  verify();
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    const std::size_t flight = part % kChunksInFlight;
-    std::vector<const void*> sources(static_cast<std::size_t>(size_), input(parts[part].begin));
-    for_each_peer([&](int peer) {
-      incoming[static_cast<std::size_t>(peer)][flight]->await_one_received(endpoint_.deadline());
-      sources[static_cast<std::size_t>(peer)] = place(peer, flight);
-    });
-    reduce(destination + (parts[part].begin - own.begin) * width(), sources, parts[part].elements);
-    for_each_peer([&](int peer) { request(peer, part + kChunksInFlight); });
-    reduced(parts[part]);
+  // A send that the peer has asked for is written by this thread, while gloo's thread reads. So sends are posted no
+  // earlier than necessary.
+  const auto send_part = [&](std::size_t part) {
+    for (const Outgoing& each : outgoing) {
+      if (part < each.chunks.size()) send(*each.transfer, kScatter, each.chunks[part]);
+    }
+  };
+  std::size_t most = parts.size();
+  for (const Outgoing& each : outgoing) most = std::max(most, each.chunks.size());
+  for (std::size_t part = 0; part < kChunksInFlight; ++part) send_part(part);
+  for (std::size_t part = 0; part < most; ++part) {
+    if (part < parts.size()) {
+      const std::size_t flight = part % kChunksInFlight;
+      std::vector<const void*> sources(static_cast<std::size_t>(size_), input(parts[part].begin));
+      for_each_peer([&](int peer) {
+        await_one_received(*incoming[static_cast<std::size_t>(peer)][flight]);
+        sources[static_cast<std::size_t>(peer)] = place(peer, flight);
+      });
+      reduce(destination + (parts[part].begin - own.begin) * width(), sources, parts[part].elements);
+      for_each_peer([&](int peer) { request(peer, part + kChunksInFlight); });
+      reduced(parts[part]);
+    }
+    send_part(part + kChunksInFlight);
   }
 }
 
@@ -195,21 +217,17 @@ void Collective::broadcast_in_pieces() {
     for_each_peer([&](int peer) { send_if_any(add(peer, call_.input, call_.elements), kGather, own); });
     return copy(call_.output, call_.input, call_.elements);
   }
-  verify();
   // Of the root's two messages, the one with this rank's piece was posted and is sent first.
-  if (own.elements > 0) from_root->await_one_received(endpoint_.deadline());
+  if (own.elements > 0) await_one_received(*from_root);
   for (Transfer* other : others) send_if_any(*other, kGather, own);
 }
 
 void Collective::reduce(void* destination, const std::vector<const void*>& sources, std::int64_t elements) {
-  device_.reduce(StreamKind::communication, call_.reduction, call_.dtype, destination, sources, elements);
-  device_.synchronize(StreamKind::communication);
+  stream_.reduce(call_.reduction, call_.dtype, destination, sources, elements);
 }
 
 void Collective::copy(void* destination, const void* source, std::int64_t elements) {
-  if (destination == source || elements == 0) return;
-  device_.copy(StreamKind::communication, destination, source, elements * width());
-  device_.synchronize(StreamKind::communication);
+  stream_.copy(destination, source, elements * width());
 }
 
 Collective::Pieces Collective::even_pieces() const {
@@ -264,10 +282,29 @@ void Collective::receive(Transfer& transfer, std::uint64_t phase, const Piece& p
   transfer.receive(mix(slot_, phase), part.begin * width(), part.elements * width());
 }
 
+template <class Wait>
+void Collective::patiently(const Wait& wait) {
+  try {
+    return wait(Clock::now() + kUnquestioned);
+  } catch (const Late&) {
+    cards_.verify();
+  }
+  wait(endpoint_.deadline());
+}
+
+void Collective::await_one_received(Transfer& transfer) {
+  patiently([&](Clock::time_point deadline) { transfer.await_one_received(deadline); });
+}
+
+void Collective::await_sent(Transfer& transfer) {
+  patiently([&](Clock::time_point deadline) { transfer.await_sent(deadline); });
+}
+
 void Collective::finish() {
-  verify();
-  for (const auto& transfer : transfers_) transfer->await_received(endpoint_.deadline());
-  for (const auto& transfer : transfers_) transfer->await_sent(endpoint_.deadline());
+  for (const auto& transfer : transfers_) {
+    while (transfer->receives()) await_one_received(*transfer);
+  }
+  for (const auto& transfer : transfers_) await_sent(*transfer);
   cards_.finish();
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cards.hpp"
+#include "device_stream.hpp"
 #include "operation.hpp"
-#include "strata/device.hpp"
 #include "transfer.hpp"
 
 namespace strata::gloo {
@@ -15,10 +15,14 @@ namespace strata::gloo {
 /// Host memory for the contributions of other ranks. It grows to the largest need and is reused.
 class Staging {
  public:
-  [[nodiscard]] std::byte* reserve(Device& device, std::int64_t bytes);
+  [[nodiscard]] std::byte* reserve(std::int64_t bytes);
 
  private:
-  std::shared_ptr<void> memory_;
+  struct Release {
+    void operator()(std::byte* memory) const;
+  };
+
+  std::unique_ptr<std::byte, Release> memory_;
   std::int64_t bytes_ = 0;
 };
 
@@ -26,7 +30,7 @@ class Staging {
 /// in every run.
 class Collective {
  public:
-  Collective(Endpoint& endpoint, Device& device, const Operation& operation, Staging& staging);
+  Collective(Endpoint& endpoint, DeviceStream& stream, const Operation& operation, Staging& staging);
 
   /// Returns when the result is in memory and no rank reads this rank's input any more.
   void run();
@@ -36,6 +40,11 @@ class Collective {
   struct Piece {
     std::int64_t begin = 0;
     std::int64_t elements = 0;
+  };
+  /// The chunks of another rank's piece, which this rank sends.
+  struct Outgoing {
+    Transfer* transfer = nullptr;
+    std::vector<Piece> chunks;
   };
   /// The pieces of all ranks, in group order.
   using Pieces = std::vector<Piece>;
@@ -75,13 +84,18 @@ class Collective {
   Transfer& add(int index, const void* data, std::int64_t elements);
   void send(Transfer& transfer, std::uint64_t phase, const Piece& part);
   void receive(Transfer& transfer, std::uint64_t phase, const Piece& part);
-  /// Checks that all ranks mean this collective, before the first wait for data.
-  void verify() { cards_.verify(); }
+  /// Waits for the oldest transfer that was received, or for all that were sent.
+  void await_one_received(Transfer& transfer);
+  void await_sent(Transfer& transfer);
+  /// Waits by `wait(deadline)`. Data arrives only from ranks that mean the same, so their cards are read if it does not
+  /// arrive soon.
+  template <class Wait>
+  void patiently(const Wait& wait);
   /// Waits for all transfers.
   void finish();
 
   Endpoint& endpoint_;
-  Device& device_;
+  DeviceStream& stream_;
   const Operation& operation_;
   Staging& staging_;
   const CollectiveCall& call_;

@@ -16,10 +16,15 @@ constexpr Slot kGoodbye = 6;
 
 class CollectiveRequest final : public Request {
  public:
-  explicit CollectiveRequest(std::shared_ptr<Completion> completion) : completion_(std::move(completion)) {}
-  void wait() override { completion_->wait(); }
+  CollectiveRequest(std::shared_ptr<Worker> worker, std::shared_ptr<Completion> completion)
+      : worker_(std::move(worker)), completion_(std::move(completion)) {}
+  void wait() override {
+    worker_->help_until([this] { return completion_->is_set(); });
+    completion_->wait();
+  }
 
  private:
+  std::shared_ptr<Worker> worker_;
   std::shared_ptr<Completion> completion_;
 };
 
@@ -32,10 +37,10 @@ class MessageRequest final : public Request {
   void post() {
     endpoint_->perform(*operation_, [this] { message_.post(); });
   }
-  Completion& posted() { return posted_; }
+  const std::shared_ptr<Completion>& posted() { return posted_; }
 
   void wait() override {
-    posted_.wait();
+    posted_->wait();
     endpoint_->perform(*operation_, [this] { message_.await(); });
   }
 
@@ -43,7 +48,7 @@ class MessageRequest final : public Request {
   std::shared_ptr<Endpoint> endpoint_;
   std::shared_ptr<const Operation> operation_;
   Message message_;
-  Completion posted_;
+  std::shared_ptr<Completion> posted_ = std::make_shared<Completion>();
 };
 
 /// Shares a request with the worker that posts it.
@@ -74,33 +79,20 @@ class OwnRequest final : public Request {
   std::shared_ptr<const Operation> operation_;
 };
 
-/// Runs `work` and completes `completion` with its error.
-template <class Work>
-void complete(Completion& completion, const Work& work) {
-  std::exception_ptr error;
-  try {
-    work();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  completion.set(error);
-}
-
 }  // namespace
 
 GlooCommunicator::GlooCommunicator(std::shared_ptr<Endpoint> endpoint, int rank, int rank_count, Device& device)
     : rank_(rank), rank_count_(rank_count), device_(device), endpoint_(std::move(endpoint)) {}
 
 GlooCommunicator::~GlooCommunicator() {
-  if (!collectives_.is_idle() || !late_messages_.is_idle()) {
+  if (tasks_ > 0) {
     endpoint_->watch().abort("rank " + std::to_string(rank_) + " closed its communicator during communication");
   }
+  collectives_->close();
   if (rank_count_ > 1 && !endpoint_->watch().end()) say_goodbye();
 }
 
 void GlooCommunicator::say_goodbye() {
-  Operation operation(Operation::Kind::send, rank_, {});
-  operation.name = "goodbye";
   try {
     const PipeSignalBlocked blocked;
     char nothing = 0;
@@ -146,27 +138,31 @@ std::unique_ptr<Request> GlooCommunicator::start(const CollectiveCall& call) {
   operation->number = group->started++;
   operation->ready = device_.record(StreamKind::compute);
   const auto completion = std::make_shared<Completion>();
-  collectives_.add([this, operation, completion] {
-    complete(*completion, [&] { endpoint_->perform(*operation, [&] { run(*operation); }); });
+  add(*collectives_, completion, [this, operation] { endpoint_->perform(*operation, [&] { run(*operation); }); });
+  return std::make_unique<CollectiveRequest>(collectives_, completion);
+}
+
+void GlooCommunicator::add(Worker& worker, const std::shared_ptr<Completion>& completion, std::function<void()> work) {
+  ++tasks_;
+  worker.add([this, completion, work = std::move(work)] {
+    std::exception_ptr error;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    // Before the rank's thread goes on, which may destroy the communicator.
+    --tasks_;
+    completion->set(error);
   });
-  return std::make_unique<CollectiveRequest>(completion);
 }
 
 void GlooCommunicator::run(const Operation& operation) {
   if (endpoint_->watch().end()) throw Stopped{};
-  await_buffers(operation);
-  if (operation.group->size() > 1) return Collective(*endpoint_, device_, operation, staging_).run();
+  stream_.await(operation.ready);
+  if (operation.group->size() > 1) return Collective(*endpoint_, stream_, operation, staging_).run();
   const CollectiveCall& call = operation.call;
-  if (call.input == call.output || call.elements == 0) return;
-  device_.copy(StreamKind::communication, call.output, call.input,
-               call.elements * static_cast<std::int64_t>(size_of(call.dtype)));
-  device_.synchronize(StreamKind::communication);
-}
-
-void GlooCommunicator::await_buffers(const Operation& operation) {
-  if (!operation.ready) return;
-  device_.wait(StreamKind::communication, operation.ready);
-  device_.synchronize(StreamKind::communication);
+  stream_.copy(call.output, call.input, call.elements * static_cast<std::int64_t>(size_of(call.dtype)));
 }
 
 std::unique_ptr<Request> GlooCommunicator::send(const MessageCall& call) {
@@ -182,7 +178,7 @@ std::unique_ptr<Request> GlooCommunicator::message(Operation::Kind kind, const M
   if (call.peer < 0 || call.peer >= rank_count_) throw RuntimeError(fault_text(*operation, "there is no such rank"));
   operation->ready = device_.record(StreamKind::compute);
   if (call.peer == rank_) {
-    await_buffers(*operation);
+    stream_.await(operation->ready);
     if (kind == Operation::Kind::send) own_messages_->send(call);
     return std::make_unique<OwnRequest>(endpoint_, own_messages_, operation);
   }
@@ -190,13 +186,11 @@ std::unique_ptr<Request> GlooCommunicator::message(Operation::Kind kind, const M
   if (!operation->ready && late_messages_.is_idle()) {
     const PipeSignalBlocked blocked;
     request->post();
-    request->posted().set(nullptr);
+    request->posted()->set(nullptr);
   } else {
-    late_messages_.add([this, operation, request] {
-      complete(request->posted(), [&] {
-        await_buffers(*operation);
-        request->post();
-      });
+    add(late_messages_, request->posted(), [this, operation, request] {
+      stream_.await(operation->ready);
+      request->post();
     });
   }
   return std::make_unique<SharedRequest>(request);

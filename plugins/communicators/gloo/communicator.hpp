@@ -1,12 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "collective.hpp"
+#include "device_stream.hpp"
 #include "endpoint.hpp"
 #include "operation.hpp"
 #include "own_messages.hpp"
@@ -37,18 +39,22 @@ class GlooCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Request> message(Operation::Kind kind, const MessageCall& call);
   /// Runs one collective on the worker.
   void run(const Operation& operation);
-  void await_buffers(const Operation& operation);
+  /// Runs `work` on a worker, and completes `completion` with its error.
+  void add(Worker& worker, const std::shared_ptr<Completion>& completion, std::function<void()> work);
   void say_goodbye();
 
   int rank_;
   int rank_count_;
   Device& device_;
+  DeviceStream stream_{device_};
   std::shared_ptr<Endpoint> endpoint_;
+  /// Tasks of the workers that have not ended.
+  std::atomic<int> tasks_ = 0;
   std::vector<std::shared_ptr<CountedGroup>> groups_;
   std::map<std::vector<int>, std::shared_ptr<CountedGroup>> groups_by_ranks_;
   std::shared_ptr<OwnMessages> own_messages_ = std::make_shared<OwnMessages>();
   Staging staging_;
-  Worker collectives_;
+  std::shared_ptr<Worker> collectives_ = std::make_shared<Worker>();
   /// Posts messages whose data another stream still computes.
   Worker late_messages_;
 };

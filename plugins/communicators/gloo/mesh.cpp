@@ -42,30 +42,36 @@ bool is_loopback(const std::string& address) {
 
 Mesh::Mesh(const std::string& place, int rank, int rank_count, std::chrono::duration<double> start_timeout)
     : rank_(rank), rank_count_(rank_count), start_timeout_(start_timeout), device_(listen_at(place)) {
-  context_ = device_->createContext(rank, rank_count);
-  context_->setTimeout(std::chrono::ceil<std::chrono::milliseconds>(start_timeout / kGloosPatience));
-  for (int peer = 0; peer < rank_count_; ++peer) {
-    if (peer != rank_) context_->createPair(peer);
+  for (auto& context : contexts_) {
+    context = device_->createContext(rank, rank_count);
+    context->setTimeout(std::chrono::ceil<std::chrono::milliseconds>(start_timeout / kGloosPatience));
+    for_each_peer([&](int peer) { context->createPair(peer); });
   }
 }
 
 Mesh::~Mesh() { close(); }
 
+template <class Function>
+void Mesh::for_each_peer(Function function) const {
+  for (int peer = 0; peer < rank_count_; ++peer) {
+    if (peer != rank_) function(peer);
+  }
+}
+
 std::string Mesh::addresses() const {
   rendezvous::ByteWriter writer;
-  for (int peer = 0; peer < rank_count_; ++peer) {
-    if (peer == rank_) {
-      writer.text("");
-      continue;
+  for (const auto& context : contexts_) {
+    for (int peer = 0; peer < rank_count_; ++peer) {
+      std::vector<char> bytes;
+      if (peer != rank_) bytes = context->getPair(peer)->address().bytes();
+      writer.text(std::string(bytes.begin(), bytes.end()));
     }
-    const std::vector<char> bytes = context_->getPair(peer)->address().bytes();
-    writer.text(std::string(bytes.begin(), bytes.end()));
   }
   return writer.take();
 }
 
 void Mesh::connect(rendezvous::Store& store, bool is_only_host) {
-  const std::string own = context_->getPair(rank_ == 0 ? 1 : 0)->address().str();
+  const std::string own = contexts_.front()->getPair(rank_ == 0 ? 1 : 0)->address().str();
   if (!is_only_host && is_loopback(own)) {
     throw ConfigurationError("rank " + std::to_string(rank_) + " would listen at " + own +
                              ", where other machines cannot reach it; set communicator.interface to a network "
@@ -73,19 +79,21 @@ void Mesh::connect(rendezvous::Store& store, bool is_only_host) {
   }
   rendezvous::Exchange exchange(store, rank_, rank_count_, start_timeout_);
   const std::vector<std::string> all = exchange.all_gather("gloo addresses", addresses());
-  for (int peer = 0; peer < rank_count_; ++peer) {
-    if (peer == rank_) continue;
+  for_each_peer([&](int peer) {
     rendezvous::ByteReader reader(all[static_cast<std::size_t>(peer)]);
-    std::string address;
-    for (int rank = 0; rank <= rank_; ++rank) address = reader.text();
-    connect_to(peer, address);
-  }
+    for (const auto& context : contexts_) {
+      for (int rank = 0; rank < rank_count_; ++rank) {
+        const std::string address = reader.text();
+        if (rank == rank_) connect_to(*context, peer, address);
+      }
+    }
+  });
 }
 
-void Mesh::connect_to(int peer, const std::string& address) {
+void Mesh::connect_to(::gloo::transport::Context& context, int peer, const std::string& address) {
   try {
     const PipeSignalBlocked blocked;
-    context_->getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
+    context.getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
   } catch (const std::exception& error) {
     throw RuntimeError("rank " + std::to_string(rank_) + ": no connection to rank " + std::to_string(peer) + ": " +
                        error.what());
@@ -96,13 +104,15 @@ void Mesh::close() noexcept {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   closed_ = true;
-  for (int peer = 0; peer < rank_count_; ++peer) {
-    if (peer != rank_) context_->getPair(peer)->close();
+  for (const auto& context : contexts_) {
+    for_each_peer([&](int peer) { context->getPair(peer)->close(); });
   }
 }
 
-std::unique_ptr<::gloo::transport::UnboundBuffer> Mesh::buffer(void* data, std::size_t bytes) {
-  return context_->createUnboundBuffer(data, bytes);
+std::unique_ptr<::gloo::transport::UnboundBuffer> Mesh::buffer(Direction direction, int peer, void* data,
+                                                               std::size_t bytes) {
+  const bool is_upwards = (direction == Direction::send) == (rank_ < peer);
+  return contexts_[is_upwards ? 0 : 1]->createUnboundBuffer(data, bytes);
 }
 
 }  // namespace strata::gloo

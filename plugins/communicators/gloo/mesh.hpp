@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,7 +18,10 @@ class UnboundBuffer;
 
 namespace strata::gloo {
 
-/// This rank's TCP connections: one to each other rank.
+enum class Direction : std::uint8_t { send, receive };
+
+/// This rank's TCP connections: two to each other rank, one for the data in each direction. Gloo locks a connection
+/// while it writes, and its thread that reads spins meanwhile if the connection has data for it.
 class Mesh {
  public:
   /// Listens for the other ranks. `place`: an address of this machine, or the name of a network interface. \throws
@@ -34,18 +39,22 @@ class Mesh {
   void close() noexcept;
 
   [[nodiscard]] int rank() const { return rank_; }
-  /// Memory that transfers of this rank read or write.
-  [[nodiscard]] std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(void* data, std::size_t bytes);
+  /// Memory that transfers in one direction between this rank and `peer` read or write.
+  [[nodiscard]] std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(Direction direction, int peer, void* data,
+                                                                         std::size_t bytes);
 
  private:
   [[nodiscard]] std::string addresses() const;
-  void connect_to(int peer, const std::string& address);
+  void connect_to(::gloo::transport::Context& context, int peer, const std::string& address);
+  template <class Function>
+  void for_each_peer(Function function) const;
 
   int rank_;
   int rank_count_;
   std::chrono::duration<double> start_timeout_;
   std::shared_ptr<::gloo::transport::Device> device_;
-  std::shared_ptr<::gloo::transport::Context> context_;
+  /// Connections for data from lower to higher ranks, and for data from higher to lower ranks.
+  std::array<std::shared_ptr<::gloo::transport::Context>, 2> contexts_;
   std::mutex mutex_;
   bool closed_ = false;
 };

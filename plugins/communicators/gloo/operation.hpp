@@ -41,6 +41,10 @@ class Completion {
     error_ = std::move(error);
     changed_.notify_all();
   }
+  [[nodiscard]] bool is_set() {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
   /// Waits for set(). \throws its error.
   void wait() {
     std::unique_lock lock(mutex_);

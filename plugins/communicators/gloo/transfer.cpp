@@ -15,21 +15,24 @@ Slot mix(Slot slot, std::uint64_t value) {
 Transfer::Transfer(Endpoint& endpoint, int peer, const void* data, std::int64_t bytes)
     : endpoint_(&endpoint),
       peer_(peer),
-      // Gloo only reads memory that is sent.
-      buffer_(endpoint.mesh().buffer(const_cast<void*>(data), static_cast<std::size_t>(bytes))) {}
+      // Memory that is only sent is not written.
+      data_(const_cast<void*>(data)),
+      bytes_(static_cast<std::size_t>(bytes)) {}
 
 Transfer::Transfer(Transfer&&) noexcept = default;
 Transfer::~Transfer() = default;
 
 void Transfer::send(Slot slot, std::int64_t offset, std::int64_t bytes) {
-  endpoint_->transfer(
-      peer_, [&] { buffer_->send(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes)); });
+  endpoint_->transfer(peer_, [&] {
+    buffer(Direction::send).send(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+  });
   ++sends_;
 }
 
 void Transfer::receive(Slot slot, std::int64_t offset, std::int64_t bytes) {
-  endpoint_->transfer(
-      peer_, [&] { buffer_->recv(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes)); });
+  endpoint_->transfer(peer_, [&] {
+    buffer(Direction::receive).recv(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+  });
   ++receives_;
 }
 
@@ -46,9 +49,15 @@ void Transfer::await_received(Clock::time_point deadline) {
   while (receives_ > 0) await_one_received(deadline);
 }
 
+::gloo::transport::UnboundBuffer& Transfer::buffer(Direction direction) {
+  auto& buffer = direction == Direction::send ? outgoing_ : incoming_;
+  if (!buffer) buffer = endpoint_->mesh().buffer(direction, peer_, data_, bytes_);
+  return *buffer;
+}
+
 void Transfer::await(Direction direction, Clock::time_point deadline) {
   endpoint_->transfer(peer_, [&] {
-    const WaitEnd end = endpoint_->watch().await(*buffer_, direction, deadline);
+    const WaitEnd end = endpoint_->watch().await(buffer(direction), direction, deadline);
     if (end == WaitEnd::stopped) throw Stopped{};
     if (end == WaitEnd::late) throw Late{peer_};
   });

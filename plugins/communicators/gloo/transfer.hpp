@@ -31,13 +31,20 @@ class Transfer {
   /// Waits for the oldest posted receive, or for all.
   void await_one_received(Clock::time_point deadline);
   void await_received(Clock::time_point deadline);
+  /// True if a posted receive has not been waited for.
+  [[nodiscard]] bool receives() const { return receives_ > 0; }
 
  private:
+  ::gloo::transport::UnboundBuffer& buffer(Direction direction);
   void await(Direction direction, Clock::time_point deadline);
 
   Endpoint* endpoint_;
   int peer_;
-  std::unique_ptr<::gloo::transport::UnboundBuffer> buffer_;
+  void* data_;
+  std::size_t bytes_;
+  /// Made when they are needed.
+  std::unique_ptr<::gloo::transport::UnboundBuffer> outgoing_;
+  std::unique_ptr<::gloo::transport::UnboundBuffer> incoming_;
   int sends_ = 0;
   int receives_ = 0;
 };

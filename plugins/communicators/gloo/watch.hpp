@@ -12,13 +12,12 @@
 #include <string>
 #include <thread>
 
+#include "mesh.hpp"
 #include "rendezvous/store.hpp"
 
 namespace strata::gloo {
 
 using rendezvous::Clock;
-
-enum class Direction : std::uint8_t { send, receive };
 
 /// How a wait for a transfer ended.
 enum class WaitEnd : std::uint8_t {

@@ -11,13 +11,15 @@ Worker::Worker() {
   thread_ = std::thread([this] { run(); });
 }
 
-Worker::~Worker() {
+Worker::~Worker() { close(); }
+
+void Worker::close() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Worker::add(std::function<void()> task) {
@@ -31,19 +33,30 @@ bool Worker::is_idle() {
   return tasks_.empty() && !running_;
 }
 
+void Worker::help_until(const std::function<bool()>& done) {
+  const PipeSignalBlocked blocked;
+  std::unique_lock lock(mutex_);
+  while (!running_ && !tasks_.empty() && !done()) run_next(lock);
+}
+
 void Worker::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return closing_ || !tasks_.empty(); });
+    changed_.wait(lock, [this] { return !running_ && (closing_ || !tasks_.empty()); });
     if (tasks_.empty()) return;
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    running_ = true;
-    lock.unlock();
-    task();
-    lock.lock();
-    running_ = false;
+    run_next(lock);
   }
+}
+
+void Worker::run_next(std::unique_lock<std::mutex>& lock) {
+  const std::function<void()> task = std::move(tasks_.front());
+  tasks_.pop_front();
+  running_ = true;
+  lock.unlock();
+  task();
+  lock.lock();
+  running_ = false;
+  if (closing_ || !tasks_.empty()) changed_.notify_all();
 }
 
 }  // namespace strata::gloo
