@@ -21,18 +21,22 @@ struct CheckArguments {
 int report_acceptance(CommandContext& context, bool json, const Inspection& inspection) {
   const Mesh& mesh = inspection.setup.stack.mesh;
   const auto& planned = inspection.planned_peak_bytes;
+  const auto& copies = inspection.planned_checkpoint_bytes;
   const std::int64_t largest = *std::max_element(planned.begin(), planned.end());
   if (json) {
     write_json(context.out, {{"ok", true},
                              {"ranks", mesh.rank_count()},
                              {"planned_peak_bytes", planned},
                              {"device_bytes", inspection.device_bytes},
+                             {"planned_checkpoint_bytes", inspection.planned_checkpoint_bytes},
                              {"offload", offload_json(inspection.programs)},
                              {"remarks", inspection.remarks}});
   } else {
     context.out << "ok: " << mesh.rank_count() << (mesh.rank_count() == 1 ? " rank" : " ranks")
                 << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
-                << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank\n";
+                << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank; "
+                << short_bytes(*std::max_element(copies.begin(), copies.end()))
+                << " of host memory a rank to write checkpoints\n";
     for (const std::string& remark : inspection.remarks) context.out << "note: " << remark << '\n';
   }
   return 0;

@@ -76,6 +76,7 @@ ordered_json to_json(const Inspection& inspection, const PipelineReport& pipelin
           {"flops_per_token", flops_per_token(training.graph, *inspection.setup.ops)},
           {"device", inspection.device->description()},
           {"device_bytes", inspection.device_bytes},
+          {"planned_checkpoint_bytes", inspection.planned_checkpoint_bytes},
           {"remarks", inspection.remarks}};
 }
 
@@ -130,6 +131,9 @@ void print_ranks(std::ostream& out, const Inspection& inspection) {
     out << '\n';
   }
   if (shown < training.mesh.rank_count()) out << "… " << training.mesh.rank_count() - shown << " more\n";
+  const auto& copies = inspection.planned_checkpoint_bytes;
+  out << "host memory to write checkpoints, of the rank with most: "
+      << short_bytes(*std::max_element(copies.begin(), copies.end())) << '\n';
 }
 
 void print_communication(std::ostream& out, const Program& program, const std::string& whose) {

@@ -25,6 +25,13 @@ std::string describe(const GraphUse& use) {
          (use.communication_outside ? "; communication stays outside: " + *use.communication_outside : "");
 }
 
+std::string describe(const CheckpointRecord& record) {
+  const std::string waited =
+      record.wait_seconds < 0.01 ? "" : format_line("waited %.2f s for the one before, ", record.wait_seconds);
+  return "checkpoint " + record.path.string() + ": " + waited +
+         format_line("training paused %.2f s, written in %.2f s", record.pause_seconds, record.write_seconds);
+}
+
 /// Forwards the trainer's reports to the progress line and the log.
 class RunReporter : public TrainingObserver {
  public:
@@ -34,16 +41,19 @@ class RunReporter : public TrainingObserver {
   void step(const StepRecord& record) override {
     progress_->step(record);
     if (log_) log_->step(record);
+    note_lost_lines();
   }
   void graphs(const GraphUse& use) override { progress_->note(describe(use)); }
   void evaluation(const EvaluationRecord& record) override {
     progress_->evaluation(record);
     if (log_) log_->evaluation(record);
   }
-  void checkpoint(const fs::path& path) override {
-    last_checkpoint_ = path;
-    progress_->note("checkpoint " + path.string());
+  void checkpoint(const CheckpointRecord& record) override {
+    last_checkpoint_ = record.path;
+    progress_->note(describe(record));
+    if (log_) log_->checkpoint(record);
   }
+  void warning(const std::string& text) override { progress_->note("warning: " + text); }
   bool stop() override {
     if (signal_.received() == 0) return false;
     progress_->note("stopping on request; a checkpoint is written first");
@@ -58,6 +68,14 @@ class RunReporter : public TrainingObserver {
   [[nodiscard]] const fs::path& last_checkpoint() const { return last_checkpoint_; }
 
  private:
+  /// Warns once that the log misses lines. Training goes on without them.
+  void note_lost_lines() {
+    if (has_lost_lines_ || !log_ || !log_->failure()) return;
+    has_lost_lines_ = true;
+    progress_->note("warning: " + *log_->failure() + "; training goes on, and the log misses lines");
+  }
+
+  bool has_lost_lines_ = false;
   StopSignal signal_;
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<TrainingLog> log_;
@@ -112,6 +130,10 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   const fs::path output = run.output;
   make_output(output);
   const std::unique_ptr<FileLock> lock = reports ? lock_output(output) : nullptr;
+  if (lock && !lock->holds()) {
+    context.log.warning("run.output '" + output.string() +
+                        "' is on a file system without locks; another run could write there");
+  }
   std::unique_ptr<TrainingLog> log;
   if (reports && !arguments.log_json.empty())
     log = std::make_unique<TrainingLog>(arguments.log_json, resume != nullptr);
@@ -122,7 +144,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   RunReporter reporter(std::move(progress), std::move(log));
 
   const CheckpointSettings checkpoints{output / "checkpoints", run.checkpoint_every,
-                                       static_cast<int>(run.keep_checkpoints)};
+                                       static_cast<int>(run.keep_checkpoints), run.checkpoint_mode};
   Trainer trainer(setup, source, checkpoints, resume.get(), reporter, std::move(world));
   if (reports) describe_start(setup, source, trainer, context.log);
   if (reports && resume) {

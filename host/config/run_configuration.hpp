@@ -35,6 +35,12 @@ class ConfigurationPlaces {
   std::map<std::string, Entry> places_;
 };
 
+/// When the files of a checkpoint are written.
+enum class CheckpointMode : std::uint8_t {
+  background,  ///< while training goes on, from a copy in host memory
+  foreground   ///< before training goes on, through a small buffer in host memory
+};
+
 struct RunSection {
   std::string name;
   std::int64_t steps = 0;
@@ -43,6 +49,7 @@ struct RunSection {
   std::string output;
   std::int64_t checkpoint_every = 0;
   std::int64_t keep_checkpoints = 0;
+  CheckpointMode checkpoint_mode = CheckpointMode::background;
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
   std::int64_t log_every = 0;

@@ -10,6 +10,7 @@ namespace {
 
 // Words of the enumeration, in the order of its enumerators.
 constexpr std::array<std::string_view, 2> kWarmupTypes = {"linear", "log"};
+constexpr std::array<std::string_view, 2> kCheckpointModes = {"background", "foreground"};
 
 template <class Enumeration, std::size_t N>
 Enumeration from_word(const std::array<std::string_view, N>& words, const std::string& word) {
@@ -33,6 +34,7 @@ RunSection run_section(const Options& options) {
                      .output = options.word("output"),
                      .checkpoint_every = options.integer("checkpoint_every"),
                      .keep_checkpoints = options.integer("keep_checkpoints"),
+                     .checkpoint_mode = from_word<CheckpointMode>(kCheckpointModes, options.word("checkpoint_mode")),
                      .eval_every = options.integer("eval_every"),
                      .eval_batches = options.integer("eval_batches"),
                      .log_every = options.integer("log_every")};
@@ -87,6 +89,7 @@ Options to_options(const RunSection& section) {
                   {"output", section.output},
                   {"checkpoint_every", section.checkpoint_every},
                   {"keep_checkpoints", section.keep_checkpoints},
+                  {"checkpoint_mode", word_of(kCheckpointModes, section.checkpoint_mode)},
                   {"eval_every", section.eval_every},
                   {"eval_batches", section.eval_batches},
                   {"log_every", section.log_every}});

@@ -44,6 +44,12 @@ SectionDeclaration run_section() {
            .documentation = "How many of the newest checkpoints to keep; 0 keeps all.",
            .minimum = 0,
            .maximum = 1000000},
+          {.name = "checkpoint_mode",
+           .type = OptionType::word,
+           .default_value = "background",
+           .documentation =
+               "Whether training goes on while a checkpoint is written, from a copy in host memory, or waits.",
+           .choices = {"background", "foreground"}},
           {.name = "eval_every",
            .type = OptionType::integer,
            .default_value = 0,

@@ -24,7 +24,7 @@ class StoppingObserver final : public TrainingObserver {
  public:
   explicit StoppingObserver(std::uint64_t stop_after) : stop_after_(stop_after) {}
   void step(const StepRecord& record) override { step_ = record.step; }
-  void checkpoint(const std::filesystem::path& path) override { last_ = path; }
+  void checkpoint(const CheckpointRecord& record) override { last_ = record.path; }
   [[nodiscard]] bool stop() override { return step_ == stop_after_; }
   [[nodiscard]] const std::filesystem::path& last() const { return last_; }
 

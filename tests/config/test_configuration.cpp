@@ -87,6 +87,7 @@ TEST(Configuration, TextParsesBackToTheSame) {
     RunConfiguration c = parse_configuration(text, "before.toml", {R"(run.name="quo\"ted\\ \n name")"});
     c.model.options["odd key.é"] = "value";
     c.optimizer.lr = 0.1 + 0.2;
+    c.run.checkpoint_mode = CheckpointMode::foreground;
     EXPECT_EQ(parse_configuration(to_toml(c), "after.toml"), c) << to_toml(c);
   }
   RunConfiguration c = parse_configuration(kExample, "example.toml");

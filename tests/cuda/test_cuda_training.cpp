@@ -28,7 +28,7 @@ class Recorder : public TrainingObserver {
   void step(const StepRecord& record) override { result_.steps.push_back(record); }
   void graphs(const GraphUse& use) override { result_.uses.push_back(use); }
   void evaluation(const EvaluationRecord& record) override { result_.evaluations.push_back(record.loss); }
-  void checkpoint(const fs::path& path) override { result_.checkpoint = path; }
+  void checkpoint(const CheckpointRecord& record) override { result_.checkpoint = record.path; }
 
  private:
   Result& result_;

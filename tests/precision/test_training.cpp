@@ -24,7 +24,7 @@ class Recorder : public TrainingObserver {
  public:
   Recorder(Result& result, std::uint64_t stop_after) : result_(result), stop_after_(stop_after) {}
   void step(const StepRecord& record) override { result_.steps.push_back(record); }
-  void checkpoint(const fs::path& path) override { result_.checkpoints.push_back(path); }
+  void checkpoint(const CheckpointRecord& record) override { result_.checkpoints.push_back(record.path); }
   bool stop() override { return result_.steps.back().step == stop_after_; }
 
  private:

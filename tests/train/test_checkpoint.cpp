@@ -8,6 +8,7 @@
 #include "random_storage.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
+#include "test_disks.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
 
@@ -35,7 +36,7 @@ class CheckpointTest : public ::testing::Test {
     return {Mesh(), {{"weight", {{"x", 64, {}, false}, {"y", 32, {}, false}}}, {"bias", {{"x", 64, {}, false}}}}};
   }
   static std::string refusal(const fs::path& checkpoint) {
-    return message_of<RuntimeError>([&] { CheckpointReader reader(checkpoint); });
+    return message_of<RuntimeError>([&] { CheckpointReader(checkpoint).verify(); });
   }
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> found;
@@ -168,6 +169,52 @@ TEST_F(CheckpointTest, UnwritableFolderIsNamedBeforeTraining) {
   EXPECT_THAT(message_of<RuntimeError>([&] { store_.prepare(std::uint64_t{1} << 60U); }), HasSubstr("are free"));
 }
 
+struct SpaceCase {
+  const char* what;
+  int keep;
+  CheckpointsToCome coming;
+  /// Checkpoints that there must be space for.
+  std::uint64_t needed;
+};
+
+TEST_F(CheckpointTest, SpaceIsNeededForOneMoreThanAreKept) {
+  constexpr std::uint64_t kBytes = 10 << 20;
+  constexpr std::uint64_t kSpare = 1 << 20;
+  FakeRanks ranks = one_rank();
+  (void)written(ranks, 5);
+  (void)written(ranks, 9);
+  const std::vector<SpaceCase> cases{
+      {"a new run", 3, {.count = 100, .first_step = 0}, 4},
+      {"a run that writes few", 3, {.count = 2, .first_step = 0}, 2},
+      {"a resumed run, one of whose checkpoints exists", 3, {.count = 100, .first_step = 5}, 3},
+      {"a resumed run with more than it keeps", 1, {.count = 100, .first_step = 9}, 1},
+      {"a run that keeps all", 0, {.count = 100, .first_step = 0}, 1},
+  };
+  for (const SpaceCase& each : cases) {
+    SCOPED_TRACE(each.what);
+    const std::uint64_t needed = each.needed * (kBytes + kSpare);
+    const auto refusal = [&](std::uint64_t free) {
+      const test::DiskWithSpace disk(free);
+      return message_of<RuntimeError>(
+          [&] { CheckpointStore(store_.directory(), each.keep, disk).prepare(kBytes, each.coming); });
+    };
+    EXPECT_EQ(refusal(needed), "");
+    EXPECT_THAT(refusal(needed - 1),
+                HasSubstr(std::to_string(needed) + " bytes, but " + std::to_string(needed - 1) + " are free"));
+    // Preparing removes checkpoints of this run that it does not keep, but not those of the tests above.
+    EXPECT_THAT(names(), ElementsAre("latest", "step-00000005", "step-00000009"));
+  }
+}
+
+TEST_F(CheckpointTest, ACheckpointIsNotBegunWithoutSpace) {
+  FakeRanks ranks = one_rank();
+  const fs::path good = written(ranks, 7);
+  const test::DiskWithSpace disk(1 << 20);
+  const CheckpointStore store(store_.directory(), 1, disk);
+  EXPECT_THAT(message_of<RuntimeError>([&] { ranks.write(store, {8, 1, 0, "", {}}); }), HasSubstr("are free"));
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000007"));
+}
+
 TEST_F(CheckpointTest, AFailedWriteLeavesTheLastGoodOne) {
   FakeRanks ranks = one_rank();
   const fs::path good = written(ranks, 7);
@@ -195,6 +242,15 @@ TEST(FileLock, SecondHolderIsRefused) {
   const test::TemporaryFolder folder;
   const auto first = std::make_unique<FileLock>(folder.path() / "lock", "taken");
   EXPECT_EQ(message_of<RuntimeError>([&] { FileLock second(folder.path() / "lock", "taken"); }), "taken");
+  EXPECT_TRUE(first->holds());
+}
+
+TEST(FileLock, AFileSystemWithoutLocksIsToldFromAFailure) {
+  const test::TemporaryFolder folder;
+  EXPECT_FALSE(FileLock(folder.path() / "lock", "taken", test::DiskWithoutLocks(ENOLCK)).holds());
+  EXPECT_THAT(
+      message_of<RuntimeError>([&] { FileLock lock(folder.path() / "lock", "taken", test::DiskWithoutLocks(EIO)); }),
+      HasSubstr("cannot be locked: Input/output error"));
 }
 
 }  // namespace

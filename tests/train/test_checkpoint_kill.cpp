@@ -9,6 +9,7 @@
 
 #include "checkpoint_fixture.hpp"
 #include "temporary_folder.hpp"
+#include "test_disks.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
 
 namespace strata::host {
@@ -25,6 +26,15 @@ const test::StoredTensor kTensor{"weight", {{"x", 1 << 12, {}, false}, {"y", 64,
   const CheckpointStore store(directory, 2);
   store.prepare(0);
   for (std::uint64_t step = first_step;; ++step) ranks.write(store, {step, 0, 0, "", {}});
+}
+
+/// Replaces the only checkpoint until killed.
+[[noreturn]] void replace_forever(const fs::path& directory, const Disk& disk) {
+  test::FakeRanks ranks(Mesh(), {kTensor});
+  ranks.fill();
+  const CheckpointStore store(directory, 1, disk);
+  store.prepare(0);
+  while (true) ranks.write(store, {7, 0, 0, "", {}});
 }
 
 /// Waits until there is a checkpoint of more than `step` steps.
@@ -74,6 +84,30 @@ TEST(CheckpointKill, TheLastOneIsAlwaysUsable) {
     ASSERT_EQ(ranks.count_wrong(), 0);
   }
   EXPECT_GE(found, 30);
+}
+
+// A run that repeats steps replaces its only checkpoint. On file systems that cannot exchange two names, too, a kill at
+// any moment leaves one.
+TEST(CheckpointKill, TheOnlyOneIsReplacedWithoutALoss) {
+  const test::TemporaryFolder folder;
+  const test::DiskWithoutExchange disk;
+  const fs::path directory = folder.path() / "checkpoints";
+  std::mt19937 random(8);
+  for (int round = 0; round < 15; ++round) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) replace_forever(directory, disk);
+    wait_for_checkpoint_after(directory, 0);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 10000));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
+    const CheckpointReader reader(find_checkpoint(directory));
+    test::FakeRanks ranks(Mesh(), {kTensor});
+    ranks.restore(reader);
+    ASSERT_EQ(ranks.count_wrong(), 0);
+  }
 }
 
 }  // namespace

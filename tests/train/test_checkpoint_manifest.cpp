@@ -17,11 +17,12 @@ Manifest example() {
   manifest.files["rank-00000.safetensors"] = {123, "0123456789abcdef0123456789abcdef"};
   const std::vector<IndexMap> ends{{8, {{0, 0, 2}, {2, 6, 2}}}, {2, {{0, 0, 2}}}};
   const std::vector<IndexMap> middle{{8, {{0, 2, 4}}}, {2, {{0, 0, 2}}}};
-  manifest.tensors["wte"] = {DType::f32,
-                             {8, 2},
-                             {{"rank-00000.safetensors", "wte", TensorPart::block(ends)},
-                              {"rank-00000.safetensors", "other", {middle, 3, 8}},
-                              {"rank-00000.safetensors", "rest", {middle, 0, 3}}}};
+  manifest.tensors["wte"] = {
+      DType::f32,
+      {8, 2},
+      {{"rank-00000.safetensors", "wte", TensorPart::block(ends), "fedcba9876543210fedcba9876543210"},
+       {"rank-00000.safetensors", "other", {middle, 3, 8}},
+       {"rank-00000.safetensors", "rest", {middle, 0, 3}}}};
   manifest.tensors["scalar"] = {DType::f64, {}, {{"rank-00000.safetensors", "scalar", TensorPart::block({})}}};
   return manifest;
 }
@@ -95,9 +96,9 @@ TEST(CheckpointManifest, TheFirstVersionIsRead) {
 
 TEST(CheckpointManifest, OtherVersionIsNamed) {
   std::string text = to_json(example());
-  text.replace(text.find("\"version\": 3"), 12, "\"version\": 9");
+  text.replace(text.find("\"version\": 4"), 12, "\"version\": 9");
   EXPECT_THAT(test::message_of<RuntimeError>([&] { (void)manifest_from_json(text); }),
-              HasSubstr("version 9; versions 1 to 3"));
+              HasSubstr("version 9; versions 1 to 4"));
 }
 
 }  // namespace

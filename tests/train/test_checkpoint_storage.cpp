@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <numeric>
 #include <random>
 
 #include "checkpoint_fixture.hpp"
@@ -66,6 +67,28 @@ TEST_F(CheckpointStorageTest, EveryElementIsWrittenOnce) {
       const std::vector<int> counts = element_counts(tensor.shape, parts_of(tensor));
       ASSERT_THAT(counts, ::testing::Each(1)) << tensor.name << " in round " << round;
     }
+  }
+}
+
+// Data parallelism: every rank has everything, and each writes its share.
+TEST_F(CheckpointStorageTest, ReplicasShareTheWriting) {
+  std::vector<StoredTensor> tensors{{"wte", {{"vocab", 500, {}, false}, {"x", 8, {}, false}}}};
+  for (int i = 0; i < 12; ++i) tensors.push_back({"w" + std::to_string(i), {{"x", 100 + i, {}, false}}});
+  for (const int replicas : {1, 2, 3, 4}) {
+    const FakeRanks ranks(Mesh({{"dp", replicas}}), tensors);
+    const auto plan = plan_checkpoint(ranks.programs());
+    const std::vector<std::int64_t> bytes = bytes_by_rank(plan, replicas);
+    const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+    EXPECT_EQ(static_cast<std::uint64_t>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})),
+              checkpoint_bytes(plan));
+    // The value and the state of the largest tensor, of 16000 bytes each, are on different ranks.
+    if (replicas > 1) {
+      EXPECT_LT(*most, 16000 + 12000);
+    }
+    if (replicas == 2) {
+      EXPECT_LE(*most - *least, 444);
+    }
+    EXPECT_GT(*least, 0);
   }
 }
 

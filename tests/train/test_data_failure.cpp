@@ -29,7 +29,7 @@ class Saboteur : public TrainingObserver {
     losses.push_back(record.loss);
     if (record.step == kTruncatedAfter && !victim_.empty()) fs::resize_file(victim_, 0);
   }
-  void checkpoint(const fs::path& path) override { checkpoints.push_back(path); }
+  void checkpoint(const CheckpointRecord& record) override { checkpoints.push_back(record.path); }
 
   std::vector<double> losses;
   std::vector<fs::path> checkpoints;

@@ -25,7 +25,7 @@ class ImageRecorder : public TrainingObserver {
  public:
   void step(const StepRecord& record) override { losses.push_back(record.loss); }
   void evaluation(const EvaluationRecord& record) override { evaluations.push_back(record); }
-  void checkpoint(const fs::path& path) override { checkpoint_path = path; }
+  void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
 
   std::vector<double> losses;
   std::vector<EvaluationRecord> evaluations;

@@ -20,7 +20,7 @@ class ReplicaRecorder : public TrainingObserver {
     losses.push_back(record.loss);
     last_ = record.step;
   }
-  void checkpoint(const fs::path& path) override { checkpoint_path = path; }
+  void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
   bool stop() override { return last_ == stop_after_; }
 
   std::vector<double> losses;

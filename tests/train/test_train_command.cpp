@@ -71,7 +71,7 @@ TEST_F(TrainCommandTest, WritesLogResultAndCheckpoint) {
   EXPECT_THAT(result.messages, Not(HasSubstr("\x1b"))) << "no terminal";
 
   std::vector<json> lines = log_lines(path("log"));
-  ASSERT_EQ(lines.size(), 5U + 3U + 1U);
+  ASSERT_EQ(lines.size(), 5U + 3U + 1U + 1U);
   for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens_per_second", "step_seconds"}) {
     EXPECT_TRUE(lines[0].contains(key)) << key;
   }

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "strata/error.hpp"
@@ -32,18 +34,54 @@ TEST(TrainingLog, WritesAnObjectALine) {
               .wait_seconds = 0.25,
               .data_wait_seconds = 0.125});
     log.evaluation({.step = 3, .loss = 2.25, .tokens = 640, .data_wait_seconds = 0.5});
+    log.checkpoint({.step = 3,
+                    .path = "checkpoints/step-00000003",
+                    .bytes = 4096,
+                    .pause_seconds = 0.5,
+                    .wait_seconds = 0.25,
+                    .write_seconds = 2});
     log.summary({3, 2.5, 2.25, 900, 1 << 20, {10, 20}, {10, 20}});
   }
   const std::vector<json> lines = lines_of(path);
-  ASSERT_EQ(lines.size(), 3U);
+  ASSERT_EQ(lines.size(), 4U);
   EXPECT_EQ(lines[0], json::parse(R"({"step":3,"loss":2.5,"grad_norm":0.1,"lr":0.001,"tokens_per_second":1000.0,
                                       "step_seconds":0.5,"wait_seconds":0.25,"data_wait_seconds":0.125})"));
   EXPECT_EQ(
       lines[1],
       json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640,"data_wait_seconds":0.5,"weights":"trained"})"));
-  EXPECT_EQ(lines[2], json::parse(R"({"event":"summary","step":3,"median_tokens_per_second":900.0,
+  EXPECT_EQ(lines[2], json::parse(R"({"event":"checkpoint","step":3,"path":"checkpoints/step-00000003","bytes":4096,
+                                      "pause_seconds":0.5,"wait_seconds":0.25,"write_seconds":2.0})"));
+  EXPECT_EQ(lines[3], json::parse(R"({"event":"summary","step":3,"median_tokens_per_second":900.0,
                                       "peak_rss_bytes":1048576,"planned_peak_bytes":[10,20],
                                       "arena_peak_bytes":[10,20],"eval_loss":2.25})"));
+}
+
+// The disk is full for a while: whole lines are lost, and later ones are written.
+TEST(TrainingLog, AFullDiskLosesLinesOnly) {
+  TrainingLog full("/dev/full", false);
+  full.step({.step = 1});
+  full.step({.step = 2});
+  EXPECT_THAT(full.failure().value_or(""), ::testing::HasSubstr("'/dev/full': cannot be written: No space left"));
+
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "log.jsonl";
+  TrainingLog log(path, false);
+  log.step({.step = 1});
+  EXPECT_FALSE(log.failure());
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = limit;
+  small.rlim_cur = std::filesystem::file_size(path) + 20;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  log.step({.step = 2});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, previous);
+  EXPECT_THAT(log.failure().value_or(""), ::testing::HasSubstr("cannot be written: File too large"));
+  log.step({.step = 3});
+  const std::vector<json> lines = lines_of(path);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[1].at("step"), 3);
 }
 
 TEST(TrainingLog, AppendsWhenResumed) {

@@ -2,14 +2,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/buffer_slice.hpp"
 #include "train/checkpoint/checkpoint_manifest.hpp"
 #include "train/checkpoint/checkpoint_plan.hpp"
+#include "train/checkpoint/checkpoint_store.hpp"
+#include "train/checkpoint/damaged_checkpoint.hpp"
+#include "train/checkpoint/rank_pieces.hpp"
 #include "train/checkpoint/safetensors.hpp"
 
 namespace strata::host {
@@ -19,45 +26,38 @@ namespace strata::host {
 /// temporary name, synced and renamed, so a folder with a final name is always complete. The file `latest` names the
 /// newest one.
 
-/// The folder that contains all checkpoints of a run.
-class CheckpointStore {
- public:
-  /// `keep`: number of newest checkpoints to keep; 0: all.
-  CheckpointStore(std::filesystem::path directory, int keep) : directory_(std::move(directory)), keep_(keep) {}
+/// Returns the next bytes of a rank's pieces, in the order of its file: at least one and at most `most`, valid until
+/// the next call.
+using NextBytes = std::function<std::span<const std::byte>(std::size_t most)>;
 
-  /// Creates the folder, removes leftovers of an interrupted run, and checks that `bytes` can be written. \throws
-  /// RuntimeError if that fails.
-  void prepare(std::uint64_t bytes) const;
-  [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
-  [[nodiscard]] std::filesystem::path path_of(std::uint64_t step) const;
-  /// Removes temporary folders, and of the checkpoints up to `step` all but the newest.
-  void clean(std::uint64_t step) const;
-
- private:
-  std::filesystem::path directory_;
-  int keep_;
-};
-
-/// Writes one checkpoint. One process calls begin(). Then write_rank() is called for every rank. After a barrier, which
-/// is up to the caller, the first process calls commit(). Ranks may be in several processes that share a file system.
+/// Writes one checkpoint. The first process calls begin(). write_rank() is called for every rank, and then, when all
+/// calls have ended, the first process calls commit(). Ranks may be in several processes that share a file system.
 class CheckpointWriter {
  public:
   /// `tag`: makes the temporary name unique. It is the same for all ranks.
   CheckpointWriter(const CheckpointStore& store, const std::vector<CheckpointTensor>& plan, RunState run,
                    const std::string& tag);
-  /// Removes the temporary folder if begin() was called but not commit().
+  /// Calls abandon().
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
+  /// Creates the temporary folder. \throws RuntimeError if there is no space for the checkpoint.
   void begin();
   /// Writes the parts of `rank`. Thread-safe.
   void write_rank(int rank, const ReadSlice& read) const;
+  /// Writes `pieces`, those of `rank`, whose bytes `next` returns.
+  void write_rank(int rank, const std::vector<RankPiece>& pieces, const NextBytes& next) const;
   /// Makes the checkpoint the newest one. \return its folder.
   std::filesystem::path commit();
+  /// Removes the temporary folder if begin() was called but not commit().
+  void abandon();
+
+  [[nodiscard]] const RunState& run() const { return run_; }
 
  private:
   [[nodiscard]] Manifest manifest() const;
+  void write_text(const std::filesystem::path& path, const std::string& text) const;
 
   const CheckpointStore& store_;
   const std::vector<CheckpointTensor>& plan_;
@@ -65,10 +65,6 @@ class CheckpointWriter {
   std::filesystem::path temporary_;
   bool begun_ = false;
 };
-
-/// The checkpoint at `given`: a checkpoint folder, or the newest checkpoint of a run's output folder or checkpoints
-/// folder. \throws ConfigurationError if there is none.
-[[nodiscard]] std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 
 /// How to restore values of which the replicas in a checkpoint differ, if the run has another number of replicas.
 enum class DifferingReplicas : std::uint8_t {
@@ -82,12 +78,16 @@ enum class RestoredWeights : std::uint8_t {
   average  ///< their moving average (kAverageState); of the first replica if replicas differ
 };
 
-/// A complete and unaltered checkpoint.
+/// A checkpoint. Of its files only the pieces that are read are loaded, and each process compares the checksum of a
+/// piece once, when it first reads some of it.
 class CheckpointReader {
  public:
-  /// Checks size and checksum of every file. \throws RuntimeError that names a file that is missing, truncated or
-  /// altered.
+  /// Reads the manifest, and compares the files' sizes. \throws DamagedCheckpoint that names a file that is missing,
+  /// truncated or no regular file.
   explicit CheckpointReader(std::filesystem::path directory);
+
+  /// Compares the checksums of all files. \throws DamagedCheckpoint that names a file that was altered.
+  void verify() const;
 
   [[nodiscard]] const RunState& run() const { return manifest_.run; }
   [[nodiscard]] const Manifest& manifest() const { return manifest_; }
@@ -96,7 +96,8 @@ class CheckpointReader {
   [[nodiscard]] bool has_average() const;
 
   /// Reads a part of a tensor into `destination`, and converts between floating-point types. Thread-safe. \throws
-  /// RuntimeError if the tensor is missing or has another shape.
+  /// RuntimeError if the tensor is missing or has another shape. \throws DamagedCheckpoint if a file that has some of
+  /// it was altered.
   void read(const std::string& tensor, const TensorPart& part, DType dtype, void* destination) const;
   /// Restores every parameter and optimizer state of a rank's program, whatever layout wrote them. A master copy that
   /// the checkpoint lacks is restored from the value. A value that was stored in another type is restored from the
@@ -109,10 +110,13 @@ class CheckpointReader {
   ///
   /// Workers along reduced axes: of a state that they sum (StateTraits::is_summed), worker i takes the sum of those of
   /// the stored workers i, i + n, i + 2n, …, where n is the number of workers of the run.
+  ///
+  /// `restored`: called after each tensor. Ranks that wait for each other meet there, so that none waits for the whole
+  /// reading of another one.
   /// \throws RuntimeError if the replicas differ, or if replicas with other workers have states to sum.
   void restore(const Program& program, int rank, const WriteSlice& write,
                DifferingReplicas differing = DifferingReplicas::refuse,
-               RestoredWeights weights = RestoredWeights::trained) const;
+               RestoredWeights weights = RestoredWeights::trained, const std::function<void()>& restored = {}) const;
   /// Names of tensors that hold gradients which no update has applied yet (kPendingState), and that a run with the
   /// checkpoints `plan` does not restore.
   [[nodiscard]] std::vector<std::string> dropped(const std::vector<CheckpointTensor>& plan) const;
@@ -127,6 +131,17 @@ class CheckpointReader {
     DifferingReplicas differing = DifferingReplicas::refuse;
   };
 
+  /// A file, opened when something of it is first read.
+  struct File {
+    std::once_flag once;
+    std::unique_ptr<const SafetensorsFile> content;
+  };
+
+  [[nodiscard]] std::filesystem::path path_of(const std::string& file) const { return directory_ / file; }
+  [[nodiscard]] DamagedCheckpoint altered(const std::string& file) const;
+  [[nodiscard]] const SafetensorsFile& open(const std::string& file) const;
+  /// The bytes of a piece, with their checksum compared.
+  [[nodiscard]] std::span<const std::byte> verified(const ManifestTensor& tensor, const ManifestPiece& piece) const;
   void gather(const ManifestTensor& tensor, const TensorPart& part, std::byte* destination) const;
   /// Name of the tensor in the checkpoint from which `tensor` is restored. Empty if it begins with zeros.
   [[nodiscard]] std::string source_of(const PersistentTensor& tensor, RestoredWeights weights) const;
@@ -146,7 +161,9 @@ class CheckpointReader {
 
   std::filesystem::path directory_;
   Manifest manifest_;
-  std::map<std::string, std::unique_ptr<const SafetensorsFile>> files_;
+  mutable std::map<std::string, File> files_;
+  /// Whether a piece's checksum was compared, by file and key.
+  mutable std::map<std::pair<std::string, std::string>, std::once_flag> compared_;
 };
 
 }  // namespace strata::host

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
+#include "train/checkpoint/json_text.hpp"
 #include "train/checkpoint/part_cover.hpp"
 
 namespace strata::host {
@@ -15,14 +17,41 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 /// Version 1 stored whole blocks only, and no pieces of buckets. Version 2 had no data, and a vocabulary always.
+/// Version 3 had no checksums of pieces.
 constexpr int kOldestVersion = 1;
+
+/// Elements that a tensor may have, so that sizes in bytes cannot overflow.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 56U;
 
 constexpr std::array<std::pair<Vocabulary::Kind, const char*>, 3> kVocabularies{
     {{Vocabulary::Kind::bytes, "bytes"},
      {Vocabulary::Kind::characters, "chars"},
      {Vocabulary::Kind::tokens, "tokens"}}};
+
+/// An integer. Other numbers are refused, because converting them may overflow.
+template <class Integer>
+Integer integer(const json& value) {
+  if (!value.is_number_integer()) throw RuntimeError("has " + value.dump() + " where an integer belongs");
+  const bool fits = value.is_number_unsigned() ? std::in_range<Integer>(value.get<std::uint64_t>())
+                                               : std::in_range<Integer>(value.get<std::int64_t>());
+  if (!fits) throw RuntimeError("has the integer " + value.dump() + ", which is out of range");
+  return value.get<Integer>();
+}
+
+/// Sizes of a tensor, each at least 1.
+Shape parse_shape(const json& value) {
+  Shape shape;
+  std::int64_t elements = 1;
+  for (const json& each : value) {
+    const auto size = integer<std::int64_t>(each);
+    if (size < 1 || size > kMostElements / elements) throw RuntimeError("has the impossible shape " + value.dump());
+    elements *= size;
+    shape.push_back(size);
+  }
+  return shape;
+}
 
 std::string checksum_of_json(const json& value) {
   const std::string text = value.dump();
@@ -48,9 +77,7 @@ Vocabulary parse_vocabulary(const json& value) {
   if (found == kVocabularies.end()) throw RuntimeError("unknown vocabulary '" + name + "'");
   vocabulary.kind = found->first;
   if (vocabulary.kind == Vocabulary::Kind::characters) {
-    for (const auto code_point : value.at("characters").get<std::vector<std::uint32_t>>()) {
-      vocabulary.characters.push_back(code_point);
-    }
+    for (const json& each : value.at("characters")) vocabulary.characters.push_back(integer<std::uint32_t>(each));
   }
   return vocabulary;
 }
@@ -61,7 +88,7 @@ json data_json(const DataState& data) {
 
 DataState parse_data(const json& value) {
   DataState data{value.at("fingerprint").get<std::string>(), value.at("description").get<std::string>(), {}};
-  for (const auto& [dim, size] : value.at("sizes").items()) data.sizes[dim] = size.get<std::int64_t>();
+  for (const auto& [dim, size] : value.at("sizes").items()) data.sizes[dim] = integer<std::int64_t>(size);
   return data;
 }
 
@@ -70,8 +97,8 @@ json loss_scaler_json(const LossScalerState& state) {
 }
 
 LossScalerState parse_loss_scaler(const json& value) {
-  LossScalerState state{value.at("scale").get<double>(), value.at("good_steps").get<int>(),
-                        value.at("skipped_steps").get<std::uint64_t>()};
+  LossScalerState state{value.at("scale").get<double>(), integer<int>(value.at("good_steps")),
+                        integer<std::uint64_t>(value.at("skipped_steps"))};
   if (!(state.scale > 0) || state.good_steps < 0) throw RuntimeError("the state of its loss scaler is impossible");
   return state;
 }
@@ -85,6 +112,7 @@ json piece_json(const ManifestPiece& piece) {
   }
   json result = {{"file", piece.file}, {"key", piece.key}, {"dims", std::move(dims)}};
   if (!piece.part.is_block()) result["elements"] = {piece.part.begin, piece.part.end};
+  if (!piece.checksum.empty()) result["xxh3_128"] = piece.checksum;
   return result;
 }
 
@@ -92,8 +120,9 @@ IndexMap parse_dim(const json& segments, std::int64_t size) {
   IndexMap map{size, {}};
   std::int64_t local = 0;
   for (const json& each : segments) {
-    const IndexSegment segment{local, each.at(0).get<std::int64_t>(), each.at(1).get<std::int64_t>()};
-    if (segment.global_begin < 0 || segment.length < 1 || segment.global_begin > size - segment.length) {
+    const IndexSegment segment{local, integer<std::int64_t>(each.at(0)), integer<std::int64_t>(each.at(1))};
+    if (segment.global_begin < 0 || segment.length < 1 || segment.length > size - local ||
+        segment.global_begin > size - segment.length) {
       throw RuntimeError("a piece lies outside of its tensor");
     }
     local += segment.length;
@@ -110,13 +139,14 @@ ManifestPiece parse_piece(const json& value, const Shape& shape) {
   TensorPart part = TensorPart::block(std::move(maps));
   if (value.contains("elements")) {
     const std::int64_t block = part.elements();
-    part.begin = value["elements"].at(0).get<std::int64_t>();
-    part.end = value["elements"].at(1).get<std::int64_t>();
+    part.begin = integer<std::int64_t>(value["elements"].at(0));
+    part.end = integer<std::int64_t>(value["elements"].at(1));
     if (part.begin < 0 || part.begin >= part.end || part.end > block) {
       throw RuntimeError("a piece lies outside of its block");
     }
   }
-  return {value.at("file").get<std::string>(), value.at("key").get<std::string>(), std::move(part)};
+  const std::string checksum = value.contains("xxh3_128") ? value["xxh3_128"].get<std::string>() : "";
+  return {value.at("file").get<std::string>(), value.at("key").get<std::string>(), std::move(part), checksum};
 }
 
 json tensor_json(const ManifestTensor& tensor) {
@@ -128,7 +158,7 @@ json tensor_json(const ManifestTensor& tensor) {
 ManifestTensor parse_tensor(const std::string& name, const json& value) {
   ManifestTensor tensor;
   tensor.dtype = dtype_from_string(value.at("dtype").get<std::string>());
-  tensor.shape = value.at("shape").get<Shape>();
+  tensor.shape = parse_shape(value.at("shape"));
   std::vector<TensorPart> parts;
   for (const json& each : value.at("pieces")) {
     tensor.pieces.push_back(parse_piece(each, tensor.shape));
@@ -142,9 +172,9 @@ ManifestTensor parse_tensor(const std::string& name, const json& value) {
 
 Manifest parse_manifest(const json& value) {
   Manifest manifest;
-  manifest.run.step = value.at("step").get<std::uint64_t>();
-  manifest.run.seed = value.at("seed").get<std::uint64_t>();
-  manifest.run.samples = value.at("samples").get<std::uint64_t>();
+  manifest.run.step = integer<std::uint64_t>(value.at("step"));
+  manifest.run.seed = integer<std::uint64_t>(value.at("seed"));
+  manifest.run.samples = integer<std::uint64_t>(value.at("samples"));
   manifest.run.configuration = value.at("configuration").get<std::string>();
   if (value.contains("vocabulary")) manifest.run.vocabulary = parse_vocabulary(value["vocabulary"]);
   if (value.contains("data")) manifest.run.data = parse_data(value["data"]);
@@ -154,7 +184,7 @@ Manifest parse_manifest(const json& value) {
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
       throw RuntimeError("'" + name + "' is no name of a checkpoint's file");
     }
-    manifest.files[name] = {file.at("bytes").get<std::uint64_t>(), file.at("xxh3_128").get<std::string>()};
+    manifest.files[name] = {integer<std::uint64_t>(file.at("bytes")), file.at("xxh3_128").get<std::string>()};
   }
   for (const auto& [name, tensor] : value.at("tensors").items()) {
     manifest.tensors[name] = parse_tensor(name, tensor);
@@ -189,7 +219,7 @@ std::string to_json(const Manifest& manifest) {
 }
 
 Manifest manifest_from_json(const std::string& text) {
-  json value = json::parse(text, nullptr, false);
+  json value = parse_json_text(text);
   if (!value.is_object()) throw RuntimeError("is truncated or no JSON object");
   if (value.value("format", json()) != kFormat) throw RuntimeError("is no manifest of a checkpoint");
   const json version = value.value("version", json());

@@ -50,6 +50,8 @@ struct ManifestPiece {
   /// The tensor's name in that file.
   std::string key;
   TensorPart part;
+  /// XXH3-128 of the piece's bytes, in hexadecimal. Empty in checkpoints of format versions before 4.
+  std::string checksum = {};
 
   bool operator==(const ManifestPiece&) const = default;
 };

@@ -13,15 +13,31 @@
 namespace strata::host {
 namespace {
 
-/// The pieces of a tensor on all ranks that store it in the same way.
+/// A rank that holds a part of a tensor.
+struct Holder {
+  int rank = 0;
+  const Program* program = nullptr;
+  const StoredParameter* parameter = nullptr;
+  BufferId buffer = -1;
+};
+
+/// The parts of a tensor on all ranks that store it in the same way.
 struct Holding {
   TensorStorage storage;
   DType dtype = DType::f32;
   Shape shape;
   AxisSet axes;
-  /// Coordinates along `axes` of the pieces that are known already.
-  std::set<std::vector<int>> known;
-  std::vector<CheckpointPiece> pieces;
+  /// The ranks that hold the same part, by their coordinates along `axes`.
+  std::map<std::vector<int>, std::vector<Holder>> holders;
+};
+
+/// A part of a tensor, and the ranks that hold it.
+struct SharedPart {
+  /// The tensor's index in the plan.
+  std::size_t tensor = 0;
+  std::vector<Holder> holders;
+  TensorPart part;
+  std::int64_t bytes = 0;
 };
 
 Holding& holding_of(std::vector<Holding>& holdings, const TensorStorage& storage, DType dtype) {
@@ -36,26 +52,63 @@ Holding& holding_of(std::vector<Holding>& holdings, const TensorStorage& storage
   return holding;
 }
 
-/// Adds the part that `rank` holds, unless an earlier rank holds the same part.
-void add(Holding& holding, const Program& program, const PersistentTensor& tensor, int rank,
-         const Coordinates& coordinates) {
+void add(Holding& holding, const Coordinates& coordinates, const Holder& holder) {
   std::vector<int> place;
   for (const Axis& axis : holding.axes) place.push_back(coordinates.at(axis));
-  if (!holding.known.insert(std::move(place)).second) return;
-  const Shard shard = shard_of(program, *tensor.parameter, tensor.buffer, rank);
-  if (shard.local_elements() > 0) holding.pieces.push_back({rank, shard.slice(tensor.buffer), shard.part()});
+  holding.holders[std::move(place)].push_back(holder);
 }
 
-CheckpointTensor whole_tensor(const std::string& name, std::vector<Holding>& holdings) {
+Shard shard_at(const Holder& holder) {
+  return shard_of(*holder.program, *holder.parameter, holder.buffer, holder.rank);
+}
+
+/// The parts that make the tensor whole, of the first way of storing it in which they do.
+std::vector<SharedPart> shared_parts(std::size_t index, CheckpointTensor& tensor, std::vector<Holding>& holdings) {
   std::optional<std::string> first_fault;
   for (Holding& holding : holdings) {
+    std::vector<SharedPart> shared;
     std::vector<TensorPart> parts;
-    for (const CheckpointPiece& piece : holding.pieces) parts.push_back(piece.part);
+    for (auto& [place, holders] : holding.holders) {
+      const Shard shard = shard_at(holders.front());
+      if (shard.local_elements() == 0) continue;
+      parts.push_back(shard.part());
+      const std::int64_t bytes = shard.local_elements() * static_cast<std::int64_t>(size_of(holding.dtype));
+      shared.push_back({index, std::move(holders), shard.part(), bytes});
+    }
     const std::optional<std::string> fault = find_cover_fault(holding.shape, parts);
-    if (!fault) return {name, holding.dtype, holding.shape, std::move(holding.pieces)};
+    if (!fault) {
+      tensor.dtype = holding.dtype;
+      tensor.shape = holding.shape;
+      return shared;
+    }
     if (!first_fault) first_fault = fault;
   }
-  throw VerificationError("the ranks' parts of '" + name + "' do not make it whole: " + first_fault.value_or("none"));
+  throw VerificationError("the ranks' parts of '" + tensor.name +
+                          "' do not make it whole: " + first_fault.value_or("none"));
+}
+
+/// Chooses the rank that writes each part.
+void deal(std::vector<SharedPart> parts, int ranks, std::vector<CheckpointTensor>& plan) {
+  // Parts of a single rank leave no choice, so the others are dealt in view of them.
+  std::stable_sort(parts.begin(), parts.end(), [](const SharedPart& a, const SharedPart& b) {
+    const bool a_is_single = a.holders.size() == 1;
+    const bool b_is_single = b.holders.size() == 1;
+    return a_is_single != b_is_single ? a_is_single : a.bytes > b.bytes;
+  });
+  std::vector<std::int64_t> load(static_cast<std::size_t>(ranks));
+  for (SharedPart& each : parts) {
+    const auto load_of = [&](const Holder& holder) { return load[static_cast<std::size_t>(holder.rank)]; };
+    const Holder& writer =
+        *std::min_element(each.holders.begin(), each.holders.end(), [&](const Holder& a, const Holder& b) {
+          return std::pair(load_of(a), a.rank) < std::pair(load_of(b), b.rank);
+        });
+    load[static_cast<std::size_t>(writer.rank)] += each.bytes;
+    plan[each.tensor].pieces.push_back({writer.rank, shard_at(writer).slice(writer.buffer), std::move(each.part)});
+  }
+  for (CheckpointTensor& tensor : plan) {
+    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
+              [](const CheckpointPiece& a, const CheckpointPiece& b) { return a.rank < b.rank; });
+  }
 }
 
 }  // namespace
@@ -91,12 +144,20 @@ std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks) {
     for (const PersistentTensor& tensor : persistent_tensors(*program)) {
       const TensorStorage storage = storage_of(*program, *tensor.parameter, tensor.buffer);
       Holding& holding = holding_of(tensors[tensor.name], storage, tensor.dtype);
-      for (const auto& [rank, coordinates] : members) add(holding, *program, tensor, rank, coordinates);
+      for (const auto& [rank, coordinates] : members) {
+        add(holding, coordinates, {rank, program, tensor.parameter, tensor.buffer});
+      }
     }
   }
   std::vector<CheckpointTensor> plan;
   plan.reserve(tensors.size());
-  for (auto& [name, holdings] : tensors) plan.push_back(whole_tensor(name, holdings));
+  std::vector<SharedPart> parts;
+  for (auto& [name, holdings] : tensors) {
+    CheckpointTensor& tensor = plan.emplace_back();
+    tensor.name = name;
+    for (SharedPart& each : shared_parts(plan.size() - 1, tensor, holdings)) parts.push_back(std::move(each));
+  }
+  deal(std::move(parts), ranks.mesh.rank_count(), plan);
   return plan;
 }
 

@@ -44,9 +44,11 @@ struct CheckpointTensor {
   std::vector<CheckpointPiece> pieces;
 };
 
-/// Plans a checkpoint. If several ranks hold the same part of a tensor, the first of them writes it. If programs store
-/// a tensor in different ways, such as a tied weight in different buckets of two stages, one of the programs writes all
-/// of it. \return the tensors, sorted by name. \throws VerificationError if the parts do not cover a tensor.
+/// Plans a checkpoint, in which each byte is written once. If several ranks hold the same part of a tensor, one of them
+/// writes it: parts are dealt, largest first, to the rank that has the fewest bytes to write. Example: of two replicas
+/// each writes about half of the model. If programs store a tensor in different ways, such as a tied weight in
+/// different buckets of two stages, the ranks of one way write all of it. \return the tensors, sorted by name. \throws
+/// VerificationError if the parts do not cover a tensor.
 [[nodiscard]] std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks);
 
 /// Total size of all tensors in bytes.

@@ -1,9 +1,7 @@
-#include <fstream>
 #include <utility>
 
 #include "runtime/element.hpp"
 #include "runtime/shards.hpp"
-#include "strata/error.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
 #include "train/checkpoint/part_copy.hpp"
@@ -19,66 +17,76 @@ std::string to_text(const Shape& shape) {
   return text + "]";
 }
 
-bool is_checkpoint(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path / kManifestName, ignored);
-}
-
-/// The checkpoint named by `latest`, or else the one with the most steps. Empty if there is none.
-fs::path last_checkpoint(const fs::path& directory) {
-  std::string name;
-  std::ifstream(directory / kLatestName) >> name;
-  if (step_of_checkpoint(name) && is_checkpoint(directory / name)) return directory / name;
-  fs::path last;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    const auto step = step_of_checkpoint(entry.path());
-    if (step && is_checkpoint(entry.path()) && (last.empty() || *step > *step_of_checkpoint(last))) last = entry.path();
-  }
-  return last;
-}
-
 }  // namespace
-
-fs::path find_checkpoint(const fs::path& given) {
-  if (is_checkpoint(given)) return given;
-  for (const fs::path& directory : {given, given / "checkpoints"}) {
-    if (const fs::path found = last_checkpoint(directory); !found.empty()) return found;
-  }
-  if (!fs::exists(given)) throw ConfigurationError("'" + given.string() + "': there is no such checkpoint");
-  throw ConfigurationError("'" + given.string() + "': there is no checkpoint; expected a folder with a " +
-                           kManifestName + ", or the output folder of a run that has written one");
-}
 
 CheckpointReader::CheckpointReader(fs::path directory)
     : directory_(std::move(directory)), manifest_(read_manifest(directory_ / kManifestName)) {
   for (const auto& [name, expected] : manifest_.files) {
-    const fs::path path = directory_ / name;
-    {
-      const MappedFile file(path);
-      if (file.bytes().size() != expected.bytes) {
-        throw RuntimeError("'" + path.string() + "' is truncated or was altered: it has " +
-                           std::to_string(file.bytes().size()) + " bytes instead of " + std::to_string(expected.bytes));
-      }
-      if (checksum_of(file.bytes()) != expected.checksum) {
-        throw RuntimeError("'" + path.string() + "' was altered: its checksum does not fit the manifest");
-      }
+    const fs::path path = path_of(name);
+    const auto refuse = [&](const std::string& what) { throw DamagedCheckpoint("'" + path.string() + "'" + what); };
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) refuse(": cannot be opened: " + error.message());
+    if (!fs::is_regular_file(status)) refuse(": is not a regular file");
+    const std::uint64_t bytes = fs::file_size(path, error);
+    if (bytes != expected.bytes) {
+      refuse(" is truncated or was altered: it has " + std::to_string(bytes) + " bytes instead of " +
+             std::to_string(expected.bytes));
     }
-    files_[name] = std::make_unique<SafetensorsFile>(path);
+    files_[name];
   }
+  for (const auto& [name, tensor] : manifest_.tensors) {
+    for (const ManifestPiece& piece : tensor.pieces) compared_[{piece.file, piece.checksum.empty() ? "" : piece.key}];
+  }
+}
+
+DamagedCheckpoint CheckpointReader::altered(const std::string& file) const {
+  return DamagedCheckpoint("'" + path_of(file).string() + "' was altered: its checksum does not fit the manifest");
+}
+
+void CheckpointReader::verify() const {
+  for (const auto& [name, expected] : manifest_.files) {
+    if (checksum_of(MappedFile(path_of(name)).bytes()) != expected.checksum) throw altered(name);
+  }
+}
+
+const SafetensorsFile& CheckpointReader::open(const std::string& name) const {
+  File& file = files_.at(name);
+  std::call_once(file.once, [&] {
+    try {
+      file.content = std::make_unique<const SafetensorsFile>(path_of(name));
+    } catch (const RuntimeError& error) {
+      throw DamagedCheckpoint(error.what());
+    }
+  });
+  return *file.content;
+}
+
+std::span<const std::byte> CheckpointReader::verified(const ManifestTensor& tensor, const ManifestPiece& piece) const {
+  const SafetensorsFile& file = open(piece.file);
+  const auto found = file.tensors().find(piece.key);
+  if (found == file.tensors().end() || found->second.tensor.dtype != tensor.dtype ||
+      found->second.tensor.shape != piece.part.shape()) {
+    throw DamagedCheckpoint("'" + path_of(piece.file).string() + "' was altered: it lacks '" + piece.key +
+                            "' as the manifest describes it");
+  }
+  const std::span<const std::byte> data = found->second.data;
+  // Manifests of format versions before 4 have checksums of whole files only.
+  const bool of_file = piece.checksum.empty();
+  std::once_flag& once = compared_.at({piece.file, of_file ? "" : piece.key});
+  std::call_once(once, [&] {
+    const std::string& expected = of_file ? manifest_.files.at(piece.file).checksum : piece.checksum;
+    if (checksum_of(of_file ? file.bytes() : data) != expected) throw altered(piece.file);
+  });
+  return data;
 }
 
 void CheckpointReader::gather(const ManifestTensor& tensor, const TensorPart& part, std::byte* destination) const {
   std::int64_t missing = part.elements();
   for (const ManifestPiece& piece : tensor.pieces) {
-    const SafetensorsFile& file = *files_.at(piece.file);
-    const auto found = file.tensors().find(piece.key);
-    if (found == file.tensors().end() || found->second.tensor.dtype != tensor.dtype ||
-        found->second.tensor.shape != piece.part.shape()) {
-      throw RuntimeError("'" + (directory_ / piece.file).string() + "' lacks '" + piece.key +
-                         "' as the manifest describes it");
-    }
-    missing -= PartCopy(piece.part, part, size_of(tensor.dtype)).run(found->second.data.data(), destination);
+    const PartCopy copy(piece.part, part, size_of(tensor.dtype));
+    if (!copy.has_elements()) continue;
+    missing -= copy.run(verified(tensor, piece).data(), destination);
   }
   if (missing != 0) throw RuntimeError("the pieces do not cover the tensor");
 }

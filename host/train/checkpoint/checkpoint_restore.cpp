@@ -186,7 +186,7 @@ std::vector<std::string> CheckpointReader::dropped(const std::vector<CheckpointT
 }
 
 void CheckpointReader::restore(const Program& program, int rank, const WriteSlice& write, DifferingReplicas differing,
-                               RestoredWeights weights) const {
+                               RestoredWeights weights, const std::function<void()>& restored) const {
   clear_flat_buffers(program, write);
   std::vector<std::byte> data;
   for (const PersistentTensor& tensor : persistent_tensors(program)) {
@@ -201,6 +201,7 @@ void CheckpointReader::restore(const Program& program, int rank, const WriteSlic
       read(source, shard.part(), tensor.dtype, data.data());
     }
     write(shard.slice(tensor.buffer), data.data());
+    if (restored) restored();
   }
 }
 

@@ -1,10 +1,8 @@
 #include "train/checkpoint/file_io.hpp"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -59,8 +58,10 @@ std::string checksum_of(std::span<const std::byte> bytes) {
   return checksum.hex();
 }
 
-OutputFile::OutputFile(std::filesystem::path path)
-    : path_(std::move(path)), descriptor_(open_or_fail(path_, O_WRONLY | O_CREAT | O_TRUNC, "cannot be created")) {}
+OutputFile::OutputFile(std::filesystem::path path, const Disk& disk)
+    : path_(std::move(path)),
+      disk_(disk),
+      descriptor_(open_or_fail(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, "cannot be created")) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -70,7 +71,7 @@ void OutputFile::write(const void* data, std::size_t bytes) {
   const auto* next = static_cast<const std::byte*>(data);
   std::size_t left = bytes;
   while (left > 0) {
-    const ssize_t written = ::write(descriptor_, next, left);
+    const ssize_t written = disk_.write(descriptor_, next, left);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(path_, "cannot be written");
     next += written;
@@ -81,12 +82,13 @@ void OutputFile::write(const void* data, std::size_t bytes) {
 }
 
 void OutputFile::finish() {
-  if (::fsync(descriptor_) != 0) fail(path_, "cannot be synced");
+  if (disk_.sync(descriptor_) != 0) fail(path_, "cannot be synced");
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot be closed");
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const int descriptor = open_or_fail(path, O_RDONLY, "cannot be opened");
+  // Without O_NONBLOCK, opening a pipe waits for a writer.
+  const int descriptor = open_or_fail(path, O_RDONLY | O_NONBLOCK, "cannot be opened");
   struct stat status {};
   const bool known = ::fstat(descriptor, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
@@ -110,19 +112,34 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void sync_directory(const std::filesystem::path& directory) {
+void sync_directory(const std::filesystem::path& directory, const Disk& disk) {
   const int descriptor = open_or_fail(directory, O_RDONLY | O_DIRECTORY, "cannot be opened");
-  const bool synced = ::fsync(descriptor) == 0;
+  const bool synced = disk.sync(descriptor) == 0;
   const int reason = errno;
   ::close(descriptor);
   errno = reason;
   if (!synced) fail(directory, "cannot be synced");
 }
 
-void replace_file(const std::filesystem::path& path, std::string_view text) {
+void make_directories(const std::filesystem::path& directory, const Disk& disk) {
+  const auto parent_of = [](const std::filesystem::path& path) {
+    return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  };
+  std::vector<std::filesystem::path> missing;
+  std::error_code error;
+  for (std::filesystem::path each = directory; !std::filesystem::exists(each, error); each = parent_of(each)) {
+    missing.push_back(each);
+    if (parent_of(each) == each) break;
+  }
+  std::filesystem::create_directories(directory, error);
+  if (error) throw RuntimeError("'" + directory.string() + "': cannot be created: " + error.message());
+  for (const std::filesystem::path& each : missing) sync_directory(parent_of(each), disk);
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk) {
   const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
   try {
-    OutputFile file(temporary);
+    OutputFile file(temporary, disk);
     file.write(text.data(), text.size());
     file.finish();
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced");
@@ -131,34 +148,31 @@ void replace_file(const std::filesystem::path& path, std::string_view text) {
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+  sync_directory(path.has_parent_path() ? path.parent_path() : ".", disk);
 }
 
-void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to) {
-  if (::rename(from.c_str(), to.c_str()) == 0) return;
-  if (errno != ENOTEMPTY && errno != EEXIST) fail(to, "cannot be put in place");
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-  // Fallback for file systems without exchange. If the process is killed in between, older checkpoints still exist.
-  const std::filesystem::path aside = from.string() + "-old";
-  if (::rename(to.c_str(), aside.c_str()) != 0 || ::rename(from.c_str(), to.c_str()) != 0 ||
-      ::rename(aside.c_str(), from.c_str()) != 0) {
-    fail(to, "cannot be put in place");
-  }
+std::string read_small_file(const std::filesystem::path& path, std::size_t most) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return "";
+  const MappedFile file(path);
+  if (file.bytes().size() > most) return "";
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-std::uint64_t free_bytes(const std::filesystem::path& directory) {
-  struct statvfs status {};
-  if (::statvfs(directory.c_str(), &status) != 0) fail(directory, "free space is unknown");
-  return std::uint64_t{status.f_bavail} * status.f_frsize;
-}
-
-FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use)
+FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk)
     : descriptor_(open_or_fail(path, O_RDWR | O_CREAT, "cannot be created")) {
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-  const bool taken = errno == EWOULDBLOCK;
+  int failed = 0;
+  do failed = disk.lock(descriptor_);
+  while (failed != 0 && errno == EINTR);
+  if (failed == 0) return;
+  const int reason = errno;
   ::close(std::exchange(descriptor_, -1));
-  if (taken) throw RuntimeError(in_use);
-  // Some network file systems do not support locks. The run continues without one.
+  if (reason == EWOULDBLOCK) throw RuntimeError(in_use);
+  holds_ = false;
+  // Some network file systems have no locks.
+  if (reason == ENOSYS || reason == EOPNOTSUPP || reason == ENOLCK) return;
+  errno = reason;
+  fail(path, "cannot be locked");
 }
 
 FileLock::~FileLock() {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "train/checkpoint/disk.hpp"
+
 namespace strata::host {
 
 /// An incremental XXH3-128 checksum.
@@ -33,7 +35,7 @@ class Checksum {
 /// A new file for writing. Failures are RuntimeErrors with the path and the system's reason.
 class OutputFile {
  public:
-  explicit OutputFile(std::filesystem::path path);
+  explicit OutputFile(std::filesystem::path path, const Disk& disk = system_disk());
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -48,12 +50,14 @@ class OutputFile {
 
  private:
   std::filesystem::path path_;
+  const Disk& disk_;
   int descriptor_ = -1;
   std::uint64_t bytes_ = 0;
   Checksum checksum_;
 };
 
-/// A whole file, mapped read-only. \throws RuntimeError if it cannot be opened or is not a regular file.
+/// A whole file, mapped read-only. \throws RuntimeError if it cannot be opened or is not a regular file. A pipe or a
+/// device is refused without waiting for it.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -69,29 +73,34 @@ class MappedFile {
 };
 
 /// Syncs the entries of a directory to the disk.
-void sync_directory(const std::filesystem::path& directory);
+void sync_directory(const std::filesystem::path& directory, const Disk& disk = system_disk());
+
+/// Creates a folder and those that contain it, and syncs their entries.
+void make_directories(const std::filesystem::path& directory, const Disk& disk = system_disk());
 
 /// Replaces a file atomically: writes `text` to a temporary file beside `path`, syncs it and renames it. Readers see
 /// the old or the new text.
-void replace_file(const std::filesystem::path& path, std::string_view text);
+void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk = system_disk());
 
-/// Renames `from` to `to` in one step. If `to` is an existing directory, the two exchange their names.
-void rename_or_exchange(const std::filesystem::path& from, const std::filesystem::path& to);
+/// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.
+[[nodiscard]] std::string read_small_file(const std::filesystem::path& path, std::size_t most);
 
-/// Bytes that this user may still write on the file system of `directory`.
-[[nodiscard]] std::uint64_t free_bytes(const std::filesystem::path& directory);
-
-/// A lock on a file, which the system releases when the process ends. \throws RuntimeError with the message `in_use` if
-/// another process holds it.
+/// A lock on a file, which the system releases when the process ends.
 class FileLock {
  public:
-  FileLock(const std::filesystem::path& path, const std::string& in_use);
+  /// \throws RuntimeError with the message `in_use` if another process holds the lock, or with the system's reason if
+  /// the file cannot be locked.
+  FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk = system_disk());
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
+  /// False if the file system has no locks, so that nothing keeps another process away.
+  [[nodiscard]] bool holds() const { return holds_; }
+
  private:
   int descriptor_ = -1;
+  bool holds_ = true;
 };
 
 }  // namespace strata::host

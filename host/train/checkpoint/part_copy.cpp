@@ -32,6 +32,11 @@ std::int64_t PartCopy::run(const std::byte* source, std::byte* destination) cons
   return copy_dims(0, 0, 0, source, destination);
 }
 
+bool PartCopy::has_elements() const {
+  if (std::any_of(overlaps_.begin(), overlaps_.end(), [](const auto& each) { return each.empty(); })) return false;
+  return copy_dims(0, 0, 0, nullptr, nullptr) > 0;
+}
+
 std::vector<PartCopy::Overlap> PartCopy::overlaps(const IndexMap& source, const IndexMap& destination) {
   std::vector<Overlap> result;
   for (const IndexSegment& from : source.segments) {
@@ -56,13 +61,14 @@ std::int64_t PartCopy::copy_dims(std::size_t dim, std::int64_t from, std::int64_
   const std::int64_t to_pitch = destination_pitch_[dim + 1];
   std::int64_t copied = 0;
   for (const Overlap& each : overlaps_[dim]) {
+    if (destination == nullptr && copied > 0) return copied;
     const std::int64_t first_from = from + each.source * from_pitch;
     const std::int64_t first_to = to + each.destination * to_pitch;
     if (dim + 1 == overlaps_.size()) {
       copied += copy_run(first_from, first_to, each.length, source, destination);
       continue;
     }
-    for (std::int64_t i = 0; i < each.length; ++i) {
+    for (std::int64_t i = 0; i < each.length && (destination != nullptr || copied == 0); ++i) {
       copied += copy_dims(dim + 1, first_from + i * from_pitch, first_to + i * to_pitch, source, destination);
     }
   }
@@ -73,7 +79,7 @@ std::int64_t PartCopy::copy_run(std::int64_t from, std::int64_t to, std::int64_t
                                 std::byte* destination) const {
   const std::int64_t first = std::max({std::int64_t{0}, source_begin_ - from, destination_begin_ - to});
   const std::int64_t last = std::min({length, source_end_ - from, destination_end_ - to});
-  if (first >= last) return 0;
+  if (first >= last || destination == nullptr) return std::max<std::int64_t>(0, last - first);
   std::memcpy(destination + (to + first - destination_begin_) * element_bytes_,
               source + (from + first - source_begin_) * element_bytes_,
               static_cast<std::size_t>((last - first) * element_bytes_));

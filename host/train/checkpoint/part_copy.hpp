@@ -15,6 +15,8 @@ class PartCopy {
 
   /// Each array begins with the first element of its part. \return the number of copied elements.
   std::int64_t run(const std::byte* source, std::byte* destination) const;
+  /// True if the parts have elements in common.
+  [[nodiscard]] bool has_elements() const;
 
  private:
   /// A run of indices of one dim that both blocks contain.
@@ -25,7 +27,8 @@ class PartCopy {
   };
   static std::vector<Overlap> overlaps(const IndexMap& source, const IndexMap& destination);
 
-  /// Copies the dims from `dim` on. Their first elements are at `from` and `to` within the blocks.
+  /// Copies the dims from `dim` on. Their first elements are at `from` and `to` within the blocks. Without a
+  /// destination it copies nothing, and returns when it has found common elements.
   std::int64_t copy_dims(std::size_t dim, std::int64_t from, std::int64_t to, const std::byte* source,
                          std::byte* destination) const;
   /// Copies the elements of a run of the blocks that both parts contain.

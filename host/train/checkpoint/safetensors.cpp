@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "train/checkpoint/json_text.hpp"
 
 namespace strata::host {
 namespace {
@@ -131,7 +132,7 @@ void SafetensorsFile::parse() {
                        std::to_string(bytes.size()) + " bytes; is it truncated, or no safetensors file?");
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof length;
-  const json header = json::parse(text, text + length, nullptr, false);
+  const json header = parse_json_text({text, length});
   if (!header.is_object()) throw RuntimeError("the header is no JSON object");
 
   const std::span<const std::byte> data = bytes.subspan(sizeof length + length);

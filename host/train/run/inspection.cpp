@@ -1,5 +1,7 @@
 #include "train/run/inspection.hpp"
 
+#include "train/checkpoint/checkpoint_plan.hpp"
+#include "train/checkpoint/rank_pieces.hpp"
 #include "train/run/remarks.hpp"
 
 namespace strata::host {
@@ -13,6 +15,9 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   inspection.device_bytes = setup.memory_bytes(*inspection.device);
   inspection.programs = compile_training(setup, sizes, inspection.device.get());
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
+  inspection.planned_checkpoint_bytes = planned_copy_bytes(
+      plan_checkpoint(rank_programs(inspection.programs.training)), setup.stack.mesh.rank_count(),
+      copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every));
   inspection.remarks =
       with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });
   return inspection;
@@ -20,7 +25,11 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
 
 std::optional<std::string> find_fault(const Inspection& inspection) {
   const RunSetup& setup = inspection.setup;
-  return find_fault(inspection.programs, setup.limits(*setup.make_world()), inspection.device_bytes);
+  if (auto fault = find_fault(inspection.programs, setup.limits(*setup.make_world()), inspection.device_bytes)) {
+    return fault;
+  }
+  return find_copy_fault(inspection.planned_peak_bytes, inspection.planned_checkpoint_bytes, *inspection.device,
+                         inspection.device_bytes);
 }
 
 }  // namespace strata::host

@@ -21,6 +21,8 @@ struct Inspection {
   /// Planned bytes of each rank, and the bytes that the device offers to one.
   std::vector<std::int64_t> planned_peak_bytes;
   std::int64_t device_bytes = 0;
+  /// Host memory of each rank through which checkpoints are written.
+  std::vector<std::int64_t> planned_checkpoint_bytes;
   /// The result of find_remarks().
   std::vector<std::string> remarks;
 };

@@ -1,7 +1,5 @@
 #include "train/run/trainer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +12,7 @@
 #include "train/run/agreement.hpp"
 #include "train/run/process_memory.hpp"
 #include "train/run/remarks.hpp"
+#include "train/run/restore_together.hpp"
 
 namespace strata::host {
 namespace {
@@ -38,11 +37,12 @@ void DataFailure::set(const std::string& place, std::optional<std::uint64_t> che
   if (reason) reason_ = reason;
 }
 
-std::optional<std::string> DataFailure::message() const {
+std::optional<std::string> DataFailure::message(bool has_checkpoint) const {
   const std::lock_guard lock(mutex_);
   if (place_.empty()) return std::nullopt;
   return "the data of " + place_ + " cannot be read: " + reason_.value_or("another process reports the reason") +
-         (checkpoint_ ? "; the run ends with a checkpoint of step " + std::to_string(*checkpoint_) : "");
+         (checkpoint_ && has_checkpoint ? "; the run ends with a checkpoint of step " + std::to_string(*checkpoint_)
+                                        : "");
 }
 
 /// The work of one rank's thread.
@@ -56,12 +56,13 @@ class Trainer::Rank {
         offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()), trainer.offload_directory(rank_))),
         training_(executor(trainer.programs_.training, device, communicator)),
         scaler_(trainer.programs_.training),
-        tells_graphs_(!device.is_host_memory()) {
+        tells_graphs_(!device.is_host_memory()),
+        checkpoints_(*trainer.checkpoint_share_, rank_, is_first_of_process(), device, agreement_,
+                     [this](const BufferSlice& slice, void* host) { training_->read(slice, host); }) {
     if (trainer.programs_.evaluation) evaluation_ = executor(*trainer.programs_.evaluation, device, communicator);
     if (trainer.resume_ != nullptr) {
       if (const auto& scaler = trainer.resume_->run().loss_scaler) scaler_.restore(*scaler);
-      trainer.resume_->restore(training_->program(), rank_,
-                               [&](const BufferSlice& slice, const void* host) { training_->write(slice, host); });
+      restore_together(*trainer.resume_, *training_, agreement_);
       initialize_constants(*training_, seed());
     } else {
       initialize(*training_, seed());
@@ -75,13 +76,18 @@ class Trainer::Rank {
     Verdict verdict = step < steps ? agree(step) : Verdict::stop;
     while (step < steps && verdict == Verdict::go_on) {
       train(step++);
+      checkpoints_.poll();
       verdict = agree(step);
       const bool is_last = step == steps && verdict == Verdict::go_on;
       const bool evaluates = is_due(step, settings.eval_every) || (is_last && settings.eval_every > 0);
       if (evaluates && verdict != Verdict::data_failed && !evaluate(step)) verdict = Verdict::data_failed;
       const bool ends = verdict != Verdict::go_on || step == steps;
-      if (is_due(step, trainer_.checkpoints_.every) || ends) write_checkpoint(step);
+      if (is_due(step, trainer_.checkpoints_.every) || ends) {
+        checkpoints_.write(trainer_.state_after(step, scaler_), ends);
+      }
     }
+    const std::optional<std::string> failure = checkpoints_.finish();
+    if (is_first_of_process()) trainer_.checkpoint_failure_ = failure;
     // No process may end, and so stop the others, before the checkpoint is complete.
     if (verdict == Verdict::data_failed) agreement_.meet();
     trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
@@ -92,6 +98,7 @@ class Trainer::Rank {
  private:
   [[nodiscard]] std::size_t index() const { return static_cast<std::size_t>(rank_); }
   [[nodiscard]] bool leads() const { return rank_ == 0; }
+  [[nodiscard]] bool is_first_of_process() const { return rank_ == trainer_.world_->local_ranks().front(); }
   [[nodiscard]] std::uint64_t seed() const {
     return static_cast<std::uint64_t>(trainer_.setup_.configuration.run.seed);
   }
@@ -147,6 +154,9 @@ class Trainer::Rank {
     record.tokens_per_second = count / record.seconds;
     record.skipped = scaler_.skips(record.gradient_norm);
     if (!record.skipped) {
+      const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.gradient_norm);
+      // The ranks agree on these numbers. The checkpoint in progress is from before them.
+      if (!is_finite) static_cast<void>(checkpoints_.finish());
       require_finite(record.loss, "loss", record.step);
       require_finite(record.gradient_norm, "gradient norm", record.step);
     }
@@ -207,17 +217,6 @@ class Trainer::Rank {
     }
   }
 
-  void write_checkpoint(std::uint64_t step) {
-    const double tag = agreement_.largest(leads() ? static_cast<double>(::getpid()) : 0);
-    CheckpointWriter writer(trainer_.store_, trainer_.checkpoint_plan_, trainer_.state_after(step, scaler_),
-                            std::to_string(static_cast<std::int64_t>(tag)));
-    if (leads()) writer.begin();
-    agreement_.meet();
-    writer.write_rank(rank_, [&](const BufferSlice& slice, void* host) { training_->read(slice, host); });
-    agreement_.meet();
-    if (leads()) trainer_.observer_.checkpoint(writer.commit());
-  }
-
   Trainer& trainer_;
   int rank_;
   Agreement agreement_;
@@ -227,6 +226,7 @@ class Trainer::Rank {
   std::unique_ptr<Executor> evaluation_;
   LossScaler scaler_;
   bool tells_graphs_;
+  RankCheckpoints checkpoints_;
   /// Seconds that the coming step has waited for its data.
   double data_wait_seconds_ = 0;
   /// Batches evaluated so far, in all evaluations.
@@ -246,7 +246,7 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
       observer_(observer),
       world_(world ? std::move(world) : setup.make_world()),
       checkpoints_(std::move(checkpoints)),
-      store_(checkpoints_.directory, checkpoints_.keep),
+      store_(checkpoints_.directory, checkpoints_.keep, *checkpoints_.disk),
       schedule_(learning_rate_schedule(setup.configuration)),
       weight_decay_(weight_decay_schedule(setup.configuration)) {
   {
@@ -258,9 +258,9 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
       throw ConfigurationError(*fault);
     }
     remarks_ = with_places(setup.configuration, [&] { return find_remarks(programs_, *device); });
+    plan_checkpoints(*device);
   }
   data_ = {source.fingerprint(), source.description(), source.sizes()};
-  checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));
   summary_.planned_peak_bytes = programs_.planned_peak_bytes();
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
   summary_.planned_offload = programs_.planned_offload();
@@ -275,7 +275,32 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
     summary_.step = start_.step;
   }
   make_readers();
-  if (has_first_rank(*world_)) store_.prepare(checkpoint_bytes(checkpoint_plan_));
+  if (has_first_rank(*world_)) prepare_store();
+}
+
+void Trainer::plan_checkpoints(const Device& device) {
+  const bool background = copies_whole(checkpoints_.mode, checkpoints_.every);
+  checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));
+  const int ranks = world_->rank_count();
+  checkpoint_share_.reset(
+      new CheckpointShare{.store = store_,
+                          .plan = checkpoint_plan_,
+                          .copy_bytes = planned_copy_bytes(checkpoint_plan_, ranks, background),
+                          .background = background,
+                          .written = [this](const CheckpointRecord& record) { observer_.checkpoint(record); },
+                          .warning = [this](const std::string& text) { observer_.warning(text); }});
+  summary_.planned_checkpoint_bytes = checkpoint_share_->copy_bytes;
+  if (const auto fault = find_copy_fault(programs_.planned_peak_bytes(), checkpoint_share_->copy_bytes, device,
+                                         setup_.memory_bytes(device))) {
+    throw ConfigurationError(*fault);
+  }
+}
+
+void Trainer::prepare_store() const {
+  const auto steps = static_cast<std::uint64_t>(setup_.configuration.run.steps);
+  const std::uint64_t left = steps > start_.step ? steps - start_.step : 0;
+  const std::uint64_t count = checkpoints_.every > 0 ? left / static_cast<std::uint64_t>(checkpoints_.every) + 1 : 1;
+  store_.prepare(checkpoint_bytes(checkpoint_plan_), {.count = count, .first_step = start_.step});
 }
 
 /// Compares the data with that of the checkpoint.
@@ -356,7 +381,10 @@ TrainingSummary Trainer::run() {
       [&](Device& device, Communicator& communicator) { Rank(*this, device, communicator).run(); });
   training_data_.reset();
   validation_data_.reset();
-  if (const auto failure = data_failure_.message()) throw RuntimeError(*failure);
+  if (auto failure = data_failure_.message(!checkpoint_failure_)) {
+    throw RuntimeError(*failure + (checkpoint_failure_ ? "; " + *checkpoint_failure_ : ""));
+  }
+  if (checkpoint_failure_) throw RuntimeError(*checkpoint_failure_ + "; " + describe_newest(store_.directory()));
   summary_.median_tokens_per_second = steady_median(tokens_per_second_);
   summary_.peak_resident_bytes = peak_resident_bytes();
   return summary_;

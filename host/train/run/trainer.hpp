@@ -14,6 +14,7 @@
 #include "train/data/read_ahead.hpp"
 #include "train/data/sample_order.hpp"
 #include "train/run/loss_scaler.hpp"
+#include "train/run/rank_checkpoints.hpp"
 #include "train/run/run_setup.hpp"
 #include "train/run/training_programs.hpp"
 #include "train/run/training_record.hpp"
@@ -28,7 +29,11 @@ class TrainingObserver {
   /// Called once, for a device with its own memory, when it is known how the training step will be launched.
   virtual void graphs(const GraphUse& /*use*/) {}
   virtual void evaluation(const EvaluationRecord& /*record*/) {}
-  virtual void checkpoint(const std::filesystem::path& /*path*/) {}
+  /// Called when a checkpoint is complete on disk, which may be steps later.
+  virtual void checkpoint(const CheckpointRecord& /*record*/) {}
+  /// Called when something failed that does not end the run. In a process without the first rank, the thread of its
+  /// first rank makes this call.
+  virtual void warning(const std::string& /*text*/) {}
   /// Called after every step. \return true to write a checkpoint and stop.
   [[nodiscard]] virtual bool stop() { return false; }
 };
@@ -40,6 +45,9 @@ struct CheckpointSettings {
   std::int64_t every = 0;
   /// Number of newest checkpoints to keep; 0: all.
   int keep = 0;
+  CheckpointMode mode = CheckpointMode::background;
+  /// What they are written with. Outlives the run.
+  const Disk* disk = &system_disk();
 };
 
 /// The position of a run in its data.
@@ -55,8 +63,9 @@ class DataFailure {
   /// `place`: "step 12". `checkpoint`: the step of the checkpoint that is written, if any. `reason`: empty if only
   /// another process knows it.
   void set(const std::string& place, std::optional<std::uint64_t> checkpoint, const std::optional<std::string>& reason);
-  /// The message with which the run ends. Empty if the data could be read.
-  [[nodiscard]] std::optional<std::string> message() const;
+  /// The message with which the run ends. Empty if the data could be read. `has_checkpoint`: false if the checkpoint
+  /// could not be written.
+  [[nodiscard]] std::optional<std::string> message(bool has_checkpoint) const;
 
  private:
   mutable std::mutex mutex_;
@@ -83,14 +92,18 @@ class Trainer {
   /// Steps completed before this run.
   [[nodiscard]] std::uint64_t first_step() const { return start_.step; }
 
-  /// Trains up to the configured step. \throws RuntimeError if a device or peer fails, a checkpoint cannot be written,
-  /// or the loss is NaN. If data cannot be read, a checkpoint of the last complete step is written first.
+  /// Trains up to the configured step. \throws RuntimeError if a device or peer fails, the last checkpoint cannot be
+  /// written, or the loss is NaN. If data cannot be read, a checkpoint of the last complete step is written first.
   TrainingSummary run();
 
  private:
   class Rank;
 
   void check_data() const;
+  /// Plans the checkpoints, and checks that there is memory for the copy.
+  void plan_checkpoints(const Device& device);
+  /// Prepares the folder of the checkpoints, and checks that there is space for them.
+  void prepare_store() const;
   void make_readers();
   /// Samples consumed by the steps before `step`.
   [[nodiscard]] std::uint64_t samples_before(std::uint64_t step) const;
@@ -110,6 +123,9 @@ class Trainer {
   CheckpointSettings checkpoints_;
   CheckpointStore store_;
   std::vector<CheckpointTensor> checkpoint_plan_;
+  std::unique_ptr<CheckpointShare> checkpoint_share_;
+  /// Why the last checkpoint failed. Set by the first rank of the process.
+  std::optional<std::string> checkpoint_failure_;
   DataState data_;
   DataPosition start_;
   LearningRateSchedule schedule_;

@@ -58,6 +58,17 @@ void TrainingLog::evaluation(const EvaluationRecord& record) {
             .dump());
 }
 
+void TrainingLog::checkpoint(const CheckpointRecord& record) {
+  write(ordered_json{{"event", "checkpoint"},
+                     {"step", record.step},
+                     {"path", record.path.string()},
+                     {"bytes", record.bytes},
+                     {"pause_seconds", record.pause_seconds},
+                     {"wait_seconds", record.wait_seconds},
+                     {"write_seconds", record.write_seconds}}
+            .dump());
+}
+
 void TrainingLog::summary(const TrainingSummary& summary) {
   ordered_json line{{"event", "summary"},
                     {"step", summary.step},
@@ -69,13 +80,27 @@ void TrainingLog::summary(const TrainingSummary& summary) {
     line["planned_offload_bytes"] = to_json(summary.planned_offload);
     line["offload_peak_bytes"] = to_json(summary.offload_peak);
   }
+  if (!summary.planned_checkpoint_bytes.empty()) line["planned_checkpoint_bytes"] = summary.planned_checkpoint_bytes;
   if (summary.evaluation_loss) line["eval_loss"] = *summary.evaluation_loss;
   write(line.dump());
 }
 
 void TrainingLog::write(const std::string& line) {
+  std::error_code ignored;
+  const std::uintmax_t begin = std::filesystem::file_size(path_, ignored);
   stream_ << line << '\n' << std::flush;
-  if (!stream_) throw RuntimeError("--log-json '" + path_.string() + "': cannot be written: " + std::strerror(errno));
+  if (stream_) return;
+  failure_ = "--log-json '" + path_.string() + "': cannot be written: " + std::strerror(errno);
+  drop_line(begin);
+}
+
+void TrainingLog::drop_line(std::uintmax_t begin) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path_, error)) return stream_.clear();
+  stream_.close();
+  std::filesystem::resize_file(path_, begin, error);
+  stream_.clear();
+  stream_.open(path_, std::ios::app);
 }
 
 }  // namespace strata::host

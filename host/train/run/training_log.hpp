@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string>
 
 #include "train/run/training_record.hpp"
 
@@ -15,13 +18,20 @@ class TrainingLog {
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
+  void checkpoint(const CheckpointRecord& record);
   void summary(const TrainingSummary& summary);
+
+  /// Why lines could not be written, such as a full disk. Empty if none is missing. Later lines are tried anyway.
+  [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
 
  private:
   void write(const std::string& line);
+  /// Removes what was written of a line, and makes the stream usable again.
+  void drop_line(std::uintmax_t begin);
 
   std::filesystem::path path_;
   std::ofstream stream_;
+  std::optional<std::string> failure_;
 };
 
 }  // namespace strata::host

@@ -65,4 +65,19 @@ std::optional<std::string> find_fault(const TrainingPrograms& programs, const Co
   return std::nullopt;
 }
 
+bool copies_whole(CheckpointMode mode, std::int64_t every) { return mode == CheckpointMode::background && every > 0; }
+
+std::optional<std::string> find_copy_fault(const std::vector<std::int64_t>& planned_peak_bytes,
+                                           const std::vector<std::int64_t>& copy_bytes, const Device& device,
+                                           std::int64_t device_bytes) {
+  if (!device.is_host_memory()) return std::nullopt;
+  for (std::size_t rank = 0; rank < planned_peak_bytes.size(); ++rank) {
+    if (planned_peak_bytes[rank] + copy_bytes[rank] <= device_bytes) continue;
+    return "rank " + std::to_string(rank) + " needs " + std::to_string(planned_peak_bytes[rank]) + " bytes and " +
+           std::to_string(copy_bytes[rank]) + " for the copy of a checkpoint, its device has " +
+           std::to_string(device_bytes) + "; run.checkpoint_mode = \"foreground\" needs no copy";
+  }
+  return std::nullopt;
+}
+
 }  // namespace strata::host

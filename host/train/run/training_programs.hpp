@@ -36,4 +36,14 @@ struct TrainingPrograms {
 [[nodiscard]] std::optional<std::string> find_fault(const TrainingPrograms& programs, const CommunicatorLimits& limits,
                                                     std::int64_t device_bytes);
 
+/// True if training goes on while checkpoints are written. A run that writes only the last one has nothing to go on
+/// with.
+[[nodiscard]] bool copies_whole(CheckpointMode mode, std::int64_t every);
+
+/// Why the ranks' host memory for writing checkpoints, `copy_bytes`, cannot be had beside their programs. Empty if it
+/// can, or if that is not known: only a device in host memory says how much there is.
+[[nodiscard]] std::optional<std::string> find_copy_fault(const std::vector<std::int64_t>& planned_peak_bytes,
+                                                         const std::vector<std::int64_t>& copy_bytes,
+                                                         const Device& device, std::int64_t device_bytes);
+
 }  // namespace strata::host

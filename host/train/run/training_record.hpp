@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -41,6 +42,21 @@ struct EvaluationRecord {
   bool of_average = false;
 };
 
+/// A checkpoint that is complete on disk.
+struct CheckpointRecord {
+  /// Completed steps.
+  std::uint64_t step = 0;
+  std::filesystem::path path;
+  /// Bytes of its tensors.
+  std::uint64_t bytes = 0;
+  /// Seconds by which writing it delayed training: for the copy to host memory, or for everything in the foreground.
+  double pause_seconds = 0;
+  /// Seconds that it waited for the checkpoint before it.
+  double wait_seconds = 0;
+  /// Seconds in which the first rank wrote its files.
+  double write_seconds = 0;
+};
+
 /// The results of a whole run.
 struct TrainingSummary {
   /// Completed steps, including those before a resumption.
@@ -56,6 +72,8 @@ struct TrainingSummary {
   /// Bytes of each rank outside of its device, planned and used.
   std::vector<OffloadBytes> planned_offload = {};
   std::vector<OffloadBytes> offload_peak = {};
+  /// Host memory of each rank through which checkpoints are written.
+  std::vector<std::int64_t> planned_checkpoint_bytes = {};
 };
 
 /// The median of `values` without the first few, if enough remain. 0 if there are none.

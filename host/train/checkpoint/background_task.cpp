@@ -1,0 +1,55 @@
+#include "train/checkpoint/background_task.hpp"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+
+BackgroundTask::BackgroundTask(std::function<void()> work) {
+  // A thread begins with the mask of its creator.
+  sigset_t all;
+  sigset_t previous;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &previous);
+  try {
+    thread_ = std::thread([this, work = std::move(work)] { run(work); });
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+    throw;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+}
+
+BackgroundTask::~BackgroundTask() { thread_.join(); }
+
+bool BackgroundTask::is_done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+void BackgroundTask::wait_for(std::chrono::milliseconds time) const {
+  std::unique_lock lock(mutex_);
+  ended_.wait_for(lock, time, [&] { return done_; });
+}
+
+void BackgroundTask::run(const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  std::optional<std::string> failure;
+  try {
+    work();
+  } catch (...) {
+    failure = current_exception_text();
+  }
+  const std::lock_guard lock(mutex_);
+  failure_ = std::move(failure);
+  seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+  done_ = true;
+  ended_.notify_all();
+}
+
+}  // namespace strata::host

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/checkpoint/disk.hpp"
+
+namespace strata::host {
+
+/// The checkpoints that a run is going to write.
+struct CheckpointsToCome {
+  std::uint64_t count = 1;
+  /// Steps of the run so far. Existing checkpoints of later steps stay, because another run wrote them.
+  std::uint64_t first_step = 0;
+};
+
+/// The folder that contains all checkpoints of a run.
+class CheckpointStore {
+ public:
+  /// `keep`: number of newest checkpoints to keep; 0: all.
+  CheckpointStore(std::filesystem::path directory, int keep, const Disk& disk = system_disk())
+      : directory_(std::move(directory)), keep_(keep), disk_(disk) {}
+
+  /// Creates the folder, removes leftovers of an interrupted run, and checks that there is space for the checkpoints to
+  /// come, of `bytes` each: for all that will exist at once, while one more than `keep` is written. \throws
+  /// RuntimeError if that fails.
+  void prepare(std::uint64_t bytes, const CheckpointsToCome& coming = {}) const;
+  /// \throws RuntimeError if there is no space for one more checkpoint.
+  void require_space(std::uint64_t bytes) const;
+  [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
+  [[nodiscard]] const Disk& disk() const { return disk_; }
+  [[nodiscard]] std::filesystem::path path_of(std::uint64_t step) const;
+  /// Gives the complete checkpoint in folder `temporary` its final name. If there is one of that step already, the new
+  /// one takes its place. A complete checkpoint of the step has a final name at every moment.
+  void put_in_place(const std::filesystem::path& temporary, std::uint64_t step) const;
+  /// Removes temporary folders, and of the checkpoints up to `step` all but the newest.
+  void clean(std::uint64_t step) const;
+
+ private:
+  struct Found {
+    std::uint64_t step = 0;
+    std::filesystem::path path;
+  };
+
+  [[nodiscard]] std::vector<Found> checkpoints_up_to(std::uint64_t step) const;
+  void require_space(std::uint64_t bytes, std::uint64_t count) const;
+  /// Ends replacements that a kill interrupted.
+  void settle() const;
+
+  std::filesystem::path directory_;
+  int keep_;
+  const Disk& disk_;
+};
+
+/// The checkpoint at `given`: a checkpoint folder, or the newest checkpoint of a run's output folder or checkpoints
+/// folder. \throws ConfigurationError if there is none.
+[[nodiscard]] std::filesystem::path find_checkpoint(const std::filesystem::path& given);
+
+/// The end of a message: which checkpoint in `directory` a run can go on from, if there is one.
+[[nodiscard]] std::string describe_newest(const std::filesystem::path& directory);
+
+}  // namespace strata::host

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "runtime/executor.hpp"
+#include "train/checkpoint/checkpoint.hpp"
+#include "train/run/agreement.hpp"
+
+namespace strata::host {
+
+/// Restores the rank of `executor` from a checkpoint. Collective: the ranks meet after every tensor, because one that
+/// reads much must not keep others waiting until their communication times out. If a rank fails, the others return, and
+/// it throws when all have read what they need.
+void restore_together(const CheckpointReader& checkpoint, Executor& executor, Agreement& agreement);
+
+}  // namespace strata::host
