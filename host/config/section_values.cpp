@@ -35,7 +35,11 @@ RunSection run_section(const Options& options) {
                      .keep_checkpoints = options.integer("keep_checkpoints"),
                      .eval_every = options.integer("eval_every"),
                      .eval_batches = options.integer("eval_batches"),
-                     .log_every = options.integer("log_every")};
+                     .log_every = options.integer("log_every"),
+                     .resume = options.word("resume"),
+                     .accept_changed = options.words("accept_changed"),
+                     .stop_after = options.word("stop_after"),
+                     .stop_before_job_end = options.word("stop_before_job_end")};
   if (section.output.empty()) section.output = "runs/" + section.name;
   return section;
 }
@@ -89,7 +93,11 @@ Options to_options(const RunSection& section) {
                   {"keep_checkpoints", section.keep_checkpoints},
                   {"eval_every", section.eval_every},
                   {"eval_batches", section.eval_batches},
-                  {"log_every", section.log_every}});
+                  {"log_every", section.log_every},
+                  {"resume", section.resume},
+                  {"accept_changed", section.accept_changed},
+                  {"stop_after", section.stop_after},
+                  {"stop_before_job_end", section.stop_before_job_end}});
 }
 
 Options to_options(const DataSection& section) {

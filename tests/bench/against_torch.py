@@ -106,7 +106,7 @@ def run_strata(args, setting, folder):
     log = Path(folder) / "log.jsonl"
     log.unlink(missing_ok=True)
     command = [args.strata, "train", setting["configs"][args.dtype], "--steps", args.steps, "--log-json", log,
-               "--set", f"data.path={args.data}", "--set", f"run.output={folder}/run",
+               "--overwrite", "--set", f"data.path={args.data}", "--set", f"run.output={folder}/run",
                "--set", f"device.threads={setting['threads']}"]
     _, peak = run_measured([str(word) for word in command], setting["threads"])
     return digest([json.loads(line) for line in log.read_text().splitlines()], args.warmup, peak)

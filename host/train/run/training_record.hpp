@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/memory/memory_plan.hpp"
+#include "train/run/stop_reason.hpp"
 
 namespace strata::host {
 
@@ -56,7 +57,12 @@ struct TrainingSummary {
   /// Bytes of each rank outside of its device, planned and used.
   std::vector<OffloadBytes> planned_offload = {};
   std::vector<OffloadBytes> offload_peak = {};
+  /// Why the run stopped before its end. Every process knows it.
+  StopReason stopped = StopReason::none;
 };
+
+/// \throws RuntimeError if the loss or the gradient norm is not finite.
+void require_finite(const StepRecord& record);
 
 /// The median of `values` without the first few, if enough remain. 0 if there are none.
 [[nodiscard]] double steady_median(std::vector<double> values);
