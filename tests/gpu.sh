@@ -191,7 +191,7 @@ short_run() { # NAME CONFIG OPTION...
   log=$work/$1.jsonl
   configuration=configs/$2.toml
   shift 2
-  "$strata" train "$configuration" --log-json "$log" --log-level "${log_level:-warning}" --set data.path="$text" \
+  "$strata" train "$configuration" --overwrite --log-json "$log" --log-level "${log_level:-warning}" --set data.path="$text" \
     --set run.output="$work/run" --set run.eval_every=0 --set run.checkpoint_every=0 "$@"
 }
 
@@ -308,7 +308,7 @@ communication_in_graphs_equals_eager() {
 # Each GPU has one rank. strata launch starts the processes.
 launched() {
   count=$(nvidia-smi -L | wc -l)
-  "$strata" launch --ranks "$count" configs/ddp.toml --steps 4 --set strategy.0.size="$count" \
+  "$strata" launch --overwrite --ranks "$count" configs/ddp.toml --steps 4 --set strategy.0.size="$count" \
     --set batch.global=$((16 * count)) --set device.plugin="$device" --set communicator.plugin=nccl \
     --set data.path="$text" --set run.output="$work/launched" --set run.eval_every=0 --log-level warning
 }

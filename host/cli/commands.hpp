@@ -10,10 +10,11 @@ namespace strata::host {
 /// \file
 /// The commands of the command line. Each function adds one command to `app`.
 
-/// `strata train CONFIG [--steps N] [--log-json FILE] [--resume DIR] [--set KEY=VALUE]`.
+/// `strata train CONFIG [--steps N] [--log-json FILE] [--resume DIR] [--overwrite] [--set KEY=VALUE]`, and options that
+/// stand for keys of [run].
 void add_train_command(CLI::App& app, CommandContext& context);
 
-/// `strata launch CONFIG [--ranks N]` and the options of `strata train`.
+/// `strata launch CONFIG [--ranks N] [--grace SECONDS] [--max-restarts N]` and the options of `strata train`.
 void add_launch_command(CLI::App& app, CommandContext& context);
 
 /// Says why a run cannot work, as JSON too. \return the exit code.

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <limits>
 
 #include "strata/error.hpp"
 
@@ -20,9 +21,6 @@ namespace strata::host {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Time for other ranks to notice a failure and report where they were.
-constexpr std::chrono::seconds kGrace{10};
 
 RuntimeError failure(const std::string& what) {
   return RuntimeError("a rank's process cannot be started: " + what + ": " + std::strerror(errno));
@@ -57,6 +55,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     ::dup2(nothing, STDOUT_FILENO);
     ::dup2(messages, STDERR_FILENO);
   }
+  // An ignored signal would stay ignored in the program.
+  ::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve(words[0], words, environment);
   ::_exit(127);
@@ -66,18 +66,21 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 std::string describe(const ProcessEnd& end) {
   const std::string rank = "rank " + std::to_string(end.rank);
+  if (end.by_force) return rank + " did not end in time and was ended by force";
   if (end.signal == 0) return rank + " ended with exit code " + std::to_string(end.exit_code);
   return rank + " was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")";
 }
 
-RankProcesses::RankProcesses(const std::vector<ProcessRequest>& requests, Line line) : RankProcesses(std::move(line)) {
+RankProcesses::RankProcesses(const std::vector<ProcessRequest>& requests, const Grace& grace, Line line)
+    : RankProcesses(grace, std::move(line)) {
   for (const ProcessRequest& request : requests) start(request);
 }
 
-RankProcesses::RankProcesses(Line line) : line_(std::move(line)) {
+RankProcesses::RankProcesses(const Grace& grace, Line line) : grace_(grace), line_(std::move(line)) {
   sigset_t mask;
   ::sigemptyset(&mask);
-  for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&mask, signal);
+  ::sigaddset(&mask, SIGCHLD);
+  for (const int signal : kStopSignals) ::sigaddset(&mask, signal);
   ::sigprocmask(SIG_BLOCK, &mask, &previous_mask_);
   signals_ = ::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -110,34 +113,38 @@ void RankProcesses::start(const ProcessRequest& request) {
 }
 
 std::vector<ProcessEnd> RankProcesses::wait() {
-  Clock::time_point deadline = Clock::time_point::max();
   while (any_running()) {
     std::vector<pollfd> wanted{{signals_, POLLIN, 0}};
     for (const Process& process : processes_) wanted.push_back({process.messages, POLLIN, 0});
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    const bool limited = deadline != Clock::time_point::max();
-    ::poll(wanted.data(), wanted.size(), limited ? static_cast<int>(std::max<std::int64_t>(left, 0)) : -1);
+    const bool limited = deadline_ != Clock::time_point::max() && !ended_by_force_;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+    const std::int64_t longest = std::numeric_limits<int>::max();
+    ::poll(wanted.data(), wanted.size(), limited ? static_cast<int>(std::clamp<std::int64_t>(left, 0, longest)) : -1);
     for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
       if (wanted[rank + 1].revents != 0) read_messages(rank);
     }
     read_signals();
     collect();
-    const bool failed = std::any_of(ends_.begin(), ends_.end(), [](const ProcessEnd& end) { return end.failed(); });
-    if (failed && !limited) deadline = Clock::now() + kGrace;
-    if (Clock::now() < deadline || ended_by_force_) continue;
+    if (Clock::now() < deadline_ || ended_by_force_) continue;
     ended_by_force_ = true;
     send(SIGKILL);
   }
   for (std::size_t rank = 0; rank < processes_.size(); ++rank) read_messages(rank);
   // Peers that end because a process died may be noticed before that process, so put signals first.
-  std::stable_partition(ends_.begin(), ends_.end(), [](const ProcessEnd& end) { return end.signal != 0; });
+  const auto place = [](const ProcessEnd& end) { return end.by_force ? 2 : end.signal != 0 ? 0 : 1; };
+  std::stable_sort(ends_.begin(), ends_.end(),
+                   [&](const ProcessEnd& a, const ProcessEnd& b) { return place(a) < place(b); });
   return ends_;
 }
 
 void RankProcesses::read_signals() {
   signalfd_siginfo signal{};
   while (::read(signals_, &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
-    if (signal.ssi_signo != SIGCHLD) send(static_cast<int>(signal.ssi_signo));
+    if (signal.ssi_signo == SIGCHLD) continue;
+    asked_to_stop_ = true;
+    send(static_cast<int>(signal.ssi_signo));
+    if (grace_.after_signal) end_within(*grace_.after_signal);
+    if (requests_.note() >= SignalCount::kLimit) end_within(Grace::Seconds(0));
   }
 }
 
@@ -169,10 +176,16 @@ void RankProcesses::collect() {
     int status = 0;
     if (!process.running || ::waitpid(process.id, &status, WNOHANG) != process.id) continue;
     process.running = false;
-    if (ended_by_force_) continue;
-    ends_.push_back({static_cast<int>(rank), WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                     WIFSIGNALED(status) ? WTERMSIG(status) : 0});
+    const ProcessEnd end{static_cast<int>(rank), WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                         WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                         ended_by_force_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL};
+    ends_.push_back(end);
+    end_within(end.failed() ? grace_.after_failure : grace_.after_end);
   }
+}
+
+void RankProcesses::end_within(Grace::Seconds grace) {
+  deadline_ = std::min(deadline_, Clock::now() + std::chrono::duration_cast<Clock::duration>(grace));
 }
 
 void RankProcesses::send(int signal) const {

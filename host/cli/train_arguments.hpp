@@ -16,11 +16,19 @@ struct TrainArguments {
   std::optional<std::int64_t> steps;
   std::string log_json;
   std::string resume;
+  bool overwrite = false;
+  std::vector<std::string> accept_changed;
+  std::string stop_after;
+  std::string stop_before_job_end;
 
   void add_to(CLI::App& command);
   [[nodiscard]] RunConfiguration load() const;
   /// The arguments as a command line for `strata train`.
   [[nodiscard]] std::vector<std::string> words() const;
+
+ private:
+  /// The options that stand for keys of the configuration, as arguments of --set.
+  [[nodiscard]] std::vector<std::string> overrides() const;
 };
 
 }  // namespace strata::host

@@ -1,14 +1,21 @@
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "cli/commands.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/train_arguments.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
+#include "train/run/deadline.hpp"
 #include "train/run/progress.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/stop_signal.hpp"
 #include "train/run/trainer.hpp"
 #include "train/run/training_log.hpp"
@@ -32,12 +39,33 @@ std::string describe(const CheckpointRecord& record) {
          format_line("training paused %.2f s, written in %.2f s", record.pause_seconds, record.write_seconds);
 }
 
-/// Forwards the trainer's reports to the progress line and the log.
+using MakeProgress = std::function<std::unique_ptr<Progress>(std::uint64_t first_step)>;
+
+/// Forwards the trainer's reports to the progress line and the log, and stops the run on signals and deadlines. A
+/// process without the first rank only stops.
 class RunReporter : public TrainingObserver {
  public:
-  RunReporter(std::unique_ptr<Progress> progress, std::unique_ptr<TrainingLog> log)
-      : progress_(std::move(progress)), log_(std::move(log)) {}
+  RunReporter(const RunSection& run, Log& log) : deadline_(run, std::getenv("SLURM_JOB_END_TIME")), messages_(log) {}
 
+  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null.
+  void report(MakeProgress progress, std::unique_ptr<TrainingLog> log) {
+    make_progress_ = std::move(progress);
+    log_ = std::move(log);
+    if (!deadline_.remark().empty()) messages_.warning(deadline_.remark());
+  }
+
+  void started(const RunStart& start) override {
+    signal_.training_begins();
+    if (!make_progress_) return;
+    for (const std::string& remark : start.remarks) messages_.warning(remark);
+    progress_ = make_progress_(start.step);
+    if (!start.checkpoint.empty()) {
+      messages_.info("resuming after step " + std::to_string(start.step) + " from " + start.checkpoint.string());
+    }
+    if (!log_) return;
+    if (start.checkpoint.empty()) return log_->clear();
+    log_->cut_back(start.step, start.evaluates);
+  }
   void step(const StepRecord& record) override {
     progress_->step(record);
     if (log_) log_->step(record);
@@ -53,18 +81,29 @@ class RunReporter : public TrainingObserver {
     progress_->note(describe(record));
     if (log_) log_->checkpoint(record);
   }
-  void warning(const std::string& text) override { progress_->note("warning: " + text); }
-  bool stop() override {
-    if (signal_.received() == 0) return false;
-    progress_->note("stopping on request; a checkpoint is written first");
-    return true;
+  void warning(const std::string& text) override {
+    // Only the process with the first rank shows progress.
+    if (progress_) return progress_->note("warning: " + text);
+    messages_.warning(text);
+  }
+  StopReason stop() override {
+    const int signal = signal_.received();
+    return signal != 0 ? reason_of_signal(signal) : deadline_.reached();
+  }
+  void stuck(const std::string& report) override {
+    // Its threads cannot be ended, so the process ends without them.
+    messages_.error(report);
+    ::_exit(kFailed);
+  }
+  void stopping(std::uint64_t step, StopReason reason) override {
+    progress_->note("stopping after step " + std::to_string(step) + " on " + host::describe(reason) +
+                    "; a checkpoint is written first");
   }
 
   void finish(const TrainingSummary& summary) {
     progress_.reset();
     if (log_) log_->summary(summary);
   }
-  [[nodiscard]] bool was_stopped() const { return signal_.received() != 0; }
   [[nodiscard]] const fs::path& last_checkpoint() const { return last_checkpoint_; }
 
  private:
@@ -75,8 +114,11 @@ class RunReporter : public TrainingObserver {
     progress_->note("warning: " + *log_->failure() + "; training goes on, and the log misses lines");
   }
 
+  StopSignal signal_{kStopped};
+  Deadline deadline_;
+  Log& messages_;
+  MakeProgress make_progress_;
   bool has_lost_lines_ = false;
-  StopSignal signal_;
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<TrainingLog> log_;
   fs::path last_checkpoint_;
@@ -117,15 +159,26 @@ void print_result(const TrainingSummary& summary, const std::string& unit, const
   if (!reporter.last_checkpoint().empty()) out << "checkpoint " << reporter.last_checkpoint().string() << '\n';
 }
 
+/// Writes buffered results. A reader that closed the pipe, as in `strata train … | head`, has what it wanted.
+void flush_results(CommandContext& context) {
+  errno = 0;
+  if (context.out.flush() || errno != EPIPE) return;
+  context.log.warning("standard output was closed before the results were written");
+  // What is still buffered goes nowhere.
+  const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  ::dup2(nothing, STDOUT_FILENO);
+  ::close(nothing);
+  context.out.clear();
+}
+
 int train(const TrainArguments& arguments, CommandContext& context) {
   const RunSetup setup = prepare(arguments.load(), context.plugins());
   const RunSection& run = setup.configuration.run;
+  RunReporter reporter(run, context.log);
   const DataSource source = setup.open_data();
-  std::unique_ptr<CheckpointReader> resume;
-  if (!arguments.resume.empty()) resume = std::make_unique<CheckpointReader>(find_checkpoint(arguments.resume));
 
   std::unique_ptr<World> world = setup.make_world();
-  // Only one process of a run reports. All of them may write to the output folder.
+  // Only one process of a run reports, and decides how it starts. All of them may write to the output folder.
   const bool reports = has_first_rank(*world);
   const fs::path output = run.output;
   make_output(output);
@@ -134,31 +187,41 @@ int train(const TrainArguments& arguments, CommandContext& context) {
     context.log.warning("run.output '" + output.string() +
                         "' is on a file system without locks; another run could write there");
   }
-  std::unique_ptr<TrainingLog> log;
-  if (reports && !arguments.log_json.empty())
-    log = std::make_unique<TrainingLog>(arguments.log_json, resume != nullptr);
-  const std::uint64_t first_step = resume ? resume->run().step : 0;
-  auto progress = std::make_unique<Progress>(context.messages,
-                                             Progress::Style{is_terminal(context.messages), run.log_every, setup.unit},
-                                             first_step, static_cast<std::uint64_t>(run.steps));
-  RunReporter reporter(std::move(progress), std::move(log));
-
-  const CheckpointSettings checkpoints{output / "checkpoints", run.checkpoint_every,
-                                       static_cast<int>(run.keep_checkpoints), run.checkpoint_mode};
-  Trainer trainer(setup, source, checkpoints, resume.get(), reporter, std::move(world));
-  if (reports) describe_start(setup, source, trainer, context.log);
-  if (reports && resume) {
-    context.log.info("resuming after step " + std::to_string(first_step) + " from " + resume->directory().string());
+  StartDecision start;
+  if (reports) {
+    start = decide_start(setup.configuration, arguments.overwrite);
+    std::unique_ptr<TrainingLog> log;
+    if (!arguments.log_json.empty()) log = std::make_unique<TrainingLog>(arguments.log_json);
+    const Progress::Style style{is_terminal(context.messages), run.log_every, setup.unit};
+    const auto make_progress = [&context, &run, style](std::uint64_t first_step) {
+      return std::make_unique<Progress>(context.messages, style, first_step, static_cast<std::uint64_t>(run.steps));
+    };
+    reporter.report(make_progress, std::move(log));
+  }
+  CheckpointSettings checkpoints{.directory = output / "checkpoints",
+                                 .every = run.checkpoint_every,
+                                 .keep = static_cast<int>(run.keep_checkpoints),
+                                 .mode = run.checkpoint_mode,
+                                 .identity = start.identity};
+  if (!start.candidates.empty()) checkpoints.first_step = step_of_checkpoint(start.candidates.front()).value_or(0);
+  Trainer trainer(setup, source, checkpoints, nullptr, reporter, std::move(world));
+  trainer.choose_from(start.candidates);
+  if (reports) {
+    describe_start(setup, source, trainer, context.log);
+    begin_run(output, start);
   }
   const TrainingSummary summary = trainer.run();
-  if (!reports) return 0;
-  reporter.finish(summary);
-  if (reporter.was_stopped()) {
-    context.log.info("stopped after step " + std::to_string(summary.step) + "; continue with --resume " +
-                     output.string());
+  const bool stopped = summary.stopped != StopReason::none;
+  if (reports) {
+    reporter.finish(summary);
+    if (stopped) {
+      context.log.info("stopped after step " + std::to_string(summary.step) +
+                       "; continue with the same command and --resume auto");
+    }
+    print_result(summary, setup.unit, reporter, context.out);
+    flush_results(context);
   }
-  print_result(summary, setup.unit, reporter, context.out);
-  return 0;
+  return stopped ? kStopped : 0;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "config/document.hpp"
+#include "config/duration.hpp"
 #include "config/run_configuration.hpp"
 #include "config/schedule_checks.hpp"
 #include "config/section_values.hpp"
@@ -197,6 +198,21 @@ OptimizerSection read_optimizer(SectionReader& reader, const RunConfiguration& c
   return optimizer;
 }
 
+void check_run(const RunConfiguration& configuration) {
+  const RunSection& run = configuration.run;
+  for (const auto& [key, value] :
+       {std::pair("stop_after", run.stop_after), {"stop_before_job_end", run.stop_before_job_end}}) {
+    if (value.empty() || parse_duration(value)) continue;
+    throw configuration.error(std::string("run.") + key, "found \"" + value + "\"; accepted: " + kDurations);
+  }
+  for (const std::string& each : run.accept_changed) {
+    if (std::find(kChangeableSettings.begin(), kChangeableSettings.end(), each) != kChangeableSettings.end()) continue;
+    throw configuration.error(
+        "run.accept_changed",
+        "found \"" + each + "\"; accepted: " + join({kChangeableSettings.begin(), kChangeableSettings.end()}, ", "));
+  }
+}
+
 /// Checks conditions between several keys.
 void check_consistency(const RunConfiguration& configuration) {
   const BatchSection& batch = configuration.batch;
@@ -205,6 +221,7 @@ void check_consistency(const RunConfiguration& configuration) {
                                                   "; accepted: a multiple of batch.micro, which is " +
                                                   std::to_string(batch.micro));
   }
+  check_run(configuration);
   check_schedules(configuration);
   if (configuration.optimizer.average.decay >= 1) {
     throw configuration.error("optimizer.average.decay", "found 1; accepted: at least 0 and below 1");

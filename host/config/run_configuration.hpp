@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -35,6 +36,9 @@ class ConfigurationPlaces {
   std::map<std::string, Entry> places_;
 };
 
+/// What run.accept_changed may name.
+inline constexpr std::array<const char*, 4> kChangeableSettings = {"seed", "batch", "model", "data"};
+
 /// When the files of a checkpoint are written.
 enum class CheckpointMode : std::uint8_t {
   background,  ///< while training goes on, from a copy in host memory
@@ -53,6 +57,13 @@ struct RunSection {
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
   std::int64_t log_every = 0;
+  /// Empty, "auto", or a checkpoint or folder of checkpoints.
+  std::string resume;
+  /// Names of settings that may differ from the checkpoint's.
+  std::vector<std::string> accept_changed;
+  /// Durations as parse_duration() reads them, or empty.
+  std::string stop_after;
+  std::string stop_before_job_end;
 
   bool operator==(const RunSection&) const = default;
 };

@@ -37,7 +37,11 @@ RunSection run_section(const Options& options) {
                      .checkpoint_mode = from_word<CheckpointMode>(kCheckpointModes, options.word("checkpoint_mode")),
                      .eval_every = options.integer("eval_every"),
                      .eval_batches = options.integer("eval_batches"),
-                     .log_every = options.integer("log_every")};
+                     .log_every = options.integer("log_every"),
+                     .resume = options.word("resume"),
+                     .accept_changed = options.words("accept_changed"),
+                     .stop_after = options.word("stop_after"),
+                     .stop_before_job_end = options.word("stop_before_job_end")};
   if (section.output.empty()) section.output = "runs/" + section.name;
   return section;
 }
@@ -92,7 +96,11 @@ Options to_options(const RunSection& section) {
                   {"checkpoint_mode", word_of(kCheckpointModes, section.checkpoint_mode)},
                   {"eval_every", section.eval_every},
                   {"eval_batches", section.eval_batches},
-                  {"log_every", section.log_every}});
+                  {"log_every", section.log_every},
+                  {"resume", section.resume},
+                  {"accept_changed", section.accept_changed},
+                  {"stop_after", section.stop_after},
+                  {"stop_before_job_end", section.stop_before_job_end}});
 }
 
 Options to_options(const DataSection& section) {

@@ -65,6 +65,27 @@ SectionDeclaration run_section() {
            .default_value = 10,
            .documentation = "Steps between progress lines if the output is not a terminal.",
            .minimum = 1},
+          {.name = "resume",
+           .type = OptionType::word,
+           .default_value = "",
+           .documentation = "What the run continues from: \"auto\" starts the run or continues its newest whole "
+                            "checkpoint, a folder "
+                            "is a checkpoint or a run's output. Empty starts anew."},
+          {.name = "accept_changed",
+           .type = OptionType::words,
+           .default_value = std::vector<std::string>{},
+           .documentation =
+               "Settings in which a resumed run may differ from its checkpoint: seed, batch, model, data."},
+          {.name = "stop_after",
+           .type = OptionType::word,
+           .default_value = "",
+           .documentation = "Time after which the run writes a checkpoint and ends with exit code 75, such as "
+                            "\"3h50m\". Empty: none."},
+          {.name = "stop_before_job_end",
+           .type = OptionType::word,
+           .default_value = "",
+           .documentation = "How long before the end of its Slurm job (SLURM_JOB_END_TIME) the run stops likewise, "
+                            "such as \"10m\"."},
       }};
 }
 

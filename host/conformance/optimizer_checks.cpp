@@ -25,7 +25,9 @@ class StoppingObserver final : public TrainingObserver {
   explicit StoppingObserver(std::uint64_t stop_after) : stop_after_(stop_after) {}
   void step(const StepRecord& record) override { step_ = record.step; }
   void checkpoint(const CheckpointRecord& record) override { last_ = record.path; }
-  [[nodiscard]] bool stop() override { return step_ == stop_after_; }
+  [[nodiscard]] StopReason stop() override {
+    return step_ > 0 && step_ == stop_after_ ? StopReason::request : StopReason::none;
+  }
   [[nodiscard]] const std::filesystem::path& last() const { return last_; }
 
  private:

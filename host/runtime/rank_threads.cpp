@@ -1,12 +1,15 @@
 #include "runtime/rank_threads.hpp"
 
+#include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "strata/error.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
@@ -31,24 +34,54 @@ bool is_echo(const std::exception_ptr& error) {
 
 class RankThreads {
  public:
-  RankThreads(World& world, const MakeDevice& make_device, const RankBody& body)
-      : world_(world), make_device_(make_device), body_(body) {}
+  RankThreads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck)
+      : world_(world), make_device_(make_device), body_(body), stuck_(stuck) {}
 
   void run() {
     std::vector<std::thread> threads;
-    try {
-      for (const int rank : world_.local_ranks()) {
-        threads.emplace_back([this, rank] { run_rank(rank); });
+    for (const int rank : world_.local_ranks()) {
+      begin(rank);
+      try {
+        threads.emplace_back([this, rank] {
+          run_rank(rank);
+          end(rank);
+        });
+      } catch (...) {  // thread creation failed: stop running ranks, which wait for missing ones
+        fail(std::current_exception());
+        end(rank);
+        break;
       }
-    } catch (...) {  // thread creation failed: stop running ranks, which wait for missing ones
-      fail(std::current_exception());
     }
+    if (stuck_.report) watch();
     for (std::thread& thread : threads) thread.join();
     if (cause_) std::rethrow_exception(cause_);
     if (echo_) std::rethrow_exception(echo_);
   }
 
  private:
+  void begin(int rank) {
+    const std::lock_guard lock(mutex_);
+    running_.insert(rank);
+  }
+
+  void end(int rank) {
+    const std::lock_guard lock(mutex_);
+    running_.erase(rank);
+    changed_.notify_all();
+  }
+
+  /// Waits until all ranks have ended. Reports those that do not after a failure.
+  void watch() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return failed_ || running_.empty(); });
+    if (changed_.wait_for(lock, stuck_.patience, [&] { return running_.empty(); })) return;
+    std::vector<std::string> ranks;
+    for (const int rank : running_) ranks.push_back(std::to_string(rank));
+    const std::string report = reason_ + "; stuck, and so ended by force: rank " + join(ranks, ", ");
+    lock.unlock();
+    stuck_.report(report);
+  }
+
   void run_rank(int rank) {
     try {
       const std::shared_ptr<Device> device = make_device_(rank);
@@ -101,13 +134,17 @@ class RankThreads {
     if (failed_) return;
     failed_ = true;
     reason_ = message;
+    changed_.notify_all();
     for (Communicator* communicator : connected_) communicator->abort(reason_);
   }
 
   World& world_;
   const MakeDevice& make_device_;
   const RankBody& body_;
+  const StuckRanks& stuck_;
   std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<int> running_;
   std::vector<Communicator*> connected_;
   bool failed_ = false;
   std::string reason_;
@@ -117,8 +154,8 @@ class RankThreads {
 
 }  // namespace
 
-void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body) {
-  RankThreads(world, make_device, body).run();
+void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck) {
+  RankThreads(world, make_device, body, stuck).run();
 }
 
 }  // namespace strata::host

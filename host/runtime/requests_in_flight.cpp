@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 
 #include "strata/error.hpp"
 
@@ -52,7 +51,7 @@ void RequestsInFlight::drain() noexcept {
   while (!entries_.empty()) {
     try {
       finish(0);
-    } catch (const std::exception&) {
+    } catch (...) {
       // The caller reports the error that made draining necessary.
     }
   }

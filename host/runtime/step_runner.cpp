@@ -190,15 +190,16 @@ bool StepRunner::capture(Segment& segment) {
     return true;
   } catch (const AbortedError&) {
     throw;
-  } catch (const std::exception& error) {
+  } catch (...) {
+    const std::string why = current_exception_text();
     if (communicates_in_graphs()) {
       const std::string step = "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step);
       // A failed communication may be the reason why the capture failed, so report that error first.
       name_place([&] { communicator_.check(); }, [&] { return step; });
-      throw RuntimeError(step + ": the step and its communication could not be captured: " + error.what());
+      throw RuntimeError(step + ": the step and its communication could not be captured: " + why);
     }
     // Single launches still work. Existing graphs are kept, because one may be running.
-    refusal_ = error.what();
+    refusal_ = why;
     return false;
   }
 }

@@ -1,7 +1,6 @@
 #include "runtime/transfer_engine.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "strata/error.hpp"
@@ -94,8 +93,9 @@ std::string TransferEngine::carry_out(const Job& job) {
       stream_through_staging(job.call);
     }
     return {};
-  } catch (const std::exception& error) {
-    return "transfer '" + *job.call.name + "' of " + std::to_string(job.call.bytes) + " bytes: " + error.what();
+  } catch (...) {
+    return "transfer '" + *job.call.name + "' of " + std::to_string(job.call.bytes) +
+           " bytes: " + current_exception_text();
   }
 }
 

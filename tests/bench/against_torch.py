@@ -107,7 +107,7 @@ def run_strata(args, setting, folder):
     log.unlink(missing_ok=True)
     # The ranks of 'local' are threads of one process.
     command = [args.strata, "train" if args.communicator == "local" or setting["ranks"] == 1 else "launch",
-               setting["configs"][args.dtype], "--steps", args.steps, "--log-json", log,
+               setting["configs"][args.dtype], "--steps", args.steps, "--log-json", log, "--overwrite",
                "--set", f"data.path={args.data}", "--set", f"run.output={folder}/run",
                "--set", f"device.threads={setting['threads']}"]
     if setting["ranks"] > 1:

@@ -125,7 +125,7 @@ class Strata:
     def measure(self, folder):
         log = Path(folder) / "log.jsonl"
         command = [self.arguments.strata, "train", *self.words(self.micro), "--steps", self.arguments.steps,
-                   "--log-json", log, "--set", f"run.output={folder}/run"]
+                   "--log-json", log, "--overwrite", "--set", f"run.output={folder}/run"]
         _, grown = run_watched(command)
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         summary = next(line for line in lines if line.get("event") == "summary")

@@ -54,6 +54,17 @@ TEST(Configuration, ReadsEveryKey) {
   EXPECT_EQ(c.libraries[0].options, (std::map<std::string, OptionValue>{{"threads", 2}}));
 }
 
+TEST(Configuration, ReadsHowARunStartsAndStops) {
+  const RunSection run = parse_configuration(kShortest, "short.toml",
+                                             {"run.resume=auto", "run.accept_changed=[\"seed\"]", "run.stop_after=3h",
+                                              "run.stop_before_job_end=10m"})
+                             .run;
+  EXPECT_EQ(run.resume, "auto");
+  EXPECT_EQ(run.accept_changed, std::vector<std::string>{"seed"});
+  EXPECT_EQ(run.stop_after, "3h");
+  EXPECT_EQ(run.stop_before_job_end, "10m");
+}
+
 TEST(Configuration, FillsInDefaults) {
   const RunConfiguration c = parse_configuration(kShortest, "short.toml");
   EXPECT_EQ(c.run.name, "run");

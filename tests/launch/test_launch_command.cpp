@@ -147,12 +147,12 @@ TEST_F(LaunchCommandFaults, EndsTheOthersWhenOneDies) {
 
 TEST_F(LaunchCommandFaults, PassesAnInterruptOn) {
   for (const int signal : {SIGINT, SIGTERM}) {
-    RunningCommand command(launch({"--set", "run.steps=1000000"}));
+    RunningCommand command(launch({"--set", "run.steps=1000000", "--overwrite"}));
     while (command.messages().find("step 5/") == std::string::npos) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     const CommandResult result = command.end(signal);
-    EXPECT_EQ(result.exit_code, 0) << result.messages;
+    EXPECT_EQ(result.exit_code, 75) << result.messages;
     EXPECT_THAT(result.messages, HasSubstr("stopped after step "));
     EXPECT_TRUE(fs::exists(find_checkpoint(path("output"))));
   }

@@ -25,7 +25,10 @@ class Recorder : public TrainingObserver {
   Recorder(Result& result, std::uint64_t stop_after) : result_(result), stop_after_(stop_after) {}
   void step(const StepRecord& record) override { result_.steps.push_back(record); }
   void checkpoint(const CheckpointRecord& record) override { result_.checkpoints.push_back(record.path); }
-  bool stop() override { return result_.steps.back().step == stop_after_; }
+  StopReason stop() override {
+    const bool stops = !result_.steps.empty() && result_.steps.back().step == stop_after_;
+    return stops ? StopReason::request : StopReason::none;
+  }
 
  private:
   Result& result_;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <set>
+#include <thread>
 
 #include "communicator/host_device.hpp"
 #include "runtime/rank_threads.hpp"
@@ -54,6 +55,23 @@ TEST(RankThreads, TellTheRootCauseAndStopTheOthers) {
                        }),
               "the disk is full");
   }
+}
+
+TEST(RankThreads, TellWhichRankIsStuckAfterAFailure) {
+  std::atomic<bool> is_released{false};
+  std::string report;
+  // A kernel that does not return: the failure of rank 2 does not reach rank 1.
+  const RankBody body = [&](Device&, Communicator& communicator) {
+    if (communicator.rank() == 2) throw RuntimeError("rank 1 did not answer");
+    while (communicator.rank() == 1 && !is_released) std::this_thread::yield();
+  };
+  const StuckRanks stuck{std::chrono::milliseconds(50), [&](const std::string& text) {
+                           report = text;
+                           is_released = true;
+                         }};
+  local::LocalWorld world(4, 3600);
+  EXPECT_THROW(run_rank_threads(world, make_device, body, stuck), RuntimeError);
+  EXPECT_EQ(report, "rank 1 did not answer; stuck, and so ended by force: rank 1");
 }
 
 TEST(RankThreads, StopTheOthersWhenARankCannotEvenConnect) {

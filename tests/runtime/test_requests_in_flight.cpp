@@ -24,6 +24,12 @@ class NamedRequest final : public Request {
   std::vector<std::string>& waits_;
 };
 
+/// Communicators of plugins may throw anything.
+class ForeignRequest final : public Request {
+ public:
+  void wait() override { throw 42; }
+};
+
 class RequestsInFlightTest : public ::testing::Test {
  protected:
   void start(const std::string& name, bool is_collective, std::int64_t instance) {
@@ -58,6 +64,13 @@ TEST_F(RequestsInFlightTest, LetsACollectiveWaitForMessagesOnly) {
   EXPECT_THAT(waits_, IsEmpty());
   requests_.wait_for_messages(range(1));
   EXPECT_THAT(waits_, ElementsAre("message"));
+}
+
+TEST_F(RequestsInFlightTest, DrainsWhateverARequestThrows) {
+  requests_.add(std::make_unique<ForeignRequest>(), true, {range(1)});
+  start("later", true, 2);
+  requests_.drain();
+  EXPECT_THAT(waits_, ElementsAre("later"));
 }
 
 }  // namespace

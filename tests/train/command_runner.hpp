@@ -50,6 +50,7 @@ class RunningCommand {
   /// The text that the program has written to standard error so far.
   [[nodiscard]] std::string messages() const { return read_file(folder_.path() / "messages"); }
   void send(int signal) const { ::kill(process_, signal); }
+  [[nodiscard]] pid_t id() const { return process_; }
 
   CommandResult wait() {
     int status = 0;

@@ -27,7 +27,13 @@ Manifest example() {
   return manifest;
 }
 
-TEST(CheckpointManifest, RoundTrips) { EXPECT_EQ(manifest_from_json(to_json(example())), example()); }
+TEST(CheckpointManifest, RoundTrips) {
+  Manifest manifest = example();
+  EXPECT_EQ(manifest_from_json(to_json(manifest)), manifest);
+  manifest.run.identity = "0123456789abcdef0123456789abcdef";
+  manifest.run.evaluation_due = true;
+  EXPECT_EQ(manifest_from_json(to_json(manifest)), manifest);
+}
 
 TEST(CheckpointManifest, DataThatIsNoTextHasNoVocabulary) {
   Manifest manifest = example();

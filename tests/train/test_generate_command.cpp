@@ -50,7 +50,7 @@ TEST_F(GenerateCommandTest, WhatWasLearntComesOut) {
 /// The replicas of a streaming run never agree, but the values on which they agreed last have learnt the text.
 TEST_F(GenerateCommandTest, ReplicasThatDifferGiveTheirAgreedValues) {
   const CommandResult trained = run_command(
-      {"train", config_, "--set",
+      {"train", config_, "--overwrite", "--set",
        "strategy=[{plugin=\"localsgd\", size=2, steps=4, fragments=2, overlap=true, outer_momentum=0.0, outer_lr=1.0}]",
        "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--steps", "150", "--set", "device.threads=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
@@ -64,7 +64,7 @@ TEST_F(GenerateCommandTest, ContinuesADocumentWithinTheWindow) {
   std::string bytes;
   for (int i = 0; i < 60; ++i) bytes.append(reinterpret_cast<const char*>(documents.data()), documents.size() * 2);
   const CommandResult trained =
-      run_command({"train", config_, "--set",
+      run_command({"train", config_, "--overwrite", "--set",
                    "data={plugin=\"tokens\", path=\"" + folder_.file("tokens.bin", bytes).string() +
                        "\", documents=\"token\", document_end=0, cross_document_targets=false}",
                    "--set", "model.documents=true", "--set", "model.window=3", "--set", "model.vocab=16", "--set",

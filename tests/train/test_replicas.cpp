@@ -21,7 +21,7 @@ class ReplicaRecorder : public TrainingObserver {
     last_ = record.step;
   }
   void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
-  bool stop() override { return last_ == stop_after_; }
+  StopReason stop() override { return last_ > 0 && last_ == stop_after_ ? StopReason::request : StopReason::none; }
 
   std::vector<double> losses;
   fs::path checkpoint_path;

@@ -86,31 +86,9 @@ TEST_F(TrainCommandTest, WritesLogResultAndCheckpoint) {
   EXPECT_EQ(CheckpointReader(find_checkpoint(path("output"))).run().step, 5U);
 }
 
-TEST_F(TrainCommandTest, ASignalEndsTheRunWithACheckpointToGoOnFrom) {
-  ASSERT_EQ(run_command(train({"--steps", "400", "--log-json", path("whole.log")}, "whole")).exit_code, 0);
-  for (const int signal : {SIGINT, SIGTERM}) {
-    const std::string output = "output" + std::to_string(signal);
-    const std::string log = path(output + ".log");
-    RunningCommand command(train({"--steps", "400", "--log-json", log}, output));
-    while (log_lines(log).size() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const CommandResult result = command.end(signal);
-    ASSERT_EQ(result.exit_code, 0) << result.messages;
-    EXPECT_THAT(result.messages, HasSubstr("--resume"));
-    const std::uint64_t step = CheckpointReader(find_checkpoint(path(output))).run().step;
-    EXPECT_GE(step, 3U);
-    const CommandResult rest =
-        run_command(train({"--steps", "400", "--log-json", log, "--resume", path(output)}, output));
-    ASSERT_EQ(rest.exit_code, 0) << rest.messages;
-    EXPECT_EQ(losses(log), losses(path("whole.log")));
-    EXPECT_EQ(last_tensors(output), last_tensors("whole"));
-  }
-}
-
 TEST_F(TrainCommandTest, KilledAgainAndAgainARunEndsAsIfNeverStopped) {
   const auto run = [&](const std::string& log, const std::string& output) {
-    std::vector<std::string> more{"--steps", "300", "--set", "run.checkpoint_every=10", "--log-json", log};
-    if (fs::exists(path(output + "/checkpoints/latest"))) more.insert(more.end(), {"--resume", path(output)});
-    return train(more, output);
+    return train({"--steps", "300", "--set", "run.checkpoint_every=10", "--log-json", log, "--resume", "auto"}, output);
   };
   ASSERT_EQ(run_command(run(path("whole.log"), "whole")).exit_code, 0);
   const std::map<std::uint64_t, double> expected = losses(path("whole.log"));
@@ -191,7 +169,7 @@ TEST_F(TrainCommandTest, TwoRunsCannotShareAnOutputFolder) {
   const CommandResult second = run_command(train());
   EXPECT_EQ(second.exit_code, 1);
   EXPECT_THAT(second.messages, HasSubstr("in use by another run"));
-  EXPECT_EQ(first.end(SIGTERM).exit_code, 0);
+  EXPECT_EQ(first.end(SIGTERM).exit_code, 75);
 }
 
 }  // namespace

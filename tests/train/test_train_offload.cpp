@@ -55,8 +55,10 @@ class OffloadedRun : public ::testing::Test {
     if (!resume.empty()) arguments.insert(arguments.end(), {"--resume", path(resume)});
     return arguments;
   }
+  /// Trains in a new folder, unless it continues there.
   void run(int stage, const std::string& options, const std::string& output, int steps,
            const std::string& resume = "") const {
+    if (resume != output) fs::remove_all(path(output));
     const CommandResult result = run_command(train(stage, options, output, steps, resume));
     ASSERT_EQ(result.exit_code, 0) << result.messages;
   }

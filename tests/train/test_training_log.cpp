@@ -24,7 +24,7 @@ TEST(TrainingLog, WritesAnObjectALine) {
   const test::TemporaryFolder folder;
   const auto path = folder.path() / "log.jsonl";
   {
-    TrainingLog log(path, false);
+    TrainingLog log(path);
     log.step({.step = 3,
               .loss = 2.5,
               .gradient_norm = 0.1,
@@ -58,14 +58,14 @@ TEST(TrainingLog, WritesAnObjectALine) {
 
 // The disk is full for a while: whole lines are lost, and later ones are written.
 TEST(TrainingLog, AFullDiskLosesLinesOnly) {
-  TrainingLog full("/dev/full", false);
+  TrainingLog full("/dev/full");
   full.step({.step = 1});
   full.step({.step = 2});
   EXPECT_THAT(full.failure().value_or(""), ::testing::HasSubstr("'/dev/full': cannot be written: No space left"));
 
   const test::TemporaryFolder folder;
   const auto path = folder.path() / "log.jsonl";
-  TrainingLog log(path, false);
+  TrainingLog log(path);
   log.step({.step = 1});
   EXPECT_FALSE(log.failure());
   rlimit limit{};
@@ -84,17 +84,41 @@ TEST(TrainingLog, AFullDiskLosesLinesOnly) {
   EXPECT_EQ(lines[1].at("step"), 3);
 }
 
-TEST(TrainingLog, AppendsWhenResumed) {
+TEST(TrainingLog, IsCutBackToTheStepOfTheCheckpoint) {
+  const std::string before =
+      "{\"step\":1}\n{\"step\":2}\n{\"event\":\"eval\",\"step\":2}\na remark\n{\"event\":\"summary\",\"step\":2}\n";
+  const std::string after = before + "{\"step\":3}\n{\"event\":\"eval\",\"step\":3}\n{\"step\":4,\"lo";
+  const auto cut = [&](std::uint64_t step, bool repeats_evaluation) {
+    const test::TemporaryFolder folder;
+    const auto path = folder.file("log.jsonl", after);
+    TrainingLog log(path);
+    log.cut_back(step, repeats_evaluation);
+    log.step({.step = step + 1});
+    std::string text = test::read_file(path);
+    return text.substr(0, text.rfind("{\"step\":"));
+  };
+  const std::string first = "{\"step\":1}\n";
+  EXPECT_EQ(cut(1, false), first + "a remark\n");
+  EXPECT_EQ(cut(2, false), first + "{\"step\":2}\n{\"event\":\"eval\",\"step\":2}\na remark\n");
+  EXPECT_EQ(cut(2, true), first + "{\"step\":2}\na remark\n");
+  EXPECT_EQ(cut(9, false), first + "{\"step\":2}\n{\"event\":\"eval\",\"step\":2}\na remark\n{\"step\":3}\n" +
+                               "{\"event\":\"eval\",\"step\":3}\n")
+      << "a torn line does not stay";
+}
+
+TEST(TrainingLog, IsEmptiedForANewRun) {
   const test::TemporaryFolder folder;
   const auto path = folder.path() / "log.jsonl";
-  for (const bool append : {false, true}) TrainingLog(path, append).step({});
-  EXPECT_EQ(lines_of(path).size(), 2U);
-  TrainingLog(path, false).step({});
+  for (int run = 0; run < 2; ++run) {
+    TrainingLog log(path);
+    log.clear();
+    log.step({});
+  }
   EXPECT_EQ(lines_of(path).size(), 1U);
 }
 
 TEST(TrainingLog, NamesAFileThatCannotBeOpened) {
-  const std::string message = test::message_of<ConfigurationError>([] { TrainingLog("/nowhere/log.jsonl", false); });
+  const std::string message = test::message_of<ConfigurationError>([] { TrainingLog("/nowhere/log.jsonl"); });
   EXPECT_THAT(message, ::testing::HasSubstr("'/nowhere/log.jsonl': cannot be opened: No such file"));
 }
 

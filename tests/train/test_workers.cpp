@@ -24,7 +24,7 @@ class WorkerRecorder : public TrainingObserver {
     last_ = record.step;
   }
   void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
-  bool stop() override { return last_ == stop_after_; }
+  StopReason stop() override { return last_ > 0 && last_ == stop_after_ ? StopReason::request : StopReason::none; }
 
   std::vector<double> losses;
   std::vector<std::string> remarks;

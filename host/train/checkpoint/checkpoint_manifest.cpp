@@ -178,6 +178,8 @@ Manifest parse_manifest(const json& value) {
   manifest.run.configuration = value.at("configuration").get<std::string>();
   if (value.contains("vocabulary")) manifest.run.vocabulary = parse_vocabulary(value["vocabulary"]);
   if (value.contains("data")) manifest.run.data = parse_data(value["data"]);
+  manifest.run.identity = value.value("identity", "");
+  manifest.run.evaluation_due = value.value("evaluation_due", false);
   if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
   for (const auto& [name, file] : value.at("files").items()) {
     // A file name must not lead out of the checkpoint's folder.
@@ -209,6 +211,8 @@ std::string to_json(const Manifest& manifest) {
                 {"tensors", json::object()}};
   if (manifest.run.vocabulary) value["vocabulary"] = vocabulary_json(*manifest.run.vocabulary);
   if (manifest.run.data) value["data"] = data_json(*manifest.run.data);
+  if (!manifest.run.identity.empty()) value["identity"] = manifest.run.identity;
+  if (manifest.run.evaluation_due) value["evaluation_due"] = true;
   if (manifest.run.loss_scaler) value["loss_scaler"] = loss_scaler_json(*manifest.run.loss_scaler);
   for (const auto& [name, file] : manifest.files)
     value["files"][name] = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}};

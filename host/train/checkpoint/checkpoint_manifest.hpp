@@ -40,6 +40,10 @@ struct RunState {
   std::optional<LossScalerState> loss_scaler = std::nullopt;
   /// Empty in checkpoints of format versions before 3.
   std::optional<DataState> data = std::nullopt;
+  /// 32 hexadecimal digits that all checkpoints of a run share. Empty in checkpoints of earlier versions.
+  std::string identity = {};
+  /// True if the run ended before the evaluation that is due after `step`.
+  bool evaluation_due = false;
 
   bool operator==(const RunState&) const = default;
 };

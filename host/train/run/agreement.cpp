@@ -22,24 +22,41 @@ Agreement::Agreement(Communicator& communicator, Device& device) : communicator_
 }
 
 double Agreement::largest(double value) {
-  if (!memory_) return value;
-  device_.copy_from_host(StreamKind::compute, memory_.get(), &value, sizeof value);
+  if (memory_) reduce(&value, 1, memory_.get());
+  return value;
+}
+
+std::string Agreement::text(const std::string& own) {
+  const auto size = static_cast<std::size_t>(largest(static_cast<double>(own.size())));
+  if (!memory_ || size == 0) return own;
+  // The largest value of every character is that of the only rank that has a text.
+  std::vector<double> characters(size, 0);
+  for (std::size_t i = 0; i < own.size(); ++i) characters[i] = static_cast<unsigned char>(own[i]);
+  const std::shared_ptr<void> memory = device_.allocate(static_cast<std::int64_t>(size * sizeof(double)));
+  reduce(characters.data(), static_cast<std::int64_t>(size), memory.get());
+  std::string text;
+  for (const double each : characters) text += static_cast<char>(static_cast<unsigned char>(each));
+  return text;
+}
+
+void Agreement::reduce(double* values, std::int64_t count, void* memory) {
+  const auto bytes = static_cast<std::int64_t>(sizeof(double)) * count;
+  device_.copy_from_host(StreamKind::compute, memory, values, bytes);
   CollectiveCall call;
   call.kind = CollectiveKind::all_reduce;
   call.reduction = Reduction::max;
   call.dtype = DType::f64;
   call.group = group_;
-  call.input = memory_.get();
-  call.output = memory_.get();
-  call.elements = 1;
+  call.input = memory;
+  call.output = memory;
+  call.elements = count;
   // A separate stream of ids, which differs from the ids of programs and changes with every call.
   call.id = random::stream_key(0, kName, calls_++);
   call.name = &kName;
   communicator_.start(call)->wait();
-  device_.copy_to_host(StreamKind::compute, &value, memory_.get(), sizeof value);
+  device_.copy_to_host(StreamKind::compute, values, memory, bytes);
   // Check for failures, so that no rank decides on a value that was not reduced.
   communicator_.check();
-  return value;
 }
 
 }  // namespace strata::host

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "strata/communicator.hpp"
 #include "strata/device.hpp"
@@ -16,10 +17,14 @@ class Agreement {
 
   /// The largest of the ranks' values. Collective: returns when every rank has called it.
   double largest(double value);
+  /// The text of the one rank that gives one; the others give "". Collective.
+  std::string text(const std::string& own);
   /// A barrier: returns when every rank has called it.
   void meet() { (void)largest(0); }
 
  private:
+  void reduce(double* values, std::int64_t count, void* memory);
+
   Communicator& communicator_;
   Device& device_;
   int group_ = -1;

@@ -2,48 +2,29 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 #include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"
+#include "train/checkpoint/damaged_checkpoint.hpp"
 #include "train/run/agreement.hpp"
 #include "train/run/process_memory.hpp"
 #include "train/run/remarks.hpp"
 #include "train/run/restore_together.hpp"
+#include "train/run/resume_check.hpp"
 
 namespace strata::host {
 namespace {
 
-void require_finite(double value, const char* what, std::uint64_t step) {
-  if (std::isfinite(value)) return;
-  throw RuntimeError("step " + std::to_string(step) + ": the " + what + " is " + std::to_string(value) +
-                     "; training stops, and the last checkpoint is kept. A lower learning rate, a longer warm-up or "
-                     "clipping may help");
-}
+/// Time that ranks get to end after another one has failed.
+constexpr std::chrono::seconds kPatience{30};
 
 /// The ranks' common decision before a step. If ranks differ, the larger one holds.
 enum class Verdict : std::uint8_t { go_on, stop, data_failed };
 
 }  // namespace
-
-void DataFailure::set(const std::string& place, std::optional<std::uint64_t> checkpoint,
-                      const std::optional<std::string>& reason) {
-  const std::lock_guard lock(mutex_);
-  place_ = place;
-  checkpoint_ = checkpoint;
-  if (reason) reason_ = reason;
-}
-
-std::optional<std::string> DataFailure::message(bool has_checkpoint) const {
-  const std::lock_guard lock(mutex_);
-  if (place_.empty()) return std::nullopt;
-  return "the data of " + place_ + " cannot be read: " + reason_.value_or("another process reports the reason") +
-         (checkpoint_ && has_checkpoint ? "; the run ends with a checkpoint of step " + std::to_string(*checkpoint_)
-                                        : "");
-}
 
 /// The work of one rank's thread.
 class Trainer::Rank {
@@ -57,37 +38,46 @@ class Trainer::Rank {
         training_(executor(trainer.programs_.training, device, communicator)),
         scaler_(trainer.programs_.training),
         tells_graphs_(!device.is_host_memory()),
-        checkpoints_(*trainer.checkpoint_share_, rank_, is_first_of_process(), device, agreement_,
+        checkpoints_(*trainer.checkpoint_share_, rank_, speaks(), device, agreement_,
                      [this](const BufferSlice& slice, void* host) { training_->read(slice, host); }) {
     if (trainer.programs_.evaluation) evaluation_ = executor(*trainer.programs_.evaluation, device, communicator);
-    if (trainer.resume_ != nullptr) {
-      if (const auto& scaler = trainer.resume_->run().loss_scaler) scaler_.restore(*scaler);
-      restore_together(*trainer.resume_, *training_, agreement_);
-      initialize_constants(*training_, seed());
+    const auto begin_with = [this](const CheckpointReader* checkpoint) { begin(checkpoint); };
+    if (trainer.choice_) {
+      trainer.choice_->settle(agreement_, rank_, begin_with);
     } else {
-      initialize(*training_, seed());
+      begin(trainer.resume_);
     }
+    std::call_once(trainer.reads_, [&] { trainer.start_reading(); });
   }
 
   void run() {
     const RunSection& settings = trainer_.setup_.configuration.run;
     const auto steps = static_cast<std::uint64_t>(settings.steps);
     std::uint64_t step = trainer_.start_.step;
-    Verdict verdict = step < steps ? agree(step) : Verdict::stop;
+    bool evaluation_due = trainer_.start_.evaluation_due && settings.eval_every > 0;
+    Verdict verdict = agree(step);
+    tell_start(evaluation_due);
+    if (evaluation_due && verdict == Verdict::go_on) {
+      verdict = evaluate(step);
+      evaluation_due = verdict != Verdict::go_on;
+    }
     while (step < steps && verdict == Verdict::go_on) {
       train(step++);
       checkpoints_.poll();
       verdict = agree(step);
-      const bool is_last = step == steps && verdict == Verdict::go_on;
-      const bool evaluates = is_due(step, settings.eval_every) || (is_last && settings.eval_every > 0);
-      if (evaluates && verdict != Verdict::data_failed && !evaluate(step)) verdict = Verdict::data_failed;
+      evaluation_due = is_due(step, settings.eval_every) || (step == steps && settings.eval_every > 0);
+      if (evaluation_due && verdict == Verdict::go_on) {
+        verdict = evaluate(step);
+        evaluation_due = verdict != Verdict::go_on;
+      }
       const bool ends = verdict != Verdict::go_on || step == steps;
       if (is_due(step, trainer_.checkpoints_.every) || ends) {
-        checkpoints_.write(trainer_.state_after(step, scaler_), ends);
+        checkpoints_.write(trainer_.state_after(step, scaler_, evaluation_due), ends);
       }
     }
     const std::optional<std::string> failure = checkpoints_.finish();
-    if (is_first_of_process()) trainer_.checkpoint_failure_ = failure;
+    if (speaks()) trainer_.checkpoint_failure_ = failure;
+    if (speaks() && verdict == Verdict::stop && (step < steps || evaluation_due)) trainer_.summary_.stopped = reason_;
     // No process may end, and so stop the others, before the checkpoint is complete.
     if (verdict == Verdict::data_failed) agreement_.meet();
     trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
@@ -98,7 +88,8 @@ class Trainer::Rank {
  private:
   [[nodiscard]] std::size_t index() const { return static_cast<std::size_t>(rank_); }
   [[nodiscard]] bool leads() const { return rank_ == 0; }
-  [[nodiscard]] bool is_first_of_process() const { return rank_ == trainer_.world_->local_ranks().front(); }
+  /// True for the first rank of this process.
+  [[nodiscard]] bool speaks() const { return rank_ == trainer_.world_->local_ranks().front(); }
   [[nodiscard]] std::uint64_t seed() const {
     return static_cast<std::uint64_t>(trainer_.setup_.configuration.run.seed);
   }
@@ -111,24 +102,55 @@ class Trainer::Rank {
                                       communicator, arena_, offload_, !compiled.has_transfers());
   }
 
+  void begin(const CheckpointReader* checkpoint) {
+    if (trainer_.choice_) trainer_.begin(checkpoint);
+    if (checkpoint == nullptr) return initialize(*training_, seed());
+    if (const auto& scaler = checkpoint->run().loss_scaler) scaler_.restore(*scaler);
+    restore_together(*checkpoint, *training_, agreement_);
+    initialize_constants(*training_, seed());
+  }
+
   /// Waits for the data of `step`, unless the run ends before it. All ranks agree whether the step runs.
   Verdict agree(std::uint64_t step) {
     Verdict own = Verdict::go_on;
     const bool has_trained = step > trainer_.start_.step;
-    if (has_trained && leads() && trainer_.observer_.stop()) own = Verdict::stop;
-    std::optional<std::string> reason;
+    std::optional<std::string> failure;
     if (step < static_cast<std::uint64_t>(trainer_.setup_.configuration.run.steps)) {
       ReadAhead::Outcome outcome = trainer_.training_data_->wait(step);
       data_wait_seconds_ = outcome.wait_seconds;
-      reason = std::move(outcome.failure);
-      if (reason) own = Verdict::data_failed;
+      failure = std::move(outcome.failure);
+      if (failure) own = Verdict::data_failed;
     }
-    const auto common = static_cast<Verdict>(agreement_.largest(static_cast<double>(own)));
+    // Each start trains a step, so that a run with little time goes on nevertheless.
+    const Verdict common = common_verdict(own, has_trained ? own_reason() : StopReason::none, step);
     if (common == Verdict::data_failed) {
       trainer_.data_failure_.set("step " + std::to_string(step + 1), has_trained ? std::optional(step) : std::nullopt,
-                                 reason);
+                                 failure);
     }
     return common;
+  }
+
+  [[nodiscard]] StopReason own_reason() const { return speaks() ? trainer_.observer_.stop() : StopReason::none; }
+
+  /// Combines the verdicts of all ranks. `step`: the last complete one.
+  Verdict common_verdict(Verdict own, StopReason reason, std::uint64_t step) {
+    constexpr int kReasons = 256;
+    if (own == Verdict::go_on && reason != StopReason::none) own = Verdict::stop;
+    const int code = static_cast<int>(own) * kReasons + static_cast<int>(reason);
+    const auto largest = static_cast<int>(agreement_.largest(code));
+    const auto common = static_cast<Verdict>(largest / kReasons);
+    reason_ = static_cast<StopReason>(largest % kReasons);
+    if (common == Verdict::stop && leads()) trainer_.observer_.stopping(step, reason_);
+    return common;
+  }
+
+  void tell_start(bool evaluates) const {
+    if (!speaks()) return;
+    RunStart start{trainer_.start_.step, evaluates, {}, {}};
+    if (trainer_.resume_ != nullptr) start.checkpoint = trainer_.resume_->directory();
+    if (trainer_.choice_) start.remarks = trainer_.choice_->skipped();
+    start.remarks.insert(start.remarks.end(), trainer_.start_remarks_.begin(), trainer_.start_remarks_.end());
+    trainer_.observer_.started(start);
   }
 
   void train(std::uint64_t step) {
@@ -154,11 +176,9 @@ class Trainer::Rank {
     record.tokens_per_second = count / record.seconds;
     record.skipped = scaler_.skips(record.gradient_norm);
     if (!record.skipped) {
-      const bool is_finite = std::isfinite(record.loss) && std::isfinite(record.gradient_norm);
       // The ranks agree on these numbers. The checkpoint in progress is from before them.
-      if (!is_finite) static_cast<void>(checkpoints_.finish());
-      require_finite(record.loss, "loss", record.step);
-      require_finite(record.gradient_norm, "gradient norm", record.step);
+      if (!is_finite(record)) static_cast<void>(checkpoints_.finish());
+      require_finite(record);
     }
     if (!leads()) return;
     trainer_.tokens_per_second_.push_back(record.tokens_per_second);
@@ -172,8 +192,8 @@ class Trainer::Rank {
     }
   }
 
-  /// \return false if the data cannot be read.
-  bool evaluate(std::uint64_t step) {
+  /// A reason to stop ends the evaluation before its next batch. A resumed run then repeats it.
+  Verdict evaluate(std::uint64_t step) {
     const std::uint64_t batches = trainer_.validation_batches();
     double loss = 0;
     double count = 0;
@@ -181,23 +201,25 @@ class Trainer::Rank {
     for (std::uint64_t batch = 0; batch < batches; ++batch) {
       const ReadAhead::Outcome outcome = trainer_.validation_data_->wait(evaluated_);
       wait_seconds += outcome.wait_seconds;
-      if (agreement_.largest(outcome.failure ? 1 : 0) > 0) {
+      const Verdict verdict =
+          common_verdict(outcome.failure ? Verdict::data_failed : Verdict::go_on, own_reason(), step);
+      if (verdict == Verdict::data_failed) {
         trainer_.data_failure_.set("the evaluation after step " + std::to_string(step), step, outcome.failure);
-        return false;
       }
+      if (verdict != Verdict::go_on) return verdict;
       const Reports reports = evaluation_->run(evaluated_, 0, *trainer_.validation_data_);
       trainer_.validation_data_->release(evaluated_++);
       loss += reports.at("loss");
       count += reports.at("count");
     }
-    if (!leads()) return true;
+    if (!leads()) return Verdict::go_on;
     trainer_.summary_.evaluation_loss = loss / count;
     trainer_.observer_.evaluation({.step = step,
                                    .loss = loss / count,
                                    .tokens = static_cast<std::int64_t>(count),
                                    .data_wait_seconds = wait_seconds,
                                    .of_average = trainer_.setup_.configuration.optimizer.average.is_evaluated()});
-    return true;
+    return Verdict::go_on;
   }
 
   /// Sends the peaks of ranks in other processes to the first rank.
@@ -227,6 +249,8 @@ class Trainer::Rank {
   LossScaler scaler_;
   bool tells_graphs_;
   RankCheckpoints checkpoints_;
+  /// Why the ranks agreed to stop.
+  StopReason reason_ = StopReason::none;
   /// Seconds that the coming step has waited for its data.
   double data_wait_seconds_ = 0;
   /// Batches evaluated so far, in all evaluations.
@@ -265,15 +289,7 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
   summary_.planned_offload = programs_.planned_offload();
   summary_.offload_peak.resize(summary_.planned_offload.size());
-  if (resume != nullptr) {
-    check_data();
-    if (const std::vector<std::string> dropped = resume->dropped(checkpoint_plan_); !dropped.empty()) {
-      remarks_.push_back("the checkpoint has gradients that were not sent yet, which this run drops: " +
-                         std::to_string(dropped.size()) + " tensors such as '" + dropped.front() + "'");
-    }
-    start_ = {resume->run().step, resume->run().samples};
-    summary_.step = start_.step;
-  }
+  this->resume();
   make_readers();
   if (has_first_rank(*world_)) prepare_store();
 }
@@ -298,24 +314,43 @@ void Trainer::plan_checkpoints(const Device& device) {
 
 void Trainer::prepare_store() const {
   const auto steps = static_cast<std::uint64_t>(setup_.configuration.run.steps);
-  const std::uint64_t left = steps > start_.step ? steps - start_.step : 0;
+  const std::uint64_t first = std::max(start_.step, checkpoints_.first_step);
+  const std::uint64_t left = steps > first ? steps - first : 0;
   const std::uint64_t count = checkpoints_.every > 0 ? left / static_cast<std::uint64_t>(checkpoints_.every) + 1 : 1;
-  store_.prepare(checkpoint_bytes(checkpoint_plan_), {.count = count, .first_step = start_.step});
+  store_.prepare(checkpoint_bytes(checkpoint_plan_), {.count = count, .first_step = first});
 }
 
-/// Compares the data with that of the checkpoint.
-void Trainer::check_data() const {
-  const std::string checkpoint = "checkpoint '" + resume_->directory().string() + "'";
-  const RunConfiguration& configuration = setup_.configuration;
-  if (resume_->run().vocabulary != source_.vocabulary()) {
-    throw configuration.error("data", checkpoint + " was trained on another vocabulary than the one of this data");
+void Trainer::choose_from(std::vector<std::filesystem::path> candidates) {
+  choice_ = std::make_unique<ResumeChoice>(std::move(candidates));
+}
+
+void Trainer::resume() {
+  if (resume_ == nullptr) return;
+  require_same_run(setup_, source_, *resume_);
+  if (const auto remark = find_dropped(*resume_, checkpoint_plan_)) remarks_.push_back(*remark);
+  start_ = {resume_->run().step, resume_->run().samples, resume_->run().evaluation_due};
+  summary_.step = start_.step;
+}
+
+void Trainer::begin(const CheckpointReader* checkpoint) {
+  const std::lock_guard lock(mutex_);
+  const std::string path = checkpoint == nullptr ? "" : checkpoint->directory().string();
+  if (begun_ == path) return;
+  begun_ = path;
+  resume_ = checkpoint;
+  const std::size_t told = remarks_.size();
+  resume();
+  start_remarks_.assign(remarks_.begin() + static_cast<std::ptrdiff_t>(told), remarks_.end());
+}
+
+void Trainer::start_reading() {
+  const auto readers = static_cast<int>(world_->local_ranks().size());
+  if (start_.step < static_cast<std::uint64_t>(setup_.configuration.run.steps)) {
+    training_data_ = std::make_unique<ReadAhead>(*training_reader_, ReadAheadSettings{start_.step, readers});
   }
-  const std::optional<DataState>& stored = resume_->run().data;
-  if (!stored || stored->fingerprint == data_.fingerprint || configuration.data.allow_changed) return;
-  throw configuration.error("data",
-                            checkpoint + " was trained on data with the fingerprint " + stored->fingerprint + " (" +
-                                stored->description + "); found " + data_.fingerprint + " (" + data_.description +
-                                "); accepted: the same data, or data.allow_changed = true to continue on other data");
+  if (validation_reader_) {
+    validation_data_ = std::make_unique<ReadAhead>(*validation_reader_, ReadAheadSettings{0, readers});
+  }
 }
 
 void Trainer::make_readers() {
@@ -357,28 +392,24 @@ std::filesystem::path Trainer::offload_directory(int rank) const {
   return chosen.empty() ? setup_.configuration.run.output : chosen;
 }
 
-RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler) const {
+RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, bool evaluation_due) const {
   RunState state{.step = step,
                  .seed = setup_.seed(),
                  .samples = samples_before(step),
                  .configuration = to_toml(setup_.configuration),
                  .vocabulary = source_.vocabulary(),
-                 .data = data_};
+                 .data = data_,
+                 .identity = checkpoints_.identity,
+                 .evaluation_due = evaluation_due};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
   return state;
 }
 
 TrainingSummary Trainer::run() {
-  const auto readers = static_cast<int>(world_->local_ranks().size());
-  if (start_.step < static_cast<std::uint64_t>(setup_.configuration.run.steps)) {
-    training_data_ = std::make_unique<ReadAhead>(*training_reader_, ReadAheadSettings{start_.step, readers});
-  }
-  if (validation_reader_) {
-    validation_data_ = std::make_unique<ReadAhead>(*validation_reader_, ReadAheadSettings{0, readers});
-  }
   run_rank_threads(
       *world_, [&](int rank) { return setup_.make_device(rank, *world_); },
-      [&](Device& device, Communicator& communicator) { Rank(*this, device, communicator).run(); });
+      [&](Device& device, Communicator& communicator) { Rank(*this, device, communicator).run(); },
+      {kPatience, [&](const std::string& report) { observer_.stuck(report); }});
   training_data_.reset();
   validation_data_.reset();
   if (auto failure = data_failure_.message(!checkpoint_failure_)) {

@@ -13,18 +13,36 @@
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/data/read_ahead.hpp"
 #include "train/data/sample_order.hpp"
+#include "train/run/data_failure.hpp"
 #include "train/run/loss_scaler.hpp"
 #include "train/run/rank_checkpoints.hpp"
+#include "train/run/resume_choice.hpp"
 #include "train/run/run_setup.hpp"
+#include "train/run/stop_reason.hpp"
 #include "train/run/training_programs.hpp"
 #include "train/run/training_record.hpp"
 
 namespace strata::host {
 
-/// Receives the progress of a run and may stop it. The first rank's thread makes all calls.
+/// Where a run starts.
+struct RunStart {
+  /// Steps before this run.
+  std::uint64_t step = 0;
+  /// True if the evaluation after that step comes first, because the earlier run ended without it.
+  bool evaluates = false;
+  /// The checkpoint that the run continues from, or empty.
+  std::filesystem::path checkpoint = {};
+  /// Newer checkpoints that were skipped, and what the run drops of its checkpoint. One sentence each.
+  std::vector<std::string> remarks = {};
+};
+
+/// Receives the progress of a run and may stop it. The first rank's thread makes all calls, except of started() and
+/// stop(): in every process the thread of its first rank makes them.
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
+  /// Called once, when all ranks have restored or initialised their parameters and the first batch has been read.
+  virtual void started(const RunStart& /*start*/) {}
   virtual void step(const StepRecord& /*record*/) {}
   /// Called once, for a device with its own memory, when it is known how the training step will be launched.
   virtual void graphs(const GraphUse& /*use*/) {}
@@ -34,8 +52,13 @@ class TrainingObserver {
   /// Called when something failed that does not end the run. In a process without the first rank, the thread of its
   /// first rank makes this call.
   virtual void warning(const std::string& /*text*/) {}
-  /// Called after every step. \return true to write a checkpoint and stop.
-  [[nodiscard]] virtual bool stop() { return false; }
+  /// Called after every step and before every batch of an evaluation. \return a reason to stop all ranks with a
+  /// checkpoint of the last step.
+  [[nodiscard]] virtual StopReason stop() { return StopReason::none; }
+  /// Called in every process, on the thread of Trainer::run(), if a rank has failed and others do not end.
+  virtual void stuck(const std::string& /*report*/) {}
+  /// Called when the ranks have agreed to stop after `step`.
+  virtual void stopping(std::uint64_t /*step*/, StopReason /*reason*/) {}
 };
 
 /// Folder and frequency of a run's checkpoints.
@@ -48,6 +71,10 @@ struct CheckpointSettings {
   CheckpointMode mode = CheckpointMode::background;
   /// What they are written with. Outlives the run.
   const Disk* disk = &system_disk();
+  /// RunState::identity.
+  std::string identity = {};
+  /// Steps before this run, if the run chooses the checkpoint that it continues from.
+  std::uint64_t first_step = 0;
 };
 
 /// The position of a run in its data.
@@ -55,23 +82,8 @@ struct DataPosition {
   std::uint64_t step = 0;
   /// Samples consumed by all steps before `step`.
   std::uint64_t samples = 0;
-};
-
-/// Keeps why the data of a step could not be read. Thread-safe.
-class DataFailure {
- public:
-  /// `place`: "step 12". `checkpoint`: the step of the checkpoint that is written, if any. `reason`: empty if only
-  /// another process knows it.
-  void set(const std::string& place, std::optional<std::uint64_t> checkpoint, const std::optional<std::string>& reason);
-  /// The message with which the run ends. Empty if the data could be read. `has_checkpoint`: false if the checkpoint
-  /// could not be written.
-  [[nodiscard]] std::optional<std::string> message(bool has_checkpoint) const;
-
- private:
-  mutable std::mutex mutex_;
-  std::string place_;
-  std::optional<std::uint64_t> checkpoint_;
-  std::optional<std::string> reason_;
+  /// RunState::evaluation_due.
+  bool evaluation_due = false;
 };
 
 /// True if this process has the first rank, which reports and writes files that exist once.
@@ -89,37 +101,53 @@ class Trainer {
   [[nodiscard]] const TrainingPrograms& programs() const { return programs_; }
   /// The result of find_remarks(), and what a resumed run drops of its checkpoint.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
-  /// Steps completed before this run.
-  [[nodiscard]] std::uint64_t first_step() const { return start_.step; }
 
-  /// Trains up to the configured step. \throws RuntimeError if a device or peer fails, the last checkpoint cannot be
-  /// written, or the loss is NaN. If data cannot be read, a checkpoint of the last complete step is written first.
+  /// Lets run() continue from the first of `candidates` that all processes can read. Only the candidates of the process
+  /// with the first rank count. Every process calls it, or none does.
+  void choose_from(std::vector<std::filesystem::path> candidates);
+
+  /// Trains up to the configured step, or until stop() has a reason. \throws RuntimeError if a device or peer fails,
+  /// the last checkpoint cannot be written, or the loss is NaN. If data cannot be read, a checkpoint of the last
+  /// complete step is written first. \throws ConfigurationError if the run cannot continue from its checkpoint.
   TrainingSummary run();
 
  private:
   class Rank;
 
-  void check_data() const;
   /// Plans the checkpoints, and checks that there is memory for the copy.
   void plan_checkpoints(const Device& device);
   /// Prepares the folder of the checkpoints, and checks that there is space for them.
   void prepare_store() const;
+  /// Continues from resume_, unless it is null.
+  void resume();
+  /// Continues from `checkpoint`, the one that the ranks choose, or starts anew if it is null. Thread-safe.
+  void begin(const CheckpointReader* checkpoint);
+  void start_reading();
   void make_readers();
   /// Samples consumed by the steps before `step`.
   [[nodiscard]] std::uint64_t samples_before(std::uint64_t step) const;
   /// Number of batches of one evaluation.
   [[nodiscard]] std::uint64_t validation_batches() const;
-  [[nodiscard]] RunState state_after(std::uint64_t step, const LossScaler& scaler) const;
+  [[nodiscard]] RunState state_after(std::uint64_t step, const LossScaler& scaler, bool evaluation_due) const;
   /// Folder of a rank's offload file.
   [[nodiscard]] std::filesystem::path offload_directory(int rank) const;
 
   const RunSetup& setup_;
   const DataSource& source_;
   const CheckpointReader* resume_;
+  /// Null if resume_ is given.
+  std::unique_ptr<ResumeChoice> choice_;
+  /// Guards begin().
+  std::mutex mutex_;
+  /// Path of the checkpoint that begin() was called with last, "" without one.
+  std::optional<std::string> begun_;
+  std::once_flag reads_;
   TrainingObserver& observer_;
   std::unique_ptr<World> world_;
   TrainingPrograms programs_;
   std::vector<std::string> remarks_;
+  /// Those of them that only the choice of the checkpoint made known.
+  std::vector<std::string> start_remarks_;
   CheckpointSettings checkpoints_;
   CheckpointStore store_;
   std::vector<CheckpointTensor> checkpoint_plan_;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "strata/error.hpp"
+#include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
 
@@ -24,12 +25,46 @@ bool offloads(const TrainingSummary& summary) {
                      [](const OffloadBytes& each) { return each != OffloadBytes{}; });
 }
 
+/// True if the line of a log stays when the run continues after `step`. Lines that are no records stay.
+bool is_kept(const std::string& line, std::uint64_t step, bool repeats_evaluation) {
+  const ordered_json record = ordered_json::parse(line, nullptr, false);
+  if (!record.is_object() || !record.contains("step") || !record["step"].is_number_unsigned()) return true;
+  const std::string event = record.value("event", "");
+  const std::uint64_t last = repeats_evaluation && event == "eval" && step > 0 ? step - 1 : step;
+  return event != "summary" && record["step"].get<std::uint64_t>() <= last;
+}
+
 }  // namespace
 
-TrainingLog::TrainingLog(const std::filesystem::path& path, bool append)
-    : path_(path), stream_(path, append ? std::ios::app : std::ios::trunc) {
-  if (!stream_)
-    throw ConfigurationError("--log-json '" + path.string() + "': cannot be opened: " + std::strerror(errno));
+TrainingLog::TrainingLog(const std::filesystem::path& path) : path_(path) { open(std::ios::app); }
+
+void TrainingLog::open(std::ios::openmode mode) {
+  stream_.close();
+  stream_.clear();
+  stream_.open(path_, mode);
+  if (!stream_) {
+    throw ConfigurationError("--log-json '" + path_.string() + "': cannot be opened: " + std::strerror(errno));
+  }
+}
+
+void TrainingLog::clear() { open(std::ios::trunc); }
+
+void TrainingLog::cut_back(std::uint64_t step, bool repeats_evaluation) {
+  if (!std::filesystem::is_regular_file(path_)) return;
+  std::string kept;
+  bool removes = false;
+  {
+    std::ifstream lines(path_);
+    for (std::string line; std::getline(lines, line);) {
+      const bool stays = !lines.eof() && is_kept(line, step, repeats_evaluation);
+      if (stays) kept += line + '\n';
+      removes = removes || !stays;
+    }
+  }
+  if (!removes) return;
+  // A kill in between leaves the old file.
+  replace_file(std::filesystem::canonical(path_), kept);
+  open(std::ios::app);
 }
 
 void TrainingLog::step(const StepRecord& record) {

@@ -13,8 +13,14 @@ namespace strata::host {
 /// The machine-readable log of a run, with one JSON object per line.
 class TrainingLog {
  public:
-  /// `append`: keeps existing lines, for a resumed run. \throws ConfigurationError if the file cannot be opened.
-  TrainingLog(const std::filesystem::path& path, bool append);
+  /// Opens the file for appending. \throws ConfigurationError if that fails.
+  explicit TrainingLog(const std::filesystem::path& path);
+
+  /// Removes all lines, for a run that starts anew.
+  void clear();
+  /// Removes the records after `step`, summaries and a torn last line, for a run that continues after `step`.
+  /// `repeats_evaluation`: also removes the evaluation after `step`. Other files than regular ones stay as they are.
+  void cut_back(std::uint64_t step, bool repeats_evaluation);
 
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
@@ -25,6 +31,7 @@ class TrainingLog {
   [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
 
  private:
+  void open(std::ios::openmode mode);
   void write(const std::string& line);
   /// Removes what was written of a line, and makes the stream usable again.
   void drop_line(std::uintmax_t begin);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/memory/memory_plan.hpp"
+#include "train/run/stop_reason.hpp"
 
 namespace strata::host {
 
@@ -74,7 +75,14 @@ struct TrainingSummary {
   std::vector<OffloadBytes> offload_peak = {};
   /// Host memory of each rank through which checkpoints are written.
   std::vector<std::int64_t> planned_checkpoint_bytes = {};
+  /// Why the run stopped before its end. Every process knows it.
+  StopReason stopped = StopReason::none;
 };
+
+/// True if the loss and the gradient norm are finite.
+[[nodiscard]] bool is_finite(const StepRecord& record);
+/// \throws RuntimeError if the loss or the gradient norm is not finite.
+void require_finite(const StepRecord& record);
 
 /// The median of `values` without the first few, if enough remain. 0 if there are none.
 [[nodiscard]] double steady_median(std::vector<double> values);

@@ -1,7 +1,6 @@
 #include "worker.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include "collectives.hpp"
 
@@ -98,9 +97,9 @@ void Worker::run_collective(Lock& lock, const OperationPointer& operation) {
     run_stages(lock, operation, *meeting);
   } catch (const Stop& stop) {
     fault = stop.fault;
-  } catch (const std::exception& error) {
+  } catch (...) {
     if (!lock.owns_lock()) lock.lock();
-    fault = Fault{fault_text(*operation, error.what()), false};
+    fault = Fault{fault_text(*operation, current_exception_text()), false};
   }
   // Once the meeting has failed no peer starts to read. Wait for the peers that are already reading.
   if (const std::shared_ptr<Meeting> meeting = state().meeting; meeting && fault) {
@@ -132,8 +131,8 @@ void Worker::work(Lock& lock, const Operation& operation, Meeting& meeting, int 
   try {
     run_stage({device_, calls, index}, stage);
     device_.synchronize(StreamKind::communication);
-  } catch (const std::exception& error) {
-    fault = error.what();
+  } catch (...) {
+    fault = current_exception_text();
   }
   lock.lock();
   --meeting.working;
@@ -205,8 +204,8 @@ void Worker::publish(Lock& lock, const OperationPointer& send) {
   lock.unlock();
   try {
     await_buffers(*send);
-  } catch (const std::exception& error) {
-    fault = Fault{fault_text(*send, error.what()), false};
+  } catch (...) {
+    fault = Fault{fault_text(*send, current_exception_text()), false};
   }
   lock.lock();
   if (fault) return shared_->finish(send, std::move(fault));
@@ -225,8 +224,8 @@ void Worker::copy_message(Lock& lock, const OperationPointer& receive, const Ope
       await_buffers(*receive);
       device_.copy(StreamKind::communication, receive->message.data, send->message.data, receive->message.bytes);
       device_.synchronize(StreamKind::communication);
-    } catch (const std::exception& error) {
-      why = error.what();
+    } catch (...) {
+      why = current_exception_text();
     }
     lock.lock();
   }

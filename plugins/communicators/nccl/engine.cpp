@@ -130,7 +130,7 @@ void Engine::await_graph() const noexcept {
     while (graph_end_ && !backend_.gpu->is_reached(graph_end_.get()) && Clock::now() < deadline) {
       std::this_thread::sleep_for(kDrainPause);
     }
-  } catch (const std::exception&) {
+  } catch (...) {
     // A failed GPU executes nothing, so there is nothing to wait for.
   }
 }
@@ -145,9 +145,10 @@ void Engine::run() {
   try {
     backend_.gpu->use_device(device_);
     progress();
-  } catch (const std::exception& error) {
-    set_fault({error.what(), false});
-    store_->fail(rank_, error.what());
+  } catch (...) {
+    const std::string reason = current_exception_text();
+    set_fault({reason, false});
+    store_->fail(rank_, reason);
   }
   Lock lock(mutex_);
   if (fault_) {
@@ -288,7 +289,7 @@ void Engine::abort_links(Clock::time_point deadline) {
   const auto abort = [this](Link& link) {
     try {
       backend_.gpu->use_device(device_);
-    } catch (const std::exception&) {
+    } catch (...) {
       // The GPU has failed. Abort anyway.
     }
     link.abort();

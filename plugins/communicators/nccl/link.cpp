@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <thread>
 
 namespace strata::nccl {
@@ -42,7 +41,7 @@ void Link::begin_close() noexcept {
   if (handle_ == nullptr || !ready_) return abort();
   try {
     nccl_->finalize(handle_);
-  } catch (const std::exception&) {
+  } catch (...) {
     // The run is over, so the communicator only needs to be released.
     abort();
   }
@@ -57,7 +56,7 @@ void Link::close(Clock::time_point deadline) noexcept {
     }
     nccl_->destroy(handle_);
     handle_ = nullptr;
-  } catch (const std::exception&) {
+  } catch (...) {
     abort();
   }
 }

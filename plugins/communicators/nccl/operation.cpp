@@ -1,7 +1,6 @@
 #include "operation.hpp"
 
 #include <cstddef>
-#include <exception>
 
 namespace strata::nccl {
 namespace {
@@ -18,7 +17,7 @@ class CallGroup {
     if (ended_) return;
     try {
       nccl_.end_group();
-    } catch (const std::exception&) {
+    } catch (...) {
       // Report the first error, not this one.
     }
   }

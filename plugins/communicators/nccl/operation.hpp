@@ -1,6 +1,5 @@
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -50,8 +49,8 @@ template <class Work>
 auto named(const Operation& operation, const Work& work) {
   try {
     return work();
-  } catch (const std::exception& error) {
-    throw RuntimeError(fault_text(operation, error.what()));
+  } catch (...) {
+    throw RuntimeError(fault_text(operation, current_exception_text()));
   }
 }
 

@@ -69,8 +69,8 @@ std::unique_ptr<Communicator> NcclWorld::connect(int rank, Device& device) {
     return std::make_unique<NcclCommunicator>(backend(), store_,
                                               Place{rank, rank_count_, static_cast<int>(local_ranks_.size())}, device,
                                               timeouts_.communication);
-  } catch (const std::exception& error) {
-    store_->fail(rank, error.what());
+  } catch (...) {
+    store_->fail(rank, current_exception_text());
     throw;
   }
 }

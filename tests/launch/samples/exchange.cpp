@@ -18,6 +18,8 @@ using Bytes = std::vector<std::byte>;
 struct Fault {
   int rank = -1;
   bool silent = false;
+  /// True if it throws what is no std::exception, then and whenever it waits.
+  bool foreign = false;
   int calls = 0;
 };
 
@@ -42,14 +44,20 @@ std::string to_text(const void* data, std::int64_t bytes) {
 class CollectiveRequest final : public Request {
  public:
   CollectiveRequest(Store& store, Device& device, std::vector<std::string> keys, std::size_t index,
-                    const CollectiveCall& call)
-      : store_(store), device_(device), keys_(std::move(keys)), index_(index), call_(call) {
+                    const CollectiveCall& call, bool throws_foreign)
+      : store_(store),
+        device_(device),
+        keys_(std::move(keys)),
+        index_(index),
+        call_(call),
+        throws_foreign_(throws_foreign) {
     const std::string input = to_text(call.input, call.elements * static_cast<std::int64_t>(size_of(call.dtype)));
     own_ = to_bytes(input);
     store_.put(keys_[index_], input, static_cast<int>(keys_.size()) - 1);
   }
 
   void wait() override {
+    if (throws_foreign_) throw 42;
     std::vector<Bytes> inputs;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       inputs.push_back(i == index_ ? own_ : to_bytes(take(store_, keys_[i])));
@@ -96,6 +104,7 @@ class CollectiveRequest final : public Request {
   std::vector<std::string> keys_;
   std::size_t index_;
   CollectiveCall call_;
+  bool throws_foreign_;
   Bytes own_;
 };
 
@@ -134,7 +143,8 @@ class ExchangeCommunicator final : public Communicator {
   }
 
   [[nodiscard]] std::unique_ptr<Request> start(const CollectiveCall& call) override {
-    if (rank_ == fault_.rank && fault_.calls-- == 0) {
+    const bool fails = rank_ == fault_.rank && fault_.calls-- <= 0;
+    if (fails && !fault_.foreign) {
       if (fault_.silent) (void)std::raise(SIGKILL);
       throw RuntimeError("this rank was told to fail");
     }
@@ -148,7 +158,7 @@ class ExchangeCommunicator final : public Communicator {
       if (ranks[i] == rank_) index = i;
       keys.push_back(key + " of " + std::to_string(ranks[i]));
     }
-    return std::make_unique<CollectiveRequest>(*store_, device_, std::move(keys), index, call);
+    return std::make_unique<CollectiveRequest>(*store_, device_, std::move(keys), index, call, fails);
   }
 
   [[nodiscard]] std::unique_ptr<Request> send(const MessageCall& call) override {
@@ -207,12 +217,13 @@ class Factory final : public CommunicatorFactory {
       throw ConfigurationError("this is not a run of processes");
     return std::make_unique<ExchangeWorld>(
         *environment, Fault{static_cast<int>(options.integer("faulty_rank")), options.boolean("silent"),
-                            static_cast<int>(options.integer("calls"))});
+                            options.boolean("foreign"), static_cast<int>(options.integer("calls"))});
   }
 
  private:
   OptionSchema schema_{{"faulty_rank", OptionType::integer, std::int64_t{-1}, "The rank that fails.", -1, 1000, {}},
                        {"silent", OptionType::boolean, false, "Whether it ends without a word.", {}, {}, {}},
+                       {"foreign", OptionType::boolean, false, "Whether its waits throw an int.", {}, {}, {}},
                        {"calls", OptionType::integer, std::int64_t{0}, "Collectives before that.", 0, 1000000, {}}};
 };
 

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "train/checkpoint/checkpoint.hpp"
+#include "train/command_runner.hpp"
+#include "train/small_run.hpp"
+
+namespace strata::host::test {
+
+/// Runs of a small model on two ranks, as threads (`strata train`) or processes (`strata launch`), that are compared
+/// with one that nothing disturbed.
+class RestartFixture : public ::testing::Test {
+ protected:
+  RestartFixture() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
+  ~RestartFixture() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  /// Arguments of a run with its own output folder and log. `command`: train or launch.
+  [[nodiscard]] std::vector<std::string> arguments(const std::string& command, const std::string& output,
+                                                   const std::vector<std::string>& more = {}) const {
+    const std::string communicator = command == "launch" ? "exchange" : "local";
+    std::vector<std::string> all{command,      config_,
+                                 "--log-json", path(output + ".log"),
+                                 "--set",      ddp(2),
+                                 "--set",      "run.output=" + path(output),
+                                 "--set",      "communicator.plugin=" + communicator,
+                                 "--set",      "device.threads=1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  [[nodiscard]] std::vector<std::string> train(const std::string& output,
+                                               const std::vector<std::string>& more = {}) const {
+    return arguments("train", output, more);
+  }
+
+  /// A run's log without what a stop changes: times, the memory that a process used, and checkpoints, of which a
+  /// stopped run has more.
+  [[nodiscard]] std::vector<std::string> log(const std::string& output) const {
+    std::vector<std::string> lines;
+    std::istringstream stream(read_file(path(output + ".log")));
+    for (std::string line; std::getline(stream, line);) {
+      nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
+      if (value.is_discarded()) {
+        lines.push_back(line);
+        continue;
+      }
+      if (value.value("event", "") == "checkpoint") continue;
+      for (const char* time : {"tokens_per_second", "step_seconds", "wait_seconds", "data_wait_seconds",
+                               "median_tokens_per_second", "peak_rss_bytes", "arena_peak_bytes"}) {
+        value.erase(time);
+      }
+      lines.push_back(value.dump());
+    }
+    return lines;
+  }
+  /// Waits until the log of a run contains `text`.
+  void wait_for_log(const std::string& output, const std::string& text) const {
+    while (read_file(path(output + ".log")).find(text) == std::string::npos) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  /// The bytes of all tensors of the last checkpoint.
+  [[nodiscard]] std::string tensors(const std::string& output) const {
+    const std::filesystem::path checkpoint = find_checkpoint(path(output));
+    std::string bytes;
+    for (const auto& [name, file] : read_manifest(checkpoint / "manifest.json").files) {
+      bytes += read_file(checkpoint / name);
+    }
+    return bytes;
+  }
+  /// The run `output` did what `expected` did: every step, every evaluation, the parameters.
+  void expect_equal_runs(const std::string& output, const std::string& expected) const {
+    EXPECT_EQ(log(output), log(expected));
+    EXPECT_TRUE(tensors(output) == tensors(expected));
+  }
+  static void flip_a_byte(const std::filesystem::path& file) {
+    std::string bytes = read_file(file);
+    bytes[bytes.size() / 2] ^= 1;
+    std::ofstream(file, std::ios::binary) << bytes;
+  }
+
+  TemporaryFolder folder_;
+  std::string config_ = folder_.file("small.toml", small_configuration(folder_)).string();
+};
+
+}  // namespace strata::host::test

@@ -1,0 +1,135 @@
+#include <fstream>
+
+#include "cli/rank_processes.hpp"
+#include "restart_fixture.hpp"
+
+namespace strata::host {
+namespace {
+
+using test::CommandResult;
+using test::run_command;
+using test::RunningCommand;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class LaunchedRuns : public test::RestartFixture {
+ protected:
+  [[nodiscard]] std::vector<std::string> launch(const std::string& output,
+                                                const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all{"--set", "run.steps=60", "--set", "run.checkpoint_every=5"};
+    all.insert(all.end(), more.begin(), more.end());
+    return arguments("launch", output, all);
+  }
+  /// The processes of ranks, in their order.
+  [[nodiscard]] static std::vector<pid_t> ranks_of(const RunningCommand& launcher) {
+    const std::string id = std::to_string(launcher.id());
+    std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+    return {std::istream_iterator<pid_t>(children), {}};
+  }
+  void run_whole() const {
+    const CommandResult result = run_command(launch("whole"));
+    ASSERT_EQ(result.exit_code, 0) << result.messages;
+  }
+  /// The rest of a stopped run makes it equal to the whole one.
+  void expect_continuation(const std::string& output) const {
+    const CommandResult rest = run_command(launch(output, {"--resume", "auto"}));
+    ASSERT_EQ(rest.exit_code, 0) << rest.messages;
+    EXPECT_THAT(rest.messages, HasSubstr("resuming after step "));
+    expect_equal_runs(output, "whole");
+  }
+};
+
+TEST_F(LaunchedRuns, StopWithACheckpointWhoeverGetsTheSignal) {
+  run_whole();
+  for (const std::string target : {"tree", "launcher", "rank0", "rank1"}) {
+    RunningCommand command(launch(target, {"--resume", "auto"}));
+    wait_for_log(target, "\"step\":3,");
+    const std::vector<pid_t> ranks = ranks_of(command);
+    ASSERT_EQ(ranks.size(), 2U);
+    if (target == "tree" || target == "rank0") ::kill(ranks[0], SIGTERM);
+    if (target == "tree" || target == "rank1") ::kill(ranks[1], SIGTERM);
+    if (target == "tree" || target == "launcher") command.send(SIGTERM);
+    const CommandResult result = command.wait();
+    ASSERT_EQ(result.exit_code, 75) << target << result.messages;
+    EXPECT_THAT(result.messages, HasSubstr(" on SIGTERM; a checkpoint is written first"));
+    expect_continuation(target);
+  }
+}
+
+TEST_F(LaunchedRuns, StartAgainWhenARankIsKilled) {
+  run_whole();
+  RunningCommand command(launch("output", {"--max-restarts", "2"}));
+  wait_for_log("output", "\"step\":7,");
+  ::kill(ranks_of(command).at(1), SIGKILL);
+  const CommandResult result = command.wait();
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.messages, AllOf(HasSubstr("rank 1 was ended by signal 9"),
+                                     HasSubstr("starting the run again (1 of 2)"), HasSubstr("resuming after step ")));
+  expect_equal_runs("output", "whole");
+}
+
+TEST_F(LaunchedRuns, AreNotStartedAgainWithoutEnd) {
+  const std::vector<std::string> dying{"--set", "communicator.faulty_rank=1", "--set", "communicator.calls=2"};
+  std::vector<std::string> twice = dying;
+  twice.insert(twice.end(), {"--max-restarts", "1"});
+  const CommandResult result = run_command(launch("output", twice));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.messages, HasSubstr("starting the run again (1 of 1)"));
+  const CommandResult refused = run_command(launch("output", {"--max-restarts", "1", "--resume", path("whole")}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.messages, HasSubstr("accepted with --max-restarts: \"auto\""));
+}
+
+TEST_F(LaunchedRuns, AgreeOnTheNewestCheckpointThatIsWhole) {
+  run_whole();
+  RunningCommand command(launch("output", {"--resume", "auto"}));
+  wait_for_log("output", "\"step\":11,");
+  ASSERT_EQ(command.end(SIGTERM).exit_code, 75);
+  // Under ddp, rank 0 has written everything.
+  flip_a_byte(find_checkpoint(path("output")) / "rank-00000.safetensors");
+  expect_continuation("output");
+}
+
+TEST_F(LaunchedRuns, WithAHungRankEndWithinTheGrace) {
+  RunningCommand command(launch("output", {"--steps", "1000000", "--grace", "0.5"}));
+  wait_for_log("output", "\"step\":3,");
+  ::kill(ranks_of(command).at(1), SIGSTOP);
+  const CommandResult result = command.end(SIGTERM);
+  EXPECT_EQ(result.exit_code, 1) << result.messages;
+  EXPECT_THAT(result.messages, HasSubstr("rank 1 did not end in time and was ended by force"));
+}
+
+TEST_F(LaunchedRuns, EndAtTheThirdRequest) {
+  RunningCommand command(launch("output", {"--steps", "1000000"}));
+  wait_for_log("output", "\"step\":3,");
+  ::kill(ranks_of(command).at(1), SIGSTOP);
+  for (int request = 0; request < 2; ++request) {
+    command.send(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  }
+  EXPECT_EQ(command.end(SIGTERM).exit_code, 1);
+}
+
+TEST_F(LaunchedRuns, ReportWhatAnyRankThrows) {
+  const CommandResult result =
+      run_command(launch("output", {"--set", "communicator.faulty_rank=1", "--set", "communicator.calls=20", "--set",
+                                    "communicator.foreign=true"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.messages, AllOf(HasSubstr("an exception of type int"), HasSubstr("rank 1 ended with exit code 1"),
+                                     HasSubstr("rank 0 ended with exit code 1")));
+}
+
+TEST(RankProcesses, DoNotWaitForeverAfterACleanEnd) {
+  Grace grace;
+  grace.after_end = Grace::Seconds(0.2);
+  RankProcesses processes({{{"/bin/sh", "-c", "exit 0"}, {}}, {{"/bin/sleep", "1000"}, {}}}, grace,
+                          [](int, const std::string&) {});
+  const std::vector<ProcessEnd> ends = processes.wait();
+  ASSERT_EQ(ends.size(), 2U);
+  EXPECT_EQ(describe(ends[0]), "rank 0 ended with exit code 0");
+  EXPECT_EQ(describe(ends[1]), "rank 1 did not end in time and was ended by force");
+  EXPECT_TRUE(ends[1].failed());
+}
+
+}  // namespace
+}  // namespace strata::host
