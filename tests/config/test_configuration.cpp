@@ -19,7 +19,11 @@ TEST(Configuration, ReadsEveryKey) {
                                .keep_checkpoints = 5,
                                .eval_every = 50,
                                .eval_batches = 4,
-                               .log_every = 2}));
+                               .log_every = 2,
+                               .resume = "",
+                               .accept_changed = {},
+                               .stop_after = "",
+                               .stop_before_job_end = ""}));
   EXPECT_EQ(c.model.plugin, "gpt2");
   EXPECT_EQ(c.model.options, (std::map<std::string, OptionValue>{
                                  {"layers", 6}, {"dropout", 0.1}, {"sizes", std::vector<double>{1, 2}}}));

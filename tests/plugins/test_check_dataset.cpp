@@ -44,7 +44,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(CommandsBesideSamples, TrainingNamesTheDatasetThatFails) {
   const auto failure = [&](int exit_code, const std::string& fault) {
-    const CommandResult result = run("train", {"data.plugin=faulty_dataset", "data.fault=" + fault, "run.steps=40"});
+    const CommandResult result =
+        run("train", {"data.plugin=faulty_dataset", "data.fault=" + fault, "run.steps=40"}, {"--overwrite"});
     EXPECT_EQ(result.signal, 0);
     EXPECT_EQ(result.exit_code, exit_code) << result.messages;
     return result.messages;

@@ -223,7 +223,8 @@ TEST_F(TrainerTest, ACheckpointOfAnotherModelOrVocabularyIsRefused) {
   const auto refusal = [&](const std::vector<std::string>& overrides) {
     return test::message_of<Error>([&] { (void)run({.overrides = overrides, .resume = checkpoint}); });
   };
-  EXPECT_THAT(refusal({"model.embed=32"}), HasSubstr("this run's model has"));
+  EXPECT_THAT(refusal({"model.embed=32"}), HasSubstr("was trained with 16; accepted: 16, or run.accept_changed"));
+  EXPECT_THAT(refusal({"model.embed=32", "run.accept_changed=[\"model\"]"}), HasSubstr("this run's model has"));
   EXPECT_THAT(refusal({"data.tokenizer=chars"}), HasSubstr("another vocabulary"));
   EXPECT_THAT(refusal({"optimizer.plugin=sgd", "optimizer.momentum=0.9"}), HasSubstr("'optimizer/momentum/"));
 }

@@ -35,8 +35,6 @@ class EvaluationRecorder : public TrainingObserver {
   std::uint64_t last_ = 0;
 };
 
-constexpr std::uint64_t kSteps = 8;
-
 class WeightAverage : public ::testing::Test {
  protected:
   struct Options {
@@ -44,7 +42,8 @@ class WeightAverage : public ::testing::Test {
     /// Of [optimizer.average].
     std::string average = "";
     std::string lr = "1e-2";
-    std::uint64_t stop_after = kSteps;
+    /// 0: the run ends by itself.
+    std::uint64_t stop_after = 0;
     fs::path resume = {};
   };
 
