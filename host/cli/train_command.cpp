@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/train_arguments.hpp"
+#include "train/checkpoint/checkpoint_names.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/deadline.hpp"
