@@ -4,90 +4,11 @@
 #include <utility>
 
 #include "config/learning_rate.hpp"
+#include "config/run_declaration.hpp"
 #include "config/section_values.hpp"
 
 namespace strata::host {
 namespace {
-
-SectionDeclaration run_section() {
-  return {
-      .path = "run",
-      .documentation = "The run: its length, its seed and its output.",
-      .schema = {
-          {.name = "name",
-           .type = OptionType::word,
-           .default_value = "run",
-           .documentation = "Name of the run in messages and logs."},
-          {.name = "steps",
-           .type = OptionType::integer,
-           .default_value = 1000,
-           .documentation = "Optimizer steps of the run. A resumed run counts the steps before its checkpoint.",
-           .minimum = 1},
-          {.name = "seed",
-           .type = OptionType::integer,
-           .default_value = 1337,
-           .documentation = "Seed of initialisation, dropout and the order of the data, the same for every layout.",
-           .minimum = 0},
-          {.name = "output",
-           .type = OptionType::word,
-           .default_value = "",
-           .documentation =
-               "Folder for checkpoints and offload files, created if missing. Empty means runs/ and the run's name."},
-          {.name = "checkpoint_every",
-           .type = OptionType::integer,
-           .default_value = 0,
-           .documentation = "Steps between checkpoints; 0 writes one at the end only.",
-           .minimum = 0},
-          {.name = "keep_checkpoints",
-           .type = OptionType::integer,
-           .default_value = 3,
-           .documentation = "How many of the newest checkpoints to keep; 0 keeps all.",
-           .minimum = 0,
-           .maximum = 1000000},
-          {.name = "checkpoint_mode",
-           .type = OptionType::word,
-           .default_value = "background",
-           .documentation =
-               "Whether training goes on while a checkpoint is written, from a copy in host memory, or waits.",
-           .choices = {"background", "foreground"}},
-          {.name = "eval_every",
-           .type = OptionType::integer,
-           .default_value = 0,
-           .documentation = "Steps between evaluations on the validation split; 0 never evaluates.",
-           .minimum = 0},
-          {.name = "eval_batches",
-           .type = OptionType::integer,
-           .default_value = 0,
-           .documentation = "Global batches of one evaluation; 0 uses the whole validation split.",
-           .minimum = 0},
-          {.name = "log_every",
-           .type = OptionType::integer,
-           .default_value = 10,
-           .documentation = "Steps between progress lines if the output is not a terminal.",
-           .minimum = 1},
-          {.name = "resume",
-           .type = OptionType::word,
-           .default_value = "",
-           .documentation = "What the run continues from: \"auto\" starts the run or continues its newest whole "
-                            "checkpoint, a folder "
-                            "is a checkpoint or a run's output. Empty starts anew."},
-          {.name = "accept_changed",
-           .type = OptionType::words,
-           .default_value = std::vector<std::string>{},
-           .documentation =
-               "Settings in which a resumed run may differ from its checkpoint: seed, batch, model, data."},
-          {.name = "stop_after",
-           .type = OptionType::word,
-           .default_value = "",
-           .documentation = "Time after which the run writes a checkpoint and ends with exit code 75, such as "
-                            "\"3h50m\". Empty: none."},
-          {.name = "stop_before_job_end",
-           .type = OptionType::word,
-           .default_value = "",
-           .documentation = "How long before the end of its Slurm job (SLURM_JOB_END_TIME) the run stops likewise, "
-                            "such as \"10m\"."},
-      }};
-}
 
 SectionDeclaration model_section() {
   return {.path = "model",
@@ -358,7 +279,7 @@ SectionDeclaration library_section() {
 }  // namespace
 
 const std::vector<SectionDeclaration>& section_declarations() {
-  static const std::vector<SectionDeclaration> declarations = {run_section(),
+  static const std::vector<SectionDeclaration> declarations = {run_declaration(),
                                                                model_section(),
                                                                data_section(),
                                                                batch_section(),

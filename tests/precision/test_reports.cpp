@@ -33,7 +33,7 @@ TEST(LossScaleReports, AreInTheLogWhereTheLossIsScaled) {
   const test::TemporaryFolder folder;
   const auto path = folder.path() / "log.jsonl";
   {
-    TrainingLog log(path, false);
+    TrainingLog log(path);
     log.step(skipped_step());
     log.step({});
   }

@@ -122,6 +122,8 @@ class Trainer {
   void resume();
   /// Continues from `checkpoint`, the one that the ranks choose, or starts anew if it is null. Thread-safe.
   void begin(const CheckpointReader* checkpoint);
+  /// Prepares what depends on the start on which the ranks agreed: the folder of the checkpoints, and the reading of
+  /// data.
   void start_reading();
   void make_readers();
   /// Samples consumed by the steps before `step`.

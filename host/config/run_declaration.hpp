@@ -1,0 +1,10 @@
+#pragma once
+
+#include "config/sections.hpp"
+
+namespace strata::host {
+
+/// The keys of [run].
+SectionDeclaration run_declaration();
+
+}  // namespace strata::host
