@@ -11,7 +11,6 @@
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/train_arguments.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/deadline.hpp"
@@ -199,12 +198,11 @@ int train(const TrainArguments& arguments, CommandContext& context) {
     };
     reporter.report(make_progress, std::move(log));
   }
-  CheckpointSettings checkpoints{.directory = output / "checkpoints",
-                                 .every = run.checkpoint_every,
-                                 .keep = static_cast<int>(run.keep_checkpoints),
-                                 .mode = run.checkpoint_mode,
-                                 .identity = start.identity};
-  if (!start.candidates.empty()) checkpoints.first_step = step_of_checkpoint(start.candidates.front()).value_or(0);
+  const CheckpointSettings checkpoints{.directory = output / "checkpoints",
+                                       .every = run.checkpoint_every,
+                                       .keep = static_cast<int>(run.keep_checkpoints),
+                                       .mode = run.checkpoint_mode,
+                                       .identity = start.identity};
   Trainer trainer(setup, source, checkpoints, nullptr, reporter, std::move(world));
   trainer.choose_from(start.candidates);
   if (reports) {

@@ -73,8 +73,6 @@ struct CheckpointSettings {
   const Disk* disk = &system_disk();
   /// RunState::identity.
   std::string identity = {};
-  /// Steps before this run, if the run chooses the checkpoint that it continues from.
-  std::uint64_t first_step = 0;
 };
 
 /// The position of a run in its data.

@@ -61,10 +61,9 @@ void Trainer::plan_checkpoints(const Device& device) {
 
 void Trainer::prepare_store() const {
   const auto steps = static_cast<std::uint64_t>(setup_.configuration.run.steps);
-  const std::uint64_t first = std::max(start_.step, checkpoints_.first_step);
-  const std::uint64_t left = steps > first ? steps - first : 0;
+  const std::uint64_t left = steps > start_.step ? steps - start_.step : 0;
   const std::uint64_t count = checkpoints_.every > 0 ? left / static_cast<std::uint64_t>(checkpoints_.every) + 1 : 1;
-  store_.prepare(checkpoint_bytes(checkpoint_plan_), {.count = count, .first_step = first});
+  store_.prepare(checkpoint_bytes(checkpoint_plan_), {.count = count, .first_step = start_.step});
 }
 
 void Trainer::choose_from(std::vector<std::filesystem::path> candidates) {
