@@ -35,11 +35,13 @@ rm -rf "$tree" "$folder"/*.deb "$folder"/*.buildinfo "$folder"/*.changes
 mkdir -p "$tree"
 sh packaging/copy-source.sh "$tree"
 
-# debian/ with the version and the ABI number filled in, and files of the library's package under its name.
+# debian/ with the version and the ABI number filled in, and files of the libraries' packages under their names.
 cp -R packaging/debian "$tree/debian"
 sed "s/@ABI@/$abi/g" packaging/debian/control.in >"$tree/debian/control"
 rm "$tree/debian/control.in"
-for file in "$tree"/debian/libstrata.*; do mv "$file" "$tree/debian/libstrata$abi.${file##*/libstrata.}"; done
+for name in libstrata libstrata-testing; do
+  for file in "$tree/debian/$name".*; do mv "$file" "$tree/debian/$name$abi.${file##*/"$name".}"; done
+done
 cat >"$tree/debian/changelog" <<END
 strata ($version-1) unstable; urgency=medium
 

@@ -179,7 +179,8 @@ pack() {
     mkdir -p "$to/$(dirname "$file")" && cp -P "$build/$file" "$to/$file" || return 1
     [ -L "$to/$file" ] || strip --strip-unneeded "$to/$file"
   done <"$work/packed"
-  ldd "$to/bin/strata" | awk '$3 ~ /tomlplusplus|spdlog|fmt|boost/ { print $3 }' >"$work/libraries"
+  ldd "$to/bin/strata" "$to"/lib/strata/plugins/*.so |
+    awk '$3 ~ /tomlplusplus|spdlog|fmt|boost|sodium/ { print $3 }' | sort -u >"$work/libraries"
   while read -r library; do cp -L "$library" "$to/lib/"; done <"$work/libraries"
   du -sh "$to"
 }

@@ -70,6 +70,8 @@ int verify(const VerifyArguments& arguments, CommandContext& context) {
   const Verification verification = verify_stack(arguments.configuration.load(), context.plugins(), arguments.options);
   const bool holds = verification.difference.worst() <= arguments.tolerance &&
                      verification.stack.replica_difference <= arguments.tolerance;
+  // One process of several reports.
+  if (verification.stack.first_rank != 0) return holds ? 0 : kFailed;
   if (arguments.json) {
     write_json(context.out, to_json(verification, arguments.tolerance, holds));
   } else {
@@ -96,6 +98,9 @@ void add_verify_command(CLI::App& app, CommandContext& context) {
   command->add_option("--device", arguments->options.device,
                       "Plugin of the stack's devices, default reference, with --ops the configured one; the single "
                       "rank always uses the reference device");
+  command->add_option("--communicator", arguments->options.communicator,
+                      "Plugin of the stack's communicator, default local. With one that joins processes, such as gloo, "
+                      "a launcher starts this command once for each rank");
   command->add_flag("--full", arguments->options.full,
                     "Keep the configuration's sizes instead of the smallest ones with the same divisibility");
   command->callback(

@@ -8,36 +8,49 @@
 
 namespace strata::host {
 
-std::vector<std::string> run_ranks(const CommunicatorBench& bench, int ranks, const RankWork& work) {
-  const std::unique_ptr<World> world = bench.make_world(ranks);
-  if (world->rank_count() != ranks) {
-    throw CheckFailed("a world for " + std::to_string(ranks) + " ranks has " + std::to_string(world->rank_count()) +
-                      " ranks");
+namespace {
+
+/// Runs `work` as one rank. \return the message that it threw.
+std::string run_rank(const CommunicatorBench& bench, World& world, int rank, const RankWork& work) {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
+  try {
+    device = bench.make_device(rank, world);
+    communicator = world.connect(rank, *device);
+    if (communicator == nullptr) throw CheckFailed("connect() returns nothing (a null pointer)");
+    work(*communicator, *device);
+    device->synchronize(StreamKind::compute);
+    communicator->check();
+    return {};
+  } catch (const AbortedError& aborted) {
+    return std::string("aborted: ") + aborted.what();
+  } catch (...) {
+    const std::string error = current_exception_text();
+    if (communicator) communicator->abort(error);
+    return error;
   }
-  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+}
+
+/// Runs the ranks of this process.
+void run_local_ranks(const CommunicatorBench& bench, World& world, const RankWork& work,
+                     std::vector<std::string>& errors) {
+  if (world.rank_count() != static_cast<int>(errors.size())) {
+    throw CheckFailed("a world for " + std::to_string(errors.size()) + " ranks has " +
+                      std::to_string(world.rank_count()) + " ranks");
+  }
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      std::string& error = errors[static_cast<std::size_t>(rank)];
-      std::shared_ptr<Device> device;
-      std::unique_ptr<Communicator> communicator;
-      try {
-        device = bench.make_device(rank, *world);
-        communicator = world->connect(rank, *device);
-        if (communicator == nullptr) throw CheckFailed("connect() returns nothing (a null pointer)");
-        work(*communicator, *device);
-        device->synchronize(StreamKind::compute);
-        communicator->check();
-      } catch (const AbortedError& aborted) {
-        error = std::string("aborted: ") + aborted.what();
-      } catch (...) {
-        error = current_exception_text();
-        if (communicator) communicator->abort(error);
-      }
-    });
+  for (const int rank : world.local_ranks()) {
+    threads.emplace_back([&, rank] { errors[static_cast<std::size_t>(rank)] = run_rank(bench, world, rank, work); });
   }
   for (std::thread& thread : threads) thread.join();
-  return errors;
+}
+
+}  // namespace
+
+std::vector<std::string> run_ranks(const CommunicatorBench& bench, int ranks, const RankWork& work) {
+  std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+  if (std::unique_ptr<World> world = bench.make_world(ranks)) run_local_ranks(bench, *world, work, errors);
+  return bench.gather ? bench.gather(errors) : errors;
 }
 
 void require_no_error(const std::vector<std::string>& errors, const std::string& what) {

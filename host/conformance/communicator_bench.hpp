@@ -13,18 +13,21 @@ namespace strata::host {
 
 /// A communicator under test, and the devices that its ranks have.
 struct CommunicatorBench {
-  /// Makes a world of so many ranks, all in this process.
+  /// Makes a world of so many ranks. Null if this process takes no part in it.
   std::function<std::unique_ptr<World>(int ranks)> make_world;
   /// Makes the device of a rank, on the rank's thread.
   std::function<std::shared_ptr<Device>(int rank, const World& world)> make_device;
+  /// If the ranks are processes, which all run the same cases: joins the ranks' errors of all processes. Each process
+  /// gives the errors of its own ranks, and empty texts for the others. Empty function: this process has all ranks.
+  std::function<std::vector<std::string>(const std::vector<std::string>& errors)> gather = {};
 };
 
 /// The work of one rank of a test.
 using RankWork = std::function<void(Communicator& communicator, Device& device)>;
 
-/// Runs `work` as every rank of a new world, each on its own thread. A rank that fails stops the others with abort().
-/// \return the message that each rank threw, empty if it threw nothing. Errors that only follow from another rank's
-/// error begin with "aborted: ".
+/// Runs `work` as every rank of a new world that this process has, each on its own thread. A rank that fails stops the
+/// others with abort(). \return the message that each rank threw, empty if it threw nothing. Errors that only follow
+/// from another rank's error begin with "aborted: ".
 [[nodiscard]] std::vector<std::string> run_ranks(const CommunicatorBench& bench, int ranks, const RankWork& work);
 
 /// \throws CheckFailed if a rank failed; the message is that of the first one that did not only follow another.
@@ -72,8 +75,10 @@ void try_groups(const CommunicatorBench& bench);
 void try_messages(const CommunicatorBench& bench);
 /// Random programs of four ranks with several communications in flight.
 void try_interleaving(const CommunicatorBench& bench, std::uint32_t seed);
-/// Calls that do not mean the same on all ranks, and groups that cannot exist.
+/// Calls that do not mean the same on all ranks.
 void try_mismatches(const CommunicatorBench& bench);
+/// Groups that cannot exist.
+void try_impossible_groups(const CommunicatorBench& bench);
 /// An abort at any moment ends every rank, and carries the reason.
 void try_abort(const CommunicatorBench& bench, int rounds);
 /// A rank that never comes: the others give up and name it. The bench's worlds have a short timeout.

@@ -1,79 +1,154 @@
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <memory>
 
 #include "conformance/checks.hpp"
 #include "conformance/communicator_bench.hpp"
+#include "conformance/isolated_process.hpp"
+#include "conformance/noticeboard.hpp"
 #include "conformance/proved_stacks.hpp"
+#include "conformance/temporary_folder.hpp"
 #include "train/run/run_setup.hpp"
 
 namespace strata::host {
 namespace {
 
 constexpr int kBenchRanks = 4;
+/// Time for a case of processes, which is shorter than that of a whole check.
+constexpr std::chrono::seconds kCaseLimit{100};
+
+/// One case of the kit.
+using BenchCase = std::function<void(const CommunicatorBench& bench)>;
 
 /// The communicator under test with the run's device. The setup outlives the bench.
-CommunicatorBench bench_of(Subject& subject, std::shared_ptr<const RunSetup> setup, const Options& options) {
+CommunicatorBench bench_of(Subject& subject, const std::shared_ptr<const RunSetup>& setup, const Options& options) {
   const PluginOrigin origin = subject.origin();
   const CommunicatorFactory& factory = subject.factory<CommunicatorFactory>();
   const auto make_world = [origin, &factory, options](int ranks) {
     return create_by_plugin(origin, "create", [&] { return factory.create(options, ranks); });
   };
-  return {make_world, [setup = std::move(setup)](int rank, const World& world) -> std::shared_ptr<Device> {
-            return setup->make_device(rank, world);
-          }};
+  return {make_world,
+          [setup](int rank, const World& world) -> std::shared_ptr<Device> { return setup->make_device(rank, world); }};
 }
 
+/// Called by all processes together. \throws CheckSkipped if a process is not the rank of its number.
+void require_own_rank(const World* world, Noticeboard& board) {
+  const bool is_own = world == nullptr || world->local_ranks() == std::vector<int>{board.process()};
+  for (const std::string& text : board.all_gather(is_own ? "" : "not its own")) {
+    if (!text.empty()) throw CheckSkipped("its processes need a launcher of their own, such as mpirun");
+  }
+}
+
+/// The bench of one of several processes. Each is the rank of its number, if a world has so many.
+CommunicatorBench of_processes(const CommunicatorBench& bench, Noticeboard& board) {
+  CommunicatorBench joined = bench;
+  joined.make_world = [&bench, &board](int ranks) -> std::unique_ptr<World> {
+    become_rank(board, ranks);
+    std::unique_ptr<World> world = board.process() < ranks ? bench.make_world(ranks) : nullptr;
+    require_own_rank(world.get(), board);
+    return world;
+  };
+  joined.gather = [&board](const std::vector<std::string>& errors) { return gather_errors(board, errors); };
+  return joined;
+}
+
+CheckVerdict run_case(const CommunicatorBench& bench, const BenchCase& test) {
+  try {
+    test(bench);
+    return {Outcome::passed, ""};
+  } catch (const CheckSkipped& reason) {
+    return {Outcome::skipped, reason.what()};
+  } catch (...) {
+    return {Outcome::failed, current_exception_text()};
+  }
+}
+
+/// Runs a case in as many processes as the largest world has ranks.
+void run_in_processes(const CommunicatorBench& bench, const BenchCase& test) {
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<IsolatedProcess>> processes;
+  for (int process = 0; process < kBenchRanks; ++process) {
+    processes.push_back(std::make_unique<IsolatedProcess>([&, process] {
+      Noticeboard board(folder.path(), process, kBenchRanks);
+      return run_case(of_processes(bench, board), test);
+    }));
+  }
+  const auto end = std::chrono::steady_clock::now() + kCaseLimit;
+  for (const auto& process : processes) {
+    const CheckVerdict verdict = process->wait(end, kCaseLimit);
+    if (verdict.outcome == Outcome::failed) throw CheckFailed(verdict.message);
+    if (verdict.outcome == Outcome::skipped) throw CheckSkipped(verdict.message);
+  }
+}
+
+/// A communicator under test.
+struct Tested {
+  CommunicatorBench bench;
+  /// True if each rank is a process.
+  bool is_of_processes = false;
+};
+
 /// \throws CheckSkipped if this machine lacks what the communicator needs.
-CommunicatorBench bench_of(Subject& subject, const Options& options) {
+Tested find_bench(Subject& subject, const Options& options) {
   try {
     const auto setup = std::make_shared<const RunSetup>(prepare(subject.configuration(), subject.plugins()));
-    CommunicatorBench bench = bench_of(subject, setup, options);
-    const std::unique_ptr<World> world = bench.make_world(kBenchRanks);
-    if (static_cast<int>(world->local_ranks().size()) != world->rank_count()) {
-      throw CheckSkipped("it runs its ranks in several processes");
-    }
-    return bench;
+    Tested tested{bench_of(subject, setup, options)};
+    const std::unique_ptr<World> world = tested.bench.make_world(kBenchRanks);
+    tested.is_of_processes = static_cast<int>(world->local_ranks().size()) != world->rank_count();
+    return tested;
   } catch (const ConfigurationError& error) {
     throw CheckSkipped(std::string("this machine lacks what it needs: ") + error.what());
   }
 }
 
-CommunicatorBench bench_of(Subject& subject) { return bench_of(subject, subject.options()); }
+void run_on_bench(Subject& subject, const Options& options, const BenchCase& test) {
+  const Tested tested = find_bench(subject, options);
+  if (tested.is_of_processes) return run_in_processes(tested.bench, test);
+  test(tested.bench);
+}
+
+void run_on_bench(Subject& subject, const BenchCase& test) { run_on_bench(subject, subject.options(), test); }
 
 }  // namespace
 
 std::string check_collectives(Subject& subject) {
-  const CommunicatorBench bench = bench_of(subject);
-  for (int ranks = 1; ranks <= kBenchRanks; ++ranks) try_collectives(bench, ranks);
+  run_on_bench(subject, [](const CommunicatorBench& bench) {
+    for (int ranks = kBenchRanks; ranks > 0; --ranks) try_collectives(bench, ranks);
+  });
   return "1 to " + std::to_string(kBenchRanks) + " ranks";
 }
 
 std::string check_groups(Subject& subject) {
-  try_groups(bench_of(subject));
+  run_on_bench(subject, try_groups);
   return "";
 }
 
 std::string check_messages(Subject& subject) {
-  try_messages(bench_of(subject));
+  run_on_bench(subject, try_messages);
   return "";
 }
 
 std::string check_interleaving(Subject& subject) {
   constexpr std::uint32_t kPrograms = 4;
-  const CommunicatorBench bench = bench_of(subject);
   const auto first = static_cast<std::uint32_t>(subject.seed());
-  for (std::uint32_t i = 0; i < kPrograms; ++i) try_interleaving(bench, first + i);
+  run_on_bench(subject, [first](const CommunicatorBench& bench) {
+    for (std::uint32_t i = 0; i < kPrograms; ++i) try_interleaving(bench, first + i);
+  });
   return std::to_string(kPrograms) + " programs";
 }
 
 std::string check_mismatches(Subject& subject) {
-  try_mismatches(bench_of(subject));
+  run_on_bench(subject, [](const CommunicatorBench& bench) {
+    try_mismatches(bench);
+    try_impossible_groups(bench);
+  });
   return "";
 }
 
 std::string check_abort(Subject& subject) {
   constexpr int kRounds = 10;
-  try_abort(bench_of(subject), kRounds);
+  run_on_bench(subject, [](const CommunicatorBench& bench) { try_abort(bench, kRounds); });
   return std::to_string(kRounds) + " moments";
 }
 
@@ -85,12 +160,14 @@ std::string check_timeout(Subject& subject) {
   }
   Options options = subject.options();
   options.set("timeout", std::max(0.5, timeout->minimum.value_or(0)));
-  try_timeout(bench_of(subject, options));
+  run_on_bench(subject, options, try_timeout);
   return "";
 }
 
 std::string check_communicator_stacks(Subject& subject) {
-  static_cast<void>(bench_of(subject));
+  if (find_bench(subject, subject.options()).is_of_processes) {
+    throw CheckSkipped("its ranks are processes; strata verify --communicator, under a launcher, proves a stack");
+  }
   return prove_with_every_strategy(subject.configuration(), subject.plugins(), false);
 }
 

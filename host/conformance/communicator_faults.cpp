@@ -53,6 +53,9 @@ void try_mismatches(const CommunicatorBench& bench) {
     });
     require_errors(errors, std::string("one rank calls a collective with ") + mismatch.first);
   }
+}
+
+void try_impossible_groups(const CommunicatorBench& bench) {
   for (const std::vector<int>& ranks : {std::vector<int>{1}, {0, 0}, {0, 2}, {}}) {
     const auto errors = run_ranks(bench, 2, [&](Communicator& communicator, Device&) {
       if (communicator.rank() == 0) static_cast<void>(communicator.create_group(ranks));

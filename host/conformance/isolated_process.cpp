@@ -1,5 +1,6 @@
 #include "conformance/isolated_process.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,24 +16,6 @@
 
 namespace strata::host {
 namespace {
-
-/// A file descriptor that is closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int number() const { return number_; }
-  void close() {
-    if (number_ >= 0) ::close(number_);
-    number_ = -1;
-  }
-
- private:
-  int number_;
-};
 
 void write_all(int descriptor, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
@@ -85,28 +68,45 @@ std::string describe_end(int status) {
 
 }  // namespace
 
-CheckVerdict run_isolated(const std::function<CheckVerdict()>& body, std::chrono::seconds limit) {
+IsolatedProcess::IsolatedProcess(const std::function<CheckVerdict()>& body) {
   int ends[2];
-  if (::pipe(ends) != 0) throw RuntimeError(std::string("no pipe can be opened: ") + std::strerror(errno));
-  Descriptor from_child(ends[0]);
-  Descriptor to_parent(ends[1]);
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw RuntimeError(std::string("no pipe can be opened: ") + std::strerror(errno));
   std::cout.flush();
-  const pid_t process = ::fork();
-  if (process < 0) throw RuntimeError(std::string("no process can be started: ") + std::strerror(errno));
-  if (process == 0) {
-    from_child.close();
-    run_child(body, to_parent.number());
+  process_ = ::fork();
+  if (process_ == 0) {
+    ::close(ends[0]);
+    run_child(body, ends[1]);
   }
-  to_parent.close();
+  ::close(ends[1]);
+  from_child_ = ends[0];
+  if (process_ > 0) return;
+  const std::string cause = std::strerror(errno);
+  ::close(from_child_);
+  throw RuntimeError("no process can be started: " + cause);
+}
+
+IsolatedProcess::~IsolatedProcess() {
+  ::close(from_child_);
+  if (process_ < 0) return;
+  ::kill(process_, SIGKILL);
+  ::waitpid(process_, nullptr, 0);
+}
+
+CheckVerdict IsolatedProcess::wait(std::chrono::steady_clock::time_point end, std::chrono::seconds limit) {
   std::string text;
-  const bool ended = read_until(from_child.number(), std::chrono::steady_clock::now() + limit, text);
-  if (!ended) ::kill(process, SIGKILL);
+  const bool ended = read_until(from_child_, end, text);
+  if (!ended) ::kill(process_, SIGKILL);
   int status = 0;
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
   }
+  process_ = -1;
   if (!ended) return {Outcome::failed, "the check did not end within " + std::to_string(limit.count()) + " s"};
   if (text.empty() || !WIFEXITED(status)) return {Outcome::failed, describe_end(status)};
   return {static_cast<Outcome>(text.front() - '0'), text.substr(1)};
+}
+
+CheckVerdict run_isolated(const std::function<CheckVerdict()>& body, std::chrono::seconds limit) {
+  return IsolatedProcess(body).wait(std::chrono::steady_clock::now() + limit, limit);
 }
 
 }  // namespace strata::host

@@ -105,9 +105,13 @@ def digest(lines, warmup, peak):
 def run_strata(args, setting, folder):
     log = Path(folder) / "log.jsonl"
     log.unlink(missing_ok=True)
-    command = [args.strata, "train", setting["configs"][args.dtype], "--steps", args.steps, "--log-json", log,
+    # The ranks of 'local' are threads of one process.
+    command = [args.strata, "train" if args.communicator == "local" or setting["ranks"] == 1 else "launch",
+               setting["configs"][args.dtype], "--steps", args.steps, "--log-json", log,
                "--set", f"data.path={args.data}", "--set", f"run.output={folder}/run",
                "--set", f"device.threads={setting['threads']}"]
+    if setting["ranks"] > 1:
+        command += ["--set", f"communicator.plugin={args.communicator}"]
     _, peak = run_measured([str(word) for word in command], setting["threads"])
     return digest([json.loads(line) for line in log.read_text().splitlines()], args.warmup, peak)
 
@@ -162,6 +166,9 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--ranks", type=int, choices=(1, 2), help="this setting only; both without it")
+    parser.add_argument("--communicator", default="local",
+                        help="joins the ranks here; with another than local, each rank is a process, as there")
+    parser.add_argument("--setting", choices=[setting["name"] for setting in SETTINGS], help="this setting only")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--warmup", type=int, default=3, help="steps left out of the median, on both sides")
@@ -178,7 +185,7 @@ def main():
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for setting in SETTINGS:
-            if args.ranks not in (None, setting["ranks"]) or args.dtype not in setting["configs"]:
+            if args.setting not in (None, setting["name"]) or args.ranks not in (None, setting["ranks"]) or args.dtype not in setting["configs"]:
                 continue
             rounds = {"strata": [], "torch": []}
             for number in range(args.rounds):

@@ -23,7 +23,7 @@ never_says() { ! grep -qE -e "$1" "$work/said" || { cat "$work/said"; fail "a li
 install_strata() {
   prefix=$work/prefix
   rm -rf "$prefix"
-  for component in runtime development plugins; do
+  for component in runtime development testing plugins; do
     run 0 cmake --install "$1" --prefix "$prefix" --component $component
   done
   unset STRATA_PLUGIN_PATH

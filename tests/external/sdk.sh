@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs a build of Strata and does what its SDK is for: begins a plugin of every kind, builds, tests and packages it,
-# follows the guide to a first strategy, and builds the examples of strategies.
+# follows the guide to a first strategy, and builds the examples of strategies and of a communicator.
 # Usage: sh tests/external/sdk.sh BUILD WORK [ARGUMENT]...
 #   BUILD     the build tree, with the targets of "all"
 #   WORK      a folder for everything that the test makes
@@ -29,7 +29,8 @@ for kind in strategy model optimizer dataset library communicator device; do
   run 1 grep -rnE 'my_plugin|MyPlugin|my_kind' "new_$kind"
   run 0 cmake -S "new_$kind" -B "new_$kind/build" "$@"
   run 0 cmake --build "new_$kind/build"
-  run 0 ctest --test-dir "new_$kind/build" --output-on-failure --no-tests=error
+  # The guide runs the tests of a new strategy.
+  [ $kind = strategy ] || run 0 ctest --test-dir "new_$kind/build" --output-on-failure --no-tests=error
   (cd "new_$kind/build" && run 0 cpack && says "^CPack: - package: .*strata-plugin-new-$kind.* generated\.$")
   # From another folder, since a configuration names its data by a path.
   (cd "new_$kind" && STRATA_PLUGIN_PATH=build/lib/strata/plugins run 0 strata train example.toml --set run.steps=2)
@@ -69,16 +70,34 @@ proves() {
   done
 }
 
-for project in feedback halo; do
+for project in grid periodic feedback halo sockets; do
   echo "== the example $project"
   run 0 cmake -S "$source/$project" -B "$work/$project" "$@"
   run 0 cmake --build "$work/$project"
   run 0 ctest --test-dir "$work/$project" --output-on-failure --no-tests=error
 done
 
+echo "== a strategy of rules only"
+export STRATA_PLUGIN_PATH="$work/grid/lib/strata/plugins"
+proves grid '{plugin="grid", rows=4, columns=1}' \
+  '{plugin="zero", size=2, stage=3}, {plugin="grid"}, {plugin="tensor", size=2}' \
+  '{plugin="pipeline", size=2}, {plugin="grid"}, {plugin="precision"}'
+(cd "$source/grid" && run 0 strata explain example.toml)
+says '^reduce_scatter +grid_rows '
+says '^all_reduce +grid_columns '
+
+echo "== a strategy that converts a collective and keeps state"
+export STRATA_PLUGIN_PATH="$work/periodic/lib/strata/plugins"
+proves periodic '{plugin="periodic", size=2, steps=1}' '{plugin="periodic", size=3, steps=2}' '{plugin="periodic", size=1}' \
+  '{plugin="zero", size=2, stage=3}, {plugin="periodic", size=2, steps=1}, {plugin="tensor", size=2}' \
+  '{plugin="pipeline", size=2}, {plugin="periodic", size=2, steps=1}, {plugin="precision"}'
+(cd "$source/periodic" && run 0 strata explain example.toml)
+says '^all_gather +replicas +0\.5 +[0-9.]+ KiB$'
+never_says '^all_reduce +replicas +[0-9.]+ +[0-9.]+ [KM]iB$'
+
 echo "== a strategy that sums gradients itself"
 export STRATA_PLUGIN_PATH="$work/feedback/lib/strata/plugins"
-proves feedback '{plugin="feedback", size=2}' '{plugin="feedback", size=3}' '{plugin="feedback", size=1}' \
+proves feedback '{plugin="feedback", size=3}' '{plugin="feedback", size=1}' \
   '{plugin="zero", size=2, stage=3}, {plugin="feedback", size=2}, {plugin="tensor", size=2}' \
   '{plugin="pipeline", size=2}, {plugin="feedback", size=2}, {plugin="precision"}'
 (cd "$source/feedback" && run 0 strata explain example.toml)
@@ -97,5 +116,13 @@ says "^  ok +neighbour .* \('layers\.0\.neighbour', model 'shifted'\)$"
 (cd "$source/halo" && run 0 strata explain example.toml)
 says '^send +halo '
 never_says '^all_gather +halo '
+
+echo "== a communicator"
+export STRATA_PLUGIN_PATH="$work/sockets/lib/strata/plugins"
+for command in train launch; do
+  (cd "$source/sockets" && run 0 strata $command example.toml --steps 5 --set run.output="$work/run/$command")
+  grep '^loss ' "$work/said" >"$work/run/$command.loss"
+done
+cmp "$work/run/train.loss" "$work/run/launch.loss" || fail "processes train something else than threads"
 
 echo "passed"

@@ -10,8 +10,8 @@
 #include "communicator/ranks.hpp"
 #include "nccl/fake_gpu_runtime.hpp"
 #include "nccl/fake_nccl.hpp"
-#include "rendezvous/socket.hpp"
 #include "nccl/world.hpp"
+#include "rendezvous/listener.hpp"
 
 namespace strata::nccl_test {
 

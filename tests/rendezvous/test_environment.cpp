@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-const std::string kSecret = "0123456789abcdef";
+const std::string kEnvironmentSecret = "0123456789abcdef";
 
 /// The variables that torchrun sets, changed by `more`. An empty value unsets a variable.
 Variables launched(const Variables& more = {}) {
@@ -23,7 +23,7 @@ Variables launched(const Variables& more = {}) {
                       {"LOCAL_RANK", "1"},
                       {"MASTER_ADDR", "node0"},
                       {"MASTER_PORT", "29500"},
-                      {"STRATA_SECRET", kSecret}};
+                      {"STRATA_SECRET", kEnvironmentSecret}};
   for (const auto& [name, value] : more) {
     variables[name] = value;
     if (value.empty()) variables.erase(name);
@@ -55,15 +55,18 @@ TEST(ProcessEnvironment, IsReadAsTorchrunSetsIt) {
   EXPECT_EQ(found->local_rank, 1);
   EXPECT_EQ(found->address, "node0");
   EXPECT_EQ(found->port, 29500);
-  EXPECT_EQ(found->secret, kSecret);
+  EXPECT_EQ(found->secret, kEnvironmentSecret);
   EXPECT_FALSE(read(launched({{"LOCAL_RANK", ""}}))->local_rank);
 }
 
 TEST(ProcessEnvironment, IsReadAsSlurmSetsIt) {
-  const Variables slurm{{"SLURM_PROCID", "5"},        {"SLURM_NTASKS", "8"},
-                        {"SLURM_LOCALID", "1"},       {"SLURM_JOB_NODELIST", "gpu[07-09],gpu12"},
-                        {"SLURM_JOB_ID", "30001234"}, {"SLURM_STEP_ID", "0"},
-                        {"STRATA_SECRET", kSecret}};
+  const Variables slurm{{"SLURM_PROCID", "5"},
+                        {"SLURM_NTASKS", "8"},
+                        {"SLURM_LOCALID", "1"},
+                        {"SLURM_JOB_NODELIST", "gpu[07-09],gpu12"},
+                        {"SLURM_JOB_ID", "30001234"},
+                        {"SLURM_STEP_ID", "0"},
+                        {"STRATA_SECRET", kEnvironmentSecret}};
   const auto found = read(slurm);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->rank, 5);
@@ -80,6 +83,38 @@ TEST(ProcessEnvironment, IsReadAsSlurmSetsIt) {
   Variables batch_script = slurm;
   batch_script.erase("SLURM_STEP_ID");
   EXPECT_FALSE(read(batch_script)) << "the script itself is no rank";
+}
+
+/// A step that runs on some hosts of its job finds rank 0 on the first of its own.
+TEST(ProcessEnvironment, FindsRankZeroOnTheStepsHosts) {
+  const auto found = read({{"SLURM_PROCID", "1"},
+                           {"SLURM_NTASKS", "2"},
+                           {"SLURM_JOB_NODELIST", "gpu[07-09]"},
+                           {"SLURM_STEP_NODELIST", "gpu09"},
+                           {"SLURM_JOB_ID", "1"},
+                           {"SLURM_STEP_ID", "3"},
+                           {"STRATA_SECRET", kEnvironmentSecret}});
+  EXPECT_EQ(found->address, "gpu09");
+}
+
+/// mpirun starts its daemons as tasks of a Slurm step, whose variables the ranks inherit.
+TEST(ProcessEnvironment, IsReadAsLaunchersOfMpiSetIt) {
+  const Variables slurm{{"SLURM_PROCID", "0"},       {"SLURM_NTASKS", "1"},
+                        {"SLURM_STEP_ID", "0"},      {"SLURM_JOB_ID", "1"},
+                        {"SLURM_JOB_NODELIST", "a"}, {"MASTER_ADDR", "b"},
+                        {"MASTER_PORT", "1234"},     {"STRATA_SECRET", kEnvironmentSecret}};
+  Variables open_mpi = slurm;
+  open_mpi.insert({{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
+  Variables pmi = slurm;
+  pmi.insert({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"MPI_LOCALRANKID", "1"}});
+  for (const Variables& variables : {open_mpi, pmi}) {
+    const auto found = read(variables);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->rank, 5);
+    EXPECT_EQ(found->rank_count, 8);
+    EXPECT_EQ(found->local_rank, 1);
+    EXPECT_EQ(found->address, "b");
+  }
 }
 
 TEST(ProcessEnvironment, IsEmptyWhereTheProcessIsAlone) {

@@ -1,16 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <exception>
-#include <functional>
-#include <thread>
-
-#include "rendezvous/exchange.hpp"
-#include "rendezvous/join.hpp"
-#include "rendezvous/protocol.hpp"
-#include "rendezvous/socket.hpp"
-#include "strata/communicator.hpp"
-#include "strata/error.hpp"
+#include "rendezvous/hashing.hpp"
+#include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {
 namespace {
@@ -19,48 +11,6 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using namespace std::chrono_literals;
-
-std::uint16_t free_port() { return port_of(listen_on("127.0.0.1", 0)); }
-
-ProcessEnvironment environment(int rank, int count, std::uint16_t port) {
-  return {rank, count, std::nullopt, "127.0.0.1", port, "a secret for tests"};
-}
-
-/// Runs `body` as every rank's process would, on threads. \return the error of each rank with its kind.
-std::vector<std::string> run(const std::vector<ProcessEnvironment>& processes, std::chrono::milliseconds patience,
-                             const std::function<void(Store&, const ProcessEnvironment&)>& body) {
-  std::vector<std::string> errors(processes.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < processes.size(); ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        const auto store = join(processes[i], Clock::now() + patience);
-        body(*store, processes[i]);
-      } catch (const ConfigurationError& error) {
-        errors[i] = std::string("configuration: ") + error.what();
-      } catch (const AbortedError& error) {
-        errors[i] = std::string("aborted: ") + error.what();
-      } catch (const std::exception& error) {
-        errors[i] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return errors;
-}
-
-std::vector<ProcessEnvironment> processes(int count) {
-  const std::uint16_t port = free_port();
-  std::vector<ProcessEnvironment> all;
-  for (int rank = 0; rank < count; ++rank) all.push_back(environment(rank, count, port));
-  return all;
-}
-
-void nothing(Store&, const ProcessEnvironment&) {}
-
-/// A connection that does not identify itself.
-Descriptor stranger(std::uint16_t port) { return connect_to("127.0.0.1", port, Clock::now() + 20s); }
 
 TEST(Rendezvous, GathersAndBroadcasts) {
   for (const int count : {2, 3, 8}) {
@@ -139,27 +89,10 @@ TEST(Rendezvous, RefusesAnotherNumberOfRanks) {
 }
 
 TEST(Rendezvous, SaysThatThePortIsTaken) {
-  const Descriptor taken = listen_on("127.0.0.1", 0);
+  const Listener taken = listen_on("127.0.0.1", 0);
   const auto errors = run({environment(0, 2, port_of(taken))}, 60s, nothing);
   EXPECT_THAT(errors[0], AllOf(StartsWith("configuration: rank 0 cannot listen on port "), HasSubstr("in use"),
                                HasSubstr("STRATA_PORT")));
-}
-
-TEST(Rendezvous, ARankDoesNotTrustWhatDoesNotKnowTheSecret) {
-  const Descriptor listener = listen_on("127.0.0.1", 0);
-  std::thread impostor([&] {
-    Descriptor peer;
-    while (!peer.is_open()) peer = accept_from(listener).first;
-    std::string frames = encode(greeting_frame({random_text()})) + encode({FrameKind::welcome, random_text()});
-    EXPECT_TRUE(send_some(peer, frames));
-    std::string received;
-    while (await_socket(peer, false, Clock::now() + 10s) && receive_some(peer, received)) {
-    }
-    EXPECT_EQ(received.find("a secret for tests"), std::string::npos) << "the secret itself is never sent";
-  });
-  const auto errors = run({environment(1, 2, port_of(listener))}, 60s, nothing);
-  impostor.join();
-  EXPECT_THAT(errors[0], HasSubstr("does not know STRATA_SECRET"));
 }
 
 TEST(Rendezvous, SpreadsTheFirstFailure) {
@@ -200,58 +133,6 @@ TEST(Rendezvous, TheFirstRankLeavesWhenWhatItHasLeftIsTaken) {
     EXPECT_EQ(store.take("more", Clock::now() + 60s), std::nullopt) << "it does not wait for who has left";
     EXPECT_FALSE(store.failure());
   });
-  EXPECT_THAT(errors, Each(""));
-}
-
-TEST(Rendezvous, NoticesAProcessThatEndsWithoutAWord) {
-  const std::uint16_t port = free_port();
-  std::thread dying([port] {
-    // Connects like a rank and disappears.
-    const Descriptor socket = stranger(port);
-    std::string received;
-    std::optional<Frame> frame;
-    while (!(frame = decode(received, kLongestFrame)) && await_socket(socket, false, Clock::now() + 20s)) {
-      (void)receive_some(socket, received);
-    }
-    const Greeting greeting = read_greeting(*frame);
-    const Join request{random_text(), 1, 2};
-    std::string bytes = encode(join_frame(request, greeting, environment(1, 2, port).secret));
-    EXPECT_TRUE(send_some(socket, bytes));
-    while (!(frame = decode(received, kLongestFrame)) && await_socket(socket, false, Clock::now() + 20s)) {
-      (void)receive_some(socket, received);
-    }
-    EXPECT_EQ(frame->kind, FrameKind::welcome);
-  });
-  const auto errors = run({environment(0, 2, port)}, 60s, [](Store& store, const ProcessEnvironment&) {
-    (void)Exchange(store, 0, 2, 60s).all_gather("x", "");
-  });
-  dying.join();
-  EXPECT_THAT(errors[0], HasSubstr("rank 1 (127.0.0.1) has ended without a word"));
-}
-
-TEST(Rendezvous, StrangersDoNoHarm) {
-  const auto all = processes(3);
-  std::thread strangers([&] {
-    const Descriptor silent = stranger(all[0].port);
-    Descriptor noisy = stranger(all[0].port);
-    std::string noise = "GET / HTTP/1.1\r\n\r\n";
-    (void)send_some(noisy, noise);
-    Descriptor greedy = stranger(all[0].port);
-    std::string header = encode({FrameKind::put, ""});
-    header[0] = '\x7f';  // a frame of 2 GB
-    (void)send_some(greedy, header);
-    Descriptor early = stranger(all[0].port);
-    std::string frame = encode({FrameKind::failure, "not mine to say"});
-    (void)send_some(early, frame);
-    std::this_thread::sleep_for(200ms);
-  });
-  const auto errors = run(all, 60s, [](Store& store, const ProcessEnvironment& own) {
-    Exchange exchange(store, own.rank, 3, 60s);
-    (void)exchange.all_gather("first", "");
-    std::this_thread::sleep_for(300ms);
-    (void)exchange.all_gather("second", "");
-  });
-  strangers.join();
   EXPECT_THAT(errors, Each(""));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "stack_configuration.hpp"
 #include "train/verify/verification.hpp"
@@ -28,8 +29,9 @@ TEST(ThirdParty, StrategyTrainsAsOneRankBesideAnother) {
 }
 
 TEST(ThirdParty, SourcesAreTheExamplesOfTheDocumentation) {
-  const std::string page = read(STRATA_SOURCE_DIRECTORY "/docs/plugins.md");
-  for (const std::string name : {"wide_layers", "squared"}) {
+  const std::pair<std::string, std::string> examples[] = {{"strategies", "wide_layers"}, {"ops", "squared"}};
+  for (const auto& [title, name] : examples) {
+    const std::string page = read(STRATA_SOURCE_DIRECTORY "/docs/sdk/" + title + ".md");
     const std::string source = read(STRATA_SOURCE_DIRECTORY "/tests/plugins/samples/" + name + ".cpp");
     ASSERT_GT(source.size(), 500U) << name;
     EXPECT_NE(page.find(source), std::string::npos) << name;

@@ -218,7 +218,7 @@ std::unique_ptr<World> RunSetup::make_world() const {
     throw configuration.error(configuration.communicator.path,
                               "found '" + configuration.communicator.plugin +
                                   "', which runs all ranks in one process; accepted for the processes of strata "
-                                  "launch: one that joins processes, such as nccl");
+                                  "launch: one that joins processes, such as gloo on CPUs and nccl on GPUs");
   }
   return world;
 }

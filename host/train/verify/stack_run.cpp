@@ -10,6 +10,8 @@
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
 #include "train/run/loss_scaler.hpp"
+#include "train/verify/rank_result.hpp"
+#include "train/verify/text_exchange.hpp"
 
 namespace strata::host {
 namespace {
@@ -18,6 +20,12 @@ namespace {
 class ParameterCollector {
  public:
   explicit ParameterCollector(StackResult& result) : result_(result) {}
+
+  /// Adds the parts that a rank of another process holds.
+  void add(const RankResult& other) {
+    add(other.parameters, result_.parameters);
+    add(other.averages, result_.averages);
+  }
 
   void add(Executor& executor) {
     for (const StoredParameter& parameter : executor.program().parameters) {
@@ -44,6 +52,17 @@ class ParameterCollector {
         put(whole[static_cast<std::size_t>(to + i)], load_element(dtype, local.data(), from + i));
       }
     });
+  }
+
+  void add(const WholeTensors& parts, WholeTensors& tensors) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, values] : parts) {
+      std::vector<double>& whole = tensors[name];
+      whole.resize(values.size(), std::numeric_limits<double>::quiet_NaN());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (!std::isnan(values[i])) put(whole[i], values[i]);
+      }
+    }
   }
 
   void put(double& element, double value) {
@@ -84,6 +103,25 @@ double worst_step(const std::vector<double>& found, const std::vector<double>& e
   return worst;
 }
 
+/// Joins the results of the only rank of this process with those of the other processes, which then all have the whole
+/// result.
+void join_processes(Communicator& communicator, Device& device, ParameterCollector& collector, StackResult& result) {
+  const auto own = static_cast<std::size_t>(communicator.rank());
+  const RankResult mine{result.losses,   result.gradient_norms,          result.parameters,
+                        result.averages, result.planned_peak_bytes[own], result.arena_peak_bytes[own]};
+  const std::vector<std::string> texts = gather_texts(communicator, device, mine.encode());
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (rank == own) continue;
+    const RankResult other = RankResult::decode(texts[rank]);
+    collector.add(other);
+    result.planned_peak_bytes[rank] = other.planned_peak_bytes;
+    result.arena_peak_bytes[rank] = other.arena_peak_bytes;
+    if (rank != 0) continue;
+    result.losses = other.losses;
+    result.gradient_norms = other.gradient_norms;
+  }
+}
+
 /// Folder of offload files. Verification has no output folder, so the default is the system's temporary folder.
 std::filesystem::path offload_directory(const Program& program) {
   return program.offload_directory.empty() ? std::filesystem::temp_directory_path()
@@ -97,7 +135,9 @@ double StackDifference::worst() const { return std::max({loss, gradient_norm, pa
 StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
                       const StackSettings& settings, InputSource& inputs) {
   const auto ranks = static_cast<std::size_t>(compiled.mesh.rank_count());
+  const std::vector<int> local_ranks = world.local_ranks();
   StackResult result;
+  result.first_rank = local_ranks.front();
   result.planned_peak_bytes.resize(ranks);
   result.arena_peak_bytes.resize(ranks);
   result.planned_offload.resize(ranks);
@@ -130,6 +170,7 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     result.planned_offload[static_cast<std::size_t>(rank)] = plan.offload;
     if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
     parameters.add(executor);
+    if (settings.joins_processes && local_ranks.size() < ranks) join_processes(communicator, device, parameters, result);
   });
   return result;
 }

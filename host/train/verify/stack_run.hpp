@@ -27,9 +27,11 @@ struct StackResult {
   WholeTensors averages;
   /// Largest difference between ranks that hold the same element. 0 if replicas are bitwise equal.
   double replica_difference = 0;
+  /// The first rank of this process.
+  int first_rank = 0;
   std::vector<std::int64_t> planned_peak_bytes;
   std::vector<std::int64_t> arena_peak_bytes;
-  /// Bytes of each rank outside of its device, planned and used.
+  /// Bytes of each rank outside of its device, planned and used. Those of other processes are left out.
   std::vector<OffloadBytes> planned_offload;
   std::vector<OffloadBytes> offload_peak;
 };
@@ -58,9 +60,11 @@ struct StackSettings {
   std::uint64_t seed = 0;
   double learning_rate = 0;
   int steps = 3;
+  /// If each rank is a process, every process gets the whole result.
+  bool joins_processes = false;
 };
 
-/// Runs compiled f64 programs for some steps, with one thread per rank.
+/// Runs compiled f64 programs for some steps, with one thread per rank of this process.
 [[nodiscard]] StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
                                     const StackSettings& settings, InputSource& inputs);
 

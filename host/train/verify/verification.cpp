@@ -55,7 +55,7 @@ class PreparedRun {
 
   [[nodiscard]] const Compiled& compiled() const { return compiled_; }
   [[nodiscard]] StackSettings settings(int steps) const {
-    return {setup_.seed(), setup_.configuration.optimizer.lr, steps};
+    return {setup_.seed(), setup_.configuration.optimizer.lr, steps, true};
   }
 
   [[nodiscard]] StackResult run(int steps, const MakeDevice& make_device) {
@@ -85,11 +85,18 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   RunConfiguration wanted = configuration;
   const std::string reference = "reference";
   wanted.device = {configuration.device.path, options.device.empty() ? reference : options.device, {}};
-  wanted.communicator = {configuration.communicator.path, "local", {}};
+  const PluginSection local{configuration.communicator.path, "local", {}};
+  wanted.communicator = local;
+  if (!options.communicator.empty() && options.communicator != configuration.communicator.plugin) {
+    wanted.communicator.plugin = options.communicator;
+  } else if (!options.communicator.empty()) {
+    wanted.communicator = configuration.communicator;
+  }
   if (!options.full) wanted = shrink(wanted, registry);
   const RunSetup stack = prepare(wanted, registry);
   RunConfiguration alone = wanted;
   alone.strategies.clear();
+  alone.communicator = local;
   alone.device = {configuration.device.path, reference, {}};
   const RunSetup single = prepare(alone, registry);
 

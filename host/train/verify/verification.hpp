@@ -19,6 +19,8 @@ struct VerificationOptions {
   /// The plugin of the stack's devices, with default options. The meaning of an empty name depends on the function. The
   /// single rank always uses the reference device.
   std::string device = {};
+  /// The plugin of the stack's communicator. If the configuration names it, it has that one's options. Empty: local.
+  std::string communicator = {};
 };
 
 inline constexpr int kMostVerifiedSteps = 256;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "rendezvous/sha256.hpp"
+#include "rendezvous/hashing.hpp"
 #include "shared/calls.hpp"
 #include "strata/error.hpp"
 
@@ -71,7 +71,7 @@ NativeStream compute_stream(Device& device, const Backend& backend) {
 std::string group_key(const std::vector<int>& ranks) {
   std::string text;
   for (const int rank : ranks) text += std::to_string(rank) + " ";
-  return "group " + rendezvous::to_hex(rendezvous::sha256(text));
+  return "group " + rendezvous::to_hex(rendezvous::digest(text));
 }
 
 std::string channel_key(int from, int to) { return "channel " + std::to_string(from) + " " + std::to_string(to); }

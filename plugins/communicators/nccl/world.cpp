@@ -1,16 +1,13 @@
 #include "world.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <numeric>
 #include <string>
 
 #include "communicator.hpp"
 #include "rendezvous/board.hpp"
-#include "rendezvous/exchange.hpp"
+#include "rendezvous/host_place.hpp"
 #include "rendezvous/join.hpp"
 #include "strata/error.hpp"
 
@@ -18,12 +15,6 @@ namespace strata::nccl {
 namespace {
 
 using rendezvous::Clock;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -46,7 +37,8 @@ NcclWorld::NcclWorld(LoadBackend load, const rendezvous::ProcessEnvironment& env
       rank_count_(environment.rank_count),
       timeouts_(timeouts),
       local_ranks_{environment.rank},
-      store_(rendezvous::join(environment, after(timeouts.start))) {
+      store_(rendezvous::join(environment, after(timeouts.start),
+                              rendezvous::Heartbeat::with_patience(timeouts.communication))) {
   find_hosts(environment);
 }
 
@@ -57,11 +49,10 @@ NcclWorld::~NcclWorld() {
 }
 
 void NcclWorld::find_hosts(const rendezvous::ProcessEnvironment& environment) {
-  rendezvous::Exchange exchange(*store_, environment.rank, rank_count_, std::chrono::duration<double>(timeouts_.start));
-  const std::vector<std::string> hosts = exchange.all_gather("host names", host_name());
-  const auto own = hosts.begin() + environment.rank;
-  ranks_on_host_ = static_cast<int>(std::count(hosts.begin(), hosts.end(), *own));
-  first_index_on_host_ = environment.local_rank.value_or(static_cast<int>(std::count(hosts.begin(), own, *own)));
+  const rendezvous::HostPlace place =
+      rendezvous::find_host_place(*store_, environment, std::chrono::duration<double>(timeouts_.start));
+  ranks_on_host_ = place.ranks_on_host;
+  first_index_on_host_ = place.index_on_host;
 }
 
 int NcclWorld::index_on_host(int rank) const {

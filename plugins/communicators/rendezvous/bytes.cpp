@@ -24,6 +24,11 @@ std::string ByteReader::text() {
   return std::string(cut(bytes));
 }
 
+void ByteReader::end() const {
+  if (rest_.empty()) return;
+  throw RuntimeError("rendezvous: a message has " + std::to_string(rest_.size()) + " bytes too many");
+}
+
 std::string_view ByteReader::cut(std::size_t bytes) {
   if (bytes > rest_.size()) {
     throw RuntimeError("rendezvous: a message ends after " + std::to_string(rest_.size()) + " of " +

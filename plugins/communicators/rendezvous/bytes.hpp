@@ -24,6 +24,8 @@ class ByteReader {
 
   [[nodiscard]] std::uint32_t number();
   [[nodiscard]] std::string text();
+  /// \throws RuntimeError if bytes are left.
+  void end() const;
 
  private:
   [[nodiscard]] std::string_view cut(std::size_t bytes);

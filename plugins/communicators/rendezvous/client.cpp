@@ -2,24 +2,38 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 
-#include "bytes.hpp"
-#include "protocol.hpp"
+#include "hashing.hpp"
+#include "messages.hpp"
+#include "printable.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {
 namespace {
 
+/// Between two attempts to join.
+constexpr std::chrono::milliseconds kPauseOfJoining{100};
+
 std::string own(const ProcessEnvironment& environment) { return "rank " + std::to_string(environment.rank) + ": "; }
 
 }  // namespace
 
-Client::Client(const ProcessEnvironment& environment, Clock::time_point deadline)
-    : rank_(environment.rank), place_("'" + environment.address + "' port " + std::to_string(environment.port)) {
+Client::Client(const ProcessEnvironment& environment, Clock::time_point deadline, const Heartbeat& heartbeat)
+    : rank_(environment.rank),
+      place_("'" + environment.address + "' port " + std::to_string(environment.port)),
+      heartbeat_(heartbeat),
+      reader_(""),
+      writer_(""),
+      pulse_(heartbeat, Clock::now()) {
   try {
-    socket_ = connect_to(environment.address, environment.port, deadline);
-    join(environment, deadline);
+    while (!join(environment, deadline)) {
+      if (Clock::now() + kPauseOfJoining >= deadline) {
+        throw RuntimeError("rank 0 at " + place_ + " has closed the connection");
+      }
+      std::this_thread::sleep_for(kPauseOfJoining);
+    }
   } catch (const ConfigurationError& error) {
     throw ConfigurationError(own(environment) + error.what());
   } catch (const Error& error) {
@@ -35,108 +49,171 @@ Client::~Client() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
-    to_send_ += encode({FrameKind::end, ""});
+    to_send_ += writer_.write({FrameKind::end, ""});
   }
   wake_up_.wake();
   thread_.join();
 }
 
-void Client::join(const ProcessEnvironment& environment, Clock::time_point deadline) {
-  const auto next = [&] {
-    while (true) {
-      if (auto frame = decode(received_, kLongestFrameOfStranger)) return *frame;
-      if (!await_socket(socket_, false, deadline)) throw RuntimeError("rank 0 at " + place_ + " does not answer");
-      if (!receive_some(socket_, received_)) throw RuntimeError("rank 0 at " + place_ + " has closed the connection");
-    }
-  };
-  const Greeting greeting = read_greeting(next());
-  const Join join{random_text(), environment.rank, environment.rank_count};
-  std::string frame = encode(join_frame(join, greeting, environment.secret));
-  if (!send_some(socket_, frame) || !frame.empty()) throw RuntimeError("rank 0 at " + place_ + " cannot be written to");
-  const Frame answer = next();
-  if (answer.kind == FrameKind::refusal) {
-    throw ConfigurationError("refused by rank 0 at " + place_ + ": " + answer.contents);
+bool Client::join(const ProcessEnvironment& environment, Clock::time_point deadline) {
+  socket_ = connect_to(environment.address, environment.port, deadline);
+  received_.clear();
+  const auto first = await_frame([this] { return decode(received_, kLongestFrameOfStranger); }, deadline);
+  if (!first) return false;
+  const Greeting greeting = read_greeting(*first);
+  const Join join{random_text(kChallengeBytes), environment.rank, environment.rank_count};
+  std::string request = encode(join_frame(join, greeting, environment.secret));
+  if (send_some(socket_, request) || !request.empty()) return false;
+  const SessionKeys keys = session_keys(join, greeting, environment.secret);
+  reader_ = FrameReader(keys.from_first);
+  writer_ = FrameWriter(keys.to_first);
+  const auto answer = await_frame([this] { return read_answer(); }, deadline);
+  if (!answer) return false;
+  if (answer->kind == FrameKind::rejection) {
+    throw ConfigurationError("refused by what listens at " + place_ + ": " + printable(answer->contents));
   }
-  if (!is_true_welcome(answer, join, greeting, environment.secret)) {
+  if (answer->kind == FrameKind::refusal) {
+    throw ConfigurationError("refused by rank 0 at " + place_ + ": " + answer->contents);
+  }
+  if (answer->kind != FrameKind::welcome) throw RuntimeError("rank 0 at " + place_ + " answers with something else");
+  pulse_ = Pulse(heartbeat_, Clock::now());
+  return true;
+}
+
+std::optional<Frame> Client::await_frame(const std::function<std::optional<Frame>()>& read,
+                                         Clock::time_point deadline) {
+  while (true) {
+    if (auto frame = read()) return frame;
+    if (!await_socket(socket_, false, deadline)) throw RuntimeError("rank 0 at " + place_ + " does not answer");
+    if (receive_some(socket_, received_)) return std::nullopt;
+  }
+}
+
+std::optional<Frame> Client::read_answer() {
+  // A rejection has no tag, because the two sides have no secret in common.
+  const bool rejects =
+      received_.size() >= kHeaderBytes && received_[kHeaderBytes - 1] == static_cast<char>(FrameKind::rejection);
+  if (rejects) return decode(received_, kLongestFrameOfStranger);
+  try {
+    return reader_.read(received_);
+  } catch (const Error&) {
     throw ConfigurationError("what listens at " + place_ +
                              " does not know STRATA_SECRET: it is not rank 0 of this run");
   }
 }
 
 void Client::run() {
-  Clock::time_point deadline = Clock::time_point::max();
   while (true) {
-    std::string pending;
-    {
-      const std::lock_guard lock(mutex_);
-      // Keep reading a closed connection, because the peer's last frames may still be unread.
-      if (!send_some(socket_, to_send_)) to_send_.clear();
-      pending = to_send_;
-      if (closing_ && deadline == Clock::time_point::max()) deadline = Clock::now() + kLastWords;
-      if (closing_ && (pending.empty() || Clock::now() >= deadline)) return;
-    }
-    const auto events = static_cast<short>(POLLIN | (pending.empty() ? 0 : POLLOUT));
-    std::array<pollfd, 2> wanted{{{wake_up_.descriptor(), POLLIN, 0}, {socket_.number(), events, 0}}};
-    ::poll(wanted.data(), wanted.size(), deadline == Clock::time_point::max() ? -1 : milliseconds_until(deadline));
-    wake_up_.clear();
-    const bool alive = receive_some(socket_, received_);
+    const bool pending = flush();
+    if (is_over(pending)) return;
+    wait_for_work(pending);
+    const std::size_t before = received_.size();
+    const auto ending = receive_some(socket_, received_);
+    if (received_.size() > before) pulse_.heard(Clock::now());
     try {
       handle_received();
     } catch (const Error& error) {
-      return lose(error.what());
+      return lose("from rank 0 at " + place_ + ": " + error.what());
     }
-    if (!alive) return lose("the connection to rank 0 at " + place_ + " is lost");
+    if (ending) return lose("the connection to rank 0 at " + place_ + " is lost: " + ending->text());
+    listen_for_silence();
   }
 }
 
-void Client::handle_received() {
-  while (const auto frame = decode(received_, kLongestFrame)) {
-    ByteReader reader(frame->contents);
-    const std::lock_guard lock(mutex_);
-    if (frame->kind == FrameKind::value) {
-      std::string key = reader.text();
-      values_[std::move(key)] = reader.text();
-    } else if (frame->kind == FrameKind::failure) {
-      const auto rank = static_cast<int>(reader.number());
-      if (!failure_) failure_ = Failure{rank, reader.text()};
-    } else if (frame->kind == FrameKind::refusal) {
-      if (!failure_) failure_ = Failure{rank_, frame->contents};
-    } else if (frame->kind == FrameKind::end) {
-      ended_ = true;
-    }
-    changed_.notify_all();
+bool Client::flush() {
+  const std::lock_guard lock(mutex_);
+  // Bytes that wait already are as good as a beat.
+  if (pulse_.beat_is_due(Clock::now()) && to_send_.empty() && !closing_) {
+    to_send_ += writer_.write({FrameKind::beat, ""});
   }
+  // Keep reading a closed connection, because the peer's last frames may still be unread.
+  if (send_some(socket_, to_send_)) to_send_.clear();
+  return !to_send_.empty();
+}
+
+bool Client::is_over(bool pending) {
+  const std::lock_guard lock(mutex_);
+  if (!closing_) return false;
+  if (last_moment_ == Clock::time_point::max()) last_moment_ = Clock::now() + kLastWords;
+  return !pending || Clock::now() >= last_moment_;
+}
+
+void Client::wait_for_work(bool pending) const {
+  const auto events = static_cast<short>(POLLIN | (pending ? POLLOUT : 0));
+  std::array<pollfd, 2> wanted{{{wake_up_.descriptor(), POLLIN, 0}, {socket_.number(), events, 0}}};
+  ::poll(wanted.data(), wanted.size(), milliseconds_until(std::min(last_moment_, pulse_.next())));
+  wake_up_.clear();
+}
+
+void Client::handle_received() {
+  while (const auto frame = reader_.read(received_)) handle(*frame);
+}
+
+void Client::handle(const Frame& frame) {
+  const std::lock_guard lock(mutex_);
+  switch (frame.kind) {
+    case FrameKind::value: {
+      Value value = read_value(frame);
+      values_[std::move(value.key)] = std::move(value.value);
+      break;
+    }
+    case FrameKind::failure: {
+      const Failure failure = read_failure(frame);
+      if (!failure_) failure_ = failure;
+      break;
+    }
+    case FrameKind::refusal:
+      if (!failure_) failure_ = Failure{rank_, frame.contents};
+      break;
+    case FrameKind::end:
+      ended_ = true;
+      break;
+    case FrameKind::beat:
+      return;
+    default:
+      throw RuntimeError("rendezvous: found a frame that only other ranks send");
+  }
+  changed_.notify_all();
+}
+
+void Client::listen_for_silence() {
+  const Pulse::Change change = pulse_.update(Clock::now());
+  if (change == Pulse::Change::none) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ || failure_ || closing_) return;
+  }
+  const std::string peer = "rank 0 at " + place_;
+  if (change != Pulse::Change::lost) return heartbeat_.tell(warning_of(change, pulse_, peer));
+  const std::lock_guard lock(mutex_);
+  failure_ = Failure{0, peer + " has not answered for " + pulse_.silence()};
+  changed_.notify_all();
 }
 
 void Client::lose(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!ended_ && !failure_) failure_ = Failure{0, why};
   ended_ = true;
+  to_send_.clear();
   changed_.notify_all();
 }
 
-void Client::send(const std::string& frame) noexcept {
-  to_send_ += frame;
+void Client::send(const Frame& frame) {
+  if (ended_) return;
+  to_send_ += writer_.write(frame);
   wake_up_.wake();
 }
 
 void Client::put(const std::string& key, const std::string& value, int readers) {
   if (readers == 0) return;
-  ByteWriter writer;
-  writer.text(key);
-  writer.number(static_cast<std::uint32_t>(readers));
-  writer.text(value);
+  require_storable(key, value);
   const std::lock_guard lock(mutex_);
-  send(encode({FrameKind::put, writer.take()}));
+  send(put_frame({key, readers, value}));
 }
 
 std::optional<std::string> Client::take(const std::string& key, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  if (wanted_.insert(key).second) {
-    ByteWriter writer;
-    writer.text(key);
-    send(encode({FrameKind::take, writer.take()}));
-  }
+  if (wanted_.insert(key).second) send(take_frame(key));
   auto found = values_.find(key);
   while (found == values_.end()) {
     if (failure_ || ended_ || Clock::now() >= deadline) return std::nullopt;
@@ -150,12 +227,10 @@ std::optional<std::string> Client::take(const std::string& key, Clock::time_poin
 }
 
 void Client::fail(int rank, const std::string& reason) noexcept {
-  ByteWriter writer;
-  writer.text(reason);
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = Failure{rank, reason};
-  send(encode({FrameKind::failure, writer.take()}));
+  send(failure_frame(*failure_));
   changed_.notify_all();
 }
 

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "authenticated_frames.hpp"
+#include "heartbeat.hpp"
 #include "process_environment.hpp"
 #include "socket.hpp"
 #include "store.hpp"
@@ -18,7 +22,7 @@ class Client final : public Store {
  public:
   /// Connects and joins. \throws ConfigurationError if rank 0 refuses. \throws RuntimeError if rank 0 does not respond
   /// until `deadline`.
-  Client(const ProcessEnvironment& environment, Clock::time_point deadline);
+  Client(const ProcessEnvironment& environment, Clock::time_point deadline, const Heartbeat& heartbeat);
   /// Tells rank 0 that this rank ends normally.
   ~Client() override;
   Client(const Client&) = delete;
@@ -30,16 +34,35 @@ class Client final : public Store {
   [[nodiscard]] std::optional<Failure> failure() const override;
 
  private:
-  void join(const ProcessEnvironment& environment, Clock::time_point deadline);
+  /// One attempt to join. \return false if the connection ended before rank 0 answered.
+  [[nodiscard]] bool join(const ProcessEnvironment& environment, Clock::time_point deadline);
+  /// The first frame of the peer that `read` finds. Empty if the connection ends before.
+  [[nodiscard]] std::optional<Frame> await_frame(const std::function<std::optional<Frame>()>& read,
+                                                 Clock::time_point deadline);
+  /// Rank 0's answer to the request to join.
+  [[nodiscard]] std::optional<Frame> read_answer();
   void run();
-  void send(const std::string& frame) noexcept;
+  void send(const Frame& frame);
+  /// Sends what is pending, with a heartbeat if it is due. \return true if more is pending.
+  [[nodiscard]] bool flush();
+  /// True if this side is closing and has sent everything, or has tried for long enough.
+  [[nodiscard]] bool is_over(bool pending);
+  void wait_for_work(bool pending) const;
   void handle_received();
+  void handle(const Frame& frame);
+  void listen_for_silence();
   void lose(const std::string& why);
 
   int rank_;
   std::string place_;
+  Heartbeat heartbeat_;
   Descriptor socket_;
   std::string received_;
+  FrameReader reader_;
+  FrameWriter writer_;
+  Pulse pulse_;
+  /// When this side ends at the latest, once it is closing.
+  Clock::time_point last_moment_ = Clock::time_point::max();
   WakeUp wake_up_;
 
   mutable std::mutex mutex_;

@@ -1,6 +1,7 @@
 #include "join.hpp"
 
 #include "client.hpp"
+#include "messages.hpp"
 #include "server.hpp"
 
 namespace strata::rendezvous {
@@ -9,12 +10,16 @@ namespace {
 /// The store of rank 0: its board, and the server through which other ranks access the board.
 class ServedBoard final : public Store {
  public:
-  ServedBoard(const ProcessEnvironment& environment, Clock::time_point deadline)
-      : server_(board_, listen_on(environment.address, environment.port), environment.rank_count, environment.secret) {
+  ServedBoard(const ProcessEnvironment& environment, Clock::time_point deadline, const Heartbeat& heartbeat)
+      : server_(board_, listen_on(environment.address, environment.port), environment.rank_count, environment.secret,
+                heartbeat) {
     server_.await_ranks(deadline);
   }
 
-  void put(const std::string& key, const std::string& value, int readers) override { board_.put(key, value, readers); }
+  void put(const std::string& key, const std::string& value, int readers) override {
+    require_storable(key, value);
+    board_.put(key, value, readers);
+  }
   [[nodiscard]] std::optional<std::string> take(const std::string& key, Clock::time_point deadline) override {
     return board_.take(key, deadline);
   }
@@ -28,9 +33,10 @@ class ServedBoard final : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> join(const ProcessEnvironment& environment, Clock::time_point deadline) {
-  if (environment.rank == 0) return std::make_unique<ServedBoard>(environment, deadline);
-  return std::make_unique<Client>(environment, deadline);
+std::unique_ptr<Store> join(const ProcessEnvironment& environment, Clock::time_point deadline,
+                            const Heartbeat& heartbeat) {
+  if (environment.rank == 0) return std::make_unique<ServedBoard>(environment, deadline, heartbeat);
+  return std::make_unique<Client>(environment, deadline, heartbeat);
 }
 
 }  // namespace strata::rendezvous

@@ -71,7 +71,40 @@ std::string find_secret(const Variables& variables) {
   return secret;
 }
 
-ProcessEnvironment read_numbers(const Variables& variables, const char* rank, const char* count, const char* local) {
+/// The variables in which a launcher says who a process is.
+struct Launcher {
+  const char* rank;
+  const char* count;
+  const char* local_rank;
+};
+
+constexpr Launcher kLaunchers[] = {{"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+                                   {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+                                   {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}};
+constexpr Launcher kSlurm{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+
+/// The launcher of this process, or null. Slurm comes last, because mpirun starts its daemons as tasks of a job step,
+/// and the ranks inherit the daemons' variables.
+const Launcher* find_launcher(const Variables& variables) {
+  for (const Launcher& each : kLaunchers) {
+    if (variables.has(each.rank) || variables.has(each.count)) return &each;
+  }
+  // SLURM_PROCID is also set in batch scripts, but only tasks of a job step are ranks.
+  return variables.has(kSlurm.rank) && variables.has("SLURM_STEP_ID") ? &kSlurm : nullptr;
+}
+
+std::string find_address(const Variables& variables) {
+  if (!variables.has("MASTER_ADDR")) {
+    // A step may run on some hosts of its job only.
+    for (const char* hosts : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+      if (variables.has(hosts)) return first_slurm_host(*variables.find(hosts));
+    }
+  }
+  return variables.text("MASTER_ADDR", "the host of rank 0");
+}
+
+ProcessEnvironment read_numbers(const Variables& variables, const Launcher& launcher) {
+  const auto [rank, count, local] = launcher;
   ProcessEnvironment environment;
   environment.rank_count = variables.number(count, 1, kAny);
   environment.rank = variables.number(rank, 0, kAny);
@@ -87,18 +120,11 @@ ProcessEnvironment read_numbers(const Variables& variables, const char* rank, co
 
 std::optional<ProcessEnvironment> read_process_environment(const Lookup& lookup) {
   const Variables variables(lookup);
-  const bool launched = variables.has("RANK") || variables.has("WORLD_SIZE");
-  // SLURM_PROCID is also set in batch scripts, but only tasks of a job step are ranks.
-  const bool slurm = !launched && variables.has("SLURM_PROCID") && variables.has("SLURM_STEP_ID");
-  if (!launched && !slurm) return std::nullopt;
-  ProcessEnvironment environment = launched ? read_numbers(variables, "RANK", "WORLD_SIZE", "LOCAL_RANK")
-                                            : read_numbers(variables, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID");
+  const Launcher* launcher = find_launcher(variables);
+  if (launcher == nullptr) return std::nullopt;
+  ProcessEnvironment environment = read_numbers(variables, *launcher);
   if (environment.rank_count == 1) return std::nullopt;
-  if (!variables.has("MASTER_ADDR") && variables.has("SLURM_JOB_NODELIST")) {
-    environment.address = first_slurm_host(*variables.find("SLURM_JOB_NODELIST"));
-  } else {
-    environment.address = variables.text("MASTER_ADDR", "the host of rank 0");
-  }
+  environment.address = find_address(variables);
   environment.port = find_port(variables);
   environment.secret = find_secret(variables);
   return environment;

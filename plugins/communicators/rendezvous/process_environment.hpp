@@ -24,8 +24,8 @@ struct ProcessEnvironment {
 using Lookup = std::function<std::optional<std::string>(const char* name)>;
 
 /// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT and STRATA_SECRET. If RANK and WORLD_SIZE are not set,
-/// reads the variables that Slurm sets for the tasks of a job step. Empty if this process runs alone. \throws
-/// ConfigurationError that names a missing or wrong variable.
+/// reads the variables of Open MPI's mpirun, those of PMI, or those that Slurm sets for the tasks of a job step. Empty
+/// if this process runs alone. \throws ConfigurationError that names a missing or wrong variable.
 [[nodiscard]] std::optional<ProcessEnvironment> read_process_environment(const Lookup& lookup);
 
 /// Looks up an environment variable of this process.

@@ -4,27 +4,41 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace strata::rendezvous {
 
 /// \file
-/// The protocol between rank 0 and the other processes. A frame has a length, a kind and contents. At the beginning of
-/// a connection both sides prove that they know the secret, without sending it:
+/// The protocol between rank 0 and the other processes. Both sides know a secret and never send it.
 ///
-///     rank 0 -> greeting(a random text)
-///     rank r -> join(another, r, number of ranks, proof over all of it)
-///     rank 0 -> welcome(proof over both texts), or refusal(why)
+/// A connection begins with three frames. A frame is a length of 4 bytes, a kind of 1 byte, and contents:
+///
+///     rank 0 -> greeting(version, a random challenge)
+///     rank r -> join(another challenge, r, number of ranks, proof)
+///     rank 0 -> welcome, or refusal(why), both authenticated; rejection(why), not authenticated, if the proof is wrong
+///
+/// Both sides derive from the secret and from all that the first two frames say:
+///
+///     proof          that rank r knows the secret
+///     to_first       authenticates the frames of rank r
+///     from_first     authenticates the frames of rank 0
+///
+/// From then on every frame is authenticated (see authenticated_frames.hpp). Each connection has new challenges, so its
+/// keys are new as well, and frames of another connection or run are refused. A welcome that rank r can verify proves
+/// that rank 0 knows the secret.
 
 enum class FrameKind : std::uint8_t {
   greeting = 1,
   join,
+  rejection,  ///< says why, to a peer that has not proved that it knows the secret
   welcome,
-  refusal,
+  refusal,  ///< says why, to a rank of the run
   put,
   take,
   value,
   failure,
-  end  ///< this side ends normally
+  beat,  ///< this side is alive
+  end    ///< this side ends normally
 };
 
 struct Frame {
@@ -32,20 +46,25 @@ struct Frame {
   std::string contents;
 };
 
-/// Largest frame of a peer before and after it has proved that it belongs to the run.
-inline constexpr std::uint32_t kLongestFrameOfStranger = 4096;
+inline constexpr std::size_t kHeaderBytes = 5;
+inline constexpr std::size_t kChallengeBytes = 32;
+/// Largest contents of a frame of a peer before and after it has proved that it belongs to the run.
+inline constexpr std::uint32_t kLongestFrameOfStranger = 512;
 inline constexpr std::uint32_t kLongestFrame = 256U << 20U;
 
 /// Limit for sending the last frames before a side ends.
 inline constexpr std::chrono::seconds kLastWords{2};
 
-[[nodiscard]] std::string encode(const Frame& frame);
-/// Removes the first complete frame from `bytes` and returns it. \throws RuntimeError if `bytes` does not begin with a
-/// frame of at most `longest` bytes.
-[[nodiscard]] std::optional<Frame> decode(std::string& bytes, std::uint32_t longest);
+/// Length and kind of a frame, as they are sent.
+[[nodiscard]] std::string header_of(const Frame& frame);
+/// Reads a header at the beginning of `bytes`, which has at least kHeaderBytes. \return the kind and the length of the
+/// contents. \throws RuntimeError if there is no such kind, or if the frame is longer than `longest`.
+[[nodiscard]] std::pair<FrameKind, std::uint32_t> read_header(const std::string& bytes, std::uint32_t longest);
 
-/// A random text of 32 bytes.
-[[nodiscard]] std::string random_text();
+/// A frame that is not authenticated.
+[[nodiscard]] std::string encode(const Frame& frame);
+/// Removes the first complete frame from `bytes` and returns it. \throws as read_header().
+[[nodiscard]] std::optional<Frame> decode(std::string& bytes, std::uint32_t longest);
 
 struct Greeting {
   std::string challenge;
@@ -56,6 +75,12 @@ struct Join {
   int rank_count = 0;
 };
 
+/// The keys of one connection.
+struct SessionKeys {
+  std::string to_first;
+  std::string from_first;
+};
+
 [[nodiscard]] Frame greeting_frame(const Greeting& greeting);
 /// \throws RuntimeError if `frame` is not the greeting of a rank 0 with this protocol version.
 [[nodiscard]] Greeting read_greeting(const Frame& frame);
@@ -64,9 +89,6 @@ struct Join {
 /// Empty if the sender does not know the secret. \throws RuntimeError if `frame` is not a request to join.
 [[nodiscard]] std::optional<Join> read_join(const Frame& frame, const Greeting& greeting, const std::string& secret);
 
-[[nodiscard]] Frame welcome_frame(const Join& join, const Greeting& greeting, const std::string& secret);
-/// True if the sender knows the secret.
-[[nodiscard]] bool is_true_welcome(const Frame& frame, const Join& join, const Greeting& greeting,
-                                   const std::string& secret);
+[[nodiscard]] SessionKeys session_keys(const Join& join, const Greeting& greeting, const std::string& secret);
 
 }  // namespace strata::rendezvous

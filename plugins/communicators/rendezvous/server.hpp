@@ -3,24 +3,26 @@
 #include <condition_variable>
 #include <cstdint>
 #include <list>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "admission.hpp"
+#include "authenticated_frames.hpp"
 #include "board.hpp"
-#include "protocol.hpp"
+#include "heartbeat.hpp"
 #include "socket.hpp"
 
 namespace strata::rendezvous {
 
-/// Rank 0's server, through which other ranks access its board. It refuses processes that do not know the secret. If a
-/// process disconnects without an end frame, the run fails.
+/// Rank 0's server, through which other ranks access its board. It accepts connections until every rank has joined, and
+/// nobody after that. If a process disconnects without an end frame, or is silent for too long, the run fails.
 class Server {
  public:
-  Server(Board& board, Descriptor listener, int rank_count, std::string secret);
+  Server(Board& board, Listener listener, int rank_count, const std::string& secret, const Heartbeat& heartbeat);
   /// Delivers the remaining values and tells the other ranks that rank 0 ends.
   ~Server();
   Server(const Server&) = delete;
@@ -31,18 +33,19 @@ class Server {
   void await_ranks(Clock::time_point deadline);
 
  private:
+  /// A connection to a rank.
   struct Connection {
     Descriptor socket;
     std::string from;
-    Greeting greeting;
-    /// -1 until the peer has proved who it is.
-    int rank = -1;
-    std::string received;
-    std::string to_send;
-    /// Keys for which the peer waits.
-    std::vector<std::string> wanted;
-    Clock::time_point deadline;
-    /// True if the peer ends normally or was refused. Nothing more is read from it.
+    int rank;
+    FrameReader reader;
+    FrameWriter writer;
+    Pulse pulse;
+    std::string received = {};
+    std::string to_send = {};
+    /// Keys for which the rank waits.
+    std::vector<std::string> wanted = {};
+    /// True if the rank ends normally or was refused. Nothing more is read from it.
     bool leaving = false;
     bool closed = false;
   };
@@ -50,21 +53,26 @@ class Server {
   void run();
   [[nodiscard]] bool is_over();
   void wait_for_work();
-  void accept_all();
+  void admit_newcomers();
+  void admit(Newcomer newcomer);
+  /// Why a process cannot be the rank that it says it is, or empty.
+  [[nodiscard]] std::string find_fault(const Join& join) const;
+  /// Accepts nobody once all ranks have joined.
+  void end_admission();
   void serve(Connection& connection);
   void handle(Connection& connection, const Frame& frame);
-  void admit(Connection& connection, const Frame& frame);
   void refuse(Connection& connection, const std::string& why);
   void hand_out_values();
   void spread_failure();
-  void lose(Connection& connection);
+  void keep_in_touch(Connection& connection);
+  void flush(Connection& connection);
+  void lose(Connection& connection, const Ending& ending);
   static void send(Connection& connection, const Frame& frame);
   void say_goodbye();
 
   Board& board_;
-  Descriptor listener_;
   int rank_count_;
-  std::string secret_;
+  Heartbeat heartbeat_;
   WakeUp wake_up_;
   std::list<Connection> connections_;
   bool failure_is_spread_ = false;
@@ -73,8 +81,9 @@ class Server {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  /// Null once all ranks have joined.
+  std::unique_ptr<Admission> admission_;
   std::set<int> joined_;
-  std::vector<std::string> refusals_;
   bool closing_ = false;
 
   std::thread thread_;

@@ -1,7 +1,6 @@
 #include "socket.hpp"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -13,35 +12,28 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <thread>
 
+#include "address.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {
 namespace {
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-/// Resolves an address. If that fails, returns an empty result and writes the reason to `problem`.
-Addresses resolve(const std::string& address, std::uint16_t port, std::string& problem) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) problem = ::gai_strerror(error);
-  return {error == 0 ? found : nullptr, &::freeaddrinfo};
+void set(const Descriptor& socket, int level, int option, int value) {
+  ::setsockopt(socket.number(), level, option, &value, sizeof value);
 }
 
-bool is_loopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.starts_with("127.");
-}
-
-void make_non_blocking(const Descriptor& socket) {
-  ::fcntl(socket.number(), F_SETFL, ::fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
-  const int on = 1;
-  ::setsockopt(socket.number(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+/// True if a socket is connected to itself. That can happen if nobody listens on the port, and the system chooses the
+/// same port for this end.
+bool is_its_own_peer(const Descriptor& socket) {
+  sockaddr_storage own{};
+  sockaddr_storage peer{};
+  socklen_t own_size = sizeof own;
+  socklen_t peer_size = sizeof peer;
+  ::getsockname(socket.number(), reinterpret_cast<sockaddr*>(&own), &own_size);
+  ::getpeername(socket.number(), reinterpret_cast<sockaddr*>(&peer), &peer_size);
+  return own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
 }
 
 /// One attempt to connect. If it fails, returns a closed descriptor and writes the reason to `problem`.
@@ -51,7 +43,7 @@ Descriptor try_to_connect(const addrinfo& to, Clock::time_point deadline, std::s
     problem = std::strerror(errno);
     return socket;
   }
-  make_non_blocking(socket);
+  prepare(socket);
   int error = ::connect(socket.number(), to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
     socklen_t size = sizeof error;
@@ -61,35 +53,10 @@ Descriptor try_to_connect(const addrinfo& to, Clock::time_point deadline, std::s
       ::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size);
     }
   }
+  if (error == 0 && is_its_own_peer(socket)) error = ECONNREFUSED;
   if (error == 0) return socket;
   problem = std::strerror(error);
   return {};
-}
-
-Descriptor bind_and_listen(const sockaddr* address, socklen_t size) {
-  Descriptor socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;
-  const int off = 0;
-  ::setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address->sa_family == AF_INET6) ::setsockopt(socket.number(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (!socket.is_open() || ::bind(socket.number(), address, size) != 0 || ::listen(socket.number(), SOMAXCONN) != 0) {
-    return {};
-  }
-  return socket;
-}
-
-Descriptor listen_on_every_interface(std::uint16_t port) {
-  sockaddr_in6 both{};
-  both.sin6_family = AF_INET6;
-  both.sin6_addr = in6addr_any;
-  both.sin6_port = htons(port);
-  Descriptor socket = bind_and_listen(reinterpret_cast<const sockaddr*>(&both), sizeof both);
-  if (socket.is_open() || errno == EADDRINUSE) return socket;
-  sockaddr_in old{};  // for a machine without IPv6
-  old.sin_family = AF_INET;
-  old.sin_addr.s_addr = htonl(INADDR_ANY);
-  old.sin_port = htons(port);
-  return bind_and_listen(reinterpret_cast<const sockaddr*>(&old), sizeof old);
 }
 
 }  // namespace
@@ -123,28 +90,15 @@ void WakeUp::clear() const noexcept {
   [[maybe_unused]] const ssize_t read = ::read(event_.number(), &count, sizeof count);
 }
 
-Descriptor listen_on(const std::string& address, std::uint16_t port) {
-  Descriptor socket;
-  if (is_loopback(address)) {
-    std::string problem;
-    const Addresses found = resolve(address, port, problem);
-    if (found) socket = bind_and_listen(found->ai_addr, found->ai_addrlen);
-  } else {
-    socket = listen_on_every_interface(port);
-  }
-  if (socket.is_open()) return socket;
-  const std::string cause = std::strerror(errno);
-  throw ConfigurationError("rank 0 cannot listen on port " + std::to_string(port) + " of '" + address + "': " + cause +
-                           "; another rank 0 or another program may use it: set MASTER_PORT, or STRATA_PORT where "
-                           "MASTER_PORT is another program's, to a free one on all ranks");
-}
-
-std::uint16_t port_of(const Descriptor& listener) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  ::getsockname(listener.number(), reinterpret_cast<sockaddr*>(&address), &size);
-  if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+void prepare(const Descriptor& socket) {
+  ::fcntl(socket.number(), F_SETFL, ::fcntl(socket.number(), F_GETFL) | O_NONBLOCK);
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  // Without data in flight the machine is asked whether it is there, with data the acknowledgement must come.
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kMachineTimeout).count()));
 }
 
 Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline) {
@@ -159,36 +113,36 @@ Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::tim
     if (Clock::now() + kPause >= deadline) break;
     std::this_thread::sleep_for(kPause);
   }
-  throw RuntimeError("no connection to rank 0 at '" + address + "' port " + std::to_string(port) + ": " + problem);
+  throw RuntimeError("no connection to rank 0 at '" + address + "' port " + std::to_string(port) + ": " + problem +
+                     "; rank 0 listens there only until all ranks have come");
 }
 
-std::pair<Descriptor, std::string> accept_from(const Descriptor& listener) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  Descriptor socket(::accept4(listener.number(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
-  std::array<char, NI_MAXHOST> host{};
-  if (socket.is_open()) {
-    make_non_blocking(socket);
-    ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST);
-  }
-  return {std::move(socket), host.data()};
+bool Ending::by_process() const { return error == 0 || error == ECONNRESET || error == EPIPE; }
+
+std::string Ending::text() const { return error == 0 ? "the connection was closed" : std::strerror(error); }
+
+std::optional<Ending> receive_some(const Descriptor& socket, std::string& bytes, std::size_t most) {
+  const std::size_t size = bytes.size();
+  bytes.resize(size + most);
+  const ssize_t count = ::recv(socket.number(), bytes.data() + size, most, 0);
+  const int error = errno;
+  bytes.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  if (count > 0 || (count < 0 && (error == EAGAIN || error == EWOULDBLOCK || error == EINTR))) return std::nullopt;
+  return Ending{count == 0 ? 0 : error};
 }
 
-bool receive_some(const Descriptor& socket, std::string& bytes) {
-  std::array<char, 65536> buffer{};
-  const ssize_t count = ::recv(socket.number(), buffer.data(), buffer.size(), 0);
-  if (count > 0) bytes.append(buffer.data(), static_cast<std::size_t>(count));
-  return count > 0 || (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
-}
-
-bool send_some(const Descriptor& socket, std::string& bytes) {
+std::optional<Ending> send_some(const Descriptor& socket, std::string& bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::send(socket.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-    bytes.erase(0, static_cast<std::size_t>(count));
+    if (count >= 0) {
+      bytes.erase(0, static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      break;
+    } else if (errno != EINTR) {
+      return Ending{errno};
+    }
   }
-  return true;
+  return std::nullopt;
 }
 
 void end_sending(const Descriptor& socket) { ::shutdown(socket.number(), SHUT_WR); }

@@ -38,21 +38,33 @@ class WakeUp {
   Descriptor event_;
 };
 
-/// Listens on `port` (0: any free port). If `address` is a loopback address, accepts connections of this machine only.
-/// \throws ConfigurationError if the port is in use.
-[[nodiscard]] Descriptor listen_on(const std::string& address, std::uint16_t port);
-/// The port on which a socket listens.
-[[nodiscard]] std::uint16_t port_of(const Descriptor& listener);
+/// How long a peer's machine may be silent until a connection to it is lost. A stopped process is no silent machine:
+/// its machine answers.
+inline constexpr std::chrono::seconds kMachineTimeout{20};
+
+/// Prepares a connected socket: it does not block, sends small messages at once, and notices if the peer's machine does
+/// not answer.
+void prepare(const Descriptor& socket);
 /// Connects, and retries until `deadline`. \throws RuntimeError with the last cause.
 [[nodiscard]] Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline);
-/// Accepts the next connection. \return a non-blocking socket and the peer's address. The socket is closed if there is
-/// no connection.
-[[nodiscard]] std::pair<Descriptor, std::string> accept_from(const Descriptor& listener);
 
-/// Appends received bytes to `bytes`, without waiting. \return false if the connection has ended.
-[[nodiscard]] bool receive_some(const Descriptor& socket, std::string& bytes);
-/// Sends as many of `bytes` as possible without waiting, and removes them. \return false if the connection has ended.
-[[nodiscard]] bool send_some(const Descriptor& socket, std::string& bytes);
+/// Why a connection has ended.
+struct Ending {
+  /// 0 if the peer has closed the connection.
+  int error = 0;
+
+  /// True if the peer's process has closed it or has ended. False if its machine or the network is at fault.
+  [[nodiscard]] bool by_process() const;
+  /// "Connection timed out".
+  [[nodiscard]] std::string text() const;
+};
+
+/// Appends at most `most` received bytes to `bytes`, without waiting. \return why the connection has ended, if it has.
+[[nodiscard]] std::optional<Ending> receive_some(const Descriptor& socket, std::string& bytes,
+                                                 std::size_t most = std::size_t{64} << 10U);
+/// Sends as many of `bytes` as possible without waiting, and removes them. \return why the connection has ended, if it
+/// has. Received bytes may still be unread then.
+[[nodiscard]] std::optional<Ending> send_some(const Descriptor& socket, std::string& bytes);
 /// Waits until a socket is readable (or writable), or until `deadline`. \return true if it is.
 [[nodiscard]] bool await_socket(const Descriptor& socket, bool to_write, Clock::time_point deadline);
 /// Tells the peer that nothing more will be sent. Receiving still works.

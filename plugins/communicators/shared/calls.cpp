@@ -35,6 +35,10 @@ Range written_by(const CollectiveCall& call, int size) {
   return {at(call.output, 0, call.dtype), at(call.output, output_elements(call, size), call.dtype)};
 }
 
+bool reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter;
+}
+
 /// True if peers could read data that this rank overwrites. In-place work is allowed if only this rank reads the data.
 bool overlaps(const CollectiveCall& call, int size, int index) {
   const std::byte* input = at(call.input, 0, call.dtype);
@@ -67,6 +71,20 @@ std::string find_misuse(const CollectiveCall& call, int size, int index) {
   if (call.elements > 0 && (call.input == nullptr || call.output == nullptr)) return "no memory given";
   if (overlaps(call, size, index)) return "input and output overlap";
   return {};
+}
+
+std::string describe_contents(const CollectiveCall& call) {
+  std::string text(to_string(call.kind));
+  if (reduces(call.kind)) text += " " + std::string(to_string(call.reduction));
+  text += " of " + std::to_string(call.elements) + " " + std::string(to_string(call.dtype));
+  if (call.kind == CollectiveKind::broadcast) text += " from root " + std::to_string(call.root);
+  return text;
+}
+
+bool agree(const CollectiveCall& left, const CollectiveCall& right) {
+  return left.kind == right.kind && left.dtype == right.dtype && left.elements == right.elements &&
+         (!reduces(left.kind) || left.reduction == right.reduction) &&
+         (left.kind != CollectiveKind::broadcast || left.root == right.root);
 }
 
 bool conflict(const CollectiveCall& one, int size, const CollectiveCall& other, int other_size) {

@@ -1,6 +1,13 @@
 #include "shared/operation.hpp"
 
+#include "strata/error.hpp"
+
 namespace strata::communicators {
+
+void raise(const Fault& fault) {
+  if (fault.aborted) throw AbortedError(fault.text);
+  throw RuntimeError(fault.text);
+}
 
 Operation::Operation(int rank, const CollectiveCall& call)
     : rank(rank), name(call.name != nullptr ? *call.name : ""), call(call) {}

@@ -1,0 +1,118 @@
+#include "mesh.hpp"
+
+#include <gloo/transport/address.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/pair.h>
+#include <gloo/transport/tcp/device.h>
+#include <net/if.h>
+
+#include <exception>
+
+#include "pipe_signal.hpp"
+#include "rendezvous/bytes.hpp"
+#include "rendezvous/exchange.hpp"
+#include "strata/error.hpp"
+
+namespace strata::gloo {
+namespace {
+
+/// Gloo waits five times the timeout of a pair for its connection.
+constexpr int kGloosPatience = 5;
+
+std::shared_ptr<::gloo::transport::Device> listen_at(const std::string& place) {
+  ::gloo::transport::tcp::attr attributes;
+  (::if_nametoindex(place.c_str()) != 0 ? attributes.iface : attributes.hostname) = place;
+  try {
+    const PipeSignalBlocked blocked;  // for the thread of the device too
+    return ::gloo::transport::tcp::CreateDevice(attributes);
+  } catch (const std::exception& error) {
+    throw ConfigurationError("interface: found '" + place + "', which gloo cannot use (" + error.what() +
+                             "); accepted: a network interface of this machine, such as eth0, or one of its addresses");
+  }
+}
+
+/// True for gloo's text of an address on the loopback interface.
+bool is_loopback(const std::string& address) {
+  return address.find("127.0.0.") != std::string::npos || address.find("127.0.1.") != std::string::npos ||
+         address.find("[::1]") != std::string::npos;
+}
+
+}  // namespace
+
+Mesh::Mesh(const std::string& place, int rank, int rank_count, std::chrono::duration<double> start_timeout)
+    : rank_(rank), rank_count_(rank_count), start_timeout_(start_timeout), device_(listen_at(place)) {
+  for (auto& context : contexts_) {
+    context = device_->createContext(rank, rank_count);
+    context->setTimeout(std::chrono::ceil<std::chrono::milliseconds>(start_timeout / kGloosPatience));
+    for_each_peer([&](int peer) { context->createPair(peer); });
+  }
+}
+
+Mesh::~Mesh() { close(); }
+
+template <class Function>
+void Mesh::for_each_peer(Function function) const {
+  for (int peer = 0; peer < rank_count_; ++peer) {
+    if (peer != rank_) function(peer);
+  }
+}
+
+std::string Mesh::addresses() const {
+  rendezvous::ByteWriter writer;
+  for (const auto& context : contexts_) {
+    for (int peer = 0; peer < rank_count_; ++peer) {
+      std::vector<char> bytes;
+      if (peer != rank_) bytes = context->getPair(peer)->address().bytes();
+      writer.text(std::string(bytes.begin(), bytes.end()));
+    }
+  }
+  return writer.take();
+}
+
+void Mesh::connect(rendezvous::Store& store, bool is_only_host) {
+  const std::string own = contexts_.front()->getPair(rank_ == 0 ? 1 : 0)->address().str();
+  if (!is_only_host && is_loopback(own)) {
+    throw ConfigurationError("rank " + std::to_string(rank_) + " would listen at " + own +
+                             ", where other machines cannot reach it; set communicator.interface to a network "
+                             "interface or an address that they reach");
+  }
+  rendezvous::Exchange exchange(store, rank_, rank_count_, start_timeout_);
+  const std::vector<std::string> all = exchange.all_gather("gloo addresses", addresses());
+  for_each_peer([&](int peer) {
+    rendezvous::ByteReader reader(all[static_cast<std::size_t>(peer)]);
+    for (const auto& context : contexts_) {
+      for (int rank = 0; rank < rank_count_; ++rank) {
+        const std::string address = reader.text();
+        if (rank == rank_) connect_to(*context, peer, address);
+      }
+    }
+  });
+}
+
+void Mesh::connect_to(::gloo::transport::Context& context, int peer, const std::string& address) {
+  try {
+    const PipeSignalBlocked blocked;
+    context.getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
+  } catch (const std::exception& error) {
+    throw RuntimeError("rank " + std::to_string(rank_) + ": no connection to rank " + std::to_string(peer) + ": " +
+                       error.what());
+  }
+}
+
+void Mesh::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  closed_ = true;
+  for (const auto& context : contexts_) {
+    for_each_peer([&](int peer) { context->getPair(peer)->close(); });
+  }
+}
+
+std::unique_ptr<::gloo::transport::UnboundBuffer> Mesh::buffer(Direction direction, int peer, void* data,
+                                                               std::size_t bytes) {
+  const bool is_upwards = (direction == Direction::send) == (rank_ < peer);
+  return contexts_[is_upwards ? 0 : 1]->createUnboundBuffer(data, bytes);
+}
+
+}  // namespace strata::gloo

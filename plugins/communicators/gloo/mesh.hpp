@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "rendezvous/store.hpp"
+
+namespace gloo::transport {
+class Context;
+class Device;
+class UnboundBuffer;
+}  // namespace gloo::transport
+
+namespace strata::gloo {
+
+enum class Direction : std::uint8_t { send, receive };
+
+/// This rank's TCP connections: two to each other rank, one for the data in each direction. Gloo locks a connection
+/// while it writes, and its thread that reads spins meanwhile if the connection has data for it.
+class Mesh {
+ public:
+  /// Listens for the other ranks. `place`: an address of this machine, or the name of a network interface. \throws
+  /// ConfigurationError if this machine does not have it.
+  Mesh(const std::string& place, int rank, int rank_count, std::chrono::duration<double> start_timeout);
+  ~Mesh();
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+
+  /// Exchanges addresses through the store and connects to every rank. `is_only_host`: all ranks run on this machine.
+  /// \throws ConfigurationError if other machines cannot reach this rank's address. \throws RuntimeError if a
+  /// connection fails.
+  void connect(rendezvous::Store& store, bool is_only_host);
+  /// Ends all connections at once. Gloo accesses no memory afterwards. Thread-safe.
+  void close() noexcept;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  /// Memory that transfers in one direction between this rank and `peer` read or write.
+  [[nodiscard]] std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(Direction direction, int peer, void* data,
+                                                                         std::size_t bytes);
+
+ private:
+  [[nodiscard]] std::string addresses() const;
+  void connect_to(::gloo::transport::Context& context, int peer, const std::string& address);
+  template <class Function>
+  void for_each_peer(Function function) const;
+
+  int rank_;
+  int rank_count_;
+  std::chrono::duration<double> start_timeout_;
+  std::shared_ptr<::gloo::transport::Device> device_;
+  /// Connections for data from lower to higher ranks, and for data from higher to lower ranks.
+  std::array<std::shared_ptr<::gloo::transport::Context>, 2> contexts_;
+  std::mutex mutex_;
+  bool closed_ = false;
+};
+
+}  // namespace strata::gloo

@@ -1,0 +1,66 @@
+#include "transfer.hpp"
+
+#include <gloo/transport/unbound_buffer.h>
+
+namespace strata::gloo {
+
+/// The finalizer of SplitMix64.
+Slot mix(Slot slot, std::uint64_t value) {
+  std::uint64_t mixed = slot + 0x9e3779b97f4a7c15U + value;
+  mixed = (mixed ^ (mixed >> 30U)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27U)) * 0x94d049bb133111ebU;
+  return mixed ^ (mixed >> 31U);
+}
+
+Transfer::Transfer(Endpoint& endpoint, int peer, const void* data, std::int64_t bytes)
+    : endpoint_(&endpoint),
+      peer_(peer),
+      // Memory that is only sent is not written.
+      data_(const_cast<void*>(data)),
+      bytes_(static_cast<std::size_t>(bytes)) {}
+
+Transfer::Transfer(Transfer&&) noexcept = default;
+Transfer::~Transfer() = default;
+
+void Transfer::send(Slot slot, std::int64_t offset, std::int64_t bytes) {
+  endpoint_->transfer(peer_, [&] {
+    buffer(Direction::send).send(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+  });
+  ++sends_;
+}
+
+void Transfer::receive(Slot slot, std::int64_t offset, std::int64_t bytes) {
+  endpoint_->transfer(peer_, [&] {
+    buffer(Direction::receive).recv(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+  });
+  ++receives_;
+}
+
+void Transfer::await_sent(Clock::time_point deadline) {
+  for (; sends_ > 0; --sends_) await(Direction::send, deadline);
+}
+
+void Transfer::await_one_received(Clock::time_point deadline) {
+  await(Direction::receive, deadline);
+  --receives_;
+}
+
+void Transfer::await_received(Clock::time_point deadline) {
+  while (receives_ > 0) await_one_received(deadline);
+}
+
+::gloo::transport::UnboundBuffer& Transfer::buffer(Direction direction) {
+  auto& buffer = direction == Direction::send ? outgoing_ : incoming_;
+  if (!buffer) buffer = endpoint_->mesh().buffer(direction, peer_, data_, bytes_);
+  return *buffer;
+}
+
+void Transfer::await(Direction direction, Clock::time_point deadline) {
+  endpoint_->transfer(peer_, [&] {
+    const WaitEnd end = endpoint_->watch().await(buffer(direction), direction, deadline);
+    if (end == WaitEnd::stopped) throw Stopped{};
+    if (end == WaitEnd::late) throw Late{peer_};
+  });
+}
+
+}  // namespace strata::gloo

@@ -1,0 +1,7 @@
+#include "strata/plugin.hpp"
+
+#include "factory.hpp"
+
+STRATA_PLUGIN(communicator, "mpi", STRATA_VERSION, "Apache-2.0",
+              "Ranks are processes that an MPI launcher starts, on one machine or many.",
+              strata::mpi::MpiCommunicatorFactory);

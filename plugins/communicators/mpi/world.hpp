@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "connection.hpp"
+#include "engine.hpp"
+#include "process.hpp"
+#include "strata/communicator.hpp"
+
+namespace strata::mpi {
+
+/// Seconds that ranks wait for each other.
+struct Timeouts {
+  /// In one communication.
+  double communication = 300;
+  /// At the start of the world.
+  double start = 300;
+};
+
+/// A world of MPI's processes. Each process is one rank.
+class MpiWorld final : public World {
+ public:
+  /// Returns when all processes have come. A process that no launcher has started can make a world of several ranks, so
+  /// that a program is checked without a launcher, but not connect to it. \throws ConfigurationError if the launcher
+  /// has started another number of processes. \throws RuntimeError after the start timeout.
+  MpiWorld(Process& process, int rank_count, const Timeouts& timeouts);
+  /// Returns when all ranks have left, or after the timeout.
+  ~MpiWorld() override;
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  [[nodiscard]] int rank_count() const override { return rank_count_; }
+  [[nodiscard]] std::vector<int> local_ranks() const override { return {process_.rank()}; }
+  /// Sends never block, and receives match by id.
+  [[nodiscard]] CommunicatorLimits limits() const override { return {0, true}; }
+  [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
+  [[nodiscard]] int ranks_on_host() const override { return place_.ranks_on_host; }
+  [[nodiscard]] int index_on_host(int /*rank*/) const override { return place_.index_on_host; }
+
+ private:
+  /// The connection of this process to the others.
+  struct Joined {
+    Joined(Process& process, const Timeouts& timeouts);
+
+    Stay stay;
+    Connection control;
+    Connection data;
+    HostPlace place;
+    std::shared_ptr<Engine> engine;
+  };
+
+  void require_connectable(int rank, const Device& device) const;
+
+  Process& process_;
+  int rank_count_;
+  /// Null if no launcher has started this process.
+  std::unique_ptr<Joined> joined_;
+  HostPlace place_;
+  bool connected_ = false;
+};
+
+}  // namespace strata::mpi

@@ -1,0 +1,80 @@
+#include "heartbeat.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <sstream>
+#include <utility>
+
+namespace strata::rendezvous {
+namespace {
+
+/// Peers get this many seconds, however short the patience of communications is.
+constexpr double kLeastPatience = 10;
+
+/// "6 s". Ranks that notice the same silence print the same text, because fractions above a second are left out.
+std::string in_seconds(Clock::duration duration) {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  std::ostringstream text;
+  text << (seconds < 1 ? seconds : std::floor(seconds)) << " s";
+  return text.str();
+}
+
+}  // namespace
+
+Heartbeat Heartbeat::with_patience(double seconds) {
+  Heartbeat heartbeat;
+  const std::chrono::duration<double> patience(std::max(seconds, kLeastPatience));
+  heartbeat.patience = std::chrono::duration_cast<std::chrono::milliseconds>(patience);
+  return heartbeat;
+}
+
+void Heartbeat::tell(const std::string& text) const {
+  if (notice) return notice(text);
+  // One call, so that the lines of several processes do not mix.
+  std::cerr << "warning: " + text + '\n' << std::flush;
+}
+
+Pulse::Pulse(const Heartbeat& heartbeat, Clock::time_point now)
+    : interval_(heartbeat.interval),
+      first_warning_(heartbeat.warning),
+      patience_(heartbeat.patience),
+      heard_(now),
+      updated_(now),
+      next_beat_(now + interval_),
+      next_warning_(first_warning_) {}
+
+void Pulse::heard(Clock::time_point now) { heard_ = now; }
+
+bool Pulse::beat_is_due(Clock::time_point now) {
+  if (now < next_beat_) return false;
+  next_beat_ = now + interval_;
+  return true;
+}
+
+Pulse::Change Pulse::update(Clock::time_point now) {
+  const Clock::duration pause = now - updated_;
+  updated_ = now;
+  if (pause > 2 * interval_) heard_ = std::min(heard_ + pause, now);
+  const Clock::duration silence = now - heard_;
+  if (silence < first_warning_) {
+    next_warning_ = first_warning_;
+    return std::exchange(warned_, false) ? Change::answers_again : Change::none;
+  }
+  silence_ = silence;
+  if (silence >= patience_) return Change::lost;
+  if (silence < next_warning_) return Change::none;
+  // Fewer and fewer warnings, for example after 6, 12, 24 and 48 seconds.
+  next_warning_ *= 2;
+  warned_ = true;
+  return Change::silent;
+}
+
+std::string Pulse::silence() const { return in_seconds(silence_); }
+
+std::string warning_of(Pulse::Change change, const Pulse& pulse, const std::string& peer) {
+  if (change == Pulse::Change::answers_again) return peer + " answers again after " + pulse.silence();
+  return peer + " has not answered for " + pulse.silence() + ": its process is stopped, or the network fails";
+}
+
+}  // namespace strata::rendezvous

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "store.hpp"
+
+namespace strata::rendezvous {
+
+/// How the two ends of a connection notice that the other has stopped. Each end sends a frame in every interval, from a
+/// thread of its own, so that computation and communication do not delay it.
+struct Heartbeat {
+  std::chrono::milliseconds interval{2000};
+  /// A peer that is silent for as long as this is named.
+  std::chrono::milliseconds warning{6000};
+  /// A peer that is silent for as long as this counts as failed. A stopped process may continue, so this is as long as
+  /// ranks wait for each other elsewhere.
+  std::chrono::milliseconds patience{300000};
+  /// Where warnings are written. By default, to the standard error output.
+  std::function<void(const std::string& text)> notice;
+
+  /// The usual heartbeat, with the seconds that ranks wait for each other in a communication.
+  [[nodiscard]] static Heartbeat with_patience(double seconds);
+  /// Passes a warning on.
+  void tell(const std::string& text) const;
+};
+
+/// The heartbeat of one connection. The caller passes the current time, and calls update() in every interval.
+class Pulse {
+ public:
+  enum class Change : std::uint8_t {
+    none,
+    silent,         ///< the peer has been silent for some time: a warning is due
+    answers_again,  ///< the peer was named and has answered since
+    lost            ///< the peer's time is over
+  };
+
+  Pulse(const Heartbeat& heartbeat, Clock::time_point now);
+
+  /// The peer has sent something.
+  void heard(Clock::time_point now);
+  /// True once in every interval.
+  [[nodiscard]] bool beat_is_due(Clock::time_point now);
+  /// Time that passes between two calls without this process running does not count as the peer's silence: whatever
+  /// stopped this process may have stopped the peer.
+  [[nodiscard]] Change update(Clock::time_point now);
+  /// The duration of the current silence, or after answers_again that of the last one.
+  [[nodiscard]] std::string silence() const;
+  /// When the next beat is due.
+  [[nodiscard]] Clock::time_point next() const { return next_beat_; }
+
+ private:
+  Clock::duration interval_;
+  Clock::duration first_warning_;
+  Clock::duration patience_;
+  Clock::time_point heard_;
+  Clock::time_point updated_;
+  Clock::time_point next_beat_;
+  Clock::duration next_warning_;
+  Clock::duration silence_{};
+  bool warned_ = false;
+};
+
+/// "rank 2 (10.0.0.2) has not answered for 6 s; …", for Change::silent and Change::answers_again.
+[[nodiscard]] std::string warning_of(Pulse::Change change, const Pulse& pulse, const std::string& peer);
+
+}  // namespace strata::rendezvous

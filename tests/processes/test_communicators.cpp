@@ -1,0 +1,109 @@
+/// \file
+/// The cases of the conformance kit, for communicators whose ranks are processes.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <ostream>
+
+#include "build_directory.hpp"
+#include "processes/mpirun.hpp"
+#include "processes/process_group.hpp"
+
+namespace strata::testing {
+namespace {
+
+/// A communicator, and how its processes start.
+struct Row {
+  std::string plugin;
+  /// A command that starts all processes, before the program's words. "COUNT" stands for their number. Empty: the test
+  /// starts each process with its rank in RANK.
+  std::vector<std::string> launcher = {};
+};
+
+const std::vector<Row> kRows{{.plugin = "gloo"}, {.plugin = "mpi", .launcher = mpirun("COUNT")}};
+
+/// A case of rank_cases.cpp, with the number of processes.
+struct CaseRun {
+  std::string name;
+  int ranks = 2;
+  bool streams = false;
+};
+
+const std::vector<CaseRun> kRuns{{"collectives", 1},
+                                 {"collectives", 2},
+                                 {"collectives", 3},
+                                 {"collectives", 8},
+                                 {"collectives", 3, true},
+                                 {"long", 2},
+                                 {"long", 3},
+
+                                 {"order", 3},
+                                 {"groups", 2},
+                                 {"groups", 3},
+                                 {"groups", 3, true},
+                                 {"messages", 1},
+                                 {"messages", 2},
+                                 {"messages", 2, true},
+                                 {"interleaving", 4},
+                                 {"interleaving", 4, true},
+                                 {"mismatches", 3},
+                                 {"names", 2},
+                                 {"lengths", 2},
+                                 {"abort", 4},
+                                 {"timeout", 2},
+                                 {"impossible_groups", 2}};
+
+void PrintTo(const Row& row, std::ostream* out) { *out << row.plugin; }
+void PrintTo(const CaseRun& run, std::ostream* out) { *out << run.name << " among " << run.ranks; }
+
+std::filesystem::path built(const std::string& file) {
+  return std::filesystem::path(build_directory(STRATA_BUILD_DIRECTORY)) / file;
+}
+
+class Processes : public ::testing::TestWithParam<std::tuple<Row, CaseRun>> {
+ protected:
+  /// Starts the processes of a run.
+  void start(const Row& row, const CaseRun& run) {
+    const std::string count = std::to_string(run.ranks);
+    std::vector<std::string> words{built(STRATA_RANK_PROGRAM), plugin(row), run.name, count, folder_.path()};
+    if (run.streams) words.emplace_back("streams");
+    if (row.launcher.empty()) {
+      for (int rank = 0; rank < run.ranks; ++rank) group_.start(words, {{"RANK", std::to_string(rank)}});
+      return;
+    }
+    std::vector<std::string> launched = row.launcher;
+    std::replace(launched.begin(), launched.end(), std::string("COUNT"), count);
+    launched.insert(launched.end(), words.begin(), words.end());
+    group_.start(launched, {});
+  }
+
+  static std::string plugin(const Row& row) {
+    return built("lib/strata/plugins/communicator_" + row.plugin + ".so").string();
+  }
+
+  host::test::TemporaryFolder folder_;
+  ProcessGroup group_;
+};
+
+TEST_P(Processes, Conform) {
+  const auto& [row, run] = GetParam();
+  if (!std::filesystem::exists(plugin(row))) GTEST_SKIP() << "the plugin is not built";
+  start(row, run);
+  const std::vector<GroupEnd> ends = group_.wait(std::chrono::seconds(300));
+  for (std::size_t process = 0; process < ends.size(); ++process) {
+    EXPECT_EQ(ends[process].exit_code, 0) << "process " << process << ", signal " << ends[process].signal << "\n"
+                                          << ends[process].output;
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Row, CaseRun>>& info) {
+  const auto& [row, run] = info.param;
+  return row.plugin + "_" + run.name + (run.streams ? "_on_streams_" : "_") + std::to_string(run.ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Communicators, Processes,
+                         ::testing::Combine(::testing::ValuesIn(kRows), ::testing::ValuesIn(kRuns)), name_of);
+
+}  // namespace
+}  // namespace strata::testing

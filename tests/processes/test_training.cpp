@@ -1,0 +1,191 @@
+/// \file
+/// Training and its faults in processes that gloo joins.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "conformance/noticeboard.hpp"
+#include "processes/process_group.hpp"
+#include "train/checkpoint/checkpoint.hpp"
+#include "train/command_runner.hpp"
+#include "train/small_run.hpp"
+
+namespace strata::host {
+namespace {
+
+using nlohmann::json;
+using test::CommandResult;
+using test::run_command;
+using test::RunningCommand;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+class Training : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(STRATA_BUILD_DIRECTORY "/lib/strata/plugins/communicator_gloo.so")) {
+      GTEST_SKIP() << "the plugin is not built";
+    }
+  }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  /// Arguments of a run with a communicator: "gloo" in processes, or "local" in threads.
+  [[nodiscard]] std::vector<std::string> arguments(const std::string& command, const std::string& communicator,
+                                                   const std::vector<std::string>& settings) const {
+    std::vector<std::string> all{command, config_, "--log-json", path(communicator + ".log")};
+    for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});
+    for (const std::string& setting : {"run.output=" + path(communicator), "communicator.plugin=" + communicator}) {
+      all.insert(all.end(), {"--set", setting});
+    }
+    return all;
+  }
+  /// Losses and gradient norms of a run's steps.
+  [[nodiscard]] std::vector<std::string> losses(const std::string& communicator) const {
+    std::vector<std::string> lines;
+    std::istringstream stream(test::read_file(path(communicator + ".log")));
+    for (std::string line; std::getline(stream, line);) {
+      const json entry = json::parse(line);
+      std::string values;
+      for (const char* key : {"step", "loss", "grad_norm", "validation_loss"}) {
+        if (entry.contains(key)) values += entry.at(key).dump() + " ";
+      }
+      lines.push_back(values);
+    }
+    return lines;
+  }
+  /// The bytes of the last checkpoint's tensors.
+  [[nodiscard]] std::string tensors(const std::string& communicator, int ranks) const {
+    std::string bytes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      bytes +=
+          test::read_file(find_checkpoint(path(communicator)) / ("rank-0000" + std::to_string(rank) + ".safetensors"));
+    }
+    return bytes;
+  }
+  /// Starts one process of a run of two ranks.
+  static void start(testing::ProcessGroup& group, int rank, const std::string& port, std::vector<std::string> words) {
+    words.insert(words.begin(), STRATA_BUILD_DIRECTORY "/bin/strata");
+    group.start(words, {{"RANK", std::to_string(rank)},
+                        {"WORLD_SIZE", "2"},
+                        {"LOCAL_RANK", std::to_string(rank)},
+                        {"MASTER_ADDR", "127.0.0.1"},
+                        {"MASTER_PORT", port},
+                        {"STRATA_SECRET", "a secret of this test"}});
+  }
+  /// The words of a run that does not end by itself.
+  [[nodiscard]] std::vector<std::string> endless(double start_timeout) const {
+    return arguments(
+        "train", "gloo",
+        {test::ddp(2), "run.steps=1000000", "communicator.start_timeout=" + std::to_string(start_timeout)});
+  }
+
+  test::TemporaryFolder folder_;
+  std::string config_ = folder_.file("small.toml", test::small_configuration(folder_)).string();
+};
+
+/// A stack of strategies, and the number of its ranks.
+struct Stack {
+  std::string name;
+  std::string strategies;
+  int ranks = 2;
+};
+
+void PrintTo(const Stack& stack, std::ostream* out) { *out << stack.name; }
+
+class Stacks : public Training, public ::testing::WithParamInterface<Stack> {};
+
+TEST_P(Stacks, TrainInProcessesAsInThreads) {
+  const Stack& stack = GetParam();
+  const std::vector<std::string> settings{"strategy=[" + stack.strategies + "]", "run.eval_every=4"};
+  const CommandResult threads = run_command(arguments("train", "local", settings));
+  ASSERT_EQ(threads.exit_code, 0) << threads.messages;
+  const CommandResult processes = run_command(arguments("launch", "gloo", settings));
+  ASSERT_EQ(processes.exit_code, 0) << processes.messages;
+  EXPECT_EQ(losses("gloo"), losses("local"));
+  EXPECT_FALSE(losses("local").empty());
+  EXPECT_TRUE(tensors("gloo", stack.ranks) == tensors("local", stack.ranks)) << "the checkpoints differ";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Gloo, Stacks,
+    ::testing::Values(Stack{"ddp", R"({plugin="ddp", size=2})"}, Stack{"zero", R"({plugin="zero", stage=3, size=2})"},
+                      Stack{"tensor", R"({plugin="tensor", size=2})"},
+                      Stack{"pipeline", R"({plugin="pipeline", size=2})"},
+                      Stack{"all", R"({plugin="pipeline", size=2}, {plugin="zero", size=2}, {plugin="tensor", size=2})",
+                            8}),
+    [](const auto& info) { return info.param.name; });
+
+/// `strata verify` in processes: each has the whole result, and the first one reports.
+TEST_F(Training, VerifiesInProcesses) {
+  testing::ProcessGroup group;
+  const std::string port = free_port();
+  for (int rank = 0; rank < 2; ++rank) {
+    start(group, rank, port,
+          {"verify", config_, "--communicator", "gloo", "--set", R"(strategy=[{plugin="zero", stage=2, size=2}])"});
+  }
+  const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+  EXPECT_EQ(ends[0].exit_code, 0) << ends[0].output;
+  EXPECT_EQ(ends[1].exit_code, 0) << ends[1].output;
+  EXPECT_THAT(ends[0].output, AllOf(HasSubstr("2 ranks against one"), HasSubstr("equal within")));
+  EXPECT_EQ(ends[1].output, "");
+}
+
+/// Waits until `holds`. \return false after two minutes.
+bool await(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+class Faults : public Training {};
+
+TEST_F(Faults, AKilledProcessEndsTheOthersWithItsName) {
+  for (const int killed : {0, 1}) {
+    testing::ProcessGroup group;
+    const std::string port = free_port();
+    start(group, 0, port, endless(60));
+    start(group, 1, port, endless(60));
+    ASSERT_TRUE(await([&] { return group.output(0).find("step 5/") != std::string::npos; })) << group.output(0);
+    group.send(static_cast<std::size_t>(killed), SIGKILL);
+    const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+    const testing::GroupEnd& survivor = ends[static_cast<std::size_t>(1 - killed)];
+    EXPECT_EQ(survivor.exit_code, 1) << "signal " << survivor.signal << "\n" << survivor.output;
+    EXPECT_THAT(survivor.output,
+                AllOf(HasSubstr("rank " + std::to_string(killed)),
+                      HasSubstr(killed == 0 ? "the connection to rank 0" : "has ended without a word")));
+  }
+}
+
+TEST_F(Faults, AProcessThatNeverJoinsIsNamed) {
+  testing::ProcessGroup group;
+  start(group, 0, free_port(), endless(1));
+  const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+  EXPECT_NE(ends[0].exit_code, 0);
+  EXPECT_THAT(ends[0].output, AnyOf(HasSubstr("did not come: 1"), HasSubstr("rank 1")));
+}
+
+TEST_F(Faults, ALoneProcessSaysHowToLaunch) {
+  const CommandResult result = run_command(arguments("train", "gloo", {test::ddp(2)}));
+  EXPECT_EQ(result.exit_code, 2) << result.messages;
+  EXPECT_THAT(result.messages,
+              AllOf(HasSubstr("communicator 'gloo'"), HasSubstr("started alone"), HasSubstr("strata launch")));
+  const CommandResult one = run_command(arguments("train", "gloo", {"run.steps=1"}));
+  EXPECT_EQ(one.exit_code, 0) << one.messages;
+  // The program is checked without processes.
+  const CommandResult check =
+      run_command({"check", config_, "--set", test::ddp(2), "--set", "communicator.plugin=gloo"});
+  EXPECT_EQ(check.exit_code, 0) << check.messages;
+}
+
+}  // namespace
+}  // namespace strata::host
