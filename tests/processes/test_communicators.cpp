@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "build_directory.hpp"
+#include "processes/mpirun.hpp"
 #include "processes/process_group.hpp"
 
 namespace strata::testing {
@@ -20,7 +21,7 @@ struct Row {
   std::vector<std::string> launcher = {};
 };
 
-const std::vector<Row> kRows{{.plugin = "gloo"}};
+const std::vector<Row> kRows{{.plugin = "gloo"}, {.plugin = "mpi", .launcher = mpirun("COUNT")}};
 
 /// A case of rank_cases.cpp, with the number of processes.
 struct CaseRun {
