@@ -185,7 +185,9 @@ def main():
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for setting in SETTINGS:
-            if args.setting not in (None, setting["name"]) or args.ranks not in (None, setting["ranks"]) or args.dtype not in setting["configs"]:
+            if args.setting not in (None, setting["name"]) or args.ranks not in (None, setting["ranks"]):
+                continue
+            if args.dtype not in setting["configs"]:
                 continue
             rounds = {"strata": [], "torch": []}
             for number in range(args.rounds):

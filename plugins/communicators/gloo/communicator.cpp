@@ -1,5 +1,6 @@
 #include "communicator.hpp"
 
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr Slot kGroups = 5;
 constexpr Slot kGoodbye = 6;
+/// Time beyond the timeout that a rank waits for the others at its end.
+constexpr std::chrono::seconds kMorePatience{5};
 
 class CollectiveRequest final : public Request {
  public:
@@ -103,7 +106,8 @@ void GlooCommunicator::say_goodbye() {
       transfers.emplace_back(*endpoint_, peer, &received[static_cast<std::size_t>(peer)], 1).receive(kGoodbye, 0, 1);
       transfers.emplace_back(*endpoint_, peer, &nothing, 1).send(kGoodbye, 0, 1);
     }
-    const Clock::time_point deadline = endpoint_->deadline();
+    // A rank that still waits for this one gives up first, and names what it waits for.
+    const Clock::time_point deadline = endpoint_->deadline() + kMorePatience;
     for (Transfer& transfer : transfers) {
       transfer.await_received(deadline);
       transfer.await_sent(deadline);

@@ -49,7 +49,7 @@ Mesh::Mesh(const std::string& place, int rank, int rank_count, std::chrono::dura
   }
 }
 
-Mesh::~Mesh() { close(); }
+Mesh::~Mesh() = default;
 
 template <class Function>
 void Mesh::for_each_peer(Function function) const {

@@ -27,6 +27,7 @@ class Mesh {
   /// Listens for the other ranks. `place`: an address of this machine, or the name of a network interface. \throws
   /// ConfigurationError if this machine does not have it.
   Mesh(const std::string& place, int rank, int rank_count, std::chrono::duration<double> start_timeout);
+  /// Ends the connections after what was sent has left. close() would drop it.
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
