@@ -34,6 +34,9 @@ void add_explain_command(CLI::App& app, CommandContext& context);
 /// KEY=VALUE]`.
 void add_generate_command(CLI::App& app, CommandContext& context);
 
+/// `strata replay CHECKPOINT [--steps N] [--times N] [--log FILE] [--set KEY=VALUE]`.
+void add_replay_command(CLI::App& app, CommandContext& context);
+
 /// `strata devices [--json]`.
 void add_devices_command(CLI::App& app, CommandContext& context);
 

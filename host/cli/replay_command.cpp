@@ -1,0 +1,80 @@
+#include <iomanip>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/exit_codes.hpp"
+#include "train/checkpoint/checkpoint_names.hpp"
+#include "train/run/replay.hpp"
+
+namespace strata::host {
+namespace {
+
+struct ReplayArguments {
+  std::string checkpoint;
+  std::uint64_t steps = 1;
+  int times = 2;
+  std::string log;
+  std::vector<std::string> overrides;
+};
+
+void print_steps(const Replay& replayed, std::ostream& out) {
+  out << std::setprecision(std::numeric_limits<double>::max_digits10);
+  for (const StepRecord& step : replayed.steps) {
+    out << "step " << step.step << "  loss " << step.loss << "  gradient norm " << step.gradient_norm << '\n';
+  }
+  if (replayed.error) out << "ended with: " << *replayed.error << '\n';
+}
+
+int replay_steps(const ReplayArguments& arguments, CommandContext& context) {
+  const CheckpointReader checkpoint(find_checkpoint(arguments.checkpoint));
+  const std::string source_name = (checkpoint.directory() / kManifestName).string();
+  const RunSetup setup =
+      prepare(parse_configuration(checkpoint.run().configuration, source_name, arguments.overrides), context.plugins());
+  const DataSource source = setup.open_data();
+  const std::filesystem::path folder = std::filesystem::path(setup.configuration.run.output) / "replay";
+  const Replay replayed = replay(setup, source, checkpoint, {arguments.steps, arguments.times, folder});
+  print_steps(replayed, context.out);
+  context.out << arguments.times << " times " << arguments.steps << " step(s) after " << checkpoint.run().step << ": "
+              << (replayed.difference ? "NOT equal: " + *replayed.difference : "equal, bit for bit") << '\n';
+  if (replayed.difference) return kFailed;
+  if (arguments.log.empty()) return 0;
+  const auto difference = find_difference_from_log(replayed.steps, arguments.log);
+  context.out << arguments.log << ": " << (difference ? "NOT equal: " + *difference : "equal, bit for bit") << '\n';
+  return difference ? kFailed : 0;
+}
+
+}  // namespace
+
+void add_replay_command(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<ReplayArguments>();
+  CLI::App* command =
+      app.add_subcommand("replay",
+                         "Run the steps after a checkpoint again and compare them bit for bit: tells faulty hardware "
+                         "from a training that diverges; exit code 0 if they are equal, 1 if not");
+  command
+      ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
+      ->required();
+  command->add_option("--steps", arguments->steps, "Number of steps after the checkpoint")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--times", arguments->times, "How many times to run them")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--log", arguments->log,
+                   "Compare with what the run recorded, too: the file of its --log-json. The run had the same plugins "
+                   "and strategies, on hardware of the same kind")
+      ->type_name("FILE");
+  command
+      ->add_option("--set", arguments->overrides,
+                   "Overrides a key of the checkpoint's configuration, as in --set device.plugin=reference")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->callback(
+      [arguments, &context] { context.action = [arguments, &context] { return replay_steps(*arguments, context); }; });
+}
+
+}  // namespace strata::host

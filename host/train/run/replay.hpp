@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint/checkpoint.hpp"
+#include "train/run/run_setup.hpp"
+#include "train/run/training_record.hpp"
+
+namespace strata::host {
+
+/// How to repeat the steps after a checkpoint.
+struct ReplaySettings {
+  /// Steps to repeat.
+  std::uint64_t steps = 1;
+  /// How many times to run them, at least twice.
+  int times = 2;
+  /// Gets a checkpoint for each time. Created, and removed at the end.
+  std::filesystem::path folder;
+};
+
+/// The results of repeated steps.
+struct Replay {
+  /// The steps as the first time computed them.
+  std::vector<StepRecord> steps;
+  /// The error that ended the first time, such as a loss that is not finite.
+  std::optional<std::string> error;
+  /// The first difference between the first time and another, bit for bit: a loss, a gradient norm, an error, or a
+  /// tensor after the last step. Empty if there is none.
+  std::optional<std::string> difference;
+};
+
+/// Runs the steps after `checkpoint` several times, each time from the checkpoint and on the same data, and compares
+/// the results. A program is the same sequence of instructions each time, so a difference comes from the hardware or
+/// from a kernel whose result depends on time. \throws ConfigurationError if the run has no such steps left.
+[[nodiscard]] Replay replay(const RunSetup& setup, const DataSource& source, const CheckpointReader& checkpoint,
+                            const ReplaySettings& settings);
+
+/// Compares repeated steps with those that the run's log recorded. \return the first difference. Empty if there is
+/// none. \throws ConfigurationError if the log cannot be read or lacks a step.
+[[nodiscard]] std::optional<std::string> find_difference_from_log(const std::vector<StepRecord>& steps,
+                                                                  const std::filesystem::path& log);
+
+}  // namespace strata::host
