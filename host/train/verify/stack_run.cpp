@@ -170,7 +170,8 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     result.planned_offload[static_cast<std::size_t>(rank)] = plan.offload;
     if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
     parameters.add(executor);
-    if (settings.joins_processes && local_ranks.size() < ranks) join_processes(communicator, device, parameters, result);
+    if (settings.joins_processes && local_ranks.size() < ranks)
+      join_processes(communicator, device, parameters, result);
   });
   return result;
 }
