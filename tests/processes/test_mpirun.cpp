@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Mpi, MpirunStacks,
 TEST_F(Mpirun, OneProcessNeedsNoLauncher) {
   const CommandResult alone = run_command(arguments("mpi", {"run.steps=1"}));
   EXPECT_EQ(alone.exit_code, 0) << alone.messages;
-  const CommandResult two = run_command(arguments("mpi", {test::ddp(2)}));
+  const CommandResult two = run_command(arguments("mpi", {test::ddp(2), "run.output=" + path("two")}));
   EXPECT_EQ(two.exit_code, 2);
   EXPECT_THAT(two.messages, AllOf(HasSubstr("found 1 process(es) of MPI"), HasSubstr("mpirun -n 2 strata train")));
   const CommandResult check =

@@ -88,6 +88,9 @@ void Mesh::connect(rendezvous::Store& store, bool is_only_host) {
       }
     }
   });
+  // Gloo ends the process if it accepts a connection that its peer has reset already. So no rank goes on, and may close
+  // its connections, before all ranks have accepted theirs.
+  (void)exchange.all_gather("gloo connected", "");
 }
 
 void Mesh::connect_to(::gloo::transport::Context& context, int peer, const std::string& address) {

@@ -1,15 +1,19 @@
+#include <numeric>
+
 #include "strata/communicator.hpp"
 
 namespace {
 
-/// The world of one rank, with the fault that a test selects.
+/// A world of ranks that are threads, with the fault that a test selects.
 class FaultyWorld final : public strata::World {
  public:
-  explicit FaultyWorld(std::string fault) : fault_(std::move(fault)) {}
-  [[nodiscard]] int rank_count() const override { return 1; }
+  FaultyWorld(std::string fault, int rank_count) : fault_(std::move(fault)), rank_count_(rank_count) {}
+  [[nodiscard]] int rank_count() const override { return rank_count_; }
   [[nodiscard]] std::vector<int> local_ranks() const override {
     if (fault_ == "local_ranks") throw 42;
-    return {0};
+    std::vector<int> ranks(static_cast<std::size_t>(rank_count_));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
   }
   [[nodiscard]] int ranks_on_host() const override {
     if (fault_ == "ranks_on_host") throw 42;
@@ -26,15 +30,15 @@ class FaultyWorld final : public strata::World {
 
  private:
   std::string fault_;
+  int rank_count_;
 };
 
 class Factory final : public strata::CommunicatorFactory {
  public:
   [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<strata::World> create(const strata::Options& options,
-                                                      int /*rank_count*/) const override {
+  [[nodiscard]] std::unique_ptr<strata::World> create(const strata::Options& options, int rank_count) const override {
     if (options.word("fault") == "nothing") return nullptr;
-    return std::make_unique<FaultyWorld>(options.word("fault"));
+    return std::make_unique<FaultyWorld>(options.word("fault"), rank_count);
   }
 
  private:
