@@ -1,8 +1,4 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -34,21 +30,6 @@ struct LaunchArguments {
   int max_restarts = 0;
 };
 
-/// A port of this machine on which no process listens.
-int free_port() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool found = socket >= 0 && ::bind(socket, generic, size) == 0 && ::getsockname(socket, generic, &size) == 0;
-  const std::string cause = std::strerror(errno);
-  if (socket >= 0) ::close(socket);
-  if (!found) throw RuntimeError("no free port was found for the rendezvous of the ranks: " + cause);
-  return ntohs(address.sin_port);
-}
-
 /// A random secret of 64 hexadecimal digits.
 std::string random_secret() {
   std::array<unsigned char, 32> bytes{};
@@ -64,7 +45,7 @@ std::string random_secret() {
 /// `words`: the arguments of `strata train`.
 std::vector<ProcessRequest> rank_requests(const std::vector<std::string>& words, int ranks) {
   const std::string count = std::to_string(ranks);
-  const std::string port = std::to_string(free_port());
+  const std::string port = free_port();
   const std::string secret = random_secret();
   std::vector<ProcessRequest> requests;
   for (int rank = 0; rank < ranks; ++rank) {

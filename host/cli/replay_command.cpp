@@ -1,5 +1,3 @@
-#include <iomanip>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
+#include "train/data/text_format.hpp"
 #include "train/run/replay.hpp"
 
 namespace strata::host {
@@ -21,9 +20,9 @@ struct ReplayArguments {
 };
 
 void print_steps(const Replay& replayed, std::ostream& out) {
-  out << std::setprecision(std::numeric_limits<double>::max_digits10);
   for (const StepRecord& step : replayed.steps) {
-    out << "step " << step.step << "  loss " << step.loss << "  gradient norm " << step.gradient_norm << '\n';
+    out << "step " << step.step << "  loss " << exact_number(step.loss) << "  gradient norm "
+        << exact_number(step.gradient_norm) << '\n';
   }
   if (replayed.error) out << "ended with: " << *replayed.error << '\n';
 }

@@ -114,6 +114,7 @@ void run_on_bench(Subject& subject, const BenchCase& test) { run_on_bench(subjec
 
 std::string check_collectives(Subject& subject) {
   run_on_bench(subject, [](const CommunicatorBench& bench) {
+    // The largest world first: it shows whether the kit can start the communicator's processes.
     for (int ranks = kBenchRanks; ranks > 0; --ranks) try_collectives(bench, ranks);
   });
   return "1 to " + std::to_string(kBenchRanks) + " ranks";

@@ -1,10 +1,5 @@
 #include "conformance/noticeboard.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +9,7 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "train/run/launched_process.hpp"
 
 namespace strata::host {
 namespace {
@@ -53,19 +49,6 @@ std::vector<std::string> Noticeboard::all_gather(const std::string& text) {
     texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
   return texts;
-}
-
-std::string free_port() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool found = socket >= 0 && ::bind(socket, generic, size) == 0 && ::getsockname(socket, generic, &size) == 0;
-  if (socket >= 0) ::close(socket);
-  if (!found) throw RuntimeError("no free port was found for the rendezvous of the ranks");
-  return std::to_string(ntohs(address.sin_port));
 }
 
 void become_rank(Noticeboard& board, int ranks) {

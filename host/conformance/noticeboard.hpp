@@ -31,9 +31,6 @@ class Noticeboard {
   int calls_ = 0;
 };
 
-/// A port of this machine on which no process listens.
-[[nodiscard]] std::string free_port();
-
 /// Sets the variables of a launcher for a new world of `ranks` ranks: this process is one of them. The processes agree
 /// on a free port.
 void become_rank(Noticeboard& board, int ranks);

@@ -5,20 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
+#include "processes/compared_runs.hpp"
 #include "processes/mpirun.hpp"
 #include "processes/process_group.hpp"
-#include "train/checkpoint/checkpoint.hpp"
 #include "train/command_runner.hpp"
 #include "train/small_run.hpp"
 
 namespace strata::host {
 namespace {
 
-using nlohmann::json;
 using test::CommandResult;
 using test::run_command;
 using ::testing::AllOf;
@@ -62,29 +59,11 @@ class Mpirun : public ::testing::Test {
     group.start(words, {});
     return group.wait(std::chrono::seconds(120)).front();
   }
-
-  /// Losses and gradient norms of a run's steps.
-  [[nodiscard]] Words losses(const std::string& communicator) const {
-    Words lines;
-    std::istringstream stream(test::read_file(path(communicator + ".log")));
-    for (std::string line; std::getline(stream, line);) {
-      const json entry = json::parse(line);
-      std::string values;
-      for (const char* key : {"step", "loss", "grad_norm", "validation_loss"}) {
-        if (entry.contains(key)) values += entry.at(key).dump() + " ";
-      }
-      lines.push_back(values);
-    }
-    return lines;
+  [[nodiscard]] std::vector<std::string> losses(const std::string& communicator) const {
+    return test::losses(path(communicator + ".log"));
   }
-  /// The bytes of the last checkpoint's tensors.
   [[nodiscard]] std::string tensors(const std::string& communicator, int ranks) const {
-    std::string bytes;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const std::string name = "rank-0000" + std::to_string(rank) + ".safetensors";
-      bytes += test::read_file(find_checkpoint(path(communicator)) / name);
-    }
-    return bytes;
+    return test::tensors(path(communicator), ranks);
   }
 
   test::TemporaryFolder folder_;

@@ -6,20 +6,17 @@
 
 #include <chrono>
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
-#include "conformance/noticeboard.hpp"
+#include "processes/compared_runs.hpp"
 #include "processes/process_group.hpp"
-#include "train/checkpoint/checkpoint.hpp"
 #include "train/command_runner.hpp"
+#include "train/run/launched_process.hpp"
 #include "train/small_run.hpp"
 
 namespace strata::host {
 namespace {
 
-using nlohmann::json;
 using test::CommandResult;
 using test::run_command;
 using test::RunningCommand;
@@ -46,28 +43,11 @@ class Training : public ::testing::Test {
     }
     return all;
   }
-  /// Losses and gradient norms of a run's steps.
   [[nodiscard]] std::vector<std::string> losses(const std::string& communicator) const {
-    std::vector<std::string> lines;
-    std::istringstream stream(test::read_file(path(communicator + ".log")));
-    for (std::string line; std::getline(stream, line);) {
-      const json entry = json::parse(line);
-      std::string values;
-      for (const char* key : {"step", "loss", "grad_norm", "validation_loss"}) {
-        if (entry.contains(key)) values += entry.at(key).dump() + " ";
-      }
-      lines.push_back(values);
-    }
-    return lines;
+    return test::losses(path(communicator + ".log"));
   }
-  /// The bytes of the last checkpoint's tensors.
   [[nodiscard]] std::string tensors(const std::string& communicator, int ranks) const {
-    std::string bytes;
-    for (int rank = 0; rank < ranks; ++rank) {
-      bytes +=
-          test::read_file(find_checkpoint(path(communicator)) / ("rank-0000" + std::to_string(rank) + ".safetensors"));
-    }
-    return bytes;
+    return test::tensors(path(communicator), ranks);
   }
   /// Starts one process of a run of two ranks.
   static void start(testing::ProcessGroup& group, int rank, const std::string& port, std::vector<std::string> words) {

@@ -1,13 +1,12 @@
 #include "train/checkpoint/checkpoint_difference.hpp"
 
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <vector>
 
 #include "runtime/element.hpp"
 #include "runtime/tensor_part.hpp"
+#include "train/data/text_format.hpp"
 
 namespace strata::host {
 namespace {
@@ -24,13 +23,6 @@ Bytes read_whole(const CheckpointReader& checkpoint, const std::string& name, co
   return bytes;
 }
 
-/// The shortest text that reads back as `value`.
-std::string exact_text(double value) {
-  std::array<char, 32> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), end};
-}
-
 std::optional<std::string> difference_of_values(const std::string& name, DType dtype, const Bytes& first,
                                                 const Bytes& second) {
   if (first == second) return std::nullopt;
@@ -44,8 +36,9 @@ std::optional<std::string> difference_of_values(const std::string& name, DType d
   }
   const auto index = static_cast<std::int64_t>(*place);
   return "'" + name + "' differs in " + std::to_string(count) + " of " + std::to_string(first.size() / size) +
-         " elements; element " + std::to_string(index) + " is " + exact_text(load_element(dtype, first.data(), index)) +
-         " and " + exact_text(load_element(dtype, second.data(), index));
+         " elements; element " + std::to_string(index) + " is " +
+         exact_number(load_element(dtype, first.data(), index)) + " and " +
+         exact_number(load_element(dtype, second.data(), index));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/data/text_format.hpp"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace strata::host {
@@ -19,6 +20,12 @@ std::string scaled(double value, double base, const std::array<const char*, N>& 
 }
 
 }  // namespace
+
+std::string exact_number(double value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end};
+}
 
 std::string short_number(double value) { return scaled(value, 1000, std::array{"", "k", "M", "G", "T"}); }
 

@@ -15,6 +15,8 @@ template <class... Arguments>
   return text.data();
 }
 
+/// The shortest text that reads back as `value`.
+[[nodiscard]] std::string exact_number(double value);
 /// A number with a unit prefix: "850", "12.3k", "4.56M".
 [[nodiscard]] std::string short_number(double value);
 /// A duration: "12s", "3m05s", "2h07m", "4d03h".

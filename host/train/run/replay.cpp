@@ -1,9 +1,8 @@
 #include "train/run/replay.hpp"
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -13,6 +12,7 @@
 
 #include "strata/error.hpp"
 #include "train/checkpoint/checkpoint_difference.hpp"
+#include "train/data/text_format.hpp"
 #include "train/run/trainer.hpp"
 
 namespace strata::host {
@@ -61,12 +61,6 @@ Pass run_pass(const RunSetup& setup, const DataSource& source, const CheckpointR
   pass.steps = keeper.records();
   pass.checkpoint = keeper.last_checkpoint();
   return pass;
-}
-
-std::string exact_number(double value) {
-  std::array<char, 32> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), end};
 }
 
 bool same_bits(double first, double second) {

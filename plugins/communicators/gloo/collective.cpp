@@ -217,7 +217,7 @@ void Collective::broadcast_in_pieces() {
     for_each_peer([&](int peer) { send_if_any(add(peer, call_.input, call_.elements), kGather, own); });
     return copy(call_.output, call_.input, call_.elements);
   }
-  // Of the root's two messages, the one with this rank's piece was posted and is sent first.
+  // The root sends this rank two messages. The first one is the rank's own piece, which the rank passes on.
   if (own.elements > 0) await_one_received(*from_root);
   for (Transfer* other : others) send_if_any(*other, kGather, own);
 }

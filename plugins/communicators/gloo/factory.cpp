@@ -6,23 +6,9 @@
 #include "world.hpp"
 
 namespace strata::gloo {
-namespace {
-
-OptionSpecification seconds(const std::string& name, const std::string& documentation) {
-  return {.name = name,
-          .type = OptionType::number,
-          .default_value = 300.0,
-          .documentation = documentation,
-          .minimum = 0.01,
-          .maximum = 86400.0,
-          .choices = {}};
-}
-
-}  // namespace
-
 GlooCommunicatorFactory::GlooCommunicatorFactory()
-    : schema_{seconds("timeout", "Seconds that a rank waits for its peers in a communication before it gives up."),
-              seconds("start_timeout", "Seconds in which the processes of all ranks must have come together."),
+    : schema_{communicators::timeout_option(),
+              communicators::start_timeout_option(),
               {.name = "interface",
                .type = OptionType::word,
                .default_value = std::string(""),
@@ -39,9 +25,8 @@ std::unique_ptr<World> GlooCommunicatorFactory::create(const Options& options, i
                              " processes; accepted: one for each of the mesh's " + std::to_string(rank_count) +
                              " ranks");
   }
-  return std::make_unique<GlooWorld>(
-      environment, rank_count,
-      Settings{options.number("timeout"), options.number("start_timeout"), options.word("interface")});
+  return std::make_unique<GlooWorld>(environment, rank_count,
+                                     Settings{communicators::read_timeouts(options), options.word("interface")});
 }
 
 }  // namespace strata::gloo

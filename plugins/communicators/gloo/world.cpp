@@ -25,9 +25,9 @@ GlooWorld::GlooWorld(const std::optional<rendezvous::ProcessEnvironment>& enviro
     return;
   }
   rank_ = environment_->rank;
-  const Seconds limit(settings_.start_timeout);
+  const Seconds limit(settings_.timeouts.start);
   store_ = rendezvous::join(*environment_, Clock::now() + std::chrono::duration_cast<Clock::duration>(limit),
-                            rendezvous::Heartbeat::with_patience(settings_.timeout));
+                            rendezvous::Heartbeat::with_patience(settings_.timeouts.communication));
   place_ = rendezvous::find_host_place(*store_, *environment_, limit);
 }
 
@@ -61,9 +61,10 @@ std::unique_ptr<Communicator> GlooWorld::connect(int rank, Device& device) {
       const std::string place = settings_.interface.empty()
                                     ? own_address_towards(environment_->address, environment_->port)
                                     : settings_.interface;
-      mesh = std::make_unique<Mesh>(place, rank, rank_count_, Seconds(settings_.start_timeout));
+      mesh = std::make_unique<Mesh>(place, rank, rank_count_, Seconds(settings_.timeouts.start));
     }
-    const auto endpoint = std::make_shared<Endpoint>(std::move(mesh), store_, rank, Seconds(settings_.timeout));
+    const auto endpoint =
+        std::make_shared<Endpoint>(std::move(mesh), store_, rank, Seconds(settings_.timeouts.communication));
     if (rank_count_ > 1) endpoint->mesh().connect(*store_, place_.is_only_host);
     auto communicator = std::make_unique<GlooCommunicator>(endpoint, rank, rank_count_, device);
     connected_ = true;

@@ -8,16 +8,14 @@
 #include "rendezvous/host_place.hpp"
 #include "rendezvous/process_environment.hpp"
 #include "rendezvous/store.hpp"
+#include "shared/timeouts.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::gloo {
 
 /// The options of the communicator.
 struct Settings {
-  /// Seconds that ranks wait for each other in one communication.
-  double timeout = 300;
-  /// Seconds in which all processes must have come together.
-  double start_timeout = 300;
+  communicators::Timeouts timeouts = {};
   /// Network interface or address of this machine. Empty: the one that leads to rank 0.
   std::string interface = {};
 };

@@ -6,17 +6,12 @@
 #include "connection.hpp"
 #include "engine.hpp"
 #include "process.hpp"
+#include "shared/timeouts.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::mpi {
 
-/// Seconds that ranks wait for each other.
-struct Timeouts {
-  /// In one communication.
-  double communication = 300;
-  /// At the start of the world.
-  double start = 300;
-};
+using communicators::Timeouts;
 
 /// A world of MPI's processes. Each process is one rank.
 class MpiWorld final : public World {

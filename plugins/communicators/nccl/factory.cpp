@@ -9,23 +9,9 @@
 #include "world.hpp"
 
 namespace strata::nccl {
-namespace {
-
-OptionSpecification seconds(const std::string& name, const std::string& documentation) {
-  return {.name = name,
-          .type = OptionType::number,
-          .default_value = 300.0,
-          .documentation = documentation,
-          .minimum = 0.01,
-          .maximum = 86400.0,
-          .choices = {}};
-}
-
-}  // namespace
-
 NcclCommunicatorFactory::NcclCommunicatorFactory()
-    : schema_{seconds("timeout", "Seconds that a rank waits for its peers in a communication before it gives up."),
-              seconds("start_timeout", "Seconds in which the processes of all ranks must have come together."),
+    : schema_{communicators::timeout_option(),
+              communicators::start_timeout_option(),
               {.name = "library",
                .type = OptionType::word,
                .default_value = std::string("libnccl.so.2"),
@@ -37,7 +23,7 @@ NcclCommunicatorFactory::NcclCommunicatorFactory()
 std::unique_ptr<World> NcclCommunicatorFactory::create(const Options& options, int rank_count) const {
   // The ranks' threads start later, so it is safe to change the environment here.
   set_library_environment();
-  const Timeouts timeouts{options.number("timeout"), options.number("start_timeout")};
+  const Timeouts timeouts = communicators::read_timeouts(options);
   LoadBackend load = [library = options.word("library")] {
     return Backend{std::make_shared<LoadedNccl>(library), std::make_shared<CudaGpuRuntime>(), "cuda"};
   };

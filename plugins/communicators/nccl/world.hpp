@@ -8,17 +8,12 @@
 #include "backend.hpp"
 #include "rendezvous/process_environment.hpp"
 #include "rendezvous/store.hpp"
+#include "shared/timeouts.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::nccl {
 
-/// Seconds that ranks wait for each other.
-struct Timeouts {
-  /// In one communication.
-  double communication = 300;
-  /// At the start, when processes connect.
-  double start = 300;
-};
+using communicators::Timeouts;
 
 /// A world of NCCL ranks. Either all ranks are threads of this process, or this process is one rank.
 class NcclWorld final : public World {
