@@ -23,7 +23,7 @@ free_port() {
 # of runs derive from it, and other clusters may be tested on this machine.
 write_configuration() {
   local folder=$1 host
-  host=$(hostname -s)
+  host=${HOSTNAME%%.*}
   cat >"$folder/slurm.conf" <<EOF
 ClusterName=strata
 SlurmctldHost=$host(127.0.0.1)
