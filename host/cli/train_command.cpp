@@ -45,13 +45,15 @@ using MakeProgress = std::function<std::unique_ptr<Progress>(std::uint64_t first
 /// process without the first rank only stops.
 class RunReporter : public TrainingObserver {
  public:
-  RunReporter(const RunSection& run, Log& log) : deadline_(run, std::getenv("SLURM_JOB_END_TIME")), messages_(log) {}
+  RunReporter(const RunSection& run, Log& log) : deadline_(run), messages_(log) {}
 
-  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null.
+  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null. Of all
+  /// processes only this one asks when the job ends.
   void report(MakeProgress progress, std::unique_ptr<TrainingLog> log) {
     make_progress_ = std::move(progress);
     log_ = std::move(log);
-    if (!deadline_.remark().empty()) messages_.warning(deadline_.remark());
+    const std::string remark = deadline_.set_job_end([](const char* name) { return std::getenv(name); });
+    if (!remark.empty()) messages_.warning(remark);
   }
 
   void started(const RunStart& start) override {

@@ -77,8 +77,7 @@ SectionDeclaration run_declaration() {
           {.name = "stop_before_job_end",
            .type = OptionType::word,
            .default_value = "",
-           .documentation = "How long before the end of its Slurm job (SLURM_JOB_END_TIME) the run stops likewise, "
-                            "such as \"10m\"."},
+           .documentation = "How long before the end of its Slurm job the run stops likewise, such as \"10m\"."},
       }};
 }
 

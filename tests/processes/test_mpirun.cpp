@@ -116,6 +116,17 @@ TEST_F(Mpirun, OneProcessNeedsNoLauncher) {
   EXPECT_EQ(check.exit_code, 0) << check.messages;
 }
 
+/// The launcher of one MPI starts processes with a plugin for another one, and each finds itself alone.
+TEST_F(Mpirun, AProcessOfAForeignLauncherIsToldSo) {
+  ProcessGroup group;
+  Words words = arguments("mpi", {test::ddp(2)});
+  words.insert(words.begin(), STRATA_BUILD_DIRECTORY "/bin/strata");
+  group.start(words, {{"PMI_SIZE", "2"}});
+  const GroupEnd end = group.wait(std::chrono::seconds(120)).front();
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_THAT(end.output, HasSubstr("PMI_SIZE is 2, so the launcher may belong to another MPI"));
+}
+
 /// `strata verify` in processes: the first one reports.
 TEST_F(Mpirun, VerifiesInProcesses) {
   const GroupEnd end = run(launch(

@@ -97,6 +97,51 @@ TEST(ProcessEnvironment, FindsRankZeroOnTheStepsHosts) {
   EXPECT_EQ(found->address, "gpu09");
 }
 
+/// The variables that `srun -n 4` of Slurm 22.05 sets for task 1, of those that are read.
+Variables task_of_srun() {
+  return {{"SLURM_JOB_ID", "30001234"},
+          {"SLURM_STEP_ID", "2"},
+          {"SLURM_PROCID", "1"},
+          {"SLURM_NTASKS", "4"},
+          {"SLURM_LOCALID", "1"},
+          {"SLURM_JOB_NODELIST", "gpu[07-09]"},
+          {"SLURM_STEP_NODELIST", "gpu08"},
+          {"STRATA_SECRET", kEnvironmentSecret}};
+}
+
+/// Two steps may run at once in one job, on the same host.
+TEST(ProcessEnvironment, OfASlurmStepHasAPortOfItsOwn) {
+  EXPECT_EQ(read(task_of_srun())->port, 21436);
+  Variables first = task_of_srun();
+  first["SLURM_STEP_ID"] = "0";
+  EXPECT_EQ(read(first)->port, 21234);
+}
+
+/// `srun --mpi=pmi2` adds PMI's variables, but none for the rank on the machine.
+TEST(ProcessEnvironment, IsSlurmsWhereSrunSetsVariablesOfPmi) {
+  Variables with_pmi = task_of_srun();
+  with_pmi.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}, {"PMI_JOBID", "30001234.2"}, {"PMI_FD", "13"}});
+  const auto found = read(with_pmi);
+  EXPECT_EQ(found->rank, 1);
+  EXPECT_EQ(found->rank_count, 4);
+  EXPECT_EQ(found->local_rank, 1);
+  EXPECT_EQ(found->address, "gpu08");
+}
+
+/// In a job of Slurm, Open MPI's mpirun starts daemons with srun on all hosts but its own, the first of the job. Ranks
+/// on that host have no variables of the step.
+TEST(ProcessEnvironment, OfOpenMpiFindsRankZeroOnTheHostOfMpirun) {
+  Variables elsewhere = task_of_srun();
+  elsewhere.insert({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
+  Variables on_the_first = elsewhere;
+  for (const char* name : {"SLURM_STEP_ID", "SLURM_STEP_NODELIST"}) on_the_first.erase(name);
+  for (const Variables& variables : {elsewhere, on_the_first}) {
+    EXPECT_EQ(read(variables)->address, "gpu07");
+    EXPECT_EQ(read(variables)->port, 21234);
+    EXPECT_EQ(read(variables)->local_rank, 0);
+  }
+}
+
 /// mpirun starts its daemons as tasks of a Slurm step, whose variables the ranks inherit.
 TEST(ProcessEnvironment, IsReadAsLaunchersOfMpiSetIt) {
   const Variables slurm{{"SLURM_PROCID", "0"},       {"SLURM_NTASKS", "1"},

@@ -19,18 +19,69 @@ TEST(Duration, HasNumbersWithUnits) {
   }
 }
 
-TEST(Deadline, OfTheJobCountsOnlyWhereSlurmSetsIt) {
+/// The variables of a job of Slurm. An empty value stands for a variable that is not set.
+EnvironmentLookup slurm(const std::string& end_time, const std::string& job = "") {
+  return [end_time, job](const char* name) -> const char* {
+    const std::string& value = std::string(name) == "SLURM_JOB_END_TIME" ? end_time : job;
+    return value.empty() ? nullptr : value.c_str();
+  };
+}
+
+TEST(Deadline, OfTheJobCountsOnlyInAJobOfSlurm) {
   RunSection run;
-  EXPECT_EQ(Deadline(run, "1").reached(), StopReason::none);
+  Deadline none(run);
+  EXPECT_EQ(none.set_job_end(slurm("1")), "");
+  EXPECT_EQ(none.reached(), StopReason::none);
   run.stop_before_job_end = "10m";
   const auto in = [](std::chrono::seconds seconds) {
     return std::to_string(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + seconds));
   };
-  EXPECT_EQ(Deadline(run, in(5min).c_str()).reached(), StopReason::job_end);
-  EXPECT_EQ(Deadline(run, in(15min).c_str()).reached(), StopReason::none);
-  EXPECT_EQ(Deadline(run, nullptr).reached(), StopReason::none);
-  EXPECT_THAT(Deadline(run, nullptr).remark(), HasSubstr("SLURM_JOB_END_TIME is not set"));
-  EXPECT_THAT(Deadline(run, "soon").remark(), HasSubstr("SLURM_JOB_END_TIME is 'soon', which is no time"));
+  for (const auto& [left, reason] : {std::pair{5min, StopReason::job_end}, std::pair{15min, StopReason::none}}) {
+    Deadline deadline(run);
+    EXPECT_EQ(deadline.set_job_end(slurm(in(left))), "");
+    EXPECT_EQ(deadline.reached(), reason);
+  }
+  Deadline deadline(run);
+  EXPECT_THAT(deadline.set_job_end(slurm("")), HasSubstr("neither SLURM_JOB_END_TIME nor SLURM_JOB_ID is set"));
+  for (const char* bad : {"soon", "-1", "99999999999"}) {
+    EXPECT_THAT(deadline.set_job_end(slurm(bad)), HasSubstr("SLURM_JOB_END_TIME is '" + std::string(bad) + "', which"));
+  }
+  EXPECT_THAT(deadline.set_job_end(slurm("", "7; reboot")), HasSubstr("SLURM_JOB_ID is '7; reboot', which is no"));
+  EXPECT_EQ(deadline.reached(), StopReason::none);
+}
+
+TEST(TimeLeft, IsReadAsSqueuePrintsIt) {
+  EXPECT_EQ(parse_time_left("0:00"), 0s);
+  EXPECT_EQ(parse_time_left("59:30"), 59min + 30s);
+  EXPECT_EQ(parse_time_left("3:50:01"), 3h + 50min + 1s);
+  EXPECT_EQ(parse_time_left("12-03:04:05"), 12 * 24h + 3h + 4min + 5s);
+  for (const char* text : {"", "5", "UNLIMITED", "INVALID", "1:2:3:4", ":1", "1:", "1-", "-1:00", "1-2", "1:-2"}) {
+    EXPECT_EQ(parse_time_left(text), std::nullopt) << text;
+  }
+}
+
+/// Slurm 22.05 sets no SLURM_JOB_END_TIME.
+TEST_F(Deadlines, OfTheJobAreAskedOfSqueueWhereTheVariableIsMissing) {
+  const std::filesystem::path squeue = folder_.file(
+      "squeue", "#!/bin/sh\n[ \"$*\" = '--noheader --jobs=7 --format=%L' ] && cat '" + path("answer") + "'\n");
+  std::filesystem::permissions(squeue, std::filesystem::perms::owner_all);
+  const std::string before = ::getenv("PATH");
+  ::setenv("PATH", (folder_.path().string() + ":" + before).c_str(), 1);
+  RunSection run;
+  run.stop_before_job_end = "10m";
+  const auto remark = [&](const std::string& answer, StopReason reason) {
+    (void)folder_.file("answer", answer);
+    Deadline deadline(run);
+    std::string text = deadline.set_job_end(slurm("", "7"));
+    EXPECT_EQ(deadline.reached(), reason) << answer;
+    return text;
+  };
+  EXPECT_EQ(remark("9:59\n", StopReason::job_end), "");
+  EXPECT_EQ(remark("10:30\n", StopReason::none), "");
+  EXPECT_THAT(remark("UNLIMITED\n", StopReason::none), HasSubstr("Slurm's job 7 has no time limit"));
+  EXPECT_THAT(remark("INVALID\n", StopReason::none), HasSubstr("how much time job 7 has left, but 'INVALID'"));
+  EXPECT_THAT(remark("", StopReason::none), HasSubstr("squeue does not say how much time job 7 has left"));
+  ::setenv("PATH", before.c_str(), 1);
 }
 
 /// Each start has no time left, and trains one step nevertheless.

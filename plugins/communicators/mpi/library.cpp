@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 
 #include "strata/error.hpp"
@@ -23,6 +24,17 @@ bool knows_cuda() {
 }
 
 }  // namespace
+
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  // Open MPI adds its package and dates after a comma, MPICH its options after a line's end, and tabulators.
+  std::string version(text.data());
+  version.resize(std::min(version.find_first_of(",\n"), version.size()));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  return version;
+}
 
 std::string error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};

@@ -1,5 +1,6 @@
 #include "world.hpp"
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -10,10 +11,23 @@
 namespace strata::mpi {
 namespace {
 
+/// What a process that finds itself alone says if variables of a launcher say that it is not. A launcher of another MPI
+/// starts processes that do not find each other.
+std::string describe_foreign_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* count = std::getenv(name);
+    if (count == nullptr || std::string(count) == "1") continue;
+    return ". " + std::string(name) + " is " + count +
+           ", so the launcher may belong to another MPI than the plugin's, " + library_version();
+  }
+  return "";
+}
+
 std::string describe_count(int found, int ranks) {
   const std::string count = std::to_string(ranks);
   return "found " + std::to_string(found) + " process(es) of MPI; accepted: one for each of the mesh's " + count +
-         " rank(s), as from: mpirun -n " + count + " strata train CONFIG";
+         " rank(s), as from: mpirun -n " + count + " strata train CONFIG" +
+         (found == 1 ? describe_foreign_launcher() : "");
 }
 
 }  // namespace

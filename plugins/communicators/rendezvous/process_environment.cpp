@@ -48,18 +48,6 @@ class Variables {
 
 constexpr int kAny = std::numeric_limits<int>::max();
 
-std::uint16_t find_port(const Variables& variables) {
-  if (variables.has("STRATA_PORT")) return static_cast<std::uint16_t>(variables.number("STRATA_PORT", 1, kHighestPort));
-  if (!variables.has("MASTER_PORT") && variables.has("SLURM_JOB_ID")) {
-    // The job's number makes ports of different jobs on one machine differ.
-    return static_cast<std::uint16_t>(20000 + variables.number("SLURM_JOB_ID", 0, kAny) % 10000);
-  }
-  // The agent of torchrun itself listens on MASTER_PORT, so use the next port.
-  const bool agent_listens = variables.find("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  const int port = variables.number("MASTER_PORT", 1, agent_listens ? kHighestPort - 1 : kHighestPort);
-  return static_cast<std::uint16_t>(agent_listens ? port + 1 : port);
-}
-
 std::string find_secret(const Variables& variables) {
   const std::string accepted =
       "the same random text of " + std::to_string(kShortestSecret) +
@@ -83,24 +71,50 @@ constexpr Launcher kLaunchers[] = {{"RANK", "WORLD_SIZE", "LOCAL_RANK"},
                                    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}};
 constexpr Launcher kSlurm{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
-/// The launcher of this process, or null. Slurm comes last, because mpirun starts its daemons as tasks of a job step,
-/// and the ranks inherit the daemons' variables.
+/// Whether srun started this process. mpirun starts its daemons with srun, and the ranks inherit the daemons'
+/// variables, so those of mpirun are looked for first. `srun --mpi=pmi2` sets PMI_RANK, but not MPI_LOCALRANKID as
+/// Hydra does.
+bool is_started_by_srun(const Variables& variables) {
+  // SLURM_PROCID is also set in batch scripts, but only tasks of a job step are ranks.
+  if (!variables.has(kSlurm.rank) || !variables.has("SLURM_STEP_ID")) return false;
+  for (const char* other : {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"}) {
+    if (variables.has(other)) return false;
+  }
+  return !variables.has("PMI_RANK") || variables.find("PMI_RANK") == variables.find(kSlurm.rank);
+}
+
+/// The launcher of this process, or null.
 const Launcher* find_launcher(const Variables& variables) {
+  if (is_started_by_srun(variables)) return &kSlurm;
   for (const Launcher& each : kLaunchers) {
     if (variables.has(each.rank) || variables.has(each.count)) return &each;
   }
-  // SLURM_PROCID is also set in batch scripts, but only tasks of a job step are ranks.
-  return variables.has(kSlurm.rank) && variables.has("SLURM_STEP_ID") ? &kSlurm : nullptr;
+  return nullptr;
 }
 
-std::string find_address(const Variables& variables) {
+std::string find_address(const Variables& variables, const Launcher& launcher) {
   if (!variables.has("MASTER_ADDR")) {
-    // A step may run on some hosts of its job only.
-    for (const char* hosts : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
-      if (variables.has(hosts)) return first_slurm_host(*variables.find(hosts));
-    }
+    // A step of srun may run on some hosts of its job only. The step of Open MPI's daemons leaves out the host of
+    // mpirun, which has rank 0 and is the first of the job.
+    const char* hosts = &launcher == &kSlurm ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+    if (!variables.has(hosts)) hosts = "SLURM_JOB_NODELIST";
+    if (variables.has(hosts)) return first_slurm_host(*variables.find(hosts));
   }
   return variables.text("MASTER_ADDR", "the host of rank 0");
+}
+
+std::uint16_t find_port(const Variables& variables, const Launcher& launcher) {
+  if (variables.has("STRATA_PORT")) return static_cast<std::uint16_t>(variables.number("STRATA_PORT", 1, kHighestPort));
+  if (!variables.has("MASTER_PORT") && variables.has("SLURM_JOB_ID")) {
+    // The numbers of jobs, and of steps of a job, make their ports differ on one machine.
+    const std::int64_t job = variables.number("SLURM_JOB_ID", 0, kAny);
+    const std::int64_t step = &launcher == &kSlurm ? variables.number("SLURM_STEP_ID", 0, kAny) : 0;
+    return static_cast<std::uint16_t>(20000 + (job + 101 * step) % 10000);
+  }
+  // The agent of torchrun itself listens on MASTER_PORT, so use the next port.
+  const bool agent_listens = variables.find("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  const int port = variables.number("MASTER_PORT", 1, agent_listens ? kHighestPort - 1 : kHighestPort);
+  return static_cast<std::uint16_t>(agent_listens ? port + 1 : port);
 }
 
 ProcessEnvironment read_numbers(const Variables& variables, const Launcher& launcher) {
@@ -124,8 +138,8 @@ std::optional<ProcessEnvironment> read_process_environment(const Lookup& lookup)
   if (launcher == nullptr) return std::nullopt;
   ProcessEnvironment environment = read_numbers(variables, *launcher);
   if (environment.rank_count == 1) return std::nullopt;
-  environment.address = find_address(variables);
-  environment.port = find_port(variables);
+  environment.address = find_address(variables, *launcher);
+  environment.port = find_port(variables, *launcher);
   environment.secret = find_secret(variables);
   return environment;
 }

@@ -35,7 +35,7 @@ std::string first_slurm_host(std::string_view list) {
     if (rest.empty()) return host;
   }
   if (host.empty() || rest.find('[') != std::string_view::npos) {
-    throw ConfigurationError("SLURM_JOB_NODELIST: found '" + std::string(list) +
+    throw ConfigurationError("Slurm's list of hosts: found '" + std::string(list) +
                              "'; accepted: a list of hosts such as gpu[07-09,12]");
   }
   return host;
