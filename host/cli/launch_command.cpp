@@ -4,18 +4,18 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 
+#include "cli/closed_output.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
-#include "cli/rank_processes.hpp"
 #include "cli/train_arguments.hpp"
 #include "config/duration.hpp"
+#include "launch/rank_processes.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_setup.hpp"
@@ -28,6 +28,7 @@ struct LaunchArguments {
   std::optional<int> ranks;
   std::optional<double> grace;
   int max_restarts = 0;
+  std::string log_dir;
 };
 
 /// A random secret of 64 hexadecimal digits.
@@ -50,6 +51,7 @@ std::vector<ProcessRequest> rank_requests(const std::vector<std::string>& words,
   std::vector<ProcessRequest> requests;
   for (int rank = 0; rank < ranks; ++rank) {
     ProcessRequest request;
+    request.rank = rank;
     request.words = {std::filesystem::read_symlink("/proc/self/exe").string(), "train"};
     request.words.insert(request.words.end(), words.begin(), words.end());
     if (rank > 0) request.words.insert(request.words.end(), {"--log-level", "warning"});
@@ -105,10 +107,19 @@ class Launch {
 
   [[nodiscard]] RunEnd run_once(const std::vector<std::string>& words) const {
     std::set<std::string> said;
-    RankProcesses processes(rank_requests(words, ranks_), grace_, [&](int rank, const std::string& line) {
-      // Ranks often print the same message. Print it once.
-      if (said.insert(line).second) context_.messages << "[rank " << rank << "] " << line << std::endl;
-    });
+    const auto print = [&](const RankLine& line) {
+      if (line.rank == 0 && !line.is_error) {
+        context_.out << line.text << '\n';
+        flush_results(context_);
+      } else if (line.rank == 0) {
+        context_.messages << line.text << std::endl;
+      } else if (said.insert(line.text).second) {
+        // Ranks often print the same message. Print it once.
+        context_.messages << "[rank " << line.rank << "] " << line.text << std::endl;
+      }
+    };
+    RankProcesses processes(rank_requests(words, ranks_), grace_, signals_,
+                            {print, [this](const std::string& text) { context_.log.warning(text); }, logs()});
     RunEnd result;
     bool stopped = false;
     for (const ProcessEnd& end : processes.wait()) {
@@ -135,7 +146,14 @@ class Launch {
     return later.words();
   }
 
+  /// The folder of the files of ranks.
+  [[nodiscard]] std::filesystem::path logs() const {
+    if (!arguments_.log_dir.empty()) return arguments_.log_dir;
+    return std::filesystem::path(run_.output) / "ranks";
+  }
+
   const LaunchArguments& arguments_;
+  SignalQueue signals_;
   RunSection run_;
   int ranks_;
   CommandContext& context_;
@@ -152,8 +170,6 @@ int launch(const LaunchArguments& arguments, CommandContext& context) {
     throw ConfigurationError("--ranks: found " + std::to_string(*arguments.ranks) + "; accepted: " +
                              std::to_string(ranks) + ", as many as the configuration's strategies make");
   }
-  // The ranks outlive the reader of their output.
-  ::signal(SIGPIPE, SIG_IGN);
   return Launch(arguments, setup.configuration, ranks, context).run();
 }
 
@@ -175,6 +191,11 @@ void add_launch_command(CLI::App& app, CommandContext& context) {
       ->add_option("--max-restarts", arguments->max_restarts,
                    "How often to start the run again from its last checkpoint when a rank fails")
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--log-dir", arguments->log_dir,
+                   "Folder of the files rank-00000.log, ... with what each rank writes, over all starts of the run "
+                   "(default: ranks in run.output)")
+      ->type_name("DIR");
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return launch(*arguments, context); }; });
 }
