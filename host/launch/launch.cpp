@@ -12,6 +12,7 @@
 #include "train/checkpoint/file_io.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/run/run_folder.hpp"
+#include "train/run/shrunk_axis.hpp"
 
 namespace strata::host {
 namespace {
@@ -90,7 +91,7 @@ Launch::RunEnd Launch::run_here(const std::vector<std::string>& words) {
   return judge(ends, {}, processes.asked_to_stop());
 }
 
-Launch::RunEnd Launch::run_on_hosts(const std::vector<std::string>& words, bool is_restart) {
+Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, bool is_restart) {
   const auto warn = [this](const std::string& text) { context_.log.warning(text); };
   const HostAccess access{arguments_.ssh, std::filesystem::current_path().string(),
                           arguments_.train.configuration.file};
@@ -103,11 +104,8 @@ Launch::RunEnd Launch::run_on_hosts(const std::vector<std::string>& words, bool 
   HostConnections connections = reachable(std::move(*connected), is_restart);
   std::vector<HostSlots> hosts;
   for (const auto& each : connections) hosts.push_back(each->slots());
-  if (total_slots(hosts) < ranks_) {
-    throw RuntimeError("the hosts that can be reached have " + std::to_string(total_slots(hosts)) +
-                       " slots; the run needs " + std::to_string(ranks_));
-  }
-  const std::vector<int> counts = place_ranks(hosts, ranks_);
+  const int ranks = fit_ranks(total_slots(hosts), words);
+  const std::vector<int> counts = place_ranks(hosts, ranks);
   const Meeting meeting{meeting_address(hosts, counts, hosts_.front().name, arguments_.master_address),
                         connections.front()->port(), random_secret()};
   std::vector<std::vector<ProcessRequest>> requests = rank_requests(words, counts, meeting);
@@ -118,6 +116,23 @@ Launch::RunEnd Launch::run_on_hosts(const std::vector<std::string>& words, bool 
       [this](const RankLine& line, const std::string& host) { print(line, host); }, warn);
   const std::vector<ProcessEnd> ends = processes.wait();
   return judge(ends, processes.lost_hosts(), processes.asked_to_stop());
+}
+
+int Launch::fit_ranks(int slots, std::vector<std::string>& words) {
+  if (slots >= ranks_) return ranks_;
+  const std::string lack = "the hosts that can be reached have " + std::to_string(slots) + " slots, and the run has " +
+                           std::to_string(ranks_) + " ranks";
+  const ShrinkSection& shrink = run_.shrink;
+  if (shrink.axis.empty()) throw RuntimeError(lack + "; [run] shrink = { axis = \"dp\" } would let it run on fewer");
+  const auto shrunk = find_shrunk_axis(setup_, slots, context_.plugins());
+  if (!shrunk) {
+    throw RuntimeError(lack + "; no size of the axis \"" + shrink.axis + "\" from " + std::to_string(shrink.min) +
+                       " on fits them and the batch");
+  }
+  context_.log.warning(lack + "; it goes on with " + std::to_string(shrunk->ranks) + " ranks, " +
+                       std::to_string(shrunk->size) + " along the axis \"" + shrink.axis + "\"");
+  words.insert(words.end(), {"--set", shrunk->override});
+  return shrunk->ranks;
 }
 
 HostConnections Launch::reachable(HostConnections connections, bool is_restart) {

@@ -56,7 +56,10 @@ class Launch {
   void check_arguments() const;
   [[nodiscard]] RunEnd run_once(int restarts);
   [[nodiscard]] RunEnd run_here(const std::vector<std::string>& words);
-  [[nodiscard]] RunEnd run_on_hosts(const std::vector<std::string>& words, bool is_restart);
+  [[nodiscard]] RunEnd run_on_hosts(std::vector<std::string> words, bool is_restart);
+  /// The number of ranks that `slots` allow. If they are fewer than all, `words` get the axis's size. \throws
+  /// RuntimeError if no number fits.
+  [[nodiscard]] int fit_ranks(int slots, std::vector<std::string>& words);
   /// The hosts that can be reached. \throws RuntimeError if one cannot at the first start.
   [[nodiscard]] HostConnections reachable(HostConnections connections, bool is_restart);
   [[nodiscard]] static RunEnd judge(const std::vector<ProcessEnd>& ends, const std::vector<std::string>& lost_hosts,
