@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/completion.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/launch_host_command.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -84,6 +85,7 @@ int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, co
 
 int run_command_line(int argument_count, const char* const* arguments, std::ostream& out, std::ostream& messages) {
   try {
+    if (wants_host_agent(argument_count, arguments)) return serve_launcher();
     CommandContext context(out, messages);
     CLI::App app("Strata trains language models in parallel: a model names its dimensions, strategies map them.",
                  "strata");

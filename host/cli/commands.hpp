@@ -14,7 +14,8 @@ namespace strata::host {
 /// stand for keys of [run].
 void add_train_command(CLI::App& app, CommandContext& context);
 
-/// `strata launch CONFIG [--ranks N] [--grace SECONDS] [--max-restarts N]` and the options of `strata train`.
+/// `strata launch CONFIG [--ranks N] [--grace SECONDS] [--max-restarts N] [--log-dir DIR] [--hosts HOST:SLOTS,...]
+/// [--ssh COMMAND] [--master-address ADDRESS]` and the options of `strata train`.
 void add_launch_command(CLI::App& app, CommandContext& context);
 
 /// Says why a run cannot work, as JSON too. \return the exit code.

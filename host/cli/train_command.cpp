@@ -1,13 +1,12 @@
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "cli/closed_output.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/train_arguments.hpp"
@@ -159,18 +158,6 @@ void print_result(const TrainingSummary& summary, const std::string& unit, const
   if (summary.evaluation_loss) out << "validation loss " << *summary.evaluation_loss << " nats per " << unit << '\n';
   if (summary.median_tokens_per_second > 0) out << unit << "s/s " << summary.median_tokens_per_second << '\n';
   if (!reporter.last_checkpoint().empty()) out << "checkpoint " << reporter.last_checkpoint().string() << '\n';
-}
-
-/// Writes buffered results. A reader that closed the pipe, as in `strata train … | head`, has what it wanted.
-void flush_results(CommandContext& context) {
-  errno = 0;
-  if (context.out.flush() || errno != EPIPE) return;
-  context.log.warning("standard output was closed before the results were written");
-  // What is still buffered goes nowhere.
-  const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  ::dup2(nothing, STDOUT_FILENO);
-  ::close(nothing);
-  context.out.clear();
 }
 
 int train(const TrainArguments& arguments, CommandContext& context) {

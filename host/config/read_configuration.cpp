@@ -205,6 +205,9 @@ void check_run(const RunConfiguration& configuration) {
     if (value.empty() || parse_duration(value)) continue;
     throw configuration.error(std::string("run.") + key, "found \"" + value + "\"; accepted: " + kDurations);
   }
+  if (run.shrink.axis.empty() && run.shrink.min != 1) {
+    throw configuration.error("run.shrink.axis", "missing; accepted: the name of a mesh axis, such as \"dp\"");
+  }
   for (const std::string& each : run.accept_changed) {
     if (std::find(kChangeableSettings.begin(), kChangeableSettings.end(), each) != kChangeableSettings.end()) continue;
     throw configuration.error(
@@ -233,7 +236,7 @@ RunConfiguration read_document(const DocumentNode& document, const std::string& 
   RunConfiguration configuration;
   configuration.places = ConfigurationPlaces(source);
   SectionReader reader(document, configuration.places);
-  configuration.run = run_section(reader.read("run"));
+  configuration.run = run_section(reader.read("run"), reader.read("run.shrink"));
   configuration.model = reader.read_plugin("model");
   configuration.data = read_data(reader, configuration);
   configuration.batch = batch_section(reader.read("batch"));

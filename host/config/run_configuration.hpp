@@ -45,6 +45,16 @@ enum class CheckpointMode : std::uint8_t {
   foreground   ///< before training goes on, through a small buffer in host memory
 };
 
+/// The mesh axis that `strata launch` makes smaller when hosts are gone.
+struct ShrinkSection {
+  /// Empty: none, and the run needs all its ranks.
+  std::string axis;
+  /// The smallest size.
+  std::int64_t min = 1;
+
+  bool operator==(const ShrinkSection&) const = default;
+};
+
 struct RunSection {
   std::string name;
   std::int64_t steps = 0;
@@ -64,6 +74,7 @@ struct RunSection {
   /// Durations as parse_duration() reads them, or empty.
   std::string stop_after;
   std::string stop_before_job_end;
+  ShrinkSection shrink;
 
   bool operator==(const RunSection&) const = default;
 };

@@ -81,4 +81,22 @@ SectionDeclaration run_declaration() {
       }};
 }
 
+SectionDeclaration shrink_declaration() {
+  return {.path = "run.shrink",
+          .documentation =
+              "How `strata launch --hosts --max-restarts` continues on the hosts that are left when others are gone: "
+              "with fewer ranks along one axis of the mesh. The global batch stays. "
+              "`shrink = { axis = \"dp\", min = 2 }` is an example.",
+          .schema = {{.name = "axis",
+                      .type = OptionType::word,
+                      .default_value = "",
+                      .documentation = "Name of the axis. Its strategy's option `size` must be its number of ranks. "
+                                       "Empty: the run needs all its ranks."},
+                     {.name = "min",
+                      .type = OptionType::integer,
+                      .default_value = 1,
+                      .documentation = "Smallest number of ranks along the axis.",
+                      .minimum = 1}}};
+}
+
 }  // namespace strata::host

@@ -27,7 +27,7 @@ std::string word_of(const std::array<std::string_view, N>& words, Enumeration va
 
 }  // namespace
 
-RunSection run_section(const Options& options) {
+RunSection run_section(const Options& options, const Options& shrink) {
   RunSection section{.name = options.word("name"),
                      .steps = options.integer("steps"),
                      .seed = options.integer("seed"),
@@ -41,7 +41,8 @@ RunSection run_section(const Options& options) {
                      .resume = options.word("resume"),
                      .accept_changed = options.words("accept_changed"),
                      .stop_after = options.word("stop_after"),
-                     .stop_before_job_end = options.word("stop_before_job_end")};
+                     .stop_before_job_end = options.word("stop_before_job_end"),
+                     .shrink = {.axis = shrink.word("axis"), .min = shrink.integer("min")}};
   if (section.output.empty()) section.output = "runs/" + section.name;
   return section;
 }
@@ -102,6 +103,8 @@ Options to_options(const RunSection& section) {
                   {"stop_after", section.stop_after},
                   {"stop_before_job_end", section.stop_before_job_end}});
 }
+
+Options to_options(const ShrinkSection& section) { return Options({{"axis", section.axis}, {"min", section.min}}); }
 
 Options to_options(const DataSection& section) {
   return Options({{"plugin", section.dataset.plugin}, {"allow_changed", section.allow_changed}});

@@ -6,7 +6,7 @@ namespace strata::host {
 
 /// Converts checked options to typed sections and back. Apart from the declarations, only this code spells the names of
 /// the host's keys.
-RunSection run_section(const Options& options);
+RunSection run_section(const Options& options, const Options& shrink);
 DataSection data_section(PluginSection dataset, const Options& options);
 BatchSection batch_section(const Options& options);
 /// Keys of the smallest value of [optimizer.schedule] and of [optimizer.weight_decay_schedule].
@@ -20,6 +20,7 @@ OptimizerSection optimizer_section(PluginSection optimizer, const Options& optio
 OptimizerGroupSection group_section(PluginSection optimizer, const Options& options);
 
 Options to_options(const RunSection& section);
+Options to_options(const ShrinkSection& section);
 Options to_options(const DataSection& section);
 Options to_options(const BatchSection& section);
 Options to_options(const OptimizerSection& section);

@@ -279,19 +279,11 @@ SectionDeclaration library_section() {
 }  // namespace
 
 const std::vector<SectionDeclaration>& section_declarations() {
-  static const std::vector<SectionDeclaration> declarations = {run_declaration(),
-                                                               model_section(),
-                                                               data_section(),
-                                                               batch_section(),
-                                                               optimizer_section(),
-                                                               schedule_section(),
-                                                               weight_decay_schedule_section(),
-                                                               average_section(),
-                                                               group_section(),
-                                                               device_section(),
-                                                               communicator_section(),
-                                                               strategy_section(),
-                                                               library_section()};
+  static const std::vector<SectionDeclaration> declarations = {
+      run_declaration(),  shrink_declaration(), model_section(),    data_section(),
+      batch_section(),    optimizer_section(),  schedule_section(), weight_decay_schedule_section(),
+      average_section(),  group_section(),      device_section(),   communicator_section(),
+      strategy_section(), library_section()};
   return declarations;
 }
 

@@ -41,6 +41,7 @@ std::string plugin_text(const std::string& heading, const PluginSection& section
 
 std::string to_toml(const RunConfiguration& configuration) {
   std::string text = section_text("run", to_options(configuration.run));
+  text += section_text("run.shrink", to_options(configuration.run.shrink));
   text += plugin_text("[model]", configuration.model);
   text += section_text("data", to_options(configuration.data), &configuration.data.dataset);
   text += section_text("batch", to_options(configuration.batch));

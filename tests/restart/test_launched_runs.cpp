@@ -1,6 +1,6 @@
 #include <fstream>
 
-#include "cli/rank_processes.hpp"
+#include "launch/rank_processes.hpp"
 #include "restart_fixture.hpp"
 
 namespace strata::host {
@@ -67,6 +67,26 @@ TEST_F(LaunchedRuns, StartAgainWhenARankIsKilled) {
   EXPECT_THAT(result.messages, AllOf(HasSubstr("rank 1 was ended by signal 9"),
                                      HasSubstr("starting the run again (1 of 2)"), HasSubstr("resuming after step ")));
   expect_equal_runs("output", "whole");
+  // The files of ranks tell of both starts.
+  const std::string first = test::read_file(path("output") + "/ranks/rank-00000.log");
+  const std::string second = test::read_file(path("output") + "/ranks/rank-00001.log");
+  EXPECT_THAT(first, AllOf(HasSubstr("step 5/60 "), HasSubstr("resuming after step "), HasSubstr("\nsteps 60\n")));
+  EXPECT_THAT(second, AllOf(HasSubstr("rank 1 was ended by signal 9"), HasSubstr("rank 1 ended with exit code 0")));
+  for (const std::string& log : {first, second}) {
+    EXPECT_THAT(log.substr(log.find(" starts, process ") + 1), HasSubstr(" starts, process "));
+  }
+}
+
+TEST_F(LaunchedRuns, OutliveAFullDiskOfTheirOutput) {
+  const std::filesystem::path logs = path("logs");
+  std::filesystem::create_directory(logs);
+  std::filesystem::create_symlink("/dev/full", logs / "rank-00000.log");
+  const CommandResult result = run_command(launch("output", {"--steps", "3", "--log-dir", logs}));
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.messages,
+              AllOf(HasSubstr("rank-00000.log': No space left on device; the run goes on"), HasSubstr("step 3/3 ")));
+  EXPECT_THAT(result.out, HasSubstr("steps 3\n"));
+  EXPECT_THAT(test::read_file(logs / "rank-00001.log"), HasSubstr("rank 1 ended with exit code 0"));
 }
 
 TEST_F(LaunchedRuns, AreNotStartedAgainWithoutEnd) {
@@ -123,8 +143,9 @@ TEST_F(LaunchedRuns, ReportWhatAnyRankThrows) {
 TEST(RankProcesses, DoNotWaitForeverAfterACleanEnd) {
   Grace grace;
   grace.after_end = Grace::Seconds(0.2);
-  RankProcesses processes({{{"/bin/sh", "-c", "exit 0"}, {}}, {{"/bin/sleep", "1000"}, {}}}, grace,
-                          [](int, const std::string&) {});
+  const SignalQueue signals;
+  RankProcesses processes({{0, {"/bin/sh", "-c", "exit 0"}}, {1, {"/bin/sleep", "1000"}}}, grace, signals,
+                          {[](const RankLine&) {}, [](const std::string&) {}});
   const std::vector<ProcessEnd> ends = processes.wait();
   ASSERT_EQ(ends.size(), 2U);
   EXPECT_EQ(describe(ends[0]), "rank 0 ended with exit code 0");

@@ -9,6 +9,7 @@
 #include "train/data/joined_sizes.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/run/model_contract.hpp"
+#include "train/run/shrunk_axis.hpp"
 
 namespace strata::host {
 namespace {
@@ -240,6 +241,7 @@ RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
     setup.optimizer = make_optimizer(setup.configuration, setup.plugins);
   });
   check_batch(setup.configuration, setup.stack.replicas);
+  check_shrink(setup);
   return setup;
 }
 

@@ -1,0 +1,215 @@
+#include "launch/launch.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "cli/closed_output.hpp"
+#include "cli/exit_codes.hpp"
+#include "config/duration.hpp"
+#include "launch/host_processes.hpp"
+#include "launch/rank_requests.hpp"
+#include "strata/tensor.hpp"
+#include "train/checkpoint/file_io.hpp"
+#include "train/run/launched_process.hpp"
+#include "train/run/run_folder.hpp"
+#include "train/run/shrunk_axis.hpp"
+
+namespace strata::host {
+namespace {
+
+/// How long ranks of a lost host may take to end before the run starts without them.
+constexpr std::chrono::seconds kOutputLimit{60};
+
+std::string describe_placement(const std::vector<HostSlots>& hosts, const std::vector<int>& counts) {
+  std::string text;
+  int rank = 0;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    text += (text.empty() ? "" : ", ") + hosts[i].name + " " + std::to_string(rank);
+    if (counts[i] > 1) text += "-" + std::to_string(rank + counts[i] - 1);
+    rank += counts[i];
+  }
+  return std::to_string(rank) + " rank(s): " + text;
+}
+
+}  // namespace
+
+Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandContext& context)
+    : arguments_(arguments),
+      setup_(setup),
+      run_(setup.configuration.run),
+      ranks_(setup.stack.mesh.rank_count()),
+      context_(context),
+      identity_before_(stored_identity(run_.output)) {
+  if (!arguments.hosts.empty()) hosts_ = read_hosts(arguments.hosts);
+  if (arguments.grace) {
+    const Grace::Seconds grace(*arguments.grace);
+    grace_ = {grace, grace, grace};
+  }
+  check_arguments();
+}
+
+void Launch::check_arguments() const {
+  if (arguments_.ranks && *arguments_.ranks != ranks_) {
+    throw ConfigurationError("--ranks: found " + std::to_string(*arguments_.ranks) + "; accepted: " +
+                             std::to_string(ranks_) + ", as many as the configuration's strategies make");
+  }
+  if (arguments_.max_restarts > 0 && !run_.resume.empty() && run_.resume != kResumeAuto) {
+    throw setup_.configuration.error("run.resume", "found \"" + run_.resume +
+                                                       "\", to which a restart would return; accepted with "
+                                                       "--max-restarts: \"auto\", or nothing for a new run");
+  }
+  if (!hosts_.empty() && total_slots(hosts_) < ranks_) {
+    throw ConfigurationError("--hosts: found " + std::to_string(total_slots(hosts_)) + " slots; accepted: at least " +
+                             std::to_string(ranks_) + ", one for each rank of the configuration");
+  }
+}
+
+int Launch::run() {
+  for (int restarts = 0;; ++restarts) {
+    const RunEnd end = run_once(restarts);
+    if (!end.report.empty()) context_.messages << "error: " << end.report << std::endl;
+    if (end.code != kFailed || end.asked_to_stop || restarts == arguments_.max_restarts) return end.code;
+    if (end.has_lost_hosts) wait_for_output();
+    context_.log.warning("starting the run again (" + std::to_string(restarts + 1) + " of " +
+                         std::to_string(arguments_.max_restarts) + ")");
+  }
+}
+
+Launch::RunEnd Launch::run_once(int restarts) {
+  said_.clear();
+  const std::vector<std::string> words = restarts == 0 ? arguments_.train.words() : restart_words();
+  return hosts_.empty() ? run_here(words) : run_on_hosts(words, restarts > 0);
+}
+
+Launch::RunEnd Launch::run_here(const std::vector<std::string>& words) {
+  const Meeting meeting{"127.0.0.1", free_port(), random_secret()};
+  RankProcesses processes(rank_requests(words, {ranks_}, meeting).front(), grace_, signals_,
+                          {[this](const RankLine& line) { print(line, ""); },
+                           [this](const std::string& text) { context_.log.warning(text); }, logs()});
+  const std::vector<ProcessEnd> ends = processes.wait();
+  return judge(ends, {}, processes.asked_to_stop());
+}
+
+Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, bool is_restart) {
+  const auto warn = [this](const std::string& text) { context_.log.warning(text); };
+  const HostAccess access{arguments_.ssh, std::filesystem::current_path().string(),
+                          arguments_.train.configuration.file};
+  auto connected = connect_hosts(hosts_, access, signals_,
+                                 [this](const std::string& text) { context_.messages << text << std::endl; });
+  if (!connected) {
+    context_.log.info("stopped on request before training began; run the same command again");
+    return {kStopped, "", true, false};
+  }
+  HostConnections connections = reachable(std::move(*connected), is_restart);
+  std::vector<HostSlots> hosts;
+  for (const auto& each : connections) hosts.push_back(each->slots());
+  const int ranks = fit_ranks(total_slots(hosts), words);
+  const std::vector<int> counts = place_ranks(hosts, ranks);
+  const Meeting meeting{meeting_address(hosts, counts, hosts_.front().name, arguments_.master_address),
+                        connections.front()->port(), random_secret()};
+  std::vector<std::vector<ProcessRequest>> requests = rank_requests(words, counts, meeting);
+  for (std::vector<ProcessRequest>& each : requests) add_own_variables(each);
+  context_.log.info(describe_placement(hosts, counts));
+  HostProcesses processes(
+      connections, requests, logs().string(), grace_, signals_,
+      [this](const RankLine& line, const std::string& host) { print(line, host); }, warn);
+  const std::vector<ProcessEnd> ends = processes.wait();
+  return judge(ends, processes.lost_hosts(), processes.asked_to_stop());
+}
+
+int Launch::fit_ranks(int slots, std::vector<std::string>& words) {
+  if (slots >= ranks_) return ranks_;
+  const std::string lack = "the hosts that can be reached have " + std::to_string(slots) + " slots, and the run has " +
+                           std::to_string(ranks_) + " ranks";
+  const ShrinkSection& shrink = run_.shrink;
+  if (shrink.axis.empty()) throw RuntimeError(lack + "; [run] shrink = { axis = \"dp\" } would let it run on fewer");
+  const auto shrunk = find_shrunk_axis(setup_, slots, context_.plugins());
+  if (!shrunk) {
+    throw RuntimeError(lack + "; no size of the axis \"" + shrink.axis + "\" from " + std::to_string(shrink.min) +
+                       " on fits them and the batch");
+  }
+  context_.log.warning(lack + "; it goes on with " + std::to_string(shrunk->ranks) + " ranks, " +
+                       std::to_string(shrunk->size) + " along the axis \"" + shrink.axis + "\"");
+  words.insert(words.end(), {"--set", shrunk->override});
+  return shrunk->ranks;
+}
+
+HostConnections Launch::reachable(HostConnections connections, bool is_restart) {
+  std::vector<std::string> failures;
+  HostConnections ready;
+  for (auto& each : connections) {
+    if (each->failure()) {
+      failures.push_back(*each->failure());
+    } else {
+      ready.push_back(std::move(each));
+    }
+  }
+  if (!failures.empty() && (!is_restart || ready.empty())) throw RuntimeError(join(failures, "; "));
+  for (const std::string& failure : failures) context_.log.warning(failure);
+  return ready;
+}
+
+Launch::RunEnd Launch::judge(const std::vector<ProcessEnd>& ends, const std::vector<std::string>& lost_hosts,
+                             bool asked_to_stop) {
+  RunEnd result;
+  result.asked_to_stop = asked_to_stop;
+  result.has_lost_hosts = !lost_hosts.empty();
+  std::vector<std::string> reports = lost_hosts;
+  bool stopped = false;
+  if (result.has_lost_hosts) result.code = kFailed;
+  for (const ProcessEnd& end : ends) {
+    stopped = stopped || end.stopped();
+    if (!end.failed()) continue;
+    if (result.code == 0) result.code = end.exit_code == kRefused ? kRefused : kFailed;
+    reports.push_back(describe(end));
+  }
+  if (result.code == 0 && stopped) result.code = kStopped;
+  result.report = join(reports, ", then ");
+  return result;
+}
+
+void Launch::print(const RankLine& line, const std::string& host) {
+  if (line.rank == 0 && !line.is_error) {
+    context_.out << line.text << '\n';
+    flush_results(context_);
+  } else if (line.rank == 0) {
+    context_.messages << line.text << std::endl;
+  } else if (said_.insert(line.text).second) {
+    // Ranks often print the same message. Print it once.
+    context_.messages << "[rank " << line.rank << (host.empty() ? "" : " on " + host) << "] " << line.text << std::endl;
+  }
+}
+
+std::vector<std::string> Launch::restart_words() const {
+  TrainArguments later = arguments_.train;
+  // A run that failed before it removed the old checkpoints still has to.
+  later.overwrite = later.overwrite && stored_identity(run_.output) == identity_before_;
+  if (!later.overwrite) later.resume = kResumeAuto;
+  if (const auto limit = parse_duration(run_.stop_after)) {
+    const auto left = *limit - std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin_);
+    later.stop_after = std::to_string(std::max<std::int64_t>(left.count(), 0)) + "s";
+  }
+  return later.words();
+}
+
+void Launch::wait_for_output() const {
+  const std::filesystem::path lock = std::filesystem::path(run_.output) / ".lock";
+  const auto limit = Clock::now() + kOutputLimit;
+  std::error_code ignored;
+  while (std::filesystem::exists(lock, ignored) && Clock::now() < limit) {
+    try {
+      const FileLock free(lock, "in use");
+      return;
+    } catch (const RuntimeError&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+}
+
+std::filesystem::path Launch::logs() const {
+  if (!arguments_.log_dir.empty()) return arguments_.log_dir;
+  return std::filesystem::path(run_.output) / "ranks";
+}
+
+}  // namespace strata::host

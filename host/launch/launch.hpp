@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/command_context.hpp"
+#include "cli/train_arguments.hpp"
+#include "launch/end_deadline.hpp"
+#include "launch/host_connection.hpp"
+#include "launch/host_list.hpp"
+#include "launch/rank_processes.hpp"
+#include "launch/signal_queue.hpp"
+#include "train/run/run_setup.hpp"
+
+namespace strata::host {
+
+struct LaunchArguments {
+  TrainArguments train;
+  std::optional<int> ranks;
+  std::optional<double> grace;
+  int max_restarts = 0;
+  std::string log_dir;
+  /// Empty: all ranks are on this machine.
+  std::string hosts;
+  std::string ssh = "ssh";
+  std::string master_address;
+};
+
+/// A run of one process for each rank, on this machine or on several. Starts it anew from its last checkpoint when a
+/// rank has failed or a host is lost.
+class Launch {
+ public:
+  /// `setup`: of the run. `arguments`, `setup` and `context` outlive this object. \throws ConfigurationError for
+  /// arguments that do not fit the run.
+  Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandContext& context);
+
+  /// \return the exit code.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// How a run of all ranks ended.
+  struct RunEnd {
+    int code = 0;
+    /// What failed, or empty.
+    std::string report;
+    bool asked_to_stop = false;
+    bool has_lost_hosts = false;
+  };
+
+  void check_arguments() const;
+  [[nodiscard]] RunEnd run_once(int restarts);
+  [[nodiscard]] RunEnd run_here(const std::vector<std::string>& words);
+  [[nodiscard]] RunEnd run_on_hosts(std::vector<std::string> words, bool is_restart);
+  /// The number of ranks that `slots` allow. If they are fewer than all, `words` get the axis's size. \throws
+  /// RuntimeError if no number fits.
+  [[nodiscard]] int fit_ranks(int slots, std::vector<std::string>& words);
+  /// The hosts that can be reached. \throws RuntimeError if one cannot at the first start.
+  [[nodiscard]] HostConnections reachable(HostConnections connections, bool is_restart);
+  [[nodiscard]] static RunEnd judge(const std::vector<ProcessEnd>& ends, const std::vector<std::string>& lost_hosts,
+                                    bool asked_to_stop);
+  void print(const RankLine& line, const std::string& host);
+  /// The arguments of a later start: the run continues, and run.stop_after counts from the first start.
+  [[nodiscard]] std::vector<std::string> restart_words() const;
+  /// Waits until ranks of a lost host no longer write to the output folder.
+  void wait_for_output() const;
+  [[nodiscard]] std::filesystem::path logs() const;
+
+  const LaunchArguments& arguments_;
+  const RunSetup& setup_;
+  const RunSection& run_;
+  int ranks_;
+  CommandContext& context_;
+  std::vector<HostSlots> hosts_;
+  std::string identity_before_;
+  Grace grace_;
+  SignalQueue signals_;
+  /// Messages of ranks that were printed in this start.
+  std::set<std::string> said_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace strata::host

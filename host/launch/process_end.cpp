@@ -1,0 +1,22 @@
+#include "launch/process_end.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+namespace strata::host {
+
+std::string describe(const ProcessEnd& end) {
+  const std::string rank = "rank " + std::to_string(end.rank) + (end.host.empty() ? "" : " on " + end.host);
+  if (end.by_force) return rank + " did not end in time and was ended by force";
+  if (end.signal == 0) return rank + " ended with exit code " + std::to_string(end.exit_code);
+  return rank + " was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")";
+}
+
+void sort_by_cause(std::vector<ProcessEnd>& ends) {
+  const auto place = [](const ProcessEnd& end) { return end.by_force ? 2 : end.signal != 0 ? 0 : 1; };
+  std::stable_sort(ends.begin(), ends.end(),
+                   [&](const ProcessEnd& a, const ProcessEnd& b) { return place(a) < place(b); });
+}
+
+}  // namespace strata::host

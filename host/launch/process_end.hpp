@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/exit_codes.hpp"
+
+namespace strata::host {
+
+/// How a rank's process ended.
+struct ProcessEnd {
+  int rank = 0;
+  /// Exit code of a process that was not ended by a signal.
+  int exit_code = 0;
+  /// Signal that ended the process, or 0.
+  int signal = 0;
+  /// True if it did not end in time, so that the launcher ended it.
+  bool by_force = false;
+  /// The host of the process. Empty if all are on one.
+  std::string host = {};
+
+  /// True if the run stopped with a checkpoint before its end.
+  [[nodiscard]] bool stopped() const { return exit_code == kStopped; }
+  [[nodiscard]] bool failed() const { return (exit_code != 0 && !stopped()) || signal != 0 || by_force; }
+};
+
+/// The end of a process in words: "rank 2 on node1 ended with exit code 1".
+[[nodiscard]] std::string describe(const ProcessEnd& end);
+
+/// Puts first those that a signal ended, and last those that were ended by force. Peers that end because a process died
+/// may be noticed before that process.
+void sort_by_cause(std::vector<ProcessEnd>& ends);
+
+}  // namespace strata::host

@@ -1,0 +1,75 @@
+#include "launch/rank_log.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+namespace strata::host {
+namespace {
+
+std::string current_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  return text.data();
+}
+
+std::string file_name(int rank) {
+  const std::string number = std::to_string(rank);
+  return "rank-" + std::string(number.size() < 5 ? 5 - number.size() : 0, '0') + number + ".log";
+}
+
+}  // namespace
+
+RankLog::RankLog(const std::filesystem::path& folder, int rank, Warn warn)
+    : path_(folder / file_name(rank)), warn_(std::move(warn)) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  // A pipe at this path has no reader, and must not make the launcher wait for one.
+  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+  if (!file_.is_open()) fail(error ? error.message() : std::strerror(errno));
+}
+
+void RankLog::line(const std::string& text) {
+  if (!file_.is_open()) return;
+  if (lost_lines_ > 0) {
+    const std::uint64_t lost = lost_lines_;
+    write("=== " + std::to_string(lost) + " line(s) could not be written\n");
+    if (lost_lines_ > lost) {
+      // The mark was lost too, and so is this line instead of it.
+      return;
+    }
+    lost_lines_ = 0;
+  }
+  write(text + "\n");
+}
+
+void RankLog::mark(const std::string& text) { line("=== " + current_time() + " " + text); }
+
+void RankLog::write(const std::string& text) {
+  const std::string whole = (is_torn_ ? "\n" : "") + text;
+  const ssize_t written = ::write(file_.number(), whole.data(), whole.size());
+  if (written == static_cast<ssize_t>(whole.size())) {
+    is_torn_ = false;
+    return;
+  }
+  const int error = written < 0 ? errno : ENOSPC;
+  is_torn_ = is_torn_ || written > 0;
+  ++lost_lines_;
+  fail(std::strerror(error));
+}
+
+void RankLog::fail(const std::string& reason) {
+  if (has_warned_) return;
+  has_warned_ = true;
+  warn_("the output of a rank cannot be written to '" + path_.string() + "': " + reason +
+        "; the run goes on, and the file misses lines");
+}
+
+}  // namespace strata::host
