@@ -10,6 +10,7 @@
 #include "cli/completion.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/launch_host_command.hpp"
+#include "config/message_text.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -20,6 +21,9 @@ constexpr std::array kCommands = {
     add_train_command,    add_launch_command, add_check_command,   add_verify_command,  add_explain_command,
     add_generate_command, add_replay_command, add_devices_command, add_plugins_command, add_help_command,
 };
+
+/// Bytes of the error that ends a command. It may quote a file or another process.
+constexpr std::size_t kLongestError = std::size_t{64} << 10U;
 
 /// The compiler's own name and version, as in "gcc 12.2.0".
 #if defined(__clang__)
@@ -96,10 +100,10 @@ int run_command_line(int argument_count, const char* const* arguments, std::ostr
     }
     return parse_and_run(app, context, argument_count, arguments);
   } catch (const ConfigurationError& error) {
-    messages << "error: " << error.what() << '\n';
+    messages << "error: " << message_text(error.what(), kLongestError) << '\n';
     return kRefused;
   } catch (...) {
-    messages << "error: " << current_exception_text() << '\n';
+    messages << "error: " << message_text(current_exception_text(), kLongestError) << '\n';
     return kFailed;
   }
 }

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
+
+#include "config/nesting.hpp"
 
 namespace strata::host {
 namespace {
@@ -102,6 +100,11 @@ DocumentNode* DocumentNode::find(const std::string& child) {
 }
 
 DocumentNode parse_document(const std::string& text, const std::string& source) {
+  if (const auto place = find_deep_nesting(text)) {
+    throw error_at({source, place->line, place->column}, "",
+                   "nested too deep; accepted: keys of up to " + std::to_string(kMostKeyParts) + " parts, and up to " +
+                       std::to_string(kDeepestBrackets) + " brackets and braces in each other");
+  }
   try {
     DocumentNode document = convert(toml::parse(std::string_view(text), std::string_view(source)), source);
     document.place = {source, 0, 0};
@@ -111,18 +114,6 @@ DocumentNode parse_document(const std::string& text, const std::string& source) 
     if (!description.empty()) description[0] = static_cast<char>(std::tolower(description[0]));
     throw error_at(place_of(error.source(), source), "", "not valid TOML: " + description);
   }
-}
-
-std::string read_text(const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  if (file && !std::filesystem::is_directory(path)) {
-    text.assign(std::istreambuf_iterator<char>(file), {});
-    if (!file.bad()) return text;
-  }
-  const std::string reason = std::filesystem::is_directory(path) ? "it is a folder" : std::strerror(errno);
-  throw ConfigurationError(path.string() + ": cannot be read: " + reason);
 }
 
 std::string describe(const DocumentNode& node) {

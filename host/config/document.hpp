@@ -36,7 +36,7 @@ struct DocumentNode {
 /// syntax error.
 DocumentNode parse_document(const std::string& text, const std::string& source);
 
-/// Reads a text file. \throws ConfigurationError that names the file if it cannot be read.
+/// Reads a text file or a pipe of up to 4 MiB. \throws ConfigurationError that names the file if it cannot be read.
 std::string read_text(const std::filesystem::path& path);
 
 /// Applies one `--set KEY.PATH=VALUE` to the tree. The value is TOML; a bare word is a string. Lists of tables are

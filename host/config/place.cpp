@@ -1,6 +1,14 @@
 #include "config/place.hpp"
 
+#include "config/message_text.hpp"
+
 namespace strata::host {
+namespace {
+
+/// Bytes of a message. The longest that Strata writes by itself lists the options of a plugin.
+constexpr std::size_t kLongestMessage = 4096;
+
+}  // namespace
 
 std::string Place::text() const {
   if (line == 0) return source;
@@ -8,7 +16,8 @@ std::string Place::text() const {
 }
 
 ConfigurationError error_at(const Place& place, const std::string& key, const std::string& message) {
-  return ConfigurationError(place.text() + ": " + (key.empty() ? "" : key + ": ") + message);
+  const std::string text = place.text() + ": " + (key.empty() ? "" : key + ": ") + message;
+  return ConfigurationError(message_text(text, kLongestMessage));
 }
 
 }  // namespace strata::host

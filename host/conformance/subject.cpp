@@ -1,10 +1,9 @@
 #include "conformance/subject.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "config/document.hpp"
 #include "conformance/check.hpp"
 #include "strata/error.hpp"
 
@@ -46,12 +45,6 @@ constexpr std::int64_t kDefaultRanks = 2;
 constexpr std::int64_t kFewSteps = 2;
 /// The axis of a strategy beside the one under test.
 const std::string kOtherAxis = "other";
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigurationError("'" + path + "': cannot be opened");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 bool is_required_size(const OptionSpecification& option) {
   return !option.default_value && option.name == "size" && option.type == OptionType::integer;

@@ -6,6 +6,9 @@
 #include <bit>
 #include <cstring>
 
+#include "plugins/elf_dynamic.hpp"
+#include "plugins/elf_segments.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -39,27 +42,7 @@ Elf64_Ehdr read_header(const LibraryFile& file) {
 }
 
 bool lies_within(const LibraryFile& file, std::uint64_t offset, std::uint64_t count) {
-  return offset <= file.size() && count <= file.size() - offset;
-}
-
-/// Checks the segments that the dynamic loader maps. A segment beyond the end of the file would cause a bus error.
-void check_segments(const LibraryFile& file, const Elf64_Ehdr& header) {
-  const std::uint64_t bytes = std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
-  if (header.e_phnum == 0 || header.e_phentsize != sizeof(Elf64_Phdr) || !lies_within(file, header.e_phoff, bytes)) {
-    throw PluginFileError("it is a damaged or truncated ELF file: its segment table is not within it");
-  }
-  std::vector<Elf64_Phdr> segments(header.e_phnum);
-  file.read(header.e_phoff, segments.data(), bytes);
-  bool dynamic = false;
-  for (const Elf64_Phdr& segment : segments) {
-    if (segment.p_type != PT_LOAD && segment.p_type != PT_DYNAMIC) continue;
-    dynamic = dynamic || segment.p_type == PT_DYNAMIC;
-    if (!lies_within(file, segment.p_offset, segment.p_filesz) || segment.p_filesz > segment.p_memsz) {
-      throw PluginFileError("it is a damaged or truncated ELF file: a segment lies beyond its end at byte " +
-                            std::to_string(file.size()));
-    }
-  }
-  if (!dynamic) throw PluginFileError("it is a damaged ELF file: it has no dynamic segment");
+  return fits(offset, count, file.size());
 }
 
 /// Reads the section headers that the file header refers to.
@@ -100,8 +83,9 @@ bool has_name(const LibraryFile& file, const Elf64_Shdr& names, std::uint32_t of
 
 std::vector<std::uint8_t> read_elf_section(const LibraryFile& file, const std::string& name, std::uint64_t limit) {
   const Elf64_Ehdr header = read_header(file);
-  check_segments(file, header);
+  const std::vector<Elf64_Phdr> segments = read_segments(file, header);
   const std::vector<Elf64_Shdr> sections = read_section_table(file, header);
+  check_dynamic_segment(file, segments, sections);
   if (header.e_shstrndx >= sections.size()) {
     throw PluginFileError("it is a damaged ELF file: the table of section names has the number " +
                           std::to_string(header.e_shstrndx) + " of " + std::to_string(sections.size()));

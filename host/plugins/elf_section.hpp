@@ -16,8 +16,8 @@ class PluginFileError : public Error {
 };
 
 /// Reads the first section called `name`, at most `limit` bytes, of a 64-bit little-endian ELF shared library for this
-/// machine's processor. Trusts no number in the file. Checks that all segments lie within the file, because the dynamic
-/// loader does not. \throws PluginFileError for damaged or unsuitable files.
+/// machine's processor. Trusts no number in the file. Checks what the dynamic loader follows without a check of its
+/// own. \throws PluginFileError for damaged or unsuitable files.
 std::vector<std::uint8_t> read_elf_section(const LibraryFile& file, const std::string& name, std::uint64_t limit);
 
 }  // namespace strata::host

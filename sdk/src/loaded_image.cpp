@@ -43,8 +43,9 @@ std::vector<ElfW(Phdr)> headers_of(const LibraryFile& file) {
 
 bool is_loaded(const ElfW(Phdr) & note, const std::vector<ElfW(Phdr)>& headers) {
   return std::any_of(headers.begin(), headers.end(), [&](const ElfW(Phdr) & segment) {
-    return segment.p_type == PT_LOAD && note.p_vaddr >= segment.p_vaddr &&
-           note.p_vaddr + note.p_filesz <= segment.p_vaddr + segment.p_filesz;
+    // No sum of the file's numbers is formed, because it may overflow.
+    return segment.p_type == PT_LOAD && note.p_vaddr >= segment.p_vaddr && note.p_filesz <= segment.p_filesz &&
+           note.p_vaddr - segment.p_vaddr <= segment.p_filesz - note.p_filesz;
   });
 }
 

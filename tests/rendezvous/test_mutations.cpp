@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "random_choice.hpp"
+#include "mutator.hpp"
 #include "rendezvous/authenticated_frames.hpp"
 #include "rendezvous/hashing.hpp"
 #include "rendezvous/messages.hpp"
@@ -12,41 +12,7 @@
 namespace strata::rendezvous {
 namespace {
 
-using strata::testing::RandomChoice;
-
-std::string random_bytes(RandomChoice& choice, std::size_t most) {
-  std::string bytes(choice.below(most + 1), '\0');
-  for (char& byte : bytes) byte = static_cast<char>(choice.below(256));
-  return bytes;
-}
-
-/// One to four random changes, or something else altogether.
-std::string mutated(std::string bytes, RandomChoice& choice) {
-  if (choice.below(16) == 0) return random_bytes(choice, 2 * bytes.size());
-  for (int left = choice.below(4); left >= 0 && !bytes.empty(); --left) {
-    const auto place = choice.below(bytes.size());
-    switch (choice.below(6)) {
-      case 0:
-        bytes[place] = static_cast<char>(bytes[place] ^ (1 << choice.below(8)));
-        break;
-      case 1:
-        bytes[place] = choice.of<char>({'\0', '\1', '\x7f', '\x80', '\xff'});
-        break;
-      case 2:
-        bytes.resize(place);
-        break;
-      case 3:
-        bytes.erase(place, choice.below(std::size_t{8}));
-        break;
-      case 4:
-        bytes.insert(place, random_bytes(choice, 8));
-        break;
-      default:
-        bytes.insert(place, bytes.substr(choice.below(bytes.size()), choice.below(std::size_t{40})));
-    }
-  }
-  return bytes;
-}
+using strata::testing::Mutator;
 
 /// Runs `read`, which may throw errors of Strata and no others.
 void expect_error_or_success(const std::function<void()>& read) {
@@ -64,13 +30,13 @@ class Mutations : public ::testing::Test {
   /// Calls `read` with mutants of `bytes`.
   void mutate(const std::string& bytes, const std::function<void(const std::string&)>& read) {
     for (int i = 0; i < kCount; ++i) {
-      const std::string mutant = mutated(bytes, choice_);
+      const std::string mutant = mutator_.bytes(bytes);
       expect_error_or_success([&] { read(mutant); });
       if (HasFailure()) FAIL() << "mutant " << i << ": " << to_hex(mutant);
     }
   }
 
-  RandomChoice choice_{20261123};
+  Mutator mutator_{20261123};
   Greeting greeting_{std::string(kChallengeBytes, 'g')};
   Join join_{std::string(kChallengeBytes, 'j'), 1, 2};
 };
@@ -126,7 +92,7 @@ TEST_F(Mutations, DoNotKeepALiveServerFromItsRanks) {
     const auto frame = next_frame(socket, received);
     ASSERT_TRUE(frame);
     const std::string request = encode(join_frame(join_, read_greeting(*frame), kSecret));
-    const std::string mutant = mutated(request, choice_);
+    const std::string mutant = mutator_.bytes(request);
     if (mutant.starts_with(request)) continue;
     write(socket, mutant);
   }
@@ -142,7 +108,7 @@ TEST_F(Mutations, OfServersEndAClientWithOneMessage) {
     const std::string answers = encode(greeting_frame(greeting_)) + writer.write({FrameKind::welcome, ""});
     while (!over) {
       const Accepted accepted = accept_from(listener.sockets.front());
-      if (accepted.socket.is_open()) write(accepted.socket, mutated(answers, choice_));
+      if (accepted.socket.is_open()) write(accepted.socket, mutator_.bytes(answers));
       std::this_thread::sleep_for(1ms);
     }
   });

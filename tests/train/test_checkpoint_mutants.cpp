@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "checkpoint_fixture.hpp"
+#include "mutator.hpp"
 #include "sanitized.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
@@ -21,36 +21,9 @@ using test::FakeRanks;
 
 constexpr int kMutants = testing::kSanitized ? 1000 : 3000;
 
-class Mutator {
+class JsonMutator : public testing::Mutator {
  public:
-  explicit Mutator(unsigned seed) : random_(seed) {}
-
-  std::size_t below(std::size_t count) { return random_() % count; }
-
-  /// Changes, inserts, removes or repeats some bytes.
-  std::string bytes(std::string text) {
-    for (std::size_t edits = 1 + below(3); edits > 0 && !text.empty(); --edits) {
-      const std::size_t at = below(text.size());
-      switch (below(5)) {
-        case 0:
-          text[at] = static_cast<char>(random_());
-          break;
-        case 1:
-          text[at] ^= static_cast<char>(1U << below(8));
-          break;
-        case 2:
-          text.erase(at, 1 + below(16));
-          break;
-        case 3:
-          text.insert(at, text.substr(below(text.size()), 1 + below(16)));
-          break;
-        default:
-          text.insert(at, "9999999999");
-          break;
-      }
-    }
-    return text;
-  }
+  using Mutator::Mutator;
 
   /// Replaces or removes a value somewhere in `value`.
   void edit(json& value) {
@@ -82,9 +55,6 @@ class Mutator {
                                    {{0, 9223372036854775807}, {0, 9223372036854775807}}};
     value = others[below(others.size())];
   }
-
- private:
-  std::mt19937 random_;
 };
 
 std::string sign(json manifest) {
@@ -127,7 +97,7 @@ class CheckpointMutants : public ::testing::Test {
 TEST_F(CheckpointMutants, ManifestsAreReadOrRefused) {
   const std::string original = test::read_file(checkpoint_ / kManifestName);
   ASSERT_TRUE(is_accepted());
-  Mutator mutator(1);
+  JsonMutator mutator(1);
   int accepted = 0;
   for (int i = 0; i < kMutants; ++i) {
     std::string mutant;
@@ -152,7 +122,7 @@ TEST_F(CheckpointMutants, SafetensorsFilesAreReadOrRefused) {
   const std::string original = test::read_file(checkpoint_ / "rank-00000.safetensors");
   std::uint64_t length = 0;
   std::memcpy(&length, original.data(), sizeof length);
-  Mutator mutator(2);
+  JsonMutator mutator(2);
   int accepted = 0;
   for (int i = 0; i < kMutants; ++i) {
     std::string mutant;

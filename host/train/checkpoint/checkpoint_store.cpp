@@ -167,7 +167,8 @@ fs::path find_checkpoint(const fs::path& given) {
   for (const fs::path& directory : {given, given / "checkpoints"}) {
     if (const fs::path found = last_checkpoint(directory); !found.empty()) return found;
   }
-  if (!fs::exists(given)) throw ConfigurationError("'" + given.string() + "': there is no such checkpoint");
+  std::error_code ignored;
+  if (!fs::exists(given, ignored)) throw ConfigurationError("'" + given.string() + "': there is no such checkpoint");
   throw ConfigurationError("'" + given.string() + "': there is no checkpoint; expected a folder with a " +
                            kManifestName + ", or the output folder of a run that has written one");
 }

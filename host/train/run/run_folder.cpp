@@ -1,9 +1,9 @@
 #include "train/run/run_folder.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <random>
+#include <sstream>
 
 #include "strata/error.hpp"
 #include "train/checkpoint/checkpoint.hpp"
@@ -25,10 +25,15 @@ std::string new_identity() {
   return text;
 }
 
+/// The first word of a file. Empty if it is missing or is no file that Strata wrote.
 std::string first_word(const fs::path& file) {
   std::string word;
-  std::ifstream(file) >> word;
+  std::istringstream(read_small_file(file, 4096)) >> word;
   return word;
+}
+
+bool is_identity(const std::string& text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 /// The checkpoints in `directory`, damaged ones included: first the one that `latest` names, then older ones, then
@@ -84,12 +89,11 @@ class OutputFolder {
       const std::optional<std::string> found = identity_of(checkpoint);
       const bool is_own = !identity_.empty() && (!found || found->empty() || *found == identity_);
       if (is_own) continue;
-      throw refusal(
-          "holds '" + checkpoint.filename().string() + "' of " +
-          (found && !found->empty() ? "the run " + *found : "an unknown run") + ", but the folder is " +
-          (identity_.empty() ? "of no run (it has no " + std::string(kIdentityName) + ")" : "of the run " + identity_) +
-          "; accepted: another run.output, --resume " + checkpoint.string() +
-          " to continue from that checkpoint, or --overwrite to remove all and start anew");
+      throw refusal("holds '" + checkpoint.filename().string() + "' of " +
+                    (found && !found->empty() ? "the run " + *found : "an unknown run") + ", but the folder is " +
+                    (identity_.empty() ? missing_identity() : "of the run " + identity_) +
+                    "; accepted: another run.output, --resume " + checkpoint.string() +
+                    " to continue from that checkpoint, or --overwrite to remove all and start anew");
     }
     return {identity_.empty() ? new_identity() : identity_, checkpoints_, false};
   }
@@ -108,6 +112,13 @@ class OutputFolder {
   }
 
  private:
+  [[nodiscard]] std::string missing_identity() const {
+    const std::string name = kIdentityName;
+    std::error_code ignored;
+    return "of no run (" +
+           (fs::exists(output_ / name, ignored) ? "its " + name + " is damaged)" : "it has no " + name + ")");
+  }
+
   [[nodiscard]] ConfigurationError refusal(const std::string& message) const {
     return configuration_.error("run.output", "'" + output_.string() + "' " + message);
   }
@@ -119,7 +130,8 @@ class OutputFolder {
   /// The checkpoint `given`, or those of the run's output or checkpoints folder `given`. \throws ConfigurationError if
   /// there is none.
   [[nodiscard]] static std::vector<fs::path> checkpoints_at(const fs::path& given) {
-    if (!fs::is_regular_file(given / kManifestName)) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(given / kManifestName, ignored)) {
       for (const fs::path& directory : {given, given / "checkpoints"}) {
         if (std::vector<fs::path> found = checkpoints_in(directory); !found.empty()) return found;
       }
@@ -143,7 +155,10 @@ class OutputFolder {
 
 }  // namespace
 
-std::string stored_identity(const fs::path& output) { return first_word(output / kIdentityName); }
+std::string stored_identity(const fs::path& output) {
+  const std::string word = first_word(output / kIdentityName);
+  return is_identity(word) ? word : "";
+}
 
 StartDecision decide_start(const RunConfiguration& configuration, bool overwrite) {
   const OutputFolder folder(configuration);

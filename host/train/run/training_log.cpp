@@ -29,7 +29,7 @@ bool offloads(const TrainingSummary& summary) {
 bool is_kept(const std::string& line, std::uint64_t step, bool repeats_evaluation) {
   const ordered_json record = ordered_json::parse(line, nullptr, false);
   if (!record.is_object() || !record.contains("step") || !record["step"].is_number_unsigned()) return true;
-  const std::string event = record.value("event", "");
+  const std::string event = record.contains("event") && record["event"].is_string() ? record["event"] : "";
   const std::uint64_t last = repeats_evaluation && event == "eval" && step > 0 ? step - 1 : step;
   return event != "summary" && record["step"].get<std::uint64_t>() <= last;
 }

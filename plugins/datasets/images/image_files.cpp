@@ -90,6 +90,12 @@ ImageFile open_mnist(const std::string& images, const std::string& labels) {
   }
   file.first_pixel = 16;
   file.pixel_stride = file.size.pixels();
+  // Products of larger counts may overflow.
+  if (file.count > file.pixels->bytes() / file.pixel_stride) {
+    refuse(*file.pixels, std::to_string(file.pixels->bytes()) + " bytes",
+           std::to_string(file.count) + " images of " + std::to_string(file.pixel_stride) +
+               " bytes, which its header announces");
+  }
   require_bytes(*file.pixels, 16 + file.count * file.pixel_stride, std::to_string(file.count) + " images");
   const auto label_header = read_header<2>(*file.labels, kLabels, "labels");
   if (label_header[1] != file.count) {
