@@ -1,9 +1,9 @@
 #include "train/run/run_folder.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <random>
+#include <sstream>
 
 #include "strata/error.hpp"
 #include "train/checkpoint/checkpoint.hpp"
@@ -25,9 +25,11 @@ std::string new_identity() {
   return text;
 }
 
+/// The first word of a small file. Empty if it is none, such as a pipe, whose opening would wait for a writer.
 std::string first_word(const fs::path& file) {
+  constexpr std::size_t kLargest = 4096;
   std::string word;
-  std::ifstream(file) >> word;
+  std::istringstream(read_small_file(file, kLargest)) >> word;
   return word;
 }
 
