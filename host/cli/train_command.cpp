@@ -47,13 +47,16 @@ class RunReporter : public TrainingObserver {
  public:
   RunReporter(const RunSection& run, Log& log) : deadline_(run, std::getenv("SLURM_JOB_END_TIME")), messages_(log) {}
 
-  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null.
-  void report(MakeProgress progress, std::unique_ptr<TrainingLog> log) {
+  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null. `prepare`
+  /// changes the output folder before.
+  void report(std::function<void()> prepare, MakeProgress progress, std::unique_ptr<TrainingLog> log) {
+    prepare_ = std::move(prepare);
     make_progress_ = std::move(progress);
     log_ = std::move(log);
     if (!deadline_.remark().empty()) messages_.warning(deadline_.remark());
   }
 
+  void prepare() override { prepare_(); }
   void started(const RunStart& start) override {
     signal_.training_begins();
     if (!make_progress_) return;
@@ -117,6 +120,7 @@ class RunReporter : public TrainingObserver {
   StopSignal signal_{kStopped};
   Deadline deadline_;
   Log& messages_;
+  std::function<void()> prepare_;
   MakeProgress make_progress_;
   bool has_lost_lines_ = false;
   std::unique_ptr<Progress> progress_;
@@ -196,7 +200,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
     const auto make_progress = [&context, &run, style](std::uint64_t first_step) {
       return std::make_unique<Progress>(context.messages, style, first_step, static_cast<std::uint64_t>(run.steps));
     };
-    reporter.report(make_progress, std::move(log));
+    reporter.report([&] { begin_run(output, start); }, make_progress, std::move(log));
   }
   const CheckpointSettings checkpoints{.directory = output / "checkpoints",
                                        .every = run.checkpoint_every,
@@ -205,10 +209,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
                                        .identity = start.identity};
   Trainer trainer(setup, source, checkpoints, nullptr, reporter, std::move(world));
   trainer.choose_from(start.candidates);
-  if (reports) {
-    describe_start(setup, source, trainer, context.log);
-    begin_run(output, start);
-  }
+  if (reports) describe_start(setup, source, trainer, context.log);
   const TrainingSummary summary = trainer.run();
   const bool stopped = summary.stopped != StopReason::none;
   if (reports) {

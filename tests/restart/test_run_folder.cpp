@@ -69,6 +69,18 @@ TEST_F(OutputFolders, OfAnotherRunAreNotContinued) {
   run("theirs", resume);
 }
 
+TEST_F(OutputFolders, WithADamagedIdentityAreContinuedFromANamedCheckpoint) {
+  const std::vector<std::string> often{"--set", "run.checkpoint_every=1"};
+  run("output", often);
+  const std::string first = identity("output");
+  std::ofstream(path("output/run-id")) << first.substr(3) << '\n';
+  const std::vector<std::string> resume{"--resume", "auto", "--steps", "4"};
+  expect_refusal("output", resume, {"but the folder is of the run " + first.substr(3)});
+  run("output", {"--resume", path("output/checkpoints/step-00000002"), "--steps", "3"});
+  EXPECT_EQ(identity("output"), first);
+  run("output", resume);
+}
+
 TEST_F(OutputFolders, AreContinuedFromAnotherFolderOnlyIfEmpty) {
   run("first");
   run("second");

@@ -104,7 +104,8 @@ class OutputFolder {
       throw refusal("holds checkpoints, the newest of step " + step_text(checkpoints_.front()) + ", and '" +
                     candidates.front().string() + "' is of another run; accepted: another run.output");
     }
-    std::string identity = is_own && identity_.empty() ? found : identity_;
+    // The folder becomes that of the checkpoint's run, even if its run-id was damaged.
+    std::string identity = is_own && !found.empty() ? found : identity_;
     if (identity.empty()) identity = new_identity();
     return {std::move(identity), std::move(candidates), false};
   }
