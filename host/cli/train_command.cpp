@@ -46,15 +46,17 @@ class RunReporter : public TrainingObserver {
  public:
   RunReporter(const RunSection& run, Log& log) : deadline_(run), messages_(log) {}
 
-  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null. Of all
-  /// processes only this one asks when the job ends.
-  void report(MakeProgress progress, std::unique_ptr<TrainingLog> log) {
+  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null. `prepare`
+  /// changes the output folder before. Of all processes only this one asks when the job ends.
+  void report(std::function<void()> prepare, MakeProgress progress, std::unique_ptr<TrainingLog> log) {
+    prepare_ = std::move(prepare);
     make_progress_ = std::move(progress);
     log_ = std::move(log);
     const std::string remark = deadline_.set_job_end([](const char* name) { return std::getenv(name); });
     if (!remark.empty()) messages_.warning(remark);
   }
 
+  void prepare() override { prepare_(); }
   void started(const RunStart& start) override {
     signal_.training_begins();
     if (!make_progress_) return;
@@ -118,6 +120,7 @@ class RunReporter : public TrainingObserver {
   StopSignal signal_{kStopped};
   Deadline deadline_;
   Log& messages_;
+  std::function<void()> prepare_;
   MakeProgress make_progress_;
   bool has_lost_lines_ = false;
   std::unique_ptr<Progress> progress_;
@@ -185,7 +188,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
     const auto make_progress = [&context, &run, style](std::uint64_t first_step) {
       return std::make_unique<Progress>(context.messages, style, first_step, static_cast<std::uint64_t>(run.steps));
     };
-    reporter.report(make_progress, std::move(log));
+    reporter.report([&] { begin_run(output, start); }, make_progress, std::move(log));
   }
   const CheckpointSettings checkpoints{.directory = output / "checkpoints",
                                        .every = run.checkpoint_every,
@@ -194,10 +197,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
                                        .identity = start.identity};
   Trainer trainer(setup, source, checkpoints, nullptr, reporter, std::move(world));
   trainer.choose_from(start.candidates);
-  if (reports) {
-    describe_start(setup, source, trainer, context.log);
-    begin_run(output, start);
-  }
+  if (reports) describe_start(setup, source, trainer, context.log);
   const TrainingSummary summary = trainer.run();
   const bool stopped = summary.stopped != StopReason::none;
   if (reports) {

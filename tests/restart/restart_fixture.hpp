@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,11 +65,18 @@ class RestartFixture : public ::testing::Test {
     }
     return lines;
   }
-  /// Waits until the log of a run contains `text`.
-  void wait_for_log(const std::string& output, const std::string& text) const {
-    while (read_file(path(output + ".log")).find(text) == std::string::npos) {
+  /// Waits until `holds`. \throws std::runtime_error after two minutes.
+  static void wait_until(const std::function<bool()>& holds, const std::string& what) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("waited in vain for " + what);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+  /// Waits until the log of a run contains `text`.
+  void wait_for_log(const std::string& output, const std::string& text) const {
+    wait_until([&] { return read_file(path(output + ".log")).find(text) != std::string::npos; },
+               text + " in the log of '" + output + "'");
   }
   /// The bytes of all tensors of the last checkpoint.
   [[nodiscard]] std::string tensors(const std::string& output) const {

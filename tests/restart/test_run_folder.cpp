@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "restart_fixture.hpp"
 #include "train/run/run_folder.hpp"
 
@@ -67,6 +69,18 @@ TEST_F(OutputFolders, OfAnotherRunAreNotContinued) {
   run("theirs", resume);
 }
 
+TEST_F(OutputFolders, WithADamagedIdentityAreContinuedFromANamedCheckpoint) {
+  const std::vector<std::string> often{"--set", "run.checkpoint_every=1"};
+  run("output", often);
+  const std::string first = identity("output");
+  std::ofstream(path("output/run-id")) << first.substr(3) << '\n';
+  const std::vector<std::string> resume{"--resume", "auto", "--steps", "4"};
+  expect_refusal("output", resume, {"but the folder is of the run " + first.substr(3)});
+  run("output", {"--resume", path("output/checkpoints/step-00000002"), "--steps", "3"});
+  EXPECT_EQ(identity("output"), first);
+  run("output", resume);
+}
+
 TEST_F(OutputFolders, AreContinuedFromAnotherFolderOnlyIfEmpty) {
   run("first");
   run("second");
@@ -74,6 +88,20 @@ TEST_F(OutputFolders, AreContinuedFromAnotherFolderOnlyIfEmpty) {
                  {"holds checkpoints, the newest of step 2, and '" + path("first"), "accepted: another run.output"});
   run("third", {"--resume", path("first"), "--steps", "4"});
   EXPECT_NE(identity("third"), identity("first"));
+}
+
+/// Opening a pipe for reading waits until somebody writes.
+TEST_F(OutputFolders, DoNotWaitForAWriterOfAPipe) {
+  run("output");
+  const std::vector<std::string> resume{"--resume", "auto", "--steps", "3"};
+  const std::string latest = path("output/checkpoints/latest");
+  fs::remove(latest);
+  ASSERT_EQ(::mkfifo(latest.c_str(), 0600), 0);
+  run("output", resume);
+  EXPECT_TRUE(fs::is_regular_file(latest));
+  fs::remove(path("output/run-id"));
+  ASSERT_EQ(::mkfifo(path("output/run-id").c_str(), 0600), 0);
+  expect_refusal("output", resume, {"but the folder is of no run (it has no run-id)"});
 }
 
 TEST_F(OutputFolders, OneCommandStartsContinuesAndEnds) {

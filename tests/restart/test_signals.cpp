@@ -88,7 +88,7 @@ TEST_F(Signals, BeforeTrainingEndTheProcessAtOnce) {
     }
     return (caught >> (SIGUSR1 - 1)) & 1U;
   };
-  while (catches() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  wait_until([&] { return catches() != 0; }, "a handler of signals");
   const CommandResult result = command.end(SIGUSR1);
   EXPECT_EQ(result.exit_code, 75) << result.messages;
   EXPECT_THAT(result.messages, HasSubstr("stopped on request before training began; run the same command again"));
@@ -107,7 +107,7 @@ TEST_F(Signals, HangUpStaysIgnoredUnderNohup) {
   const pid_t id = std::stoi(test::read_file(path("id")));
   ::kill(id, SIGHUP);
   const auto lines = log("output").size();
-  while (log("output").size() < lines + 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  wait_until([&] { return log("output").size() >= lines + 20; }, "20 more lines of the log");
   ::kill(id, SIGTERM);
   shell_thread.join();
   EXPECT_EQ(test::read_file(code), "75\n");

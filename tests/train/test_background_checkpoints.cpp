@@ -121,6 +121,17 @@ TEST_F(BackgroundCheckpoints, WritingIsNoCommunication) {
   EXPECT_GT(watcher.checkpoints.at(0).write_seconds, 2) << "not slow enough for this test";
 }
 
+/// The output folder and the log may be on a slow disk, too. The first rank alone prepares them.
+TEST_F(BackgroundCheckpoints, PreparingFilesIsNoCommunication) {
+  class SlowWatcher : public Watcher {
+   public:
+    void prepare() override { std::this_thread::sleep_for(std::chrono::milliseconds(1300)); }
+    void started(const RunStart& /*start*/) override { prepare(); }
+  } watcher;
+  run({.every = 8, .overrides = {"communicator={plugin=\"local\", timeout=1.0}"}}, watcher);
+  EXPECT_EQ(watcher.losses.size(), 8U);
+}
+
 TEST_F(BackgroundCheckpoints, AResumedRunHasTheLossesOfAnUndisturbedOne) {
   Watcher whole;
   run({.folder = "whole"}, whole);

@@ -25,10 +25,12 @@ std::string new_identity() {
   return text;
 }
 
-/// The first word of a file. Empty if it is missing or is no file that Strata wrote.
+/// The first word of a small file. Empty if it is missing or is none, such as a pipe, whose opening would wait for a
+/// writer.
 std::string first_word(const fs::path& file) {
+  constexpr std::size_t kLargest = 4096;
   std::string word;
-  std::istringstream(read_small_file(file, 4096)) >> word;
+  std::istringstream(read_small_file(file, kLargest)) >> word;
   return word;
 }
 
@@ -106,7 +108,8 @@ class OutputFolder {
       throw refusal("holds checkpoints, the newest of step " + step_text(checkpoints_.front()) + ", and '" +
                     candidates.front().string() + "' is of another run; accepted: another run.output");
     }
-    std::string identity = is_own && identity_.empty() ? found : identity_;
+    // The folder becomes that of the checkpoint's run, even if its run-id was damaged.
+    std::string identity = is_own && !found.empty() ? found : identity_;
     if (identity.empty()) identity = new_identity();
     return {std::move(identity), std::move(candidates), false};
   }

@@ -14,6 +14,7 @@
 #include "train/run/remarks.hpp"
 #include "train/run/restore_together.hpp"
 #include "train/run/resume_check.hpp"
+#include "train/run/work_together.hpp"
 
 namespace strata::host {
 namespace {
@@ -47,6 +48,11 @@ class Trainer::Rank {
     } else {
       begin(trainer.resume_);
     }
+    const auto prepare = [&] {
+      trainer.observer_.prepare();
+      trainer.prepare_store();
+    };
+    work_together(agreement_, leads() ? prepare : std::function<void()>());
     std::call_once(trainer.reads_, [&] { trainer.start_reading(); });
   }
 
@@ -144,13 +150,13 @@ class Trainer::Rank {
     return common;
   }
 
-  void tell_start(bool evaluates) const {
-    if (!speaks()) return;
+  void tell_start(bool evaluates) {
     RunStart start{trainer_.start_.step, evaluates, {}, {}};
     if (trainer_.resume_ != nullptr) start.checkpoint = trainer_.resume_->directory();
     if (trainer_.choice_) start.remarks = trainer_.choice_->skipped();
     start.remarks.insert(start.remarks.end(), trainer_.start_remarks_.begin(), trainer_.start_remarks_.end());
-    trainer_.observer_.started(start);
+    const auto tell = [&] { trainer_.observer_.started(start); };
+    work_together(agreement_, speaks() ? tell : std::function<void()>());
   }
 
   void train(std::uint64_t step) {

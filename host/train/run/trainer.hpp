@@ -41,7 +41,11 @@ struct RunStart {
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
-  /// Called once, when all ranks have restored or initialised their parameters and the first batch has been read.
+  /// Called once, on a thread of the process with the first rank, when the ranks have agreed from which checkpoint they
+  /// continue, and before anything is written. The others wait without a limit, so it may take as long as a disk does.
+  virtual void prepare() {}
+  /// Called once, when all ranks have restored or initialised their parameters and the first batch has been read. The
+  /// ranks of other processes wait without a limit.
   virtual void started(const RunStart& /*start*/) {}
   virtual void step(const StepRecord& /*record*/) {}
   /// Called once, for a device with its own memory, when it is known how the training step will be launched.
@@ -114,14 +118,14 @@ class Trainer {
 
   /// Plans the checkpoints, and checks that there is memory for the copy.
   void plan_checkpoints(const Device& device);
-  /// Prepares the folder of the checkpoints, and checks that there is space for them.
+  /// Prepares the folder of the checkpoints, and checks that there is space for them. How much is needed depends on the
+  /// step at which the run starts.
   void prepare_store() const;
   /// Continues from resume_, unless it is null.
   void resume();
   /// Continues from `checkpoint`, the one that the ranks choose, or starts anew if it is null. Thread-safe.
   void begin(const CheckpointReader* checkpoint);
-  /// Prepares what depends on the start on which the ranks agreed: the folder of the checkpoints, and the reading of
-  /// data.
+  /// Prepares the reading of data, which depends on the start on which the ranks agreed.
   void start_reading();
   void make_readers();
   /// Samples consumed by the steps before `step`.

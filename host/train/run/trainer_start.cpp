@@ -90,8 +90,6 @@ void Trainer::begin(const CheckpointReader* checkpoint) {
 }
 
 void Trainer::start_reading() {
-  // The space that is needed depends on the step at which the run starts.
-  if (has_first_rank(*world_)) prepare_store();
   const auto readers = static_cast<int>(world_->local_ranks().size());
   if (start_.step < static_cast<std::uint64_t>(setup_.configuration.run.steps)) {
     training_data_ = std::make_unique<ReadAhead>(*training_reader_, ReadAheadSettings{start_.step, readers});
