@@ -23,7 +23,8 @@ TEST(Configuration, ReadsEveryKey) {
                                .resume = "",
                                .accept_changed = {},
                                .stop_after = "",
-                               .stop_before_job_end = ""}));
+                               .stop_before_job_end = "",
+                               .shrink = {}}));
   EXPECT_EQ(c.model.plugin, "gpt2");
   EXPECT_EQ(c.model.options, (std::map<std::string, OptionValue>{
                                  {"layers", 6}, {"dropout", 0.1}, {"sizes", std::vector<double>{1, 2}}}));
