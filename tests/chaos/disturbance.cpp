@@ -24,11 +24,10 @@ constexpr std::chrono::seconds kAppearance{3};
 
 Disturbance::Disturbance(ProcessTree& tree, Command& command, const Surroundings& surroundings,
                          std::filesystem::path messages, Clock::time_point deadline)
-    : tree_(tree),
-      command_(command),
-      surroundings_(surroundings),
-      messages_(std::move(messages)),
-      deadline_(deadline) {}
+    : tree_(tree), command_(command), surroundings_(surroundings), messages_(std::move(messages)), deadline_(deadline) {
+  look_for_checkpoints();
+  left_ = written_.size();
+}
 
 Disturbance::~Disturbance() {
   for (const InjectedFault& each : injected_) {
@@ -76,12 +75,23 @@ bool Disturbance::has_come(const Moment& moment) {
     case Moment::Kind::writing:
       break;
   }
+  look_for_checkpoints();
+  return static_cast<int>(written_.size() - left_) >= moment.value;
+}
+
+void Disturbance::look_for_checkpoints() {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(surroundings_.checkpoints, ignored)) {
     const std::string name = entry.path().filename().string();
     if (name.find(host::kTemporaryMark) != std::string::npos) written_.insert(name);
   }
-  return static_cast<int>(written_.size()) >= moment.value;
+}
+
+void Disturbance::wait_until_caught(int signal) {
+  const Clock::time_point limit = Clock::now() + kAppearance;
+  while (!is_over() && Clock::now() < limit && !catches(command_.id(), signal)) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
 }
 
 Disturbance::Progress Disturbance::progress() const {
@@ -105,6 +115,7 @@ bool Disturbance::begin(const Fault& fault) {
     case FaultKind::pause:
       return send(fault, SIGSTOP);
     case FaultKind::request:
+      if (fault.target != Target::rank) wait_until_caught(fault.signal);
       if (!send(fault, fault.signal)) return false;
       for (int i = 1; i < fault.times; ++i) {
         std::this_thread::sleep_for(milliseconds(fault.gap));

@@ -49,6 +49,9 @@ class Disturbance {
   /// \return false if the command ends before.
   bool wait_for(const Moment& moment);
   [[nodiscard]] bool has_come(const Moment& moment);
+  void look_for_checkpoints();
+  /// Returns once the command catches the signal: at the very beginning it would end any program.
+  void wait_until_caught(int signal);
   bool is_over();
   /// \return false if there is no such process any more.
   bool begin(const Fault& fault);
@@ -69,8 +72,9 @@ class Disturbance {
   Clock::time_point begin_ = Clock::now();
   Clock::time_point deadline_;
   std::vector<InjectedFault> injected_;
-  /// Temporary folders of checkpoints that were seen.
+  /// Temporary folders of checkpoints that were seen, and how many of them an earlier start has left.
   std::set<std::string> written_;
+  std::size_t left_ = 0;
 };
 
 }  // namespace strata::testing::chaos

@@ -1,6 +1,7 @@
 #include "chaos/disturbed_run.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
@@ -20,6 +21,9 @@ using Words = std::vector<std::string>;
 const Words kResume{"--resume", "auto"};
 /// Space of a small disk: for some checkpoints with the spare bytes that a run wants beside them.
 constexpr std::size_t kSmallDisk = 24U << 20U;
+
+/// After this time without ranks mpirun is stuck.
+constexpr std::chrono::seconds kLauncherWithoutRanks{30};
 
 std::string last_lines(const std::string& text, int count) {
   std::size_t at = text.size();
@@ -150,21 +154,35 @@ DisturbedRun::Ended DisturbedRun::execute(const Words& arguments, const Start& s
   {
     Disturbance disturbance(tree_, command, surroundings_, place.output, deadline);
     disturbance.run(start.faults);
-    while (!command.poll() && Clock::now() < deadline) {
-      std::this_thread::sleep_for(milliseconds(10));
-      disturbance.end_pauses_after_the_run();
-    }
+    await(command, disturbance, deadline);
     ended.injected = disturbance.injected();
-    for (const InjectedFault& each : ended.injected) history_.back() += "\n    " + describe(each.fault);
-    if (!command.poll()) {
-      throw std::runtime_error("HANG: start " + std::to_string(outcome_.starts) + " did not end within " +
-                               std::to_string(settings_.deadline) + " s. Its processes:\n" + tree_.list());
-    }
   }
   ended.end = *command.poll();
   history_.back() += "\n    " + ended.end.text();
   ended.messages = read_file(place.output);
   return ended;
+}
+
+void DisturbedRun::await(Command& command, Disturbance& disturbance, Clock::time_point deadline) {
+  Clock::time_point had_ranks = Clock::now();
+  Clock::time_point next_look = had_ranks;
+  while (!command.poll() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(10));
+    disturbance.end_pauses_after_the_run();
+    if (plan_.communicator != "mpi" || disturbance.injected().empty() || Clock::now() < next_look) continue;
+    next_look = Clock::now() + std::chrono::seconds(1);
+    if (tree_.has_ranks()) had_ranks = Clock::now();
+    // Open MPI's mpirun can wait for itself if a rank dies while it starts the others.
+    if (Clock::now() < had_ranks + kLauncherWithoutRanks) continue;
+    ++outcome_.stuck_launchers;
+    history_.back() += "\n    mpirun does not end, although its ranks have";
+    ::kill(command.id(), SIGKILL);
+    had_ranks = Clock::now();
+  }
+  for (const InjectedFault& each : disturbance.injected()) history_.back() += "\n    " + describe(each.fault);
+  if (command.poll()) return;
+  throw std::runtime_error("HANG: start " + std::to_string(outcome_.starts) + " did not end within " +
+                           std::to_string(settings_.deadline) + " s. Its processes:\n" + tree_.list());
 }
 
 void DisturbedRun::note_progress(const std::string& messages) {

@@ -21,6 +21,8 @@ struct Outcome {
   int faults = 0;
   /// Faults whose moment did not come, since the command had ended.
   int late = 0;
+  /// Starts whose mpirun went on without ranks after a fault, until it was killed.
+  int stuck_launchers = 0;
   double seconds = 0;
 };
 
@@ -47,6 +49,8 @@ class DisturbedRun {
   /// Starts that must be refused, and what the operator does then. \return the arguments of the next start.
   std::vector<std::string> arguments_of_start();
   Ended execute(const std::vector<std::string>& arguments, const Start& start);
+  /// Waits for the end of a command. \throws std::runtime_error at the deadline.
+  void await(Command& command, Disturbance& disturbance, Clock::time_point deadline);
   void note_progress(const std::string& messages);
   void wait_for_processes();
   [[nodiscard]] bool expects_refusal() const;

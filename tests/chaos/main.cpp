@@ -52,6 +52,7 @@ class Summary {
     refusals_ += outcome.refusals;
     faults_ += outcome.faults;
     late_ += outcome.late;
+    stuck_ += outcome.stuck_launchers;
     if (!outcome.failure.empty()) {
       failed_.push_back(plan.number);
       std::cout << "FAILED: " << report << std::endl;
@@ -66,6 +67,7 @@ class Summary {
               << starts_ << " starts, of which " << refusals_ << " had to be refused; " << runs_ - failed_.size()
               << " runs equal to the undisturbed one, " << failed_.size() << " failed";
     for (const std::uint64_t number : failed_) std::cout << " " << number;
+    if (stuck_ > 0) std::cout << "; mpirun went on without ranks " << stuck_ << " times, and was killed";
     std::cout << std::endl;
     return failed_.empty() ? 0 : 1;
   }
@@ -77,6 +79,7 @@ class Summary {
   int refusals_ = 0;
   int faults_ = 0;
   int late_ = 0;
+  int stuck_ = 0;
   std::vector<std::uint64_t> failed_;
 };
 

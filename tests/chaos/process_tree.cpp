@@ -9,6 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <stdexcept>
@@ -50,6 +52,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 [[noreturn]] void become(char* const* words, char* const* environment, int output, int network) {
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::setsid();
+  // nohup, which may have started this program, ignores it.
+  std::signal(SIGHUP, SIG_DFL);
   const bool placed = network < 0 || ::setns(network, CLONE_NEWNET) == 0;
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -80,6 +84,11 @@ std::vector<RunningProcess> ProcessTree::running() {
   return found;
 }
 
+bool ProcessTree::has_ranks() {
+  const std::vector<RunningProcess> processes = running();
+  return std::any_of(processes.begin(), processes.end(), [](const RunningProcess& each) { return each.rank >= 0; });
+}
+
 std::string ProcessTree::list() {
   std::string text;
   for (const RunningProcess& process : running()) {
@@ -97,6 +106,15 @@ void ProcessTree::send_all(int signal) {
 
 void ProcessTree::reap() {
   std::erase_if(seen_, [](pid_t id) { return ::waitpid(id, nullptr, WNOHANG) != 0; });
+}
+
+bool catches(pid_t process, int signal) {
+  const std::string status = read_file(fs::path("/proc") / std::to_string(process) / "status");
+  constexpr std::string_view kCaught = "\nSigCgt:\t";
+  const std::size_t at = status.find(kCaught);
+  if (at == std::string::npos) return false;
+  const std::uint64_t caught = std::strtoull(status.c_str() + at + kCaught.size(), nullptr, 16);
+  return ((caught >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
 }
 
 std::string CommandEnd::text() const {

@@ -29,6 +29,7 @@ class ProcessTree {
   /// The variable that every process of the tree has in its environment, as NAME=VALUE.
   [[nodiscard]] std::string mark() const { return "STRATA_CHAOS_RUN=" + mark_; }
   [[nodiscard]] std::vector<RunningProcess> running();
+  [[nodiscard]] bool has_ranks();
   /// Their command lines, one a line.
   [[nodiscard]] std::string list();
   void send_all(int signal);
@@ -40,6 +41,9 @@ class ProcessTree {
   /// Processes that were seen. This process inherits those whose parents end.
   std::set<pid_t> seen_;
 };
+
+/// True if the process has a handler for the signal.
+[[nodiscard]] bool catches(pid_t process, int signal);
 
 /// How a command ended.
 struct CommandEnd {
