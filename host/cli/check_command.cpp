@@ -59,7 +59,7 @@ int refuse_run(CommandContext& context, bool json, const std::string& reason) {
   if (json) {
     write_json(context.out, {{"ok", false}, {"error", reason}});
   } else {
-    context.messages << "error: " << reason << '\n';
+    context.messages << "error: " + reason + "\n";
   }
   return kRefused;
 }

@@ -72,6 +72,11 @@ bool wants_verdict(const CLI::App& app, int argument_count, const char* const* a
   return std::find(arguments, arguments + argument_count, std::string_view("--json")) != arguments + argument_count;
 }
 
+/// Prints the line at once: a launcher merges what several ranks write, and must not mix their lines.
+void print_error(std::ostream& messages, const std::string& text) {
+  messages << "error: " + message_text(text, kLongestError) + "\n";
+}
+
 int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, const char* const* arguments) {
   try {
     app.parse(argument_count, arguments);
@@ -100,10 +105,10 @@ int run_command_line(int argument_count, const char* const* arguments, std::ostr
     }
     return parse_and_run(app, context, argument_count, arguments);
   } catch (const ConfigurationError& error) {
-    messages << "error: " << message_text(error.what(), kLongestError) << '\n';
+    print_error(messages, error.what());
     return kRefused;
   } catch (...) {
-    messages << "error: " << message_text(current_exception_text(), kLongestError) << '\n';
+    print_error(messages, current_exception_text());
     return kFailed;
   }
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <streambuf>
 #include <vector>
 
 #include "cli/command_line.hpp"
@@ -199,6 +200,33 @@ TEST(CommandLine, RefusesWhatItDoesNotKnow) {
   refused({"--log-level", "loud", "plugins", "list"}, "loud");
   refused({"help", "confguration"}, "did you mean 'configuration'?");
   refused({"help", "plugins", "--markdown"}, "accepted: configuration");
+}
+
+/// Counts the pieces in which a stream without a buffer, such as std::cerr, is written.
+class CountingBuffer : public std::streambuf {
+ public:
+  int pieces = 0;
+
+ protected:
+  std::streamsize xsputn(const char* /*text*/, std::streamsize count) override {
+    ++pieces;
+    return count;
+  }
+  int_type overflow(int_type letter) override {
+    ++pieces;
+    return traits_type::not_eof(letter);
+  }
+};
+
+TEST(CommandLine, WritesAnErrorAtOnceSoThatLinesOfRanksDoNotMix) {
+  for (const std::vector<const char*>& arguments :
+       std::vector<std::vector<const char*>>{{"strata", "frobnicate"}, {"strata", "train", "/missing.toml"}}) {
+    std::ostringstream out;
+    CountingBuffer buffer;
+    std::ostream messages(&buffer);
+    EXPECT_EQ(run_command_line(static_cast<int>(arguments.size()), arguments.data(), out, messages), 2);
+    EXPECT_EQ(buffer.pieces, 1) << arguments[1];
+  }
 }
 
 TEST(ConfigurationArguments, TakeOneOverrideEach) {

@@ -106,6 +106,20 @@ TEST(TrainingLog, IsCutBackToTheStepOfTheCheckpoint) {
       << "a torn line does not stay";
 }
 
+TEST(TrainingLog, RemovesWhatAKillDuringAnEarlierCutHasLeft) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.file("log.jsonl", "{\"step\":1}\n{\"step\":2}\n");
+  // Linux has no process with a number above 4194304.
+  const auto left = folder.file("log.jsonl.tmp-99999999", "{\"st");
+  const auto others = std::vector{folder.file("other.jsonl.tmp-99999999", "of another log"),
+                                  folder.file("log.jsonl.tmp-old", "of a user"),
+                                  folder.file("log.jsonl.tmp-1", "of a process that is running")};
+  TrainingLog(path).cut_back(1, false);
+  EXPECT_EQ(test::read_file(path), "{\"step\":1}\n");
+  EXPECT_FALSE(std::filesystem::exists(left));
+  for (const auto& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;
+}
+
 TEST(TrainingLog, IsEmptiedForANewRun) {
   const test::TemporaryFolder folder;
   const auto path = folder.path() / "log.jsonl";

@@ -7,8 +7,12 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,23 @@ int open_or_fail(const std::filesystem::path& path, int flags, const std::string
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (descriptor < 0) fail(path, what);
   return descriptor;
+}
+
+/// Between the name of a file that is replaced and the number of the process that replaces it.
+constexpr const char* kTemporaryInfix = ".tmp-";
+
+/// Removes the files `prefix` + N of `folder` for which there is no process N: a kill has left them.
+void remove_temporaries_of_the_dead(const std::filesystem::path& folder, std::string_view prefix) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    pid_t process = 0;
+    const char* const end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, process);
+    const bool is_number = error == std::errc() && rest == end && process > 0;
+    if (is_number && ::kill(process, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 }  // namespace
@@ -137,7 +158,10 @@ void make_directories(const std::filesystem::path& directory, const Disk& disk) 
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk) {
-  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  const std::string prefix = path.filename().string() + kTemporaryInfix;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  remove_temporaries_of_the_dead(folder, prefix);
+  const std::filesystem::path temporary = folder / (prefix + std::to_string(::getpid()));
   try {
     OutputFile file(temporary, disk);
     file.write(text.data(), text.size());
@@ -148,7 +172,7 @@ void replace_file(const std::filesystem::path& path, std::string_view text, cons
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_directory(path.has_parent_path() ? path.parent_path() : ".", disk);
+  sync_directory(folder, disk);
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::size_t most) {

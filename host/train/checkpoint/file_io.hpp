@@ -79,7 +79,7 @@ void sync_directory(const std::filesystem::path& directory, const Disk& disk = s
 void make_directories(const std::filesystem::path& directory, const Disk& disk = system_disk());
 
 /// Replaces a file atomically: writes `text` to a temporary file beside `path`, syncs it and renames it. Readers see
-/// the old or the new text.
+/// the old or the new text. Removes temporary files of processes that were killed in between.
 void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk = system_disk());
 
 /// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.
