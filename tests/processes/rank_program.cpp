@@ -1,11 +1,11 @@
 /// \file
 /// One process of a test of a communicator: runs one case together with the other processes.
 ///
-///     strata_rank_program PLUGIN CASE RANKS FOLDER [streams]
+///     strata_rank_program PLUGIN CASE RANKS THREADS FOLDER [streams]
 ///
-/// PLUGIN is a plugin's file, RANKS the number of processes, and FOLDER an empty folder that they share. With
-/// "streams", the ranks have devices in host memory whose work is asynchronous. The process finds its rank in a
-/// variable of its launcher.
+/// PLUGIN is a plugin's file, RANKS the number of ranks, of which each process runs THREADS, and FOLDER an empty folder
+/// that the processes share. With "streams", the ranks have devices in host memory whose work is asynchronous. The
+/// process finds its rank in a variable of its launcher.
 
 #include <algorithm>
 #include <cstdlib>
@@ -42,11 +42,11 @@ const RankCase& find_case(const std::string& name) {
 
 /// The bench of a process that takes part in worlds of all processes, and in no smaller ones.
 host::CommunicatorBench bench_of(const CommunicatorFactory& factory, const Options& options, host::Noticeboard& board,
-                                 bool streams) {
+                                 int threads, bool streams) {
   host::CommunicatorBench bench;
-  bench.make_world = [&factory, options, &board](int ranks) -> std::unique_ptr<World> {
-    if (ranks != board.count()) return nullptr;
-    host::become_rank(board, ranks);
+  bench.make_world = [&factory, options, &board, threads](int ranks) -> std::unique_ptr<World> {
+    if (ranks != board.count() * threads) return nullptr;
+    host::become_rank(board, board.count());
     return factory.create(options, ranks);
   };
   bench.make_device = [streams](int, const World&) -> std::shared_ptr<Device> {
@@ -60,13 +60,15 @@ host::CommunicatorBench bench_of(const CommunicatorFactory& factory, const Optio
 void run(const std::vector<std::string>& arguments) {
   const RankCase& chosen = find_case(arguments.at(1));
   const int ranks = std::stoi(arguments.at(2));
+  const int threads = std::stoi(arguments.at(3));
   const std::filesystem::path file = arguments.at(0);
   host::PluginRegistry plugins({file.parent_path()}, file);
   const auto& factory = plugins.load<CommunicatorFactory>(plugins.files().front().description->name);
   Options options(factory.options(), {});
   options.set("timeout", chosen.timeout);
-  host::Noticeboard board(arguments.at(3), own_rank(), ranks);
-  chosen.run(bench_of(factory, options, board, arguments.size() > 4), ranks);
+  if (threads > 1) options.set("ranks_per_process", std::int64_t{threads});
+  host::Noticeboard board(arguments.at(4), own_rank(), ranks / threads);
+  chosen.run(bench_of(factory, options, board, threads, arguments.size() > 5), ranks);
 }
 
 }  // namespace

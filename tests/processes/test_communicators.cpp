@@ -23,11 +23,12 @@ struct Row {
 
 const std::vector<Row> kRows{{.plugin = "gloo"}, {.plugin = "mpi", .launcher = mpirun("COUNT")}};
 
-/// A case of rank_cases.cpp, with the number of processes.
+/// A case of rank_cases.cpp, with the number of ranks, and how many of them each process runs.
 struct CaseRun {
   std::string name;
   int ranks = 2;
   bool streams = false;
+  int threads = 1;
 };
 
 const std::vector<CaseRun> kRuns{{"collectives", 1},
@@ -54,8 +55,29 @@ const std::vector<CaseRun> kRuns{{"collectives", 1},
                                  {"timeout", 2},
                                  {"impossible_groups", 2}};
 
+/// Ranks that are threads of several processes, or of a single one.
+const std::vector<CaseRun> kThreadRuns{{"collectives", 4, false, 2},
+                                       {"collectives", 8, false, 4},
+                                       {"collectives", 4, true, 2},
+                                       {"long", 4, false, 2},
+                                       {"order", 3, false, 3},
+                                       {"groups", 2, false, 2},
+                                       {"groups", 3, true, 3},
+                                       {"messages", 2, false, 2},
+                                       {"messages", 2, true, 2},
+                                       {"interleaving", 4, false, 2},
+                                       {"interleaving", 4, true, 2},
+                                       {"mismatches", 3, false, 3},
+                                       {"names", 4, false, 2},
+                                       {"lengths", 2, false, 2},
+                                       {"abort", 4, false, 2},
+                                       {"timeout", 2, false, 2},
+                                       {"impossible_groups", 2, false, 2}};
+
 void PrintTo(const Row& row, std::ostream* out) { *out << row.plugin; }
-void PrintTo(const CaseRun& run, std::ostream* out) { *out << run.name << " among " << run.ranks; }
+void PrintTo(const CaseRun& run, std::ostream* out) {
+  *out << run.name << " among " << run.ranks << ", " << run.threads << " in a process";
+}
 
 std::filesystem::path built(const std::string& file) {
   return std::filesystem::path(build_directory(STRATA_BUILD_DIRECTORY)) / file;
@@ -65,11 +87,13 @@ class Processes : public ::testing::TestWithParam<std::tuple<Row, CaseRun>> {
  protected:
   /// Starts the processes of a run.
   void start(const Row& row, const CaseRun& run) {
-    const std::string count = std::to_string(run.ranks);
-    std::vector<std::string> words{built(STRATA_RANK_PROGRAM), plugin(row), run.name, count, folder_.path()};
+    const int processes = run.ranks / run.threads;
+    const std::string count = std::to_string(processes);
+    std::vector<std::string> words{built(STRATA_RANK_PROGRAM),  plugin(row),   run.name, std::to_string(run.ranks),
+                                   std::to_string(run.threads), folder_.path()};
     if (run.streams) words.emplace_back("streams");
     if (row.launcher.empty()) {
-      for (int rank = 0; rank < run.ranks; ++rank) group_.start(words, {{"RANK", std::to_string(rank)}});
+      for (int rank = 0; rank < processes; ++rank) group_.start(words, {{"RANK", std::to_string(rank)}});
       return;
     }
     std::vector<std::string> launched = row.launcher;
@@ -99,11 +123,15 @@ TEST_P(Processes, Conform) {
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Row, CaseRun>>& info) {
   const auto& [row, run] = info.param;
-  return row.plugin + "_" + run.name + (run.streams ? "_on_streams_" : "_") + std::to_string(run.ranks);
+  return row.plugin + "_" + run.name + (run.streams ? "_on_streams_" : "_") + std::to_string(run.ranks) +
+         (run.threads == 1 ? "" : "_by_" + std::to_string(run.threads));
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, Processes,
                          ::testing::Combine(::testing::ValuesIn(kRows), ::testing::ValuesIn(kRuns)), name_of);
+INSTANTIATE_TEST_SUITE_P(Threads, Processes,
+                         ::testing::Combine(::testing::Values(kRows.front()), ::testing::ValuesIn(kThreadRuns)),
+                         name_of);
 
 }  // namespace
 }  // namespace strata::testing

@@ -49,7 +49,7 @@ class Training : public ::testing::Test {
   [[nodiscard]] std::string tensors(const std::string& communicator, int ranks) const {
     return test::tensors(path(communicator), ranks);
   }
-  /// Starts one process of a run of two ranks.
+  /// Starts one of the two processes of a run.
   static void start(testing::ProcessGroup& group, int rank, const std::string& port, std::vector<std::string> words) {
     words.insert(words.begin(), STRATA_BUILD_DIRECTORY "/bin/strata");
     group.start(words, {{"RANK", std::to_string(rank)},
@@ -117,6 +117,49 @@ TEST_F(Training, VerifiesInProcesses) {
   EXPECT_EQ(ends[1].output, "");
 }
 
+/// Settings of a run of four ranks: two processes of two threads each.
+std::vector<std::string> two_by_two() {
+  return {R"(strategy=[{plugin="ddp", size=2}, {plugin="tensor", size=2}])", "communicator.ranks_per_process=2"};
+}
+
+TEST_F(Training, ThreadsInProcessesTrainAsThreadsDo) {
+  const std::vector<std::string> settings{two_by_two().front(), "run.eval_every=4", "run.checkpoint_every=4",
+                                          "run.checkpoint_mode=foreground", "run.resume=auto"};
+  const CommandResult threads = run_command(arguments("train", "local", settings));
+  ASSERT_EQ(threads.exit_code, 0) << threads.messages;
+  // The second run continues from the checkpoint of step 4.
+  for (int start_number = 0; start_number < 2; ++start_number) {
+    testing::ProcessGroup group;
+    const std::string port = free_port();
+    for (int process = 0; process < 2; ++process) {
+      std::vector<std::string> words = arguments("train", "gloo", settings);
+      words.insert(words.end(), {"--set", two_by_two().back()});
+      start(group, process, port, words);
+    }
+    for (const testing::GroupEnd& end : group.wait(std::chrono::seconds(120))) {
+      ASSERT_EQ(end.exit_code, 0) << end.output;
+    }
+    EXPECT_EQ(losses("gloo"), losses("local"));
+    EXPECT_TRUE(tensors("gloo", 4) == tensors("local", 4)) << "the checkpoints differ";
+    std::filesystem::remove_all(path("gloo/checkpoints/step-00000008"));
+  }
+}
+
+TEST_F(Training, VerifiesInThreadsOfProcesses) {
+  testing::ProcessGroup group;
+  const std::string port = free_port();
+  for (int process = 0; process < 2; ++process) {
+    std::vector<std::string> words{"verify", config_, "--communicator", "gloo", "--set", "communicator.plugin=gloo"};
+    for (const std::string& setting : two_by_two()) words.insert(words.end(), {"--set", setting});
+    start(group, process, port, words);
+  }
+  const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+  EXPECT_EQ(ends[0].exit_code, 0) << ends[0].output;
+  EXPECT_EQ(ends[1].exit_code, 0) << ends[1].output;
+  EXPECT_THAT(ends[0].output, AllOf(HasSubstr("4 ranks against one"), HasSubstr("equal within")));
+  EXPECT_EQ(ends[1].output, "");
+}
+
 /// Waits until `holds`. \return false after two minutes.
 bool await(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
@@ -144,6 +187,38 @@ TEST_F(Faults, AKilledProcessEndsTheOthersWithItsName) {
                 AllOf(HasSubstr("rank " + std::to_string(killed)),
                       HasSubstr(killed == 0 ? "the connection to rank 0" : "has ended without a word")));
   }
+}
+
+TEST_F(Faults, AKilledProcessOfThreadsIsNamedWithItsRanks) {
+  testing::ProcessGroup group;
+  const std::string port = free_port();
+  for (int process = 0; process < 2; ++process) {
+    std::vector<std::string> words = endless(60);
+    for (const std::string& setting : two_by_two()) words.insert(words.end(), {"--set", setting});
+    start(group, process, port, words);
+  }
+  ASSERT_TRUE(await([&] { return group.output(0).find("step 5/") != std::string::npos; })) << group.output(0);
+  group.send(1, SIGKILL);
+  const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+  EXPECT_EQ(ends[0].exit_code, 1) << ends[0].output;
+  EXPECT_THAT(ends[0].output, HasSubstr("process 1 (ranks 2 and 3) (127.0.0.1) has ended without a word"));
+}
+
+TEST_F(Faults, ProcessesMustBeAsManyAsTheirThreadsNeed) {
+  testing::ProcessGroup group;
+  const auto with = [&](const std::string& ranks_per_process) {
+    std::vector<std::string> words = arguments("train", "gloo", {two_by_two().front()});
+    words.insert(words.end(), {"--set", "communicator.ranks_per_process=" + ranks_per_process});
+    return words;
+  };
+  start(group, 0, free_port(), with("1"));
+  start(group, 0, free_port(), with("3"));
+  start(group, 0, free_port(), with("4"));
+  const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+  EXPECT_THAT(ends[0].output, HasSubstr("found 2 processes; accepted: one for each of the mesh's 4 ranks"));
+  EXPECT_THAT(ends[1].output, HasSubstr("ranks_per_process: found 3; accepted: a divisor of the mesh's 4 ranks"));
+  EXPECT_THAT(ends[2].output, HasSubstr("found 2 processes; accepted: 1, each with 4 (ranks_per_process)"));
+  for (const testing::GroupEnd& end : ends) EXPECT_EQ(end.exit_code, 2) << end.output;
 }
 
 TEST_F(Faults, AProcessThatNeverJoinsIsNamed) {

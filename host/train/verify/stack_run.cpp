@@ -103,15 +103,19 @@ double worst_step(const std::vector<double>& found, const std::vector<double>& e
   return worst;
 }
 
-/// Joins the results of the only rank of this process with those of the other processes, which then all have the whole
-/// result.
-void join_processes(Communicator& communicator, Device& device, ParameterCollector& collector, StackResult& result) {
-  const auto own = static_cast<std::size_t>(communicator.rank());
-  const RankResult mine{result.losses,   result.gradient_norms,          result.parameters,
-                        result.averages, result.planned_peak_bytes[own], result.arena_peak_bytes[own]};
+/// Joins the results of this process's ranks with those of the other processes, which then all have the whole result.
+/// Every rank makes the call. `values`: of this rank, without parameters; losses and norms of rank 0 only.
+void join_processes(Communicator& communicator, Device& device, Executor& executor, const RankResult& values,
+                    const std::vector<int>& local_ranks, ParameterCollector& collector, StackResult& result) {
+  StackResult own;
+  ParameterCollector(own).add(executor);
+  RankResult mine = values;
+  mine.parameters = own.parameters;
+  mine.averages = own.averages;
   const std::vector<std::string> texts = gather_texts(communicator, device, mine.encode());
+  if (communicator.rank() != local_ranks.front()) return;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    if (rank == own) continue;
+    if (std::find(local_ranks.begin(), local_ranks.end(), static_cast<int>(rank)) != local_ranks.end()) continue;
     const RankResult other = RankResult::decode(texts[rank]);
     collector.add(other);
     result.planned_peak_bytes[rank] = other.planned_peak_bytes;
@@ -170,8 +174,15 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     result.planned_offload[static_cast<std::size_t>(rank)] = plan.offload;
     if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
     parameters.add(executor);
-    if (settings.joins_processes && local_ranks.size() < ranks)
-      join_processes(communicator, device, parameters, result);
+    if (!settings.joins_processes || local_ranks.size() == ranks) return;
+    RankResult values;
+    if (rank == 0) {
+      values.losses = result.losses;
+      values.gradient_norms = result.gradient_norms;
+    }
+    values.planned_peak_bytes = plan.arena_bytes;
+    values.arena_peak_bytes = arena->peak_bytes();
+    join_processes(communicator, device, executor, values, local_ranks, parameters, result);
   });
   return result;
 }

@@ -14,10 +14,15 @@ constexpr std::chrono::seconds kTimeForTheCause{3};
 
 }  // namespace
 
-Endpoint::Endpoint(std::unique_ptr<Mesh> mesh, std::shared_ptr<rendezvous::Store> store, int rank,
-                   std::chrono::duration<double> timeout)
-    : mesh_(std::move(mesh)), timeout_(timeout), watch_(std::move(store), rank, [this] {
+Endpoint::Endpoint(std::unique_ptr<Mesh> mesh, std::shared_ptr<ProcessMail> mail,
+                   std::shared_ptr<rendezvous::Store> store, int rank, std::chrono::duration<double> timeout)
+    : rank_(rank),
+      mesh_(std::move(mesh)),
+      mail_(std::move(mail)),
+      timeout_(timeout),
+      watch_(std::move(store), rank, [this] {
         if (mesh_) mesh_->close();
+        mail_->close(rank_);
       }) {}
 
 Endpoint::~Endpoint() = default;

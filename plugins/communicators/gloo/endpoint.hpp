@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mesh.hpp"
+#include "process_mail.hpp"
 #include "shared/operation.hpp"
 #include "watch.hpp"
 
@@ -29,14 +30,18 @@ struct Trouble {
 /// The connections of one rank, with the watch that ends its waits.
 class Endpoint {
  public:
-  /// `mesh`: null if this rank is the only one.
-  Endpoint(std::unique_ptr<Mesh> mesh, std::shared_ptr<rendezvous::Store> store, int rank,
-           std::chrono::duration<double> timeout);
+  /// `mesh`: null if no other process has ranks. `mail`: of the ranks of this process.
+  Endpoint(std::unique_ptr<Mesh> mesh, std::shared_ptr<ProcessMail> mail, std::shared_ptr<rendezvous::Store> store,
+           int rank, std::chrono::duration<double> timeout);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
+  [[nodiscard]] int rank() const { return rank_; }
+  /// The connections to ranks of other processes.
   [[nodiscard]] Mesh& mesh() { return *mesh_; }
+  /// The way to `peer` through memory. Null if it is a rank of another process.
+  [[nodiscard]] ProcessMail* mail_for(int peer) { return mail_->has(peer) ? mail_.get() : nullptr; }
   [[nodiscard]] Watch& watch() { return watch_; }
   [[nodiscard]] Clock::time_point deadline() const;
   /// The timeout in words: "300 s".
@@ -51,7 +56,9 @@ class Endpoint {
  private:
   [[noreturn]] void raise_end(const communicators::Operation& operation);
 
+  int rank_;
   std::unique_ptr<Mesh> mesh_;
+  std::shared_ptr<ProcessMail> mail_;
   std::chrono::duration<double> timeout_;
   Watch watch_;
 };

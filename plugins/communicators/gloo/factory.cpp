@@ -16,17 +16,35 @@ GlooCommunicatorFactory::GlooCommunicatorFactory()
                                 "which ranks send their data. Empty: the one that leads to MASTER_ADDR.",
                .minimum = {},
                .maximum = {},
+               .choices = {}},
+              {.name = "ranks_per_process",
+               .type = OptionType::integer,
+               .default_value = std::int64_t{1},
+               .documentation = "Ranks that each process runs, each on a thread of its own. They exchange data through "
+                                "memory.",
+               .minimum = 1,
+               .maximum = 1024,
                .choices = {}}} {}
 
 std::unique_ptr<World> GlooCommunicatorFactory::create(const Options& options, int rank_count) const {
   const auto environment = rendezvous::read_process_environment(rendezvous::environment_variable);
-  if (environment && environment->rank_count != rank_count) {
-    throw ConfigurationError("found " + std::to_string(environment->rank_count) +
-                             " processes; accepted: one for each of the mesh's " + std::to_string(rank_count) +
-                             " ranks");
+  const auto per_process = static_cast<int>(options.integer("ranks_per_process"));
+  if (rank_count % per_process != 0) {
+    throw OptionError("ranks_per_process", "found " + std::to_string(per_process) +
+                                               "; accepted: a divisor of the mesh's " + std::to_string(rank_count) +
+                                               " ranks");
   }
-  return std::make_unique<GlooWorld>(environment, rank_count,
-                                     Settings{communicators::read_timeouts(options), options.word("interface")});
+  if (environment && environment->rank_count != rank_count / per_process) {
+    const std::string found = "found " + std::to_string(environment->rank_count) + " processes; accepted: ";
+    if (per_process == 1) {
+      throw ConfigurationError(found + "one for each of the mesh's " + std::to_string(rank_count) + " ranks");
+    }
+    throw ConfigurationError(found + std::to_string(rank_count / per_process) + ", each with " +
+                             std::to_string(per_process) + " (ranks_per_process) of the mesh's " +
+                             std::to_string(rank_count) + " ranks");
+  }
+  return std::make_unique<GlooWorld>(
+      environment, rank_count, Settings{communicators::read_timeouts(options), options.word("interface"), per_process});
 }
 
 }  // namespace strata::gloo

@@ -8,6 +8,7 @@
 #include <net/if.h>
 
 #include <exception>
+#include <utility>
 
 #include "pipe_signal.hpp"
 #include "rendezvous/bytes.hpp"
@@ -40,8 +41,13 @@ bool is_loopback(const std::string& address) {
 
 }  // namespace
 
-Mesh::Mesh(const std::string& place, int rank, int rank_count, std::chrono::duration<double> start_timeout)
-    : rank_(rank), rank_count_(rank_count), start_timeout_(start_timeout), device_(listen_at(place)) {
+Mesh::Mesh(const std::string& place, int rank, int rank_count, std::function<bool(int rank)> is_local,
+           std::chrono::duration<double> start_timeout)
+    : rank_(rank),
+      rank_count_(rank_count),
+      is_local_(std::move(is_local)),
+      start_timeout_(start_timeout),
+      device_(listen_at(place)) {
   for (auto& context : contexts_) {
     context = device_->createContext(rank, rank_count);
     context->setTimeout(std::chrono::ceil<std::chrono::milliseconds>(start_timeout / kGloosPatience));
@@ -54,7 +60,7 @@ Mesh::~Mesh() = default;
 template <class Function>
 void Mesh::for_each_peer(Function function) const {
   for (int peer = 0; peer < rank_count_; ++peer) {
-    if (peer != rank_) function(peer);
+    if (!is_local_(peer)) function(peer);
   }
 }
 
@@ -63,7 +69,7 @@ std::string Mesh::addresses() const {
   for (const auto& context : contexts_) {
     for (int peer = 0; peer < rank_count_; ++peer) {
       std::vector<char> bytes;
-      if (peer != rank_) bytes = context->getPair(peer)->address().bytes();
+      if (!is_local_(peer)) bytes = context->getPair(peer)->address().bytes();
       writer.text(std::string(bytes.begin(), bytes.end()));
     }
   }
@@ -71,7 +77,9 @@ std::string Mesh::addresses() const {
 }
 
 void Mesh::connect(rendezvous::Store& store, bool is_only_host) {
-  const std::string own = contexts_.front()->getPair(rank_ == 0 ? 1 : 0)->address().str();
+  int first_peer = 0;
+  while (is_local_(first_peer)) ++first_peer;
+  const std::string own = contexts_.front()->getPair(first_peer)->address().str();
   if (!is_only_host && is_loopback(own)) {
     throw ConfigurationError("rank " + std::to_string(rank_) + " would listen at " + own +
                              ", where other machines cannot reach it; set communicator.interface to a network "

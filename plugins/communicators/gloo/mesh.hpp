@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,13 +21,15 @@ namespace strata::gloo {
 
 enum class Direction : std::uint8_t { send, receive };
 
-/// This rank's TCP connections: two to each other rank, one for the data in each direction. Gloo locks a connection
-/// while it writes, and its thread that reads spins meanwhile if the connection has data for it.
+/// This rank's TCP connections: two to each rank of another process, one for the data in each direction. Gloo locks a
+/// connection while it writes, and its thread that reads spins meanwhile if the connection has data for it.
 class Mesh {
  public:
-  /// Listens for the other ranks. `place`: an address of this machine, or the name of a network interface. \throws
-  /// ConfigurationError if this machine does not have it.
-  Mesh(const std::string& place, int rank, int rank_count, std::chrono::duration<double> start_timeout);
+  /// Listens for the other ranks. `place`: an address of this machine, or the name of a network interface. `is_local`:
+  /// true for the ranks of this process, which are not all. \throws ConfigurationError if this machine does not have
+  /// the place.
+  Mesh(const std::string& place, int rank, int rank_count, std::function<bool(int rank)> is_local,
+       std::chrono::duration<double> start_timeout);
   /// Ends the connections after what was sent has left. close() would drop it.
   ~Mesh();
   Mesh(const Mesh&) = delete;
@@ -52,6 +55,7 @@ class Mesh {
 
   int rank_;
   int rank_count_;
+  std::function<bool(int rank)> is_local_;
   std::chrono::duration<double> start_timeout_;
   std::shared_ptr<::gloo::transport::Device> device_;
   /// Connections for data from lower to higher ranks, and for data from higher to lower ranks.

@@ -2,7 +2,15 @@
 
 #include <gloo/transport/unbound_buffer.h>
 
+#include <algorithm>
+
 namespace strata::gloo {
+namespace {
+
+/// Time between two looks at whether the run has ended.
+constexpr std::chrono::milliseconds kMailPause{20};
+
+}  // namespace
 
 /// The finalizer of SplitMix64.
 Slot mix(Slot slot, std::uint64_t value) {
@@ -17,12 +25,24 @@ Transfer::Transfer(Endpoint& endpoint, int peer, const void* data, std::int64_t 
       peer_(peer),
       // Memory that is only sent is not written.
       data_(const_cast<void*>(data)),
-      bytes_(static_cast<std::size_t>(bytes)) {}
+      bytes_(static_cast<std::size_t>(bytes)),
+      mail_(endpoint.mail_for(peer)) {}
 
 Transfer::Transfer(Transfer&&) noexcept = default;
-Transfer::~Transfer() = default;
+
+Transfer::~Transfer() {
+  for (const auto* tickets : {&sent_mail_, &received_mail_}) {
+    for (const ProcessMail::Ticket& ticket : *tickets) mail_->withdraw(ticket);
+  }
+}
 
 void Transfer::send(Slot slot, std::int64_t offset, std::int64_t bytes) {
+  if (mail_ != nullptr) {
+    return endpoint_->transfer(peer_, [&] {
+      sent_mail_.push_back(
+          mail_->send({endpoint_->rank(), peer_}, slot, data_at(offset), static_cast<std::size_t>(bytes)));
+    });
+  }
   endpoint_->transfer(peer_, [&] {
     buffer(Direction::send).send(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
   });
@@ -30,6 +50,12 @@ void Transfer::send(Slot slot, std::int64_t offset, std::int64_t bytes) {
 }
 
 void Transfer::receive(Slot slot, std::int64_t offset, std::int64_t bytes) {
+  if (mail_ != nullptr) {
+    return endpoint_->transfer(peer_, [&] {
+      received_mail_.push_back(
+          mail_->receive({peer_, endpoint_->rank()}, slot, data_at(offset), static_cast<std::size_t>(bytes)));
+    });
+  }
   endpoint_->transfer(peer_, [&] {
     buffer(Direction::receive).recv(peer_, slot, static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
   });
@@ -37,16 +63,26 @@ void Transfer::receive(Slot slot, std::int64_t offset, std::int64_t bytes) {
 }
 
 void Transfer::await_sent(Clock::time_point deadline) {
+  while (!sent_mail_.empty()) await_mail(sent_mail_, deadline);
   for (; sends_ > 0; --sends_) await(Direction::send, deadline);
 }
 
 void Transfer::await_one_received(Clock::time_point deadline) {
+  if (mail_ != nullptr) return await_mail(received_mail_, deadline);
   await(Direction::receive, deadline);
   --receives_;
 }
 
 void Transfer::await_received(Clock::time_point deadline) {
-  while (receives_ > 0) await_one_received(deadline);
+  while (receives()) await_one_received(deadline);
+}
+
+void Transfer::await_mail(std::deque<ProcessMail::Ticket>& tickets, Clock::time_point deadline) {
+  while (!mail_->await(tickets.front(), std::min(deadline, Clock::now() + kMailPause))) {
+    if (endpoint_->watch().end()) throw Stopped{};
+    if (Clock::now() >= deadline) throw Late{peer_};
+  }
+  tickets.pop_front();
 }
 
 ::gloo::transport::UnboundBuffer& Transfer::buffer(Direction direction) {

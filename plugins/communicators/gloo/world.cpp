@@ -1,6 +1,7 @@
 #include "world.hpp"
 
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "communicator.hpp"
@@ -19,12 +20,17 @@ using Seconds = std::chrono::duration<double>;
 GlooWorld::GlooWorld(const std::optional<rendezvous::ProcessEnvironment>& environment, int rank_count,
                      Settings settings)
     : environment_(environment), rank_count_(rank_count), settings_(std::move(settings)) {
+  if (environment_) {
+    environment_->ranks_per_process = settings_.ranks_per_process;
+    first_rank_ = environment_->rank * settings_.ranks_per_process;
+  }
+  for (int local = 0; local < settings_.ranks_per_process; ++local) missing_.insert(first_rank_ + local);
+  mail_ = std::make_shared<ProcessMail>(first_rank_, settings_.ranks_per_process);
   if (!environment_) {
     store_ = std::make_shared<rendezvous::Board>();
-    place_.ranks_on_host = rank_count;
+    place_.ranks_on_host = rank_count / settings_.ranks_per_process;
     return;
   }
-  rank_ = environment_->rank;
   const Seconds limit(settings_.timeouts.start);
   store_ = rendezvous::join(*environment_, Clock::now() + std::chrono::duration_cast<Clock::duration>(limit),
                             rendezvous::Heartbeat::with_patience(settings_.timeouts.communication));
@@ -32,20 +38,35 @@ GlooWorld::GlooWorld(const std::optional<rendezvous::ProcessEnvironment>& enviro
 }
 
 GlooWorld::~GlooWorld() {
-  if (!connected_) store_->fail(rank_, "rank " + std::to_string(rank_) + " left before it connected");
+  if (missing_.empty()) return;
+  const int rank = *missing_.begin();
+  store_->fail(rank, "rank " + std::to_string(rank) + " left before it connected");
 }
 
-void GlooWorld::require_connectable(int rank, const Device& device) const {
-  if (!environment_ && rank_count_ > 1) {
+std::vector<int> GlooWorld::local_ranks() const {
+  std::vector<int> ranks(static_cast<std::size_t>(settings_.ranks_per_process));
+  std::iota(ranks.begin(), ranks.end(), first_rank_);
+  return ranks;
+}
+
+void GlooWorld::require_connectable(int rank, const Device& device) {
+  if (!environment_ && rank_count_ > settings_.ranks_per_process) {
     throw ConfigurationError(
-        "communicator 'gloo' runs every rank in a process of its own, and this process was started alone; "
-        "accepted for " +
-        std::to_string(rank_count_) +
+        "communicator 'gloo' runs " +
+        (settings_.ranks_per_process == 1
+             ? std::string("every rank in a process of its own")
+             : std::to_string(settings_.ranks_per_process) + " ranks in a process (communicator.ranks_per_process)") +
+        ", and this process was started alone; accepted for " + std::to_string(rank_count_) +
         " ranks: strata launch, torchrun --no-python, srun, or processes with RANK, WORLD_SIZE, "
         "MASTER_ADDR, MASTER_PORT and STRATA_SECRET");
   }
-  if (rank != rank_) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
-  if (connected_) throw RuntimeError("rank " + std::to_string(rank) + " is connected already");
+  if (!mail_->has(rank)) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
+  {
+    const std::lock_guard lock(mutex_);
+    if (!connecting_.insert(rank).second) {
+      throw RuntimeError("rank " + std::to_string(rank) + " is connected already");
+    }
+  }
   if (device.is_host_memory()) return;
   throw ConfigurationError("communicator 'gloo' reads and writes the memory of the host; found the device '" +
                            device.description() +
@@ -53,21 +74,25 @@ void GlooWorld::require_connectable(int rank, const Device& device) const {
                            "(nccl joins GPUs)");
 }
 
+std::unique_ptr<Mesh> GlooWorld::make_mesh(int rank) const {
+  if (rank_count_ == settings_.ranks_per_process) return nullptr;
+  const std::string place = settings_.interface.empty() ? own_address_towards(environment_->address, environment_->port)
+                                                        : settings_.interface;
+  const auto is_local = [mail = mail_](int peer) { return mail->has(peer); };
+  return std::make_unique<Mesh>(place, rank, rank_count_, is_local, Seconds(settings_.timeouts.start));
+}
+
 std::unique_ptr<Communicator> GlooWorld::connect(int rank, Device& device) {
   try {
     require_connectable(rank, device);
-    std::unique_ptr<Mesh> mesh;
-    if (rank_count_ > 1) {
-      const std::string place = settings_.interface.empty()
-                                    ? own_address_towards(environment_->address, environment_->port)
-                                    : settings_.interface;
-      mesh = std::make_unique<Mesh>(place, rank, rank_count_, Seconds(settings_.timeouts.start));
-    }
+    std::unique_ptr<Mesh> mesh = make_mesh(rank);
+    const bool has_mesh = mesh != nullptr;
     const auto endpoint =
-        std::make_shared<Endpoint>(std::move(mesh), store_, rank, Seconds(settings_.timeouts.communication));
-    if (rank_count_ > 1) endpoint->mesh().connect(*store_, place_.is_only_host);
+        std::make_shared<Endpoint>(std::move(mesh), mail_, store_, rank, Seconds(settings_.timeouts.communication));
+    if (has_mesh) endpoint->mesh().connect(*store_, place_.is_only_host);
     auto communicator = std::make_unique<GlooCommunicator>(endpoint, rank, rank_count_, device);
-    connected_ = true;
+    const std::lock_guard lock(mutex_);
+    missing_.erase(rank);
     return communicator;
   } catch (const std::exception& error) {
     const auto cause = store_->failure();

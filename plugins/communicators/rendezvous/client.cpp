@@ -16,12 +16,14 @@ namespace {
 /// Between two attempts to join.
 constexpr std::chrono::milliseconds kPauseOfJoining{100};
 
-std::string own(const ProcessEnvironment& environment) { return "rank " + std::to_string(environment.rank) + ": "; }
+std::string own(const ProcessEnvironment& environment) {
+  return process_name(environment.rank, environment.ranks_per_process) + ": ";
+}
 
 }  // namespace
 
 Client::Client(const ProcessEnvironment& environment, Clock::time_point deadline, const Heartbeat& heartbeat)
-    : rank_(environment.rank),
+    : rank_(environment.rank * environment.ranks_per_process),
       place_("'" + environment.address + "' port " + std::to_string(environment.port)),
       heartbeat_(heartbeat),
       reader_(""),
@@ -154,7 +156,7 @@ void Client::handle(const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::value: {
       Value value = read_value(frame);
-      values_[std::move(value.key)] = std::move(value.value);
+      wanted_[value.key].values.push_back(std::move(value.value));
       break;
     }
     case FrameKind::failure: {
@@ -213,16 +215,18 @@ void Client::put(const std::string& key, const std::string& value, int readers) 
 
 std::optional<std::string> Client::take(const std::string& key, Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  if (wanted_.insert(key).second) send(take_frame(key));
-  auto found = values_.find(key);
-  while (found == values_.end()) {
-    if (failure_ || ended_ || Clock::now() >= deadline) return std::nullopt;
-    changed_.wait_until(lock, deadline);
-    found = values_.find(key);
+  Wanted& wanted = wanted_[key];
+  // Every value that was asked for arrives once. One that came too late for its reader serves the next one.
+  if (++wanted.readers > wanted.asked) {
+    ++wanted.asked;
+    send(take_frame(key));
   }
-  std::string value = std::move(found->second);
-  values_.erase(found);
-  wanted_.erase(key);
+  while (wanted.values.empty() && !failure_ && !ended_ && Clock::now() < deadline) changed_.wait_until(lock, deadline);
+  --wanted.readers;
+  if (wanted.values.empty()) return std::nullopt;
+  std::string value = std::move(wanted.values.front());
+  wanted.values.pop_front();
+  if (--wanted.asked == 0) wanted_.erase(key);
   return value;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -34,6 +34,15 @@ class Client final : public Store {
   [[nodiscard]] std::optional<Failure> failure() const override;
 
  private:
+  /// A key that threads of this process take, each once.
+  struct Wanted {
+    /// Threads that wait.
+    int readers = 0;
+    /// Values that were asked for and not taken.
+    int asked = 0;
+    std::deque<std::string> values = {};
+  };
+
   /// One attempt to join. \return false if the connection ended before rank 0 answered.
   [[nodiscard]] bool join(const ProcessEnvironment& environment, Clock::time_point deadline);
   /// The first frame of the peer that `read` finds. Empty if the connection ends before.
@@ -68,8 +77,7 @@ class Client final : public Store {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string to_send_;
-  std::map<std::string, std::string> values_;
-  std::set<std::string> wanted_;
+  std::map<std::string, Wanted> wanted_;
   std::optional<Failure> failure_;
   bool ended_ = false;
   bool closing_ = false;

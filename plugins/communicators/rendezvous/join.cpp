@@ -11,8 +11,7 @@ namespace {
 class ServedBoard final : public Store {
  public:
   ServedBoard(const ProcessEnvironment& environment, Clock::time_point deadline, const Heartbeat& heartbeat)
-      : server_(board_, listen_on(environment.address, environment.port), environment.rank_count, environment.secret,
-                heartbeat) {
+      : server_(board_, listen_on(environment.address, environment.port), environment, heartbeat) {
     server_.await_ranks(deadline);
   }
 

@@ -132,6 +132,13 @@ ProcessEnvironment read_numbers(const Variables& variables, const Launcher& laun
 
 }  // namespace
 
+std::string process_name(int process, int ranks_per_process) {
+  if (ranks_per_process == 1) return "rank " + std::to_string(process);
+  const int first = process * ranks_per_process;
+  return "process " + std::to_string(process) + " (ranks " + std::to_string(first) +
+         (ranks_per_process == 2 ? " and " : " to ") + std::to_string(first + ranks_per_process - 1) + ")";
+}
+
 std::optional<ProcessEnvironment> read_process_environment(const Lookup& lookup) {
   const Variables variables(lookup);
   const Launcher* launcher = find_launcher(variables);

@@ -18,7 +18,12 @@ struct ProcessEnvironment {
   std::uint16_t port = 0;
   /// A secret that only the ranks of the run know.
   std::string secret;
+  /// Ranks of the world in each process. If there are several, `rank` and `rank_count` above count processes.
+  int ranks_per_process = 1;
 };
+
+/// The process in words: "rank 3", or "process 1 (ranks 2 to 5)".
+[[nodiscard]] std::string process_name(int process, int ranks_per_process);
 
 /// The value of an environment variable, if it is set.
 using Lookup = std::function<std::optional<std::string>(const char* name)>;

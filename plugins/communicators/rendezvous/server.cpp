@@ -14,15 +14,14 @@ namespace {
 /// Limit for a rank to receive the values that rank 0 has for it.
 constexpr std::chrono::seconds kPatience{10};
 
-std::string name(int rank) { return "rank " + std::to_string(rank); }
-
 }  // namespace
 
-Server::Server(Board& board, Listener listener, int rank_count, const std::string& secret, const Heartbeat& heartbeat)
+Server::Server(Board& board, Listener listener, const ProcessEnvironment& environment, const Heartbeat& heartbeat)
     : board_(board),
-      rank_count_(rank_count),
+      rank_count_(environment.rank_count),
+      ranks_per_process_(environment.ranks_per_process),
       heartbeat_(heartbeat),
-      admission_(std::make_unique<Admission>(std::move(listener), rank_count, secret, heartbeat)) {
+      admission_(std::make_unique<Admission>(std::move(listener), rank_count_, environment.secret, heartbeat)) {
   board_.set_listener([this] { wake_up_.wake(); });
   thread_ = std::thread([this] { run(); });
 }
@@ -46,7 +45,10 @@ void Server::await_ranks(Clock::time_point deadline) {
   if (all_here()) return;
   std::string missing;
   for (int rank = 1; rank < rank_count_; ++rank) {
-    if (!joined_.contains(rank)) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    if (joined_.contains(rank)) continue;
+    for (int local = 0; local < ranks_per_process_; ++local) {
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank * ranks_per_process_ + local);
+    }
   }
   std::string text = name(0) + ": of the other ranks did not come: " + missing;
   for (const std::string& refusal : admission_->refusals()) text += "; " + refusal;
@@ -124,7 +126,7 @@ void Server::admit(Newcomer newcomer) {
     const std::string why = "two processes were started as " + name(join.rank);
     send(connection, {FrameKind::refusal, why});
     connection.leaving = true;
-    return board_.fail(join.rank, why);
+    return board_.fail(join.rank * ranks_per_process_, why);
   }
   send(connection, {FrameKind::welcome, ""});
   if (failure_is_spread_) send(connection, failure_frame(*board_.failure()));
@@ -172,8 +174,10 @@ void Server::handle(Connection& connection, const Frame& frame) {
     case FrameKind::take:
       connection.wanted.push_back(read_take(frame));
       return;
-    case FrameKind::failure:
-      return board_.fail(connection.rank, read_failure(frame).reason);
+    case FrameKind::failure: {
+      const Failure failure = read_failure(frame);
+      return board_.fail(blamed_rank(connection, failure.rank), failure.reason);
+    }
     case FrameKind::beat:
       return;
     case FrameKind::end:
@@ -184,8 +188,13 @@ void Server::handle(Connection& connection, const Frame& frame) {
   }
 }
 
+int Server::blamed_rank(const Connection& connection, int named) const {
+  const int first = connection.rank * ranks_per_process_;
+  return named >= first && named < first + ranks_per_process_ ? named : first;
+}
+
 void Server::refuse(Connection& connection, const std::string& why) {
-  board_.fail(connection.rank, why);
+  board_.fail(blamed_rank(connection), why);
   send(connection, {FrameKind::refusal, why});
   connection.leaving = true;
 }
@@ -218,7 +227,7 @@ void Server::keep_in_touch(Connection& connection) {
   if (change == Pulse::Change::none || board_.failure()) return;
   const std::string peer = name(connection.rank) + " (" + connection.from + ")";
   if (change == Pulse::Change::lost) {
-    return board_.fail(connection.rank, peer + " has not answered for " + connection.pulse.silence());
+    return board_.fail(blamed_rank(connection), peer + " has not answered for " + connection.pulse.silence());
   }
   heartbeat_.tell(warning_of(change, connection.pulse, peer));
 }
@@ -238,7 +247,7 @@ void Server::lose(Connection& connection, const Ending& ending) {
   connection.closed = true;
   if (connection.leaving) return;
   const std::string peer = name(connection.rank) + " (" + connection.from + ")";
-  board_.fail(connection.rank,
+  board_.fail(blamed_rank(connection),
               ending.by_process() ? peer + " has ended without a word"
                                   : peer + " cannot be reached: " + ending.text() + "; its machine or network is down");
 }

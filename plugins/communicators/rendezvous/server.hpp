@@ -14,6 +14,7 @@
 #include "authenticated_frames.hpp"
 #include "board.hpp"
 #include "heartbeat.hpp"
+#include "process_environment.hpp"
 #include "socket.hpp"
 
 namespace strata::rendezvous {
@@ -22,7 +23,7 @@ namespace strata::rendezvous {
 /// nobody after that. If a process disconnects without an end frame, or is silent for too long, the run fails.
 class Server {
  public:
-  Server(Board& board, Listener listener, int rank_count, const std::string& secret, const Heartbeat& heartbeat);
+  Server(Board& board, Listener listener, const ProcessEnvironment& environment, const Heartbeat& heartbeat);
   /// Delivers the remaining values and tells the other ranks that rank 0 ends.
   ~Server();
   Server(const Server&) = delete;
@@ -50,6 +51,10 @@ class Server {
     bool closed = false;
   };
 
+  /// The process of this number in words.
+  [[nodiscard]] std::string name(int process) const { return process_name(process, ranks_per_process_); }
+  /// The world's rank to which a process attributes a failure: the one that it names, if that is one of its own.
+  [[nodiscard]] int blamed_rank(const Connection& connection, int named = -1) const;
   void run();
   [[nodiscard]] bool is_over();
   void wait_for_work();
@@ -72,6 +77,7 @@ class Server {
 
   Board& board_;
   int rank_count_;
+  int ranks_per_process_;
   Heartbeat heartbeat_;
   WakeUp wake_up_;
   std::list<Connection> connections_;
