@@ -1,7 +1,9 @@
 #include <memory>
+#include <string>
 
 #include "cli/commands.hpp"
 #include "launch/launch.hpp"
+#include "train/run/ranks_per_process.hpp"
 
 namespace strata::host {
 namespace {
@@ -29,6 +31,10 @@ void add_launch_options(CLI::App& command, LaunchArguments& arguments) {
   command.add_option("--ranks", arguments.ranks, "Number of ranks that the configuration must have")
       ->check(CLI::PositiveNumber);
   command
+      .add_option("--ranks-per-process", arguments.ranks_per_process,
+                  "Ranks that each process runs as threads, instead of communicator.ranks_per_process (default: 1)")
+      ->check(CLI::PositiveNumber);
+  command
       .add_option("--grace", arguments.grace,
                   "Time in seconds that ranks get to end before they are killed: after a signal (default: no limit), "
                   "after a rank failed (10) or ended (300)")
@@ -45,7 +51,11 @@ void add_launch_options(CLI::App& command, LaunchArguments& arguments) {
       ->type_name("DIR");
 }
 
-int launch(const LaunchArguments& arguments, CommandContext& context) {
+int launch(LaunchArguments arguments, CommandContext& context) {
+  if (arguments.ranks_per_process) {
+    arguments.train.configuration.overrides.push_back("communicator." + std::string(kRanksPerProcess) + "=" +
+                                                      std::to_string(*arguments.ranks_per_process));
+  }
   // Check the configuration before any rank starts, so that mistakes are reported once.
   const RunSetup setup = prepare(arguments.train.load(), context.plugins());
   return Launch(arguments, setup, context).run();
@@ -55,8 +65,8 @@ int launch(const LaunchArguments& arguments, CommandContext& context) {
 
 void add_launch_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<LaunchArguments>();
-  CLI::App* command =
-      app.add_subcommand("launch", "Train with one process per rank, on this machine or on several through ssh");
+  CLI::App* command = app.add_subcommand(
+      "launch", "Train with a process for each rank, or for several, on this machine or on several through ssh");
   arguments->train.add_to(*command);
   add_launch_options(*command, *arguments);
   add_hosts_options(*command, *arguments);

@@ -86,6 +86,18 @@ std::vector<HostSlots> read_hosts(const std::string& argument) {
   return reader.take();
 }
 
+std::vector<HostSlots> for_processes(std::vector<HostSlots> hosts, int ranks_per_process) {
+  for (HostSlots& host : hosts) {
+    if (host.slots < ranks_per_process) {
+      throw ConfigurationError("--hosts: '" + host.name + "': found " + std::to_string(host.slots) +
+                               " slot(s); accepted: at least " + std::to_string(ranks_per_process) +
+                               ", the ranks of a process");
+    }
+    host.slots -= host.slots % ranks_per_process;
+  }
+  return hosts;
+}
+
 std::string own_host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);

@@ -19,6 +19,10 @@ struct HostSlots {
 /// a file, '#' begins a comment. \throws ConfigurationError that says where, for a host without slots or named twice.
 [[nodiscard]] std::vector<HostSlots> read_hosts(const std::string& argument);
 
+/// The hosts with as many slots as whole processes of `ranks_per_process` ranks fill. \throws ConfigurationError if a
+/// host has fewer slots than a process needs.
+[[nodiscard]] std::vector<HostSlots> for_processes(std::vector<HostSlots> hosts, int ranks_per_process);
+
 /// True for a name of the machine of this process: its host name with or without the domain, or "localhost".
 [[nodiscard]] bool is_this_machine(const std::string& name);
 

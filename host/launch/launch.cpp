@@ -11,6 +11,7 @@
 #include "strata/tensor.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/run/launched_process.hpp"
+#include "train/run/ranks_per_process.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/shrunk_axis.hpp"
 
@@ -39,9 +40,10 @@ Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandC
       setup_(setup),
       run_(setup.configuration.run),
       ranks_(setup.stack.mesh.rank_count()),
+      ranks_per_process_(ranks_per_process(setup.configuration, ranks_)),
       context_(context),
       identity_before_(stored_identity(run_.output)) {
-  if (!arguments.hosts.empty()) hosts_ = read_hosts(arguments.hosts);
+  if (!arguments.hosts.empty()) hosts_ = for_processes(read_hosts(arguments.hosts), ranks_per_process_);
   if (arguments.grace) {
     const Grace::Seconds grace(*arguments.grace);
     grace_ = {grace, grace, grace};
@@ -60,8 +62,10 @@ void Launch::check_arguments() const {
                                                        "--max-restarts: \"auto\", or nothing for a new run");
   }
   if (!hosts_.empty() && total_slots(hosts_) < ranks_) {
-    throw ConfigurationError("--hosts: found " + std::to_string(total_slots(hosts_)) + " slots; accepted: at least " +
-                             std::to_string(ranks_) + ", one for each rank of the configuration");
+    throw ConfigurationError(
+        "--hosts: found " + std::to_string(total_slots(hosts_)) + " slots" +
+        (ranks_per_process_ == 1 ? "" : " for processes of " + std::to_string(ranks_per_process_) + " ranks") +
+        "; accepted: at least " + std::to_string(ranks_) + ", one for each rank of the configuration");
   }
 }
 
@@ -84,7 +88,7 @@ Launch::RunEnd Launch::run_once(int restarts) {
 
 Launch::RunEnd Launch::run_here(const std::vector<std::string>& words) {
   const Meeting meeting{"127.0.0.1", free_port(), random_secret()};
-  RankProcesses processes(rank_requests(words, {ranks_}, meeting).front(), grace_, signals_,
+  RankProcesses processes(rank_requests(words, {{ranks_}, ranks_per_process_}, meeting).front(), grace_, signals_,
                           {[this](const RankLine& line) { print(line, ""); },
                            [this](const std::string& text) { context_.log.warning(text); }, logs()});
   const std::vector<ProcessEnd> ends = processes.wait();
@@ -108,7 +112,7 @@ Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, bool is_rest
   const std::vector<int> counts = place_ranks(hosts, ranks);
   const Meeting meeting{meeting_address(hosts, counts, hosts_.front().name, arguments_.master_address),
                         connections.front()->port(), random_secret()};
-  std::vector<std::vector<ProcessRequest>> requests = rank_requests(words, counts, meeting);
+  std::vector<std::vector<ProcessRequest>> requests = rank_requests(words, {counts, ranks_per_process_}, meeting);
   for (std::vector<ProcessRequest>& each : requests) add_own_variables(each);
   context_.log.info(describe_placement(hosts, counts));
   HostProcesses processes(
@@ -177,7 +181,8 @@ void Launch::print(const RankLine& line, const std::string& host) {
     context_.messages << line.text << std::endl;
   } else if (said_.insert(line.text).second) {
     // Ranks often print the same message. Print it once.
-    context_.messages << "[rank " << line.rank << (host.empty() ? "" : " on " + host) << "] " << line.text << std::endl;
+    context_.messages << "[" << describe_ranks(line.rank, ranks_per_process_) << (host.empty() ? "" : " on " + host)
+                      << "] " << line.text << std::endl;
   }
 }
 

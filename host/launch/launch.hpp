@@ -21,6 +21,7 @@ namespace strata::host {
 struct LaunchArguments {
   TrainArguments train;
   std::optional<int> ranks;
+  std::optional<int> ranks_per_process;
   std::optional<double> grace;
   int max_restarts = 0;
   std::string log_dir;
@@ -30,8 +31,8 @@ struct LaunchArguments {
   std::string master_address;
 };
 
-/// A run of one process for each rank, on this machine or on several. Starts it anew from its last checkpoint when a
-/// rank has failed or a host is lost.
+/// A run of one process for each rank, or for several, on this machine or on several. Starts it anew from its last
+/// checkpoint when a rank has failed or a host is lost.
 class Launch {
  public:
   /// `setup`: of the run. `arguments`, `setup` and `context` outlive this object. \throws ConfigurationError for
@@ -75,6 +76,7 @@ class Launch {
   const RunSetup& setup_;
   const RunSection& run_;
   int ranks_;
+  int ranks_per_process_;
   CommandContext& context_;
   std::vector<HostSlots> hosts_;
   std::string identity_before_;

@@ -13,7 +13,8 @@ std::string launch_version() { return STRATA_VERSION " (ABI " + std::to_string(k
 json to_frame(const StartRequest& request) {
   json ranks = json::array();
   for (const ProcessRequest& each : request.ranks) {
-    ranks.push_back({{"rank", each.rank}, {"words", each.words}, {"environment", each.environment}});
+    ranks.push_back(
+        {{"rank", each.rank}, {"words", each.words}, {"environment", each.environment}, {"ranks", each.ranks}});
   }
   const Grace& grace = request.grace;
   json frame{{frame::kKind, frame::kStart},
@@ -28,7 +29,7 @@ json to_frame(const StartRequest& request) {
 StartRequest start_request(const json& frame) {
   StartRequest request;
   for (const json& each : frame.at("ranks")) {
-    request.ranks.push_back({each.at("rank"), each.at("words"), each.at("environment")});
+    request.ranks.push_back({each.at("rank"), each.at("words"), each.at("environment"), each.at("ranks")});
   }
   request.logs = frame.at("logs");
   request.grace.after_failure = Grace::Seconds(frame.at("after_failure").get<double>());
@@ -46,15 +47,16 @@ json to_frame(const RankLine& line) {
 RankLine rank_line(const json& frame) { return {frame.at("rank"), frame.at("is_error"), frame.at("text")}; }
 
 json to_frame(const ProcessEnd& end) {
-  return {{frame::kKind, frame::kEnd},
-          {"rank", end.rank},
-          {"exit_code", end.exit_code},
-          {"signal", end.signal},
-          {"by_force", end.by_force}};
+  return {{frame::kKind, frame::kEnd}, {"rank", end.rank},         {"exit_code", end.exit_code},
+          {"signal", end.signal},      {"by_force", end.by_force}, {"ranks", end.ranks}};
 }
 
 ProcessEnd process_end(const json& frame) {
-  return {frame.at("rank"), frame.at("exit_code"), frame.at("signal"), frame.at("by_force")};
+  return {.rank = frame.at("rank"),
+          .exit_code = frame.at("exit_code"),
+          .signal = frame.at("signal"),
+          .by_force = frame.at("by_force"),
+          .ranks = frame.at("ranks")};
 }
 
 }  // namespace strata::host

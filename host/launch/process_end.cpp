@@ -6,8 +6,14 @@
 
 namespace strata::host {
 
+std::string describe_ranks(int first, int count) {
+  if (count == 1) return "rank " + std::to_string(first);
+  return "ranks " + std::to_string(first) + (count == 2 ? " and " : " to ") + std::to_string(first + count - 1);
+}
+
 std::string describe(const ProcessEnd& end) {
-  const std::string rank = "rank " + std::to_string(end.rank) + (end.host.empty() ? "" : " on " + end.host);
+  const std::string rank = (end.ranks == 1 ? "" : "the process of ") + describe_ranks(end.rank, end.ranks) +
+                           (end.host.empty() ? "" : " on " + end.host);
   if (end.by_force) return rank + " did not end in time and was ended by force";
   if (end.signal == 0) return rank + " ended with exit code " + std::to_string(end.exit_code);
   return rank + " was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")";

@@ -7,8 +7,9 @@
 
 namespace strata::host {
 
-/// How a rank's process ended.
+/// How a process ended.
 struct ProcessEnd {
+  /// The first rank of the process.
   int rank = 0;
   /// Exit code of a process that was not ended by a signal.
   int exit_code = 0;
@@ -18,13 +19,18 @@ struct ProcessEnd {
   bool by_force = false;
   /// The host of the process. Empty if all are on one.
   std::string host = {};
+  /// Number of the process's ranks.
+  int ranks = 1;
 
   /// True if the run stopped with a checkpoint before its end.
   [[nodiscard]] bool stopped() const { return exit_code == kStopped; }
   [[nodiscard]] bool failed() const { return (exit_code != 0 && !stopped()) || signal != 0 || by_force; }
 };
 
-/// The end of a process in words: "rank 2 on node1 ended with exit code 1".
+/// The ranks of a process in words: "rank 2", "ranks 2 and 3" or "ranks 4 to 7".
+[[nodiscard]] std::string describe_ranks(int first, int count);
+
+/// The end of a process in words: "rank 2 on node1 ended with exit code 1", or "the process of ranks 4 to 7 ended …".
 [[nodiscard]] std::string describe(const ProcessEnd& end);
 
 /// Puts first those that a signal ended, and last those that were ended by force. Peers that end because a process died

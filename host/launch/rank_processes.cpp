@@ -34,14 +34,17 @@ RankProcesses::~RankProcesses() {
 void RankProcesses::start(const ProcessRequest& request) {
   auto process = std::make_unique<Process>();
   process->rank = request.rank;
+  process->ranks = request.ranks;
   // It is opened before the process starts, so that the process's time does not pass while the folder is made.
   if (!output_.logs.empty()) process->log = std::make_unique<RankLog>(output_.logs, request.rank, output_.warn);
   ChildProcess child =
       start_child({.words = request.words, .environment = request.environment, .signal_at_parents_death = SIGTERM},
                   signals_.previous_mask());
   process->id = child.id;
-  if (process->log)
-    process->log->mark("rank " + std::to_string(request.rank) + " starts, process " + std::to_string(child.id));
+  if (process->log) {
+    process->log->mark(describe_ranks(request.rank, request.ranks) + (request.ranks == 1 ? " starts" : " start") +
+                       ", process " + std::to_string(child.id));
+  }
   const auto add_reader = [&](Descriptor pipe, bool is_error) {
     process->readers.emplace_back(
         std::move(pipe), [this, log = process->log.get(), rank = request.rank, is_error](const std::string& text) {
@@ -96,9 +99,10 @@ void RankProcesses::collect(const Companion* companion) {
     int status = 0;
     if (!process->running || ::waitpid(process->id, &status, WNOHANG) != process->id) continue;
     process->running = false;
-    const ProcessEnd end{process->rank, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                         WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                         deadline_.has_struck() && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL};
+    ProcessEnd end{process->rank, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                   WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+                   deadline_.has_struck() && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL};
+    end.ranks = process->ranks;
     // What the process wrote last comes before its end.
     for (LineReader& reader : process->readers) reader.read();
     if (process->log) process->log->mark(describe(end));

@@ -18,15 +18,20 @@
 
 namespace strata::host {
 
-/// The process of a rank: its command line with the program first, and additions to this process's environment.
+/// The process of one rank or several: its command line with the program first, and additions to this process's
+/// environment.
 struct ProcessRequest {
+  /// Its first rank.
   int rank = 0;
   std::vector<std::string> words;
   std::map<std::string, std::string> environment = {};
+  /// Number of its ranks.
+  int ranks = 1;
 };
 
-/// A line that a rank wrote.
+/// A line that a process wrote.
 struct RankLine {
+  /// The first rank of the process.
   int rank = 0;
   /// True if it was written to standard error.
   bool is_error = false;
@@ -75,6 +80,7 @@ class RankProcesses {
  private:
   struct Process {
     int rank = 0;
+    int ranks = 1;
     pid_t id = -1;
     bool running = true;
     std::unique_ptr<RankLog> log;

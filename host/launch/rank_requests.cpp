@@ -28,28 +28,31 @@ std::string random_secret() {
 }
 
 std::vector<std::vector<ProcessRequest>> rank_requests(const std::vector<std::string>& words,
-                                                       const std::vector<int>& counts, const Meeting& meeting) {
-  const std::string ranks = std::to_string(std::accumulate(counts.begin(), counts.end(), 0));
+                                                       const Placement& placement, const Meeting& meeting) {
+  const std::vector<int>& counts = placement.counts;
+  const int per_process = placement.ranks_per_process;
+  const std::string processes = std::to_string(std::accumulate(counts.begin(), counts.end(), 0) / per_process);
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::vector<ProcessRequest>> hosts;
-  int rank = 0;
+  int process = 0;
   for (const int count : counts) {
     std::vector<ProcessRequest>& requests = hosts.emplace_back();
-    for (int local = 0; local < count; ++local, ++rank) {
+    for (int local = 0; local < count / per_process; ++local, ++process) {
       ProcessRequest request;
-      request.rank = rank;
+      request.rank = process * per_process;
+      request.ranks = per_process;
       request.words = {program, "train"};
       request.words.insert(request.words.end(), words.begin(), words.end());
-      if (rank > 0) request.words.insert(request.words.end(), {"--log-level", "warning"});
-      request.environment = {{"RANK", std::to_string(rank)},
-                             {"WORLD_SIZE", ranks},
+      if (process > 0) request.words.insert(request.words.end(), {"--log-level", "warning"});
+      request.environment = {{"RANK", std::to_string(process)},
+                             {"WORLD_SIZE", processes},
                              {"LOCAL_RANK", std::to_string(local)},
-                             {"LOCAL_WORLD_SIZE", std::to_string(count)},
+                             {"LOCAL_WORLD_SIZE", std::to_string(count / per_process)},
                              {"MASTER_ADDR", meeting.address},
                              {"MASTER_PORT", meeting.port},
                              {"STRATA_PORT", meeting.port},
                              {"STRATA_SECRET", meeting.secret},
-                             {kLaunchedRanks, ranks}};
+                             {kLaunchedRanks, processes}};
       requests.push_back(std::move(request));
     }
   }

@@ -19,10 +19,15 @@ struct Meeting {
 /// A random secret of 64 hexadecimal digits.
 [[nodiscard]] std::string random_secret();
 
-/// The processes of each host, whose ranks are neighbours. `words`: the arguments of `strata train`. `counts`: number
-/// of ranks on each host.
+/// Number of ranks on each host, and in each process. The latter divides the former.
+struct Placement {
+  std::vector<int> counts;
+  int ranks_per_process = 1;
+};
+
+/// The processes of each host, whose ranks are neighbours. `words`: the arguments of `strata train`.
 [[nodiscard]] std::vector<std::vector<ProcessRequest>> rank_requests(const std::vector<std::string>& words,
-                                                                     const std::vector<int>& counts,
+                                                                     const Placement& placement,
                                                                      const Meeting& meeting);
 
 /// Adds the variables of this process that ranks of other hosts need too: those whose names begin with STRATA_, NCCL_,

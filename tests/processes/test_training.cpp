@@ -70,12 +70,15 @@ class Training : public ::testing::Test {
   std::string config_ = folder_.file("small.toml", test::small_configuration(folder_)).string();
 };
 
-/// A stack of strategies, and the number of its ranks.
+/// A stack of strategies, the number of its ranks, and how many of them each process runs.
 struct Stack {
   std::string name;
   std::string strategies;
   int ranks = 2;
+  int ranks_per_process = 1;
 };
+
+const char* const kAll = R"({plugin="pipeline", size=2}, {plugin="zero", size=2}, {plugin="tensor", size=2})";
 
 void PrintTo(const Stack& stack, std::ostream* out) { *out << stack.name; }
 
@@ -86,21 +89,22 @@ TEST_P(Stacks, TrainInProcessesAsInThreads) {
   const std::vector<std::string> settings{"strategy=[" + stack.strategies + "]", "run.eval_every=4"};
   const CommandResult threads = run_command(arguments("train", "local", settings));
   ASSERT_EQ(threads.exit_code, 0) << threads.messages;
-  const CommandResult processes = run_command(arguments("launch", "gloo", settings));
+  std::vector<std::string> words = arguments("launch", "gloo", settings);
+  words.insert(words.end(), {"--ranks-per-process", std::to_string(stack.ranks_per_process)});
+  const CommandResult processes = run_command(words);
   ASSERT_EQ(processes.exit_code, 0) << processes.messages;
   EXPECT_EQ(losses("gloo"), losses("local"));
   EXPECT_FALSE(losses("local").empty());
   EXPECT_TRUE(tensors("gloo", stack.ranks) == tensors("local", stack.ranks)) << "the checkpoints differ";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Gloo, Stacks,
-    ::testing::Values(Stack{"ddp", R"({plugin="ddp", size=2})"}, Stack{"zero", R"({plugin="zero", stage=3, size=2})"},
-                      Stack{"tensor", R"({plugin="tensor", size=2})"},
-                      Stack{"pipeline", R"({plugin="pipeline", size=2})"},
-                      Stack{"all", R"({plugin="pipeline", size=2}, {plugin="zero", size=2}, {plugin="tensor", size=2})",
-                            8}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Gloo, Stacks,
+                         ::testing::Values(Stack{"ddp", R"({plugin="ddp", size=2})"},
+                                           Stack{"zero", R"({plugin="zero", stage=3, size=2})"},
+                                           Stack{"tensor", R"({plugin="tensor", size=2})"},
+                                           Stack{"pipeline", R"({plugin="pipeline", size=2})"}, Stack{"all", kAll, 8},
+                                           Stack{"all_by_4", kAll, 8, 4}, Stack{"all_in_one", kAll, 8, 8}),
+                         [](const auto& info) { return info.param.name; });
 
 /// `strata verify` in processes: each has the whole result, and the first one reports.
 TEST_F(Training, VerifiesInProcesses) {

@@ -91,6 +91,24 @@ TEST_F(Hosts, SayWhichRankOfWhichHostDied) {
                                      HasSubstr("[rank 2 on node2] error: ")));
 }
 
+TEST_F(Hosts, StartAgainWhenAProcessOfSeveralRanksIsKilled) {
+  run_whole();
+  RunningCommand command(
+      on_hosts("output", {"--ranks-per-process", "2", "--max-restarts", "1"}, {.hosts = "node1:3,node2:2"}));
+  wait_for_log("output", "\"step\":3,");
+  const std::vector<pid_t> processes = children_of(agent("node2"));
+  ASSERT_EQ(processes.size(), 1U);
+  ::kill(processes[0], SIGKILL);
+  const CommandResult result = command.wait();
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.messages,
+              AllOf(HasSubstr("error: the process of ranks 2 and 3 on node2 was ended by signal 9 (Killed), then the "
+                              "process of ranks 0 and 1 on node1 ended with exit code 1"),
+                    HasSubstr("starting the run again (1 of 1)")));
+  EXPECT_THAT(rank_log("output", 2), HasSubstr("ranks 2 and 3 start, process "));
+  expect_equal_runs("output", "whole");
+}
+
 TEST_F(Hosts, HideTheSecret) {
   RunningCommand command(on_hosts("output"));
   wait_for_log("output", "\"step\":1,");
@@ -147,6 +165,8 @@ TEST(HostList, IsReadOrRefused) {
   EXPECT_EQ(hosts[1].address(), "10.0.0.7");
   EXPECT_EQ(hosts[2].name, "fe80::1");
   EXPECT_EQ(place_ranks(hosts, 5), (std::vector<int>{4, 1, 0}));
+  EXPECT_EQ(total_slots(for_processes(read_hosts("node1:5,node2:3"), 2)), 6);
+  EXPECT_THROW(static_cast<void>(for_processes(hosts, 2)), ConfigurationError);
   for (const char* wrong : {"", "node1", "node1:", "node1:0", "node1:-1", "node1:x", "node1:99999999999", ":4",
                             "-oProxyCommand=x:4", "node1:4,", "a b:4", "node1:4,node1:4", "/no/file"}) {
     EXPECT_THROW(static_cast<void>(read_hosts(wrong)), ConfigurationError) << wrong;

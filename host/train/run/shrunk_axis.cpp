@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "train/run/inspection.hpp"
+#include "train/run/ranks_per_process.hpp"
 
 namespace strata::host {
 namespace {
@@ -80,12 +81,13 @@ std::optional<ShrunkAxis> find_shrunk_axis(const RunSetup& setup, int slots, Plu
   const int table = setup.stack.strategies[strategy].table;
   const int whole = setup.stack.mesh.size(shrink.axis);
   const int ranks_of_one = setup.stack.mesh.rank_count() / whole;
+  const int per_process = ranks_per_process(setup.configuration, setup.stack.mesh.rank_count());
   // A launcher's machine may lack the run's device. Then the ranks make the check that needs one.
   const bool checks_all = passes_check(setup.configuration, registry);
   const std::int64_t most = std::min<std::int64_t>(slots / ranks_of_one, whole);
   for (std::int64_t size = most; size >= shrink.min; --size) {
     const RunConfiguration configuration = with_size(setup, strategy, size);
-    if (!can_be_prepared(configuration, registry)) continue;
+    if (size * ranks_of_one % per_process != 0 || !can_be_prepared(configuration, registry)) continue;
     if (checks_all && !passes_check(configuration, registry)) continue;
     return ShrunkAxis{size, static_cast<int>(size) * ranks_of_one,
                       "strategy." + std::to_string(table) + "." + kSizeOption + "=" + std::to_string(size)};
