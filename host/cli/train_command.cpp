@@ -38,6 +38,13 @@ std::string describe(const CheckpointRecord& record) {
          format_line("training paused %.2f s, written in %.2f s", record.pause_seconds, record.write_seconds);
 }
 
+std::string describe(const HealthRecord& rewind) {
+  return "step " + std::to_string(rewind.step) + ": " + rewind.reason + "; going back to " +
+         (rewind.checkpoint.empty() ? "the start" : rewind.checkpoint.string()) + " (rewind " +
+         std::to_string(rewind.rewinds) + "), and leaving out samples " + std::to_string(rewind.left_out.begin) +
+         " to " + std::to_string(rewind.left_out.end - 1);
+}
+
 using MakeProgress = std::function<std::unique_ptr<Progress>(std::uint64_t first_step)>;
 
 /// Forwards the trainer's reports to the progress line and the log, and stops the run on signals and deadlines. A
@@ -67,12 +74,19 @@ class RunReporter : public TrainingObserver {
     }
     if (!log_) return;
     if (start.checkpoint.empty()) return log_->clear();
-    log_->cut_back(start.step, start.evaluates);
+    log_->cut_back(start.step, start.evaluates, start.rewinds);
   }
   void step(const StepRecord& record) override {
     progress_->step(record);
     if (log_) log_->step(record);
     note_lost_lines();
+  }
+  void health(const HealthRecord& record) override {
+    if (log_) log_->health(record);
+    if (record.action != HealthAction::rewind) return;
+    progress_.reset();
+    progress_ = make_progress_(record.back_to);
+    progress_->note(describe(record));
   }
   void graphs(const GraphUse& use) override { progress_->note(describe(use)); }
   void evaluation(const EvaluationRecord& record) override {

@@ -192,7 +192,7 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
     emit_training_step_end(
         builder,
         {partitioned, buckets, compiled.stages, rank_class, overlap, compilation.stack.loose, compilation.stack.reduced,
-         compiled.graph.loss_scaling.has_value()},
+         compiled.graph.loss_scaling.has_value() || compilation.request.optimizer.guard != StepGuard::none},
         {compilation.request.optimizer, compilation.groups, compilation.registry(), compilation.stack});
   } else if (has_loss(compiled.graph)) {
     emit_evaluation_end(builder, partitioned, compiled.stages);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,13 @@ struct OptimizerGroup {
   bool frozen = false;
 };
 
+/// Which steps update nothing, besides those whose gradient norm is not finite.
+enum class StepGuard : std::uint8_t {
+  none,
+  not_finite,  ///< those whose loss is not finite
+  limits       ///< those too whose loss or gradient norm exceeds a limit that the host gives for the step
+};
+
 /// The updates of a run. The learning rate is passed in at run time.
 struct OptimizerSettings {
   /// A parameter belongs to the first group that names it. The last group names all.
@@ -41,6 +49,7 @@ struct OptimizerSettings {
   double clip_value = 0;
   /// Share of the moving average of the weights that a step keeps; 0: there is no average.
   double average_decay = 0;
+  StepGuard guard = StepGuard::none;
   /// True if the caller updates the parameters. The step then ends with the complete gradients, and the program reports
   /// their factor, "gradient_scale".
   bool is_update_outside = false;

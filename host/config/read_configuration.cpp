@@ -226,6 +226,7 @@ void check_consistency(const RunConfiguration& configuration) {
   }
   check_run(configuration);
   check_schedules(configuration);
+  check_health(configuration);
   if (configuration.optimizer.average.decay >= 1) {
     throw configuration.error("optimizer.average.decay", "found 1; accepted: at least 0 and below 1");
   }
@@ -241,6 +242,7 @@ RunConfiguration read_document(const DocumentNode& document, const std::string& 
   configuration.data = read_data(reader, configuration);
   configuration.batch = batch_section(reader.read("batch"));
   configuration.optimizer = read_optimizer(reader, configuration);
+  configuration.health = health_section(reader.read("health"));
   configuration.device = reader.read_plugin("device");
   configuration.communicator = reader.read_plugin("communicator");
   configuration.strategies = read_plugins(reader, "strategy");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/health_section.hpp"
 #include "config/learning_rate.hpp"
 #include "config/place.hpp"
 #include "strata/options.hpp"
@@ -151,6 +152,7 @@ struct RunConfiguration {
   DataSection data;
   BatchSection batch;
   OptimizerSection optimizer;
+  HealthSection health;
   PluginSection device;
   PluginSection communicator;
   /// Strategies in mesh order, outermost axis first.

@@ -84,8 +84,8 @@ SectionDeclaration run_declaration() {
 SectionDeclaration shrink_declaration() {
   return {.path = "run.shrink",
           .documentation =
-              "How `strata launch --hosts --max-restarts` continues on the hosts that are left when others are gone: "
-              "with fewer ranks along one axis of the mesh. The global batch stays. "
+              "How `strata launch --hosts --max-restarts` continues on the hosts that are left, with fewer ranks along "
+              "one axis of the mesh. The global batch stays. "
               "`shrink = { axis = \"dp\", min = 2 }` is an example.",
           .schema = {{.name = "axis",
                       .type = OptionType::word,

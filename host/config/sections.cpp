@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "config/health_section.hpp"
 #include "config/learning_rate.hpp"
 #include "config/run_declaration.hpp"
 #include "config/section_values.hpp"
@@ -280,10 +281,10 @@ SectionDeclaration library_section() {
 
 const std::vector<SectionDeclaration>& section_declarations() {
   static const std::vector<SectionDeclaration> declarations = {
-      run_declaration(),  shrink_declaration(), model_section(),    data_section(),
-      batch_section(),    optimizer_section(),  schedule_section(), weight_decay_schedule_section(),
-      average_section(),  group_section(),      device_section(),   communicator_section(),
-      strategy_section(), library_section()};
+      run_declaration(),      shrink_declaration(), model_section(),      data_section(),
+      batch_section(),        optimizer_section(),  schedule_section(),   weight_decay_schedule_section(),
+      average_section(),      group_section(),      health_declaration(), device_section(),
+      communicator_section(), strategy_section(),   library_section()};
   return declarations;
 }
 

@@ -53,6 +53,7 @@ std::string to_toml(const RunConfiguration& configuration) {
   for (const OptimizerGroupSection& group : optimizer.groups) {
     text += section_text("optimizer.group", to_options(group), &group.optimizer);
   }
+  text += section_text("health", to_options(configuration.health));
   text += plugin_text("[device]", configuration.device);
   text += plugin_text("[communicator]", configuration.communicator);
   for (const PluginSection& strategy : configuration.strategies) text += plugin_text("[[strategy]]", strategy);

@@ -64,9 +64,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "warmup, warmup_type, min_lr, decay, power, steps, factors"},
         BadInput{"[batch]", "[bach]",
                  "c.toml:23:2: bach: unknown section; did you mean 'batch'?; accepted: run, model, data, batch, "
-                 "optimizer, device, communicator, strategy, library"},
+                 "optimizer, health, device, communicator, strategy, library"},
         BadInput{"[run]", "colour = 3\n[run]",
-                 "c.toml:1:1: colour: unknown section; accepted: run, model, data, batch, optimizer, device, "
+                 "c.toml:1:1: colour: unknown section; accepted: run, model, data, batch, optimizer, health, device, "
                  "communicator, strategy, library"},
         // wrong types
         BadInput{"steps = 300", "steps = \"many\"",
@@ -157,7 +157,18 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"\"warmup_cosine\"", "\"points\", steps = 5, factors = [1]",
                  "c.toml:33:39: optimizer.schedule.steps: found the integer 5; accepted: a list of numbers, each of at "
                  "least 0"},
+        BadInput{"[device]", "[health]\njump = \"pause\"\n[device]",
+                 "c.toml:47:8: health.jump: found the string \"pause\"; accepted: one of \"stop\", \"skip\", "
+                 "\"rewind\""},
+        BadInput{"[device]", "[health]\nloss_jump = 0.5\n[device]",
+                 "c.toml:47:13: health.loss_jump: found 0.5; accepted: 0, which finds no jumps, or a number above 1"},
+        BadInput{"[device]", "[health]\nwindow = 1\n[device]",
+                 "c.toml:47:10: health.window: found the integer 1; accepted: an integer from 2 to 10000"},
         // keys that contradict each other
+        BadInput{
+            "[device]", "[optimizer.average]\ndecay = 0.9\n[health]\nnot_finite = \"skip\"\n[device]",
+            "c.toml:49:14: health.not_finite: found \"skip\", but optimizer.average moves in every step; accepted: "
+            "optimizer.average.decay = 0, \"stop\" or \"rewind\""},
         BadInput{"global = 64", "global = 65",
                  "c.toml:24:10: batch.global: found 65; accepted: a multiple of batch.micro, which is 8"},
         BadInput{"min_lr = 1e-4", "min_lr = 2",
@@ -195,6 +206,14 @@ TEST(BadConfigurationFile, SingleTableOfAListIsExplained) {
             "c.toml:7:1: strategy: found a table; accepted: tables headed [[strategy]]");
   EXPECT_EQ(refusal(kShortest + "[library]\nplugin = \"my_kernels\"\n"),
             "c.toml:7:1: library: found a table; accepted: tables headed [[library]]");
+}
+
+TEST(BadConfigurationFile, NothingToGoBackToIsExplained) {
+  EXPECT_EQ(
+      refusal(kShortest + "[health]\nnot_finite = \"rewind\"\n"),
+      "c.toml:8:14: health.not_finite: found \"rewind\", but run.checkpoint_every is 0, so there is no checkpoint to "
+      "go back to; accepted: run.checkpoint_every of at least 1, \"stop\" or \"skip\"");
+  EXPECT_EQ(refusal(kShortest + "[health]\njump = \"rewind\"\n"), "accepted") << "no jumps are looked for";
 }
 
 TEST(BadPluginOption, IsRefusedWithItsPlace) {

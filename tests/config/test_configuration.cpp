@@ -70,6 +70,15 @@ TEST(Configuration, ReadsHowARunStartsAndStops) {
   EXPECT_EQ(run.stop_before_job_end, "10m");
 }
 
+TEST(Configuration, ReadsTheRulesForBadSteps) {
+  EXPECT_EQ(parse_configuration(
+                kShortest, "short.toml",
+                {"run.checkpoint_every=1", "health.not_finite=skip", "health.jump=rewind", "health.loss_jump=2",
+                 "health.norm_jump=3.5", "health.window=50", "health.max_skips=4", "health.max_rewinds=2"})
+                .health,
+            (HealthSection{HealthAction::skip, HealthAction::rewind, 2, 3.5, 50, 4, 2}));
+}
+
 TEST(Configuration, FillsInDefaults) {
   const RunConfiguration c = parse_configuration(kShortest, "short.toml");
   EXPECT_EQ(c.run.name, "run");
@@ -80,6 +89,7 @@ TEST(Configuration, FillsInDefaults) {
   EXPECT_EQ(c.optimizer.optimizer.plugin, "adamw");
   EXPECT_TRUE(c.optimizer.groups.empty());
   EXPECT_EQ(c.optimizer.schedule, ScheduleSection{});
+  EXPECT_EQ(c.health, (HealthSection{HealthAction::stop, HealthAction::stop, 0, 0, 100, 10, 3}));
   EXPECT_EQ(c.device.plugin, "cpu");
   EXPECT_EQ(c.communicator.plugin, "local");
   EXPECT_TRUE(c.strategies.empty());
@@ -104,6 +114,7 @@ TEST(Configuration, TextParsesBackToTheSame) {
     c.model.options["odd key.é"] = "value";
     c.optimizer.lr = 0.1 + 0.2;
     c.run.checkpoint_mode = CheckpointMode::foreground;
+    c.health = {HealthAction::skip, HealthAction::stop, 1.5, 0, 50, 4, 2};
     EXPECT_EQ(parse_configuration(to_toml(c), "after.toml"), c) << to_toml(c);
   }
   RunConfiguration c = parse_configuration(kExample, "example.toml");

@@ -106,6 +106,26 @@ INSTANTIATE_TEST_SUITE_P(Gloo, Stacks,
                                            Stack{"all_by_4", kAll, 8, 4}, Stack{"all_in_one", kAll, 8, 8}),
                          [](const auto& info) { return info.param.name; });
 
+/// A factor this small makes a jump of ordinary noise, so the run goes back until it may not any more.
+TEST_F(Training, GoesBackInProcessesAsInThreads) {
+  const std::vector<std::string> settings{test::ddp(2),
+                                          "run.checkpoint_every=2",
+                                          "run.checkpoint_mode=\"foreground\"",
+                                          "health.jump=\"rewind\"",
+                                          "health.window=2",
+                                          "health.norm_jump=1.02",
+                                          "health.max_rewinds=2",
+                                          "run.steps=30"};
+  const CommandResult threads = run_command(arguments("train", "local", settings));
+  const CommandResult processes = run_command(arguments("launch", "gloo", settings));
+  EXPECT_EQ(threads.exit_code, 1) << threads.messages;
+  EXPECT_EQ(processes.exit_code, 1) << processes.messages;
+  EXPECT_THAT(threads.messages, HasSubstr("2 time(s) already (health.max_rewinds)"));
+  EXPECT_THAT(processes.messages, HasSubstr("2 time(s) already (health.max_rewinds)"));
+  EXPECT_EQ(losses("gloo"), losses("local"));
+  EXPECT_TRUE(tensors("gloo", 2) == tensors("local", 2)) << "the checkpoints differ";
+}
+
 /// `strata verify` in processes: each has the whole result, and the first one reports.
 TEST_F(Training, VerifiesInProcesses) {
   testing::ProcessGroup group;

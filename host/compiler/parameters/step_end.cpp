@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/parameters/gradient_reduction.hpp"
+#include "compiler/parameters/step_guard.hpp"
 #include "compiler/parameters/update.hpp"
 #include "compiler/placement/bucket_collectives.hpp"
 #include "strata/bucket_work.hpp"
@@ -206,6 +207,7 @@ void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& reque
     const BufferId squares = end.squared_norm();
     const BufferId scale = reduced.scale >= 0 ? reduced.scale : end.scalar("gradient scale");
     end.clip(squares, count, update.optimizer.clip, scale);
+    emit_step_guard(builder, update.optimizer.guard, scale, end.epilogue());
     end.append(std::move(reduced.after));
     if (update.optimizer.is_update_outside) {
       end.report("gradient_scale", scale);
@@ -214,8 +216,9 @@ void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& reque
     }
   } else {
     end.report("grad_norm", end.scalar("gradient norm"));
+    if (update.optimizer.guard != StepGuard::none) end.report(kGuardVerdict, end.scalar(kGuardVerdict));
   }
-  broadcast_updates(builder, request.buckets, builder.program().reports.at("grad_norm"), end.epilogue());
+  broadcast_updates(builder, request.buckets, {"grad_norm", kGuardVerdict}, end.epilogue());
 }
 
 void emit_evaluation_end(ProgramBuilder& builder, const PartitionResult& partitioned, const Stages& stages) {

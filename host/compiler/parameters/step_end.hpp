@@ -36,7 +36,7 @@ struct StepEndRequest {
   AxisSet loose = {};
   /// Reduced axes (Stack::reduced), over which neither gradients nor loss and count are summed yet.
   std::vector<Axis> reduced = {};
-  /// True if a step whose gradient is not finite is skipped. All replicas then skip it together.
+  /// True if a step may be skipped, such as one whose gradient is not finite. All replicas then skip it together.
   bool may_skip = false;
 };
 
@@ -57,8 +57,8 @@ struct UpdateRequest {
 /// 5. updates the parameters, lets strategies work on the updated values (Strategy::work_on_bucket), and then updates
 ///    the moving average of the values,
 /// 6. gathers updated values for ranks that hold them whole.
-/// Reports "loss", "count" and "grad_norm". With loose axes, loss and count are sums over all replicas, and the norm is
-/// the mean of theirs. If the caller updates the parameters
+/// Reports "loss", "count" and "grad_norm", and with a guard its verdict (step_guard.hpp). With loose axes, loss and
+/// count are sums over all replicas, and the norm is the mean of theirs. If the caller updates the parameters
 /// (OptimizerSettings::is_update_outside), the step ends after 4 and reports "gradient_scale" too. \throws PluginError
 /// if an optimizer emits no proper update.
 void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const UpdateRequest& update);

@@ -142,15 +142,20 @@ void emit_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buc
   epilogue.insert(epilogue.end(), std::make_move_iterator(updates.begin()), std::make_move_iterator(updates.end()));
 }
 
-void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId norm,
-                       std::vector<Instruction>& instructions) {
+void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets,
+                       const std::vector<std::string>& reports, std::vector<Instruction>& instructions) {
   std::optional<Axis> axis;
   for (const TrainedBucket& each : buckets) {
     if (!each.bucket.storage.single_writer) continue;
     axis = each.bucket.storage.axes.front();
     instructions.push_back(broadcast(builder, each.bucket.values, *axis, each.bucket.name));
   }
-  if (axis) instructions.push_back(broadcast(builder, norm, *axis, "gradient norm"));
+  if (!axis) return;
+  for (const std::string& name : reports) {
+    const auto report = builder.program().reports.find(name);
+    if (report == builder.program().reports.end()) continue;
+    instructions.push_back(broadcast(builder, report->second, *axis, name));
+  }
 }
 
 }  // namespace strata::host

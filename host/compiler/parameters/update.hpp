@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compiler/parameters/step_end.hpp"
@@ -15,8 +16,9 @@ namespace strata::host {
 void emit_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId scale,
                   const UpdateRequest& request, std::vector<Instruction>& epilogue);
 
-/// Broadcasts updated values and the reported norm from the writer to the ranks that do not update.
-void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId norm,
-                       std::vector<Instruction>& instructions);
+/// Broadcasts updated values, and those of the named reports that the program has, from the writer to the ranks that do
+/// not update.
+void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets,
+                       const std::vector<std::string>& reports, std::vector<Instruction>& instructions);
 
 }  // namespace strata::host

@@ -8,6 +8,7 @@
 
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
+#include "train/checkpoint/health_json.hpp"
 #include "train/checkpoint/json_text.hpp"
 #include "train/checkpoint/part_cover.hpp"
 
@@ -29,16 +30,6 @@ constexpr std::array<std::pair<Vocabulary::Kind, const char*>, 3> kVocabularies{
     {{Vocabulary::Kind::bytes, "bytes"},
      {Vocabulary::Kind::characters, "chars"},
      {Vocabulary::Kind::tokens, "tokens"}}};
-
-/// An integer. Other numbers are refused, because converting them may overflow.
-template <class Integer>
-Integer integer(const json& value) {
-  if (!value.is_number_integer()) throw RuntimeError("has " + value.dump() + " where an integer belongs");
-  const bool fits = value.is_number_unsigned() ? std::in_range<Integer>(value.get<std::uint64_t>())
-                                               : std::in_range<Integer>(value.get<std::int64_t>());
-  if (!fits) throw RuntimeError("has the integer " + value.dump() + ", which is out of range");
-  return value.get<Integer>();
-}
 
 /// Sizes of a tensor, each at least 1.
 Shape parse_shape(const json& value) {
@@ -181,6 +172,7 @@ Manifest parse_manifest(const json& value) {
   manifest.run.identity = value.value("identity", "");
   manifest.run.evaluation_due = value.value("evaluation_due", false);
   if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
+  if (value.contains("health")) manifest.run.health = health_from_json(value["health"]);
   for (const auto& [name, file] : value.at("files").items()) {
     // A file name must not lead out of the checkpoint's folder.
     if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
@@ -214,6 +206,7 @@ std::string to_json(const Manifest& manifest) {
   if (!manifest.run.identity.empty()) value["identity"] = manifest.run.identity;
   if (manifest.run.evaluation_due) value["evaluation_due"] = true;
   if (manifest.run.loss_scaler) value["loss_scaler"] = loss_scaler_json(*manifest.run.loss_scaler);
+  if (manifest.run.health) value["health"] = health_json(*manifest.run.health);
   for (const auto& [name, file] : manifest.files)
     value["files"][name] = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}};
   for (const auto& [name, tensor] : manifest.tensors) value["tensors"][name] = tensor_json(tensor);

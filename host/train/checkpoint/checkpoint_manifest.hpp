@@ -10,6 +10,7 @@
 #include "runtime/tensor_part.hpp"
 #include "strata/tensor.hpp"
 #include "strata/vocabulary.hpp"
+#include "train/run/health_state.hpp"
 #include "train/run/loss_scaler.hpp"
 
 namespace strata::host {
@@ -30,7 +31,7 @@ struct RunState {
   /// Completed steps.
   std::uint64_t step = 0;
   std::uint64_t seed = 0;
-  /// Samples that the completed steps consumed.
+  /// Samples that the completed steps consumed or left out.
   std::uint64_t samples = 0;
   /// The resolved configuration, as TOML.
   std::string configuration;
@@ -44,6 +45,8 @@ struct RunState {
   std::string identity = {};
   /// True if the run ended before the evaluation that is due after `step`.
   bool evaluation_due = false;
+  /// Empty if the rules of [health] have nothing to remember.
+  std::optional<HealthState> health = std::nullopt;
 
   bool operator==(const RunState&) const = default;
 };

@@ -91,6 +91,12 @@ std::vector<CheckpointStore::Found> CheckpointStore::checkpoints_up_to(std::uint
   return found;
 }
 
+std::vector<fs::path> CheckpointStore::paths_up_to(std::uint64_t step) const {
+  std::vector<fs::path> paths;
+  for (const Found& each : checkpoints_up_to(step)) paths.insert(paths.begin(), each.path);
+  return paths;
+}
+
 void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& coming) const {
   make_directories(directory_, disk_);
   settle();

@@ -33,6 +33,8 @@ class CheckpointStore {
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   [[nodiscard]] const Disk& disk() const { return disk_; }
   [[nodiscard]] std::filesystem::path path_of(std::uint64_t step) const;
+  /// The checkpoints of steps up to `step`, the newest first.
+  [[nodiscard]] std::vector<std::filesystem::path> paths_up_to(std::uint64_t step) const;
   /// Gives the complete checkpoint in folder `temporary` its final name. If there is one of that step already, the new
   /// one takes its place. A complete checkpoint of the step has a final name at every moment.
   void put_in_place(const std::filesystem::path& temporary, std::uint64_t step) const;

@@ -42,6 +42,8 @@ class LossScaler {
   /// Records the gradient norm of a step. \return true if the step was skipped because the norm is not finite. \throws
   /// RuntimeError if a smaller scale cannot help.
   bool skips(double gradient_norm);
+  /// Records that a rule left out the update of a step, so that optimizers do not count it.
+  void leave_out_step() { ++state_.skipped_steps; }
 
  private:
   void count_good_step();

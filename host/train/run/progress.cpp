@@ -32,8 +32,10 @@ std::string Progress::line(const StepRecord& record) const {
 void Progress::step(const StepRecord& record) {
   seconds_ += record.seconds;
   if (record.skipped) {
-    note(format_line("step %llu skipped: the gradient is not finite at a loss scale of %g",
-                     static_cast<unsigned long long>(record.step), record.loss_scale.value_or(1)));
+    note("step " + std::to_string(record.step) + " skipped: " +
+         (record.fault.empty()
+              ? format_line("the gradient is not finite at a loss scale of %g", record.loss_scale.value_or(1))
+              : record.fault));
   }
   if (style_.terminal) {
     open_line_ = line(record);

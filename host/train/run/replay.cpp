@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -154,15 +155,17 @@ std::optional<std::string> find_difference_from_log(const std::vector<StepRecord
     if (found == records.end()) {
       throw ConfigurationError(where + ": has no record of step " + std::to_string(step.step));
     }
-    const auto number = [&](const char* key) {
-      const nlohmann::json value = found->second.value(key, nlohmann::json());
+    const auto number = [&](const char* key, double replayed) {
+      const nlohmann::json value = found->second.value(key, nlohmann::json(""));
       if (value.is_number()) return value.get<double>();
+      // The record of a skipped step has null for what is not finite.
+      if (value.is_null() && !std::isfinite(replayed)) return replayed;
       throw ConfigurationError(where + ": the record of step " + std::to_string(step.step) + " has no number '" + key +
                                "'");
     };
-    if (auto difference = difference_of(step.step, "loss", step.loss, number("loss"))) return difference;
-    if (auto difference = difference_of(step.step, "gradient norm", step.gradient_norm, number("grad_norm")))
-      return difference;
+    if (auto difference = difference_of(step.step, "loss", step.loss, number("loss", step.loss))) return difference;
+    const double norm = number("grad_norm", step.gradient_norm);
+    if (auto difference = difference_of(step.step, "gradient norm", step.gradient_norm, norm)) return difference;
   }
   return std::nullopt;
 }

@@ -14,6 +14,7 @@
 #include "train/run/remarks.hpp"
 #include "train/run/restore_together.hpp"
 #include "train/run/resume_check.hpp"
+#include "train/run/step_limits.hpp"
 #include "train/run/work_together.hpp"
 
 namespace strata::host {
@@ -38,6 +39,7 @@ class Trainer::Rank {
         offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()), trainer.offload_directory(rank_))),
         training_(executor(trainer.programs_.training, device, communicator)),
         scaler_(trainer.programs_.training),
+        health_(trainer.setup_.configuration.health),
         tells_graphs_(!device.is_host_memory()),
         checkpoints_(*trainer.checkpoint_share_, rank_, speaks(), device, agreement_,
                      [this](const BufferSlice& slice, void* host) { training_->read(slice, host); }) {
@@ -68,7 +70,12 @@ class Trainer::Rank {
       evaluation_due = verdict != Verdict::go_on;
     }
     while (step < steps && verdict == Verdict::go_on) {
-      train(step++);
+      if (const std::optional<HealthRecord> bad = train(step)) {
+        step = recover(step, *bad);
+        verdict = agree(step);
+        continue;
+      }
+      ++step;
       checkpoints_.poll();
       verdict = agree(step);
       evaluation_due = is_due(step, settings.eval_every) || (step == steps && settings.eval_every > 0);
@@ -78,7 +85,7 @@ class Trainer::Rank {
       }
       const bool ends = verdict != Verdict::go_on || step == steps;
       if (is_due(step, trainer_.checkpoints_.every) || ends) {
-        checkpoints_.write(trainer_.state_after(step, scaler_, evaluation_due), ends);
+        write_checkpoint(step, evaluation_due, ends);
       }
     }
     const std::optional<std::string> failure = checkpoints_.finish();
@@ -110,6 +117,13 @@ class Trainer::Rank {
 
   void begin(const CheckpointReader* checkpoint) {
     if (trainer_.choice_) trainer_.begin(checkpoint);
+    if (checkpoint != nullptr) health_.restore(checkpoint->run().health.value_or(HealthState{}));
+    restore(checkpoint);
+  }
+
+  /// Restores everything that a checkpoint has but the state of the rules, or initialises it if there is none.
+  void restore(const CheckpointReader* checkpoint) {
+    scaler_ = LossScaler(trainer_.programs_.training);
     if (checkpoint == nullptr) return initialize(*training_, seed());
     if (const auto& scaler = checkpoint->run().loss_scaler) scaler_.restore(*scaler);
     restore_together(*checkpoint, *training_, agreement_);
@@ -151,7 +165,7 @@ class Trainer::Rank {
   }
 
   void tell_start(bool evaluates) {
-    RunStart start{trainer_.start_.step, evaluates, {}, {}};
+    RunStart start{trainer_.start_.step, evaluates, {}, health_.state().rewinds, {}};
     if (trainer_.resume_ != nullptr) start.checkpoint = trainer_.resume_->directory();
     if (trainer_.choice_) start.remarks = trainer_.choice_->skipped();
     start.remarks.insert(start.remarks.end(), trainer_.start_remarks_.begin(), trainer_.start_remarks_.end());
@@ -159,12 +173,14 @@ class Trainer::Rank {
     work_together(agreement_, speaks() ? tell : std::function<void()>());
   }
 
-  void train(std::uint64_t step) {
+  /// \return the step's record if it is bad and the run stops or goes back.
+  std::optional<HealthRecord> train(std::uint64_t step) {
     using Clock = std::chrono::steady_clock;
     StepRecord record;
     record.step = step + 1;
     record.learning_rate = trainer_.schedule_(step);
     if (scaler_.is_active()) record.loss_scale = scaler_.state().scale;
+    if (has_limits_) write_limits(*training_, health_);
     const Clock::time_point begin = Clock::now();
     const Reports reports = training_->run({.step = step,
                                             .learning_rate = record.learning_rate,
@@ -182,10 +198,20 @@ class Trainer::Rank {
     record.tokens_per_second = count / record.seconds;
     record.skipped = scaler_.skips(record.gradient_norm);
     if (!record.skipped) {
-      // The ranks agree on these numbers. The checkpoint in progress is from before them.
-      if (!is_finite(record)) static_cast<void>(checkpoints_.finish());
-      require_finite(record);
+      const std::optional<HealthRecord> bad = health_.judge(record, is_refused(reports));
+      if (bad && bad->action != HealthAction::skip) return bad;
+      if (bad) {
+        scaler_.leave_out_step();
+        record.skipped = true;
+        record.fault = bad->reason;
+        if (leads()) trainer_.observer_.health(*bad);
+      }
     }
+    report(record);
+    return std::nullopt;
+  }
+
+  void report(const StepRecord& record) {
     if (!leads()) return;
     trainer_.tokens_per_second_.push_back(record.tokens_per_second);
     trainer_.summary_.step = record.step;
@@ -196,6 +222,29 @@ class Trainer::Rank {
       trainer_.observer_.graphs(*use);
       tells_graphs_ = false;
     }
+  }
+
+  void write_checkpoint(std::uint64_t step, bool evaluation_due, bool is_last) {
+    checkpoints_.write(trainer_.state_after(step, scaler_, health_.state(), evaluation_due), is_last);
+    written_ = step;
+  }
+
+  /// Goes back because of the step after `step`, or ends the run, with a checkpoint of `step` if the bad step changed
+  /// nothing. All ranks agree on the numbers that lead here. \return the step to continue after.
+  std::uint64_t recover(std::uint64_t step, HealthRecord bad) {
+    static_cast<void>(checkpoints_.finish());
+    const auto restore_from = [this](const CheckpointReader* checkpoint) { restore(checkpoint); };
+    if (bad.action == HealthAction::rewind)
+      bad = trainer_.rewind({rank_, agreement_, health_, restore_from}, step, bad);
+    if (leads()) trainer_.observer_.health(bad);
+    if (bad.action == HealthAction::rewind) {
+      written_ = bad.back_to;
+      return bad.back_to;
+    }
+    if (trainer_.undoes_bad_steps() && step > trainer_.start_.step && written_ != step) {
+      write_checkpoint(step, false, true);
+    }
+    throw RuntimeError(trainer_.describe_end(bad, checkpoints_.finish()));
   }
 
   /// A reason to stop ends the evaluation before its next batch. A resumed run then repeats it.
@@ -253,6 +302,11 @@ class Trainer::Rank {
   std::unique_ptr<Executor> training_;
   std::unique_ptr<Executor> evaluation_;
   LossScaler scaler_;
+  HealthRule health_;
+  /// True if the program's guard compares with limits.
+  bool has_limits_ = guard_for(trainer_.setup_.configuration.health) == StepGuard::limits;
+  /// Step of the last checkpoint, from which the parameters have not changed if it is the last step.
+  std::optional<std::uint64_t> written_;
   bool tells_graphs_;
   RankCheckpoints checkpoints_;
   /// Why the ranks agreed to stop.

@@ -14,6 +14,7 @@
 #include "train/data/read_ahead.hpp"
 #include "train/data/sample_order.hpp"
 #include "train/run/data_failure.hpp"
+#include "train/run/health_rule.hpp"
 #include "train/run/loss_scaler.hpp"
 #include "train/run/rank_checkpoints.hpp"
 #include "train/run/resume_choice.hpp"
@@ -32,6 +33,8 @@ struct RunStart {
   bool evaluates = false;
   /// The checkpoint that the run continues from, or empty.
   std::filesystem::path checkpoint = {};
+  /// HealthState::rewinds of the checkpoint.
+  std::int64_t rewinds = 0;
   /// Newer checkpoints that were skipped, and what the run drops of its checkpoint. One sentence each.
   std::vector<std::string> remarks = {};
 };
@@ -48,6 +51,8 @@ class TrainingObserver {
   /// ranks of other processes wait without a limit.
   virtual void started(const RunStart& /*start*/) {}
   virtual void step(const StepRecord& /*record*/) {}
+  /// Called when a rule of [health] found a bad step. If the run went back, steps after HealthRecord::back_to follow.
+  virtual void health(const HealthRecord& /*record*/) {}
   /// Called once, for a device with its own memory, when it is known how the training step will be launched.
   virtual void graphs(const GraphUse& /*use*/) {}
   virtual void evaluation(const EvaluationRecord& /*record*/) {}
@@ -109,12 +114,21 @@ class Trainer {
   void choose_from(std::vector<std::filesystem::path> candidates);
 
   /// Trains up to the configured step, or until stop() has a reason. \throws RuntimeError if a device or peer fails,
-  /// the last checkpoint cannot be written, or the loss is NaN. If data cannot be read, a checkpoint of the last
-  /// complete step is written first. \throws ConfigurationError if the run cannot continue from its checkpoint.
+  /// the last checkpoint cannot be written, or a rule of [health] stops the run. If data cannot be read, a checkpoint
+  /// of the last complete step is written first. \throws ConfigurationError if the run cannot continue from its
+  /// checkpoint.
   TrainingSummary run();
 
  private:
   class Rank;
+  /// What going back needs of a rank.
+  struct RankParts {
+    int rank = 0;
+    Agreement& agreement;
+    HealthRule& health;
+    /// Restores the rank from a checkpoint, or initialises it.
+    std::function<void(const CheckpointReader*)> restore;
+  };
 
   /// Plans the checkpoints, and checks that there is memory for the copy.
   void plan_checkpoints(const Device& device);
@@ -132,7 +146,20 @@ class Trainer {
   [[nodiscard]] std::uint64_t samples_before(std::uint64_t step) const;
   /// Number of batches of one evaluation.
   [[nodiscard]] std::uint64_t validation_batches() const;
-  [[nodiscard]] RunState state_after(std::uint64_t step, const LossScaler& scaler, bool evaluation_due) const;
+  [[nodiscard]] RunState state_after(std::uint64_t step, const LossScaler& scaler, const HealthState& health,
+                                     bool evaluation_due) const;
+  /// True if a step that a rule of [health] refuses changes nothing, so that its checkpoint is that of the step before.
+  [[nodiscard]] bool undoes_bad_steps() const;
+  /// Lets the ranks choose one of the checkpoints up to `step`, before `rewound_to` if that is given, or the start of a
+  /// run that has written none. \return false if there is none.
+  [[nodiscard]] bool offer_earlier(std::uint64_t step, const std::optional<std::uint64_t>& rewound_to);
+  /// Continues after `checkpoint`, or from the start if it is null, with the data after `samples` samples.
+  void go_back(const CheckpointReader* checkpoint, std::uint64_t samples);
+  /// Takes a rank back because of the step after `step`. Collective. \return the complete record. If there is nothing
+  /// to go back to, its action is to stop.
+  HealthRecord rewind(const RankParts& rank, std::uint64_t step, HealthRecord bad);
+  /// The message with which a rule of [health] ends the run. `failure`: why its last checkpoint failed.
+  [[nodiscard]] std::string describe_end(const HealthRecord& bad, const std::optional<std::string>& failure) const;
   /// Folder of a rank's offload file.
   [[nodiscard]] std::filesystem::path offload_directory(int rank) const;
 

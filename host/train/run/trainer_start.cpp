@@ -138,7 +138,14 @@ std::filesystem::path Trainer::offload_directory(int rank) const {
   return chosen.empty() ? setup_.configuration.run.output : chosen;
 }
 
-RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, bool evaluation_due) const {
+bool Trainer::undoes_bad_steps() const {
+  // Averages and the exchange of replicas that train apart go on in a refused step.
+  return guard_for(setup_.configuration.health) != StepGuard::none &&
+         setup_.configuration.optimizer.average.decay == 0 && setup_.stack.loose.empty();
+}
+
+RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, const HealthState& health,
+                              bool evaluation_due) const {
   RunState state{.step = step,
                  .seed = setup_.seed(),
                  .samples = samples_before(step),
@@ -148,6 +155,7 @@ RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, bool
                  .identity = checkpoints_.identity,
                  .evaluation_due = evaluation_due};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
+  if (health != HealthState{}) state.health = health;
   return state;
 }
 

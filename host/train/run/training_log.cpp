@@ -25,11 +25,15 @@ bool offloads(const TrainingSummary& summary) {
                      [](const OffloadBytes& each) { return each != OffloadBytes{}; });
 }
 
-/// True if the line of a log stays when the run continues after `step`. Lines that are no records stay.
-bool is_kept(const std::string& line, std::uint64_t step, bool repeats_evaluation) {
+/// True if the line of a log stays when the run continues after `step`, having gone back `rewinds` times. Lines that
+/// are no records stay.
+bool is_kept(const std::string& line, std::uint64_t step, bool repeats_evaluation, std::int64_t rewinds) {
   const ordered_json record = ordered_json::parse(line, nullptr, false);
   if (!record.is_object() || !record.contains("step") || !record["step"].is_number_unsigned()) return true;
   const std::string event = record.contains("event") && record["event"].is_string() ? record["event"] : "";
+  if (event == "health" && record.contains("rewinds") && record["rewinds"].is_number_integer()) {
+    return record["rewinds"].get<std::int64_t>() <= rewinds;
+  }
   const std::uint64_t last = repeats_evaluation && event == "eval" && step > 0 ? step - 1 : step;
   return event != "summary" && record["step"].get<std::uint64_t>() <= last;
 }
@@ -49,14 +53,14 @@ void TrainingLog::open(std::ios::openmode mode) {
 
 void TrainingLog::clear() { open(std::ios::trunc); }
 
-void TrainingLog::cut_back(std::uint64_t step, bool repeats_evaluation) {
+void TrainingLog::cut_back(std::uint64_t step, bool repeats_evaluation, std::int64_t rewinds) {
   if (!std::filesystem::is_regular_file(path_)) return;
   std::string kept;
   bool removes = false;
   {
     std::ifstream lines(path_);
     for (std::string line; std::getline(lines, line);) {
-      const bool stays = !lines.eof() && is_kept(line, step, repeats_evaluation);
+      const bool stays = !lines.eof() && is_kept(line, step, repeats_evaluation, rewinds);
       if (stays) kept += line + '\n';
       removes = removes || !stays;
     }
@@ -79,6 +83,23 @@ void TrainingLog::step(const StepRecord& record) {
   if (record.loss_scale) {
     line["loss_scale"] = *record.loss_scale;
     line["skipped"] = record.skipped;
+  }
+  if (!record.fault.empty()) {
+    line["skipped"] = true;
+    line["fault"] = record.fault;
+  }
+  write(line.dump());
+}
+
+void TrainingLog::health(const HealthRecord& record) {
+  ordered_json line{{"event", "health"},      {"step", record.step}, {"action", action_word(record.action)},
+                    {"fault", record.reason}, {"loss", record.loss}, {"grad_norm", record.gradient_norm}};
+  if (record.action == HealthAction::rewind) {
+    cut_back(record.back_to, false, record.rewinds - 1);
+    line["back_to"] = record.back_to;
+    line["checkpoint"] = record.checkpoint.string();
+    line["left_out_samples"] = {record.left_out.begin, record.left_out.end};
+    line["rewinds"] = record.rewinds;
   }
   write(line.dump());
 }

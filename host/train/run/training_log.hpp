@@ -19,10 +19,13 @@ class TrainingLog {
   /// Removes all lines, for a run that starts anew.
   void clear();
   /// Removes the records after `step`, summaries and a torn last line, for a run that continues after `step`.
-  /// `repeats_evaluation`: also removes the evaluation after `step`. Other files than regular ones stay as they are.
-  void cut_back(std::uint64_t step, bool repeats_evaluation);
+  /// `repeats_evaluation`: also removes the evaluation after `step`. `rewinds`: how often the run went back before that
+  /// step; records of going back more often are removed. Other files than regular ones stay as they are.
+  void cut_back(std::uint64_t step, bool repeats_evaluation, std::int64_t rewinds = 0);
 
   void step(const StepRecord& record);
+  /// If the run went back, first removes the records of the steps that are repeated.
+  void health(const HealthRecord& record);
   void evaluation(const EvaluationRecord& record);
   void checkpoint(const CheckpointRecord& record);
   void summary(const TrainingSummary& summary);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "train/run/health_rule.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -34,6 +36,7 @@ TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, 
                                   std::int64_t evaluation_batches) {
   CompileRequest request = setup.request(GraphMode::training, sizes);
   request.device = device;
+  request.optimizer.guard = guard_for(setup.configuration.health);
   TrainingPrograms programs;
   programs.training = setup.compile(request);
   if (setup.configuration.run.eval_every == 0) return programs;

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/memory/memory_plan.hpp"
+#include "config/health_section.hpp"
+#include "train/run/health_state.hpp"
 #include "train/run/stop_reason.hpp"
 
 namespace strata::host {
@@ -27,8 +30,10 @@ struct StepRecord {
   double data_wait_seconds = 0;
   /// The loss scale, if the run scales its loss.
   std::optional<double> loss_scale = {};
-  /// True if the gradient was not finite, so parameters were not updated.
+  /// True if parameters were not updated, because of loss scaling or a rule of [health].
   bool skipped = false;
+  /// Why a rule of [health] skipped the step. Empty if none did.
+  std::string fault = {};
 };
 
 /// The results of one evaluation.
@@ -41,6 +46,22 @@ struct EvaluationRecord {
   double data_wait_seconds = 0;
   /// True if the moving average of the weights was evaluated.
   bool of_average = false;
+};
+
+/// A bad step, and what the rules of [health] did about it.
+struct HealthRecord {
+  /// The bad step, counted as StepRecord::step.
+  std::uint64_t step = 0;
+  HealthAction action = HealthAction::stop;
+  std::string reason = {};
+  double loss = 0;
+  double gradient_norm = 0;
+  /// If the run went back: the step that it continues after, the checkpoint or an empty path for the start, the samples
+  /// that it leaves out, and how many times it went back so far.
+  std::uint64_t back_to = 0;
+  std::filesystem::path checkpoint = {};
+  SampleRange left_out = {};
+  std::int64_t rewinds = 0;
 };
 
 /// A checkpoint that is complete on disk.
@@ -81,8 +102,6 @@ struct TrainingSummary {
 
 /// True if the loss and the gradient norm are finite.
 [[nodiscard]] bool is_finite(const StepRecord& record);
-/// \throws RuntimeError if the loss or the gradient norm is not finite.
-void require_finite(const StepRecord& record);
 
 /// The median of `values` without the first few, if enough remain. 0 if there are none.
 [[nodiscard]] double steady_median(std::vector<double> values);
