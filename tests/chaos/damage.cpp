@@ -56,6 +56,8 @@ std::uint64_t header_bytes(const fs::path& path) {
   return sizeof length + length;
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 bool is_named(const fs::path& path, const std::string& begin, const std::string& end) {
   const std::string name = path.filename().string();
   return name.starts_with(begin) && name.ends_with(end);
@@ -87,7 +89,7 @@ bool RunFiles::apply(const Damage& damage) {
     const fs::path path = is_identity ? output_ / "run-id" : output_ / "checkpoints" / host::kLatestName;
     if (!fs::is_regular_file(path)) return false;
     if (is_identity && !identity_) identity_ = read_file(path);
-    // The line's end is no part of the name.
+    // The line's end is no part of the name, and may be missing.
     change_file(path, damage, fs::file_size(path) - 1);
     return true;
   }
@@ -144,7 +146,7 @@ void RunFiles::give_up_checkpoints() const {
 
 bool RunFiles::has_wrong_identity() const {
   const fs::path path = output_ / "run-id";
-  return identity_ && (!fs::is_regular_file(path) || read_file(path) != *identity_);
+  return identity_ && (!fs::is_regular_file(path) || first_line(read_file(path)) != first_line(*identity_));
 }
 
 std::optional<fs::path> RunFiles::newest_whole() const {

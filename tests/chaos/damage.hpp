@@ -24,7 +24,7 @@ class RunFiles {
   [[nodiscard]] Checkpoints checkpoints() const;
   /// No damaged checkpoint could be read.
   void give_up_checkpoints() const;
-  /// True if run-id is not what the run wrote.
+  /// True if run-id does not say what the run wrote.
   [[nodiscard]] bool has_wrong_identity() const;
   [[nodiscard]] std::optional<std::filesystem::path> newest_whole() const;
   void restore_identity();
