@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::message_of;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kBatch = 16;
@@ -39,12 +40,17 @@ class HealthRecorder : public TrainingObserver {
     faults.push_back(record);
     if (record.action == HealthAction::rewind) steps.erase(steps.upper_bound(record.back_to), steps.end());
   }
-  void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
+  void checkpoint(const CheckpointRecord& record) override {
+    if (record.step == damages) fs::resize_file(record.path / "rank-00000.safetensors", 100);
+  }
+  void warning(const std::string& text) override { warnings.push_back(text); }
   StopReason stop() override { return last_ > 0 && last_ == stop_after_ ? StopReason::request : StopReason::none; }
 
   std::map<std::uint64_t, StepRecord> steps;
   std::vector<HealthRecord> faults;
-  fs::path checkpoint_path;
+  std::vector<std::string> warnings;
+  /// Step whose checkpoint is damaged when it is complete.
+  std::uint64_t damages = 0;
 
  private:
   std::uint64_t stop_after_;
@@ -194,10 +200,22 @@ TEST_P(Health, RewoundRunsLeaveOutTheData) {
   }
 }
 
+TEST_P(Health, ARewindSkipsDamagedCheckpoints) {
+  HealthRecorder rewound;
+  rewound.damages = 6;
+  train(rewound, "rewound", {poison(), "health.not_finite=\"rewind\""});
+  ASSERT_EQ(rewound.faults.size(), 1U);
+  EXPECT_EQ(rewound.faults[0].back_to, 3U);
+  EXPECT_EQ(rewound.faults[0].left_out, (SampleRange{3 * kBatch, kBadStep * kBatch}));
+  EXPECT_THAT(rewound.warnings, ElementsAre(HasSubstr(checkpoint("rewound", 6).string())));
+}
+
 TEST_P(Health, AStopNamesTheCheckpointOfTheLastGoodStep) {
   // Without a guard, the newest one that the run has written anyway. One is due after the bad step, too.
   HealthRecorder plain;
-  EXPECT_THAT(message_of<RuntimeError>([&] { train(plain, "plain", {poison(), "run.checkpoint_every=4"}); }),
+  EXPECT_THAT(message_of<RuntimeError>([&] {
+                train(plain, "plain", {poison(), "run.checkpoint_every=4"});
+              }),
               AllOf(HasSubstr("step 8: the loss is nan"), HasSubstr(checkpoint("plain", 4).string())));
   EXPECT_FALSE(fs::exists(checkpoint("plain", 8)));
   EXPECT_EQ(plain.faults.size(), 1U);

@@ -50,6 +50,9 @@ HealthRecord Trainer::rewind(const RankParts& rank, std::uint64_t step, HealthRe
     rank.restore(checkpoint);
   });
   rank.agreement.meet();
+  if (rank.rank == 0) {
+    for (const std::string& skipped : choice_->skipped()) observer_.warning(skipped);
+  }
   if (speaks) go_back(target, bad.left_out.end);
   rank.agreement.meet();
   bad.back_to = start_.step;
