@@ -9,6 +9,7 @@ using test::CommandResult;
 using test::run_command;
 using test::RunningCommand;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -22,9 +23,7 @@ class HungRuns : public test::RestartFixture {
     return all;
   }
   static void await_message(const RunningCommand& command, const std::string& text) {
-    while (command.messages().find(text) == std::string::npos) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
+    wait_until([&] { return command.messages().find(text) != std::string::npos; }, text);
   }
   [[nodiscard]] std::string diagnosis(const std::string& output) const {
     const CommandResult result = run_command({"diagnose", path(output)});
@@ -38,23 +37,23 @@ class HungRuns : public test::RestartFixture {
 
 TEST_F(HungRuns, NameARankThatIsStuckInAKernel) {
   RunningCommand command(train("output", stall("step=3")));
+  await_message(command, "warning: rank 1 has been computing add 'embedding'");
+  await_message(command, "(step 4, forward, micro-batch 0) for 1 s");
+  await_message(command, "warning: rank 0 has been waiting for all_reduce '");
   await_message(command, "to compare what all ranks do: strata diagnose");
-  EXPECT_THAT(command.messages(), AllOf(HasSubstr("warning: rank 1 has been computing add 'embedding'"),
-                                        HasSubstr("(step 4, forward, micro-batch 0) for 1 s"),
-                                        HasSubstr("warning: rank 0 has been waiting for all_reduce '")));
+  // On a busy machine, the watchdog may have named ranks before, and written other records.
+  command.send(SIGQUIT);
+  await_message(command, "on SIGQUIT, the records of ranks 0, 1 were written to");
   EXPECT_THAT(diagnosis("output"),
               AllOf(HasSubstr("2 of 2 ranks"), HasSubstr("\nrank 1 has been computing add 'embedding'"),
                     HasSubstr("rank 0 waits for it")));
-  std::filesystem::remove_all(path("output/diagnosis"));
-  command.send(SIGQUIT);
-  await_message(command, "on SIGQUIT, the records of ranks 0, 1 were written to");
-  EXPECT_TRUE(has_record("output", "rank-00001.json"));
 }
 
 TEST_F(HungRuns, SayWhenTheRankGoesOn) {
   const CommandResult result = run_command(train("output", stall("step=3, seconds=2.5")));
   ASSERT_EQ(result.exit_code, 0) << result.messages;
-  EXPECT_THAT(result.messages, AllOf(HasSubstr("rank 1 has been computing"), HasSubstr("go on after ")));
+  EXPECT_THAT(result.messages,
+              AllOf(HasSubstr("rank 1 has been computing"), ContainsRegex("(rank 1 goes|ranks 0, 1 go) on after ")));
   ASSERT_EQ(run_command(train("whole", stall("step=3, seconds=0"))).exit_code, 0);
   expect_equal_runs("output", "whole");
 }
@@ -82,8 +81,9 @@ TEST_F(HungRuns, NameARankWhoseProcessIsStopped) {
   const std::vector<pid_t> ranks{std::istream_iterator<pid_t>(children), {}};
   ASSERT_EQ(ranks.size(), 2U);
   ::kill(ranks[1], SIGSTOP);
-  await_message(command, "to compare what all ranks do: strata diagnose");
-  EXPECT_THAT(command.messages(), HasSubstr("warning: rank 0 has been waiting for all_reduce '"));
+  std::filesystem::remove_all(path("output/diagnosis"));
+  await_message(command, "warning: rank 0 has been waiting for all_reduce '");
+  wait_until([&] { return has_record("output", "rank-00000.json"); }, "the record of rank 0");
   EXPECT_THAT(diagnosis("output"), AllOf(HasSubstr("1 of 2 ranks"), HasSubstr("\nrank 1 has left no record")));
   ::kill(ranks[1], SIGKILL);
   EXPECT_EQ(command.wait().exit_code, 1);
@@ -92,7 +92,7 @@ TEST_F(HungRuns, NameARankWhoseProcessIsStopped) {
 
 TEST_F(HungRuns, SlowRanksAreNamedAndInTheLog) {
   const CommandResult result =
-      run_command(train("output", stall("step=0, once=false, seconds=0.01", {"--steps", "25"})));
+      run_command(train("output", stall("step=0, once=false, seconds=0.1", {"--steps", "30"})));
   ASSERT_EQ(result.exit_code, 0) << result.messages;
   EXPECT_THAT(result.messages, AllOf(HasSubstr("warning: rank 1 is slow: in the 20 steps up to step "),
                                      Not(HasSubstr("warning: rank 0 is slow"))));
@@ -104,9 +104,9 @@ TEST_F(HungRuns, SlowRanksAreNamedAndInTheLog) {
     ++lines;
     EXPECT_EQ(record["step"], lines);
     ASSERT_EQ(record["step_seconds"].size(), 2U);
-    EXPECT_GE(record["step_seconds"][1].get<double>() - record["wait_seconds"][1].get<double>(), 0.01);
+    EXPECT_GE(record["step_seconds"][1].get<double>() - record["wait_seconds"][1].get<double>(), 0.1);
   }
-  EXPECT_EQ(lines, 25);
+  EXPECT_EQ(lines, 30);
 }
 
 }  // namespace
