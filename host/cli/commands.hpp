@@ -38,6 +38,9 @@ void add_generate_command(CLI::App& app, CommandContext& context);
 /// `strata replay CHECKPOINT [--steps N] [--times N] [--log FILE] [--set KEY=VALUE]`.
 void add_replay_command(CLI::App& app, CommandContext& context);
 
+/// `strata diagnose FOLDER [--json]`.
+void add_diagnose_command(CLI::App& app, CommandContext& context);
+
 /// `strata devices [--json]`.
 void add_devices_command(CLI::App& app, CommandContext& context);
 

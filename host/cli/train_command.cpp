@@ -10,6 +10,8 @@
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/train_arguments.hpp"
+#include "diagnosis/record_folder.hpp"
+#include "diagnosis/record_signal.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/deadline.hpp"
@@ -81,6 +83,9 @@ class RunReporter : public TrainingObserver {
     if (log_) log_->step(record);
     note_lost_lines();
   }
+  void ranks(const RankTimes& times) override {
+    if (log_) log_->ranks(times);
+  }
   void health(const HealthRecord& record) override {
     if (log_) log_->health(record);
     if (record.action != HealthAction::rewind) return;
@@ -112,6 +117,7 @@ class RunReporter : public TrainingObserver {
     messages_.error(report);
     ::_exit(kFailed);
   }
+  void hangs(const std::string& text) override { messages_.warning(text); }
   void stopping(std::uint64_t step, StopReason reason) override {
     progress_->note("stopping after step " + std::to_string(step) + " on " + host::describe(reason) +
                     "; a checkpoint is written first");
@@ -132,6 +138,7 @@ class RunReporter : public TrainingObserver {
   }
 
   StopSignal signal_{kStopped};
+  RecordSignal record_signal_;
   Deadline deadline_;
   Log& messages_;
   std::function<void()> prepare_;
@@ -211,7 +218,11 @@ int train(const TrainArguments& arguments, CommandContext& context) {
                                        .identity = start.identity};
   Trainer trainer(setup, source, checkpoints, nullptr, reporter, std::move(world));
   trainer.choose_from(start.candidates);
-  if (reports) describe_start(setup, source, trainer, context.log);
+  trainer.record_in(output / kDiagnosisName);
+  if (reports) {
+    archive_records(output);
+    describe_start(setup, source, trainer, context.log);
+  }
   const TrainingSummary summary = trainer.run();
   const bool stopped = summary.stopped != StopReason::none;
   if (reports) {

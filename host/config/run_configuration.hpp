@@ -75,6 +75,8 @@ struct RunSection {
   /// Durations as parse_duration() reads them, or empty.
   std::string stop_after;
   std::string stop_before_job_end;
+  /// Seconds; 0: none.
+  double watchdog = 0;
   ShrinkSection shrink;
 
   bool operator==(const RunSection&) const = default;

@@ -78,6 +78,12 @@ SectionDeclaration run_declaration() {
            .type = OptionType::word,
            .default_value = "",
            .documentation = "How long before the end of its Slurm job the run stops likewise, such as \"10m\"."},
+          {.name = "watchdog",
+           .type = OptionType::number,
+           .default_value = 60.0,
+           .documentation = "Seconds after which a rank that does not get on is named, with what it does; 0 watches "
+                            "none.",
+           .minimum = 0},
       }};
 }
 

@@ -42,6 +42,7 @@ RunSection run_section(const Options& options, const Options& shrink) {
                      .accept_changed = options.words("accept_changed"),
                      .stop_after = options.word("stop_after"),
                      .stop_before_job_end = options.word("stop_before_job_end"),
+                     .watchdog = options.number("watchdog"),
                      .shrink = {.axis = shrink.word("axis"), .min = shrink.integer("min")}};
   if (section.output.empty()) section.output = "runs/" + section.name;
   return section;
@@ -101,7 +102,8 @@ Options to_options(const RunSection& section) {
                   {"resume", section.resume},
                   {"accept_changed", section.accept_changed},
                   {"stop_after", section.stop_after},
-                  {"stop_before_job_end", section.stop_before_job_end}});
+                  {"stop_before_job_end", section.stop_before_job_end},
+                  {"watchdog", section.watchdog}});
 }
 
 Options to_options(const ShrinkSection& section) { return Options({{"axis", section.axis}, {"min", section.min}}); }

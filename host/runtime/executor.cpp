@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/element.hpp"
+#include "runtime/flight_recorder.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/prepared_program.hpp"
 #include "runtime/step_runner.hpp"
@@ -60,6 +61,7 @@ struct Executor::State {
   PreparedProgram prepared;
   Launcher launcher;
   StepRunner runner;
+  FlightRecorder* recorder = nullptr;
 };
 
 std::byte* Executor::State::memory(BufferId buffer) const {
@@ -110,12 +112,18 @@ Executor::Executor(const Program& program, const MemoryPlan& plan, int rank, std
 
 Executor::~Executor() = default;
 
+void Executor::record_in(FlightRecorder& recorder) {
+  state_->recorder = &recorder;
+  state_->runner.record_in(recorder);
+}
+
 Reports Executor::run(const StepContext& step, InputSource& inputs) {
   for (auto& [key, traffic] : state_->prepared.traffic) traffic = {};
   state_->launcher.requests().reset_seconds();
   try {
     state_->runner.run(step, inputs);
   } catch (...) {
+    if (state_->recorder != nullptr) state_->recorder->fail_with_current_exception();
     // Peers may read this rank's memory until their waits end, so it must stay until then.
     state_->communicator.abort(current_exception_text());
     state_->launcher.requests().drain();

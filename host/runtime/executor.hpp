@@ -17,6 +17,8 @@
 
 namespace strata::host {
 
+class FlightRecorder;
+
 /// One rank's part of a graph input, and where its values go.
 struct InputPart {
   const std::string& name;
@@ -83,6 +85,9 @@ class Executor {
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
+
+  /// Notes what the rank does in `recorder`, which outlives the executor.
+  void record_in(FlightRecorder& recorder);
 
   /// Runs one step. The executor sets the micro-batch of `step`. \return the reports. \throws RuntimeError with rank
   /// and instruction.

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/flight_recorder.hpp"
+#include "runtime/recorded_communicator.hpp"
 #include "strata/error.hpp"
 #include "strata/tensor.hpp"
 
@@ -34,8 +36,9 @@ bool is_echo(const std::exception_ptr& error) {
 
 class RankThreads {
  public:
-  RankThreads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck)
-      : world_(world), make_device_(make_device), body_(body), stuck_(stuck) {}
+  RankThreads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck,
+              const RankWatch& watch)
+      : world_(world), make_device_(make_device), body_(body), stuck_(stuck), watch_(watch) {}
 
   void run() {
     std::vector<std::thread> threads;
@@ -47,7 +50,7 @@ class RankThreads {
           end(rank);
         });
       } catch (...) {  // thread creation failed: stop running ranks, which wait for missing ones
-        fail(std::current_exception());
+        fail(rank, std::current_exception());
         end(rank);
         break;
       }
@@ -85,19 +88,26 @@ class RankThreads {
   void run_rank(int rank) {
     try {
       const std::shared_ptr<Device> device = make_device_(rank);
-      const std::unique_ptr<Communicator> communicator = connect(rank, *device);
+      const std::unique_ptr<Communicator> communicator = connect_recorded(rank, *device);
       enter(*communicator);
       // Catch while the communicator exists: to its peers, a rank that disappears without an abort looks like the
       // cause.
       try {
         body_(*device, *communicator);
+        if (watch_.recorders != nullptr) watch_.recorders->of(rank).begin(Activity::ended);
       } catch (...) {
-        fail(std::current_exception());
+        fail(rank, std::current_exception());
       }
       leave(*communicator);
     } catch (...) {
-      fail(std::current_exception());
+      fail(rank, std::current_exception());
     }
+  }
+
+  std::unique_ptr<Communicator> connect_recorded(int rank, Device& device) {
+    std::unique_ptr<Communicator> communicator = connect(rank, device);
+    if (watch_.recorders == nullptr) return communicator;
+    return recorded(std::move(communicator), watch_.recorders->of(rank), device.is_host_memory());
   }
 
   std::unique_ptr<Communicator> connect(int rank, Device& device) {
@@ -125,9 +135,15 @@ class RankThreads {
     std::erase(connected_, &communicator);
   }
 
-  void fail(const std::exception_ptr& error) {
+  void fail(int rank, const std::exception_ptr& error) {
     const bool echo = is_echo(error);
     const std::string message = message_of(error);
+    if (watch_.recorders != nullptr) watch_.recorders->of(rank).fail(message, echo);
+    stop_others(error, echo, message);
+    if (watch_.failed) watch_.failed(rank, error);
+  }
+
+  void stop_others(const std::exception_ptr& error, bool echo, const std::string& message) {
     const std::lock_guard lock(mutex_);
     std::exception_ptr& place = echo ? echo_ : cause_;
     if (!place) place = error;
@@ -142,6 +158,7 @@ class RankThreads {
   const MakeDevice& make_device_;
   const RankBody& body_;
   const StuckRanks& stuck_;
+  const RankWatch& watch_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<int> running_;
@@ -154,8 +171,9 @@ class RankThreads {
 
 }  // namespace
 
-void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck) {
-  RankThreads(world, make_device, body, stuck).run();
+void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck,
+                      const RankWatch& watch) {
+  RankThreads(world, make_device, body, stuck, watch).run();
 }
 
 }  // namespace strata::host

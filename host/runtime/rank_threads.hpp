@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,8 @@
 #include "strata/device.hpp"
 
 namespace strata::host {
+
+class FlightRecorders;
 
 /// Makes the device of a rank, on the rank's thread.
 using MakeDevice = std::function<std::shared_ptr<Device>(int rank)>;
@@ -24,9 +27,18 @@ struct StuckRanks {
   std::function<void(const std::string& report)> report = {};
 };
 
+/// Follows the ranks of a process for those who look for the cause of a failure.
+struct RankWatch {
+  /// Notes what the ranks do. Outlives the ranks. Null: nothing is noted.
+  const FlightRecorders* recorders = nullptr;
+  /// Called when a rank has failed and the others have been stopped, on its thread.
+  std::function<void(int rank, const std::exception_ptr& error)> failed = {};
+};
+
 /// Runs `body` for every rank of this process, each on its own thread with its own device and communicator. Returns
 /// when all have ended. If one fails, it stops the others. \throws the first error that is not an AbortedError caused
 /// by another rank.
-void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck = {});
+void run_rank_threads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck = {},
+                      const RankWatch& watch = {});
 
 }  // namespace strata::host

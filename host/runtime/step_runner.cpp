@@ -98,6 +98,10 @@ std::string StepRunner::place(const Scheduled& scheduled) const {
          describe(program_, scheduled.at, scheduled.index);
 }
 
+void StepRunner::note(const Scheduled& scheduled, std::size_t count) const {
+  if (recorder_ != nullptr) recorder_->begin(program_, scheduled.at, scheduled.index, count);
+}
+
 std::optional<GraphUse> StepRunner::graph_use() const {
   if (variant_ == nullptr || (!refusal_ && variant_->steps < 2)) return std::nullopt;
   GraphUse use;
@@ -120,6 +124,7 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   step_ = step;
   inputs_ = &inputs;
   variant_ = &variants_.at(holding(conditions_, step.step));
+  if (recorder_ != nullptr) recorder_->begin_run();
   for (Segment& segment : variant_->segments) {
     // Some kernels allocate or load code at their first launch, which capturing forbids. So the first step is not
     // captured.
@@ -133,10 +138,12 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   const auto end = [this] {
     return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step) + ", its end";
   };
+  if (recorder_ != nullptr) recorder_->begin_end();
   // Communication that no instruction waits for may have failed too.
   name_place([&] { launcher_.requests().wait_for_all(); }, end);
   device_.synchronize(StreamKind::compute);
   name_place([&] { communicator_.check(); }, end);
+  if (recorder_ != nullptr) recorder_->end_run();
   ++variant_->steps;
 }
 
@@ -158,6 +165,7 @@ void StepRunner::launch(const Scheduled& scheduled) {
 void StepRunner::launch_each(const Segment& segment) {
   for (const Scheduled& scheduled : instructions(segment)) {
     const auto work = [&] {
+      note(scheduled);
       launcher_.wait(*scheduled.prepared, scheduled.at.micro_batch);
       load(scheduled);
       launch(scheduled);
@@ -169,6 +177,7 @@ void StepRunner::launch_each(const Segment& segment) {
 void StepRunner::launch_graph(Segment& segment) {
   if (!segment.graph && !capture(segment)) return launch_each(segment);
   const std::span<const Scheduled> all = instructions(segment);
+  note(all.front(), all.size());
   for (const Scheduled& scheduled : all) {
     name_place([&] { load(scheduled); }, [&] { return place(scheduled); });
   }

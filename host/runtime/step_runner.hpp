@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/executor.hpp"
+#include "runtime/flight_recorder.hpp"
 #include "runtime/launcher.hpp"
 #include "runtime/prepared_program.hpp"
 
@@ -23,6 +24,9 @@ class StepRunner {
   /// All references outlive the runner. `communicates_in_graphs`: allows graphs to contain communication.
   StepRunner(const Program& program, int rank, const PreparedProgram& prepared, Device& device,
              Communicator& communicator, Launcher& launcher, bool communicates_in_graphs);
+
+  /// Notes what the runner does. The recorder outlives it.
+  void record_in(FlightRecorder& recorder) { recorder_ = &recorder; }
 
   /// Runs a step and returns when it has ended. \throws RuntimeError with rank, step and instruction.
   void run(const StepContext& step, InputSource& inputs);
@@ -60,6 +64,8 @@ class StepRunner {
   [[nodiscard]] bool communicates_in_graphs() const { return !communication_outside_; }
   [[nodiscard]] std::span<const Scheduled> instructions(const Segment& segment) const;
   [[nodiscard]] std::string place(const Scheduled& scheduled) const;
+  /// Records that the rank begins an instruction, or a graph of `count` ones.
+  void note(const Scheduled& scheduled, std::size_t count = 1) const;
 
   /// The context of an instruction in the current step.
   [[nodiscard]] StepContext context(const Scheduled& scheduled) const;
@@ -78,6 +84,7 @@ class StepRunner {
   Device& device_;
   Communicator& communicator_;
   Launcher& launcher_;
+  FlightRecorder* recorder_ = nullptr;
   std::vector<StepCondition> conditions_;
   /// By the conditions_ that hold.
   std::map<std::vector<bool>, Variant> variants_;

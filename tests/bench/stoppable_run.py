@@ -43,7 +43,7 @@ class StoppableRun:
             self.unread += self.log.readline()
             if self.unread.endswith("\n"):
                 line, self.unread = json.loads(self.unread), ""
-                if "step_seconds" in line:
+                if "event" not in line:
                     return line
             elif self.process.poll() is not None:
                 self.messages.seek(0)

@@ -24,6 +24,7 @@ TEST(Configuration, ReadsEveryKey) {
                                .accept_changed = {},
                                .stop_after = "",
                                .stop_before_job_end = "",
+                               .watchdog = 60,
                                .shrink = {}}));
   EXPECT_EQ(c.model.plugin, "gpt2");
   EXPECT_EQ(c.model.options, (std::map<std::string, OptionValue>{

@@ -71,12 +71,13 @@ TEST_F(TrainCommandTest, WritesLogResultAndCheckpoint) {
   EXPECT_THAT(result.messages, Not(HasSubstr("\x1b"))) << "no terminal";
 
   std::vector<json> lines = log_lines(path("log"));
-  ASSERT_EQ(lines.size(), 5U + 3U + 1U + 1U);
+  ASSERT_EQ(lines.size(), 5U + 5U + 3U + 1U + 1U);
   for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens_per_second", "step_seconds"}) {
     EXPECT_TRUE(lines[0].contains(key)) << key;
   }
   EXPECT_EQ(lines[0].at("lr"), 0.005) << "half of the warm-up";
-  EXPECT_EQ(lines[2].at("event"), "eval");
+  EXPECT_EQ(lines[1].at("event"), "ranks");
+  EXPECT_EQ(lines[4].at("event"), "eval");
   const json& summary = lines.back();
   EXPECT_EQ(summary.at("event"), "summary");
   EXPECT_EQ(summary.at("planned_peak_bytes"), summary.at("arena_peak_bytes"));

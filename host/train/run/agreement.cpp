@@ -1,5 +1,6 @@
 #include "train/run/agreement.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -13,17 +14,27 @@ const std::string kName = "agreement of all ranks";
 
 }  // namespace
 
-Agreement::Agreement(Communicator& communicator, Device& device) : communicator_(communicator), device_(device) {
+Agreement::Agreement(Communicator& communicator, Device& device, std::int64_t most)
+    : communicator_(communicator), device_(device) {
   if (communicator.rank_count() == 1) return;
   std::vector<int> ranks(static_cast<std::size_t>(communicator.rank_count()));
   std::iota(ranks.begin(), ranks.end(), 0);
   group_ = communicator.create_group(ranks);
-  memory_ = device.allocate(sizeof(double));
+  memory_ = device.allocate(static_cast<std::int64_t>(sizeof(double)) * (1 + most));
 }
 
 double Agreement::largest(double value) {
   if (memory_) reduce(&value, 1, memory_.get());
   return value;
+}
+
+double Agreement::largest(double value, std::vector<double>& more) {
+  if (!memory_) return value;
+  values_.assign(1, value);
+  values_.insert(values_.end(), more.begin(), more.end());
+  reduce(values_.data(), static_cast<std::int64_t>(values_.size()), memory_.get());
+  std::copy(values_.begin() + 1, values_.end(), more.begin());
+  return values_.front();
 }
 
 std::string Agreement::text(const std::string& own) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "diagnosis/run_diagnosis.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
@@ -31,10 +32,12 @@ enum class Verdict : std::uint8_t { go_on, stop, data_failed };
 /// The work of one rank's thread.
 class Trainer::Rank {
  public:
-  Rank(Trainer& trainer, Device& device, Communicator& communicator)
+  Rank(Trainer& trainer, Device& device, Communicator& communicator, FlightRecorder& recorder)
       : trainer_(trainer),
         rank_(communicator.rank()),
-        agreement_(communicator, device),
+        recorder_(recorder),
+        agreement_(communicator, device, RankTimeValues::count(communicator.rank_count())),
+        times_(communicator.rank_count()),
         arena_(std::make_shared<Arena>(device, trainer.summary_.planned_peak_bytes.at(index()))),
         offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()), trainer.offload_directory(rank_))),
         training_(executor(trainer.programs_.training, device, communicator)),
@@ -88,6 +91,7 @@ class Trainer::Rank {
         write_checkpoint(step, evaluation_due, ends);
       }
     }
+    recorder_.begin(Activity::saving, step);
     const std::optional<std::string> failure = checkpoints_.finish();
     if (speaks()) trainer_.checkpoint_failure_ = failure;
     if (speaks() && verdict == Verdict::stop && (step < steps || evaluation_due)) trainer_.summary_.stopped = reason_;
@@ -111,8 +115,10 @@ class Trainer::Rank {
   }
 
   std::unique_ptr<Executor> executor(const Compiled& compiled, Device& device, Communicator& communicator) const {
-    return std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, seed(), device,
-                                      communicator, arena_, offload_, !compiled.has_transfers());
+    auto made = std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, seed(), device,
+                                           communicator, arena_, offload_, !compiled.has_transfers());
+    made->record_in(recorder_);
+    return made;
   }
 
   void begin(const CheckpointReader* checkpoint) {
@@ -123,6 +129,7 @@ class Trainer::Rank {
 
   /// Restores everything that a checkpoint has but the state of the rules, or initialises it if there is none.
   void restore(const CheckpointReader* checkpoint) {
+    recorder_.begin(Activity::restoring, trainer_.start_.step);
     scaler_ = LossScaler(trainer_.programs_.training);
     if (checkpoint == nullptr) return initialize(*training_, seed());
     if (const auto& scaler = checkpoint->run().loss_scaler) scaler_.restore(*scaler);
@@ -135,6 +142,7 @@ class Trainer::Rank {
     Verdict own = Verdict::go_on;
     const bool has_trained = step > trainer_.start_.step;
     std::optional<std::string> failure;
+    recorder_.begin(Activity::reading, step);
     if (step < static_cast<std::uint64_t>(trainer_.setup_.configuration.run.steps)) {
       ReadAhead::Outcome outcome = trainer_.training_data_->wait(step);
       data_wait_seconds_ = outcome.wait_seconds;
@@ -142,7 +150,8 @@ class Trainer::Rank {
       if (failure) own = Verdict::data_failed;
     }
     // Each start trains a step, so that a run with little time goes on nevertheless.
-    const Verdict common = common_verdict(own, has_trained ? own_reason() : StopReason::none, step);
+    const Verdict common = common_verdict(own, has_trained ? own_reason() : StopReason::none, step, &times_.values());
+    tell_times(step);
     if (common == Verdict::data_failed) {
       trainer_.data_failure_.set("step " + std::to_string(step + 1), has_trained ? std::optional(step) : std::nullopt,
                                  failure);
@@ -152,16 +161,23 @@ class Trainer::Rank {
 
   [[nodiscard]] StopReason own_reason() const { return speaks() ? trainer_.observer_.stop() : StopReason::none; }
 
-  /// Combines the verdicts of all ranks. `step`: the last complete one.
-  Verdict common_verdict(Verdict own, StopReason reason, std::uint64_t step) {
+  /// Combines the verdicts of all ranks, and `more` as Agreement::largest() does. `step`: the last complete one.
+  Verdict common_verdict(Verdict own, StopReason reason, std::uint64_t step, std::vector<double>* more = nullptr) {
     constexpr int kReasons = 256;
     if (own == Verdict::go_on && reason != StopReason::none) own = Verdict::stop;
     const int code = static_cast<int>(own) * kReasons + static_cast<int>(reason);
-    const auto largest = static_cast<int>(agreement_.largest(code));
+    const auto largest = static_cast<int>(more == nullptr ? agreement_.largest(code) : agreement_.largest(code, *more));
     const auto common = static_cast<Verdict>(largest / kReasons);
     reason_ = static_cast<StopReason>(largest % kReasons);
     if (common == Verdict::stop && leads()) trainer_.observer_.stopping(step, reason_);
     return common;
+  }
+
+  void tell_times(std::uint64_t step) {
+    if (!std::exchange(tells_times_, false)) return;
+    const RankTimes times = times_.times(step);
+    trainer_.observer_.ranks(times);
+    for (const std::string& sentence : stragglers_.note(times)) trainer_.observer_.warning(sentence);
   }
 
   void tell_start(bool evaluates) {
@@ -181,6 +197,7 @@ class Trainer::Rank {
     record.learning_rate = trainer_.schedule_(step);
     if (scaler_.is_active()) record.loss_scale = scaler_.state().scale;
     if (has_limits_) write_limits(*training_, health_);
+    recorder_.begin(Activity::training, record.step);
     const Clock::time_point begin = Clock::now();
     const Reports reports = training_->run({.step = step,
                                             .learning_rate = record.learning_rate,
@@ -192,6 +209,7 @@ class Trainer::Rank {
     record.data_wait_seconds = data_wait_seconds_;
     record.seconds = data_wait_seconds_ + std::chrono::duration<double>(Clock::now() - begin).count();
     record.wait_seconds = training_->wait_seconds();
+    times_.set(rank_, record.seconds, record.wait_seconds, record.data_wait_seconds);
     const double count = reports.at("count");
     record.loss = reports.at("loss") / count;
     record.gradient_norm = reports.at("grad_norm");
@@ -217,6 +235,7 @@ class Trainer::Rank {
     trainer_.summary_.step = record.step;
     if (!record.skipped) trainer_.summary_.loss = record.loss;
     trainer_.observer_.step(record);
+    tells_times_ = trainer_.world_->rank_count() > 1;
     if (!tells_graphs_) return;
     if (const std::optional<GraphUse> use = training_->graph_use()) {
       trainer_.observer_.graphs(*use);
@@ -225,6 +244,7 @@ class Trainer::Rank {
   }
 
   void write_checkpoint(std::uint64_t step, bool evaluation_due, bool is_last) {
+    recorder_.begin(Activity::saving, step);
     checkpoints_.write(trainer_.state_after(step, scaler_, health_.state(), evaluation_due), is_last);
     written_ = step;
   }
@@ -232,6 +252,7 @@ class Trainer::Rank {
   /// Goes back because of the step after `step`, or ends the run, with a checkpoint of `step` if the bad step changed
   /// nothing. All ranks agree on the numbers that lead here. \return the step to continue after.
   std::uint64_t recover(std::uint64_t step, HealthRecord bad) {
+    recorder_.begin(Activity::saving, step);
     static_cast<void>(checkpoints_.finish());
     const auto restore_from = [this](const CheckpointReader* checkpoint) { restore(checkpoint); };
     if (bad.action == HealthAction::rewind)
@@ -250,6 +271,7 @@ class Trainer::Rank {
   /// A reason to stop ends the evaluation before its next batch. A resumed run then repeats it.
   Verdict evaluate(std::uint64_t step) {
     const std::uint64_t batches = trainer_.validation_batches();
+    recorder_.begin(Activity::evaluating, step);
     double loss = 0;
     double count = 0;
     double wait_seconds = 0;
@@ -296,7 +318,12 @@ class Trainer::Rank {
 
   Trainer& trainer_;
   int rank_;
+  FlightRecorder& recorder_;
   Agreement agreement_;
+  RankTimeValues times_;
+  Stragglers stragglers_;
+  /// True on the first rank between a step and its tell_times(). A step that the run undoes has none.
+  bool tells_times_ = false;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<OffloadMemory> offload_;
   std::unique_ptr<Executor> training_;
@@ -323,10 +350,19 @@ bool has_first_rank(const World& world) {
 }
 
 TrainingSummary Trainer::run() {
-  run_rank_threads(
-      *world_, [&](int rank) { return setup_.make_device(rank, *world_); },
-      [&](Device& device, Communicator& communicator) { Rank(*this, device, communicator).run(); },
-      {kPatience, [&](const std::string& report) { observer_.stuck(report); }});
+  {
+    RunDiagnosis diagnosis(*world_, {setup_.configuration.run.watchdog, record_folder_},
+                           [&](const std::string& text) { observer_.hangs(text); });
+    const auto body = [&](Device& device, Communicator& communicator) {
+      FlightRecorder& recorder = diagnosis.recorders().of(communicator.rank());
+      recorder.begin(Activity::preparing);
+      Rank(*this, device, communicator, recorder).run();
+    };
+    const auto failed = [&](int rank, const std::exception_ptr& error) { diagnosis.failed(rank, error); };
+    run_rank_threads(*world_, [&](int rank) { return setup_.make_device(rank, *world_); }, body,
+                     {kPatience, [&](const std::string& report) { observer_.stuck(report); }},
+                     {&diagnosis.recorders(), failed});
+  }
   training_data_.reset();
   validation_data_.reset();
   if (auto failure = data_failure_.message(!checkpoint_failure_)) {

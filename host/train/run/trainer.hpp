@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/executor.hpp"
@@ -17,6 +18,7 @@
 #include "train/run/health_rule.hpp"
 #include "train/run/loss_scaler.hpp"
 #include "train/run/rank_checkpoints.hpp"
+#include "train/run/rank_times.hpp"
 #include "train/run/resume_choice.hpp"
 #include "train/run/run_setup.hpp"
 #include "train/run/stop_reason.hpp"
@@ -40,7 +42,7 @@ struct RunStart {
 };
 
 /// Receives the progress of a run and may stop it. The first rank's thread makes all calls, except of started() and
-/// stop(): in every process the thread of its first rank makes them.
+/// stop(), which the thread of its first rank makes in every process, and hangs().
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
@@ -51,6 +53,8 @@ class TrainingObserver {
   /// ranks of other processes wait without a limit.
   virtual void started(const RunStart& /*start*/) {}
   virtual void step(const StepRecord& /*record*/) {}
+  /// Called after step() if there are several ranks.
+  virtual void ranks(const RankTimes& /*times*/) {}
   /// Called when a rule of [health] found a bad step. If the run went back, steps after HealthRecord::back_to follow.
   virtual void health(const HealthRecord& /*record*/) {}
   /// Called once, for a device with its own memory, when it is known how the training step will be launched.
@@ -66,6 +70,9 @@ class TrainingObserver {
   [[nodiscard]] virtual StopReason stop() { return StopReason::none; }
   /// Called in every process, on the thread of Trainer::run(), if a rank has failed and others do not end.
   virtual void stuck(const std::string& /*report*/) {}
+  /// Called in every process, on a thread of its own, if ranks of the process hang or go on, and when records were
+  /// written.
+  virtual void hangs(const std::string& /*text*/) {}
   /// Called when the ranks have agreed to stop after `step`.
   virtual void stopping(std::uint64_t /*step*/, StopReason /*reason*/) {}
 };
@@ -112,6 +119,9 @@ class Trainer {
   /// Lets run() continue from the first of `candidates` that all processes can read. Only the candidates of the process
   /// with the first rank count. Every process calls it, or none does.
   void choose_from(std::vector<std::filesystem::path> candidates);
+
+  /// Lets the ranks write records of what they do to `folder` if one of them hangs or fails.
+  void record_in(std::filesystem::path folder) { record_folder_ = std::move(folder); }
 
   /// Trains up to the configured step, or until stop() has a reason. \throws RuntimeError if a device or peer fails,
   /// the last checkpoint cannot be written, or a rule of [health] stops the run. If data cannot be read, a checkpoint
@@ -175,6 +185,7 @@ class Trainer {
   std::once_flag reads_;
   TrainingObserver& observer_;
   std::unique_ptr<World> world_;
+  std::filesystem::path record_folder_;
   TrainingPrograms programs_;
   std::vector<std::string> remarks_;
   /// Those of them that only the choice of the checkpoint made known.

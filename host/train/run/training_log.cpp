@@ -104,6 +104,15 @@ void TrainingLog::health(const HealthRecord& record) {
   write(line.dump());
 }
 
+void TrainingLog::ranks(const RankTimes& times) {
+  write(ordered_json{{"event", "ranks"},
+                     {"step", times.step},
+                     {"step_seconds", times.seconds},
+                     {"wait_seconds", times.wait_seconds},
+                     {"data_wait_seconds", times.data_wait_seconds}}
+            .dump());
+}
+
 void TrainingLog::evaluation(const EvaluationRecord& record) {
   write(ordered_json{{"event", "eval"},
                      {"step", record.step},

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "train/run/rank_times.hpp"
 #include "train/run/training_record.hpp"
 
 namespace strata::host {
@@ -24,6 +25,7 @@ class TrainingLog {
   void cut_back(std::uint64_t step, bool repeats_evaluation, std::int64_t rewinds = 0);
 
   void step(const StepRecord& record);
+  void ranks(const RankTimes& times);
   /// If the run went back, first removes the records of the steps that are repeated.
   void health(const HealthRecord& record);
   void evaluation(const EvaluationRecord& record);

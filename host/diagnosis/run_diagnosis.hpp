@@ -1,0 +1,76 @@
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "diagnosis/record_folder.hpp"
+#include "diagnosis/watchdog.hpp"
+#include "runtime/flight_recorder.hpp"
+
+namespace strata::host {
+
+/// How a process looks for ranks that hang.
+struct DiagnosisSettings {
+  /// Seconds without a move after which a rank is named; 0: ranks are not watched.
+  double interval = 0;
+  /// Where records are written; empty: nowhere.
+  std::filesystem::path folder = {};
+};
+
+/// Records what the ranks of a process do. A thread of its own names ranks that hang, and writes the records of all
+/// ranks if one hangs, if a rank of any process has failed, or on request (RecordSignal).
+class RunDiagnosis {
+ public:
+  /// `say`: called on the thread.
+  RunDiagnosis(const World& world, DiagnosisSettings settings, std::function<void(const std::string&)> say);
+  /// Ends the thread.
+  ~RunDiagnosis();
+  RunDiagnosis(const RunDiagnosis&) = delete;
+  RunDiagnosis& operator=(const RunDiagnosis&) = delete;
+
+  [[nodiscard]] const FlightRecorders& recorders() const { return recorders_; }
+  /// A rank of this process has failed, and its recorder knows. Writes its record, and those of the others if it is the
+  /// first one. Thread-safe.
+  void failed(int rank, const std::exception_ptr& error);
+
+ private:
+  void watch();
+  /// One look of the thread.
+  void look(double now);
+  void name_standstills(double now);
+  void answer_signal();
+  /// Asks the other processes for their records.
+  void request(const std::string& reason);
+  /// \return true if there is a folder, and all records were written.
+  bool write_all();
+  /// `write` may write files. Says once why it fails.
+  bool try_to(const std::function<void()>& write);
+  [[nodiscard]] std::string rank_text() const;
+
+  FlightRecorders recorders_;
+  DiagnosisSettings settings_;
+  int rank_count_;
+  std::function<void(const std::string&)> say_;
+  Watchdog watchdog_;
+  /// Guards the files and the next three members.
+  std::mutex files_;
+  std::optional<RecordFolder> folder_;
+  bool any_failed_ = false;
+  bool has_complained_ = false;
+  // Used by the thread only.
+  bool has_told_folder_ = false;
+  std::uint64_t signals_;
+  /// Guards the end of the thread.
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  bool is_ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace strata::host

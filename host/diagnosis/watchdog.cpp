@@ -1,0 +1,68 @@
+#include "diagnosis/watchdog.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+namespace strata::host {
+namespace {
+
+std::string whole_seconds(double seconds) { return std::to_string(std::lround(std::floor(seconds))) + " s"; }
+
+std::string rank_subject(const std::vector<int>& ranks, const char* one, const char* many) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + describe_ranks(ranks) + (ranks.size() == 1 ? one : many);
+}
+
+/// Ranks that do the same.
+struct Standstill {
+  bool waits = false;
+  std::string what;
+  std::vector<int> ranks;
+  double seconds = 0;
+};
+
+void add_standstill(std::vector<Standstill>& all, const FlightRecord& record, double seconds) {
+  const bool waits = record.obstacle() != nullptr;
+  const std::string what = describe(record);
+  auto found = std::find_if(all.begin(), all.end(), [&](const Standstill& each) { return each.what == what; });
+  if (found == all.end()) found = all.insert(all.end(), {waits, what, {}, seconds});
+  found->ranks.push_back(record.rank);
+  found->seconds = std::min(found->seconds, seconds);
+}
+
+}  // namespace
+
+Watchdog::Watchdog(const FlightRecorders& recorders, double interval) : recorders_(recorders), interval_(interval) {}
+
+Watchdog::Findings Watchdog::look(double now) {
+  Findings findings;
+  std::vector<Standstill> still;
+  std::map<std::string, std::vector<int>> going_on;
+  for (const auto& [rank, recorder] : recorders_.all()) {
+    recorder->observe(now);
+    const FlightRecorder::Movement movement = recorder->movement();
+    Seen& seen = seen_.try_emplace(rank, Seen{movement.moves, now, interval_}).first->second;
+    const double seconds = now - seen.since;
+    if (movement.moves != seen.moves || movement.is_over) {
+      if (seen.patience > interval_ && movement.moves != seen.moves) going_on[whole_seconds(seconds)].push_back(rank);
+      seen = {movement.moves, now, interval_};
+    } else if (interval_ > 0 && seconds >= seen.patience) {
+      add_standstill(still, recorder->read(), seconds);
+      seen.patience *= 2;
+      findings.hangs = true;
+    }
+  }
+  std::stable_sort(still.begin(), still.end(),
+                   [](const Standstill& a, const Standstill& b) { return a.waits < b.waits; });
+  for (const Standstill& each : still) {
+    findings.messages.push_back(rank_subject(each.ranks, " has been ", " have been ") + each.what + " for " +
+                                whole_seconds(each.seconds));
+  }
+  for (const auto& [seconds, ranks] : going_on) {
+    findings.messages.push_back(rank_subject(ranks, " goes on", " go on") + " after " + seconds);
+  }
+  return findings;
+}
+
+}  // namespace strata::host
