@@ -175,7 +175,8 @@ std::string RunFiles::leftovers(int keep) const {
   };
   look(output_, [&](const fs::path& path) {
     const std::string name = path.filename().string();
-    return name == "run-id" || name == ".lock" || name == "checkpoints" || name == "ranks" || path == log_;
+    const bool is_record = name == "diagnosis" || name.starts_with("diagnosis.");
+    return name == "run-id" || name == ".lock" || name == "checkpoints" || name == "ranks" || is_record || path == log_;
   });
   look(log_.parent_path(),
        [](const fs::path& path) { return path.filename().string().find(".tmp") == std::string::npos; });

@@ -1,6 +1,7 @@
 #include "image_files.hpp"
 
 #include <array>
+#include <limits>
 
 #include "strata/error.hpp"
 
@@ -90,8 +91,8 @@ ImageFile open_mnist(const std::string& images, const std::string& labels) {
   }
   file.first_pixel = 16;
   file.pixel_stride = file.size.pixels();
-  // Products of larger counts may overflow.
-  if (file.count > file.pixels->bytes() / file.pixel_stride) {
+  constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max() - 16;
+  if (file.count > kMostBytes / file.pixel_stride) {
     refuse(*file.pixels, std::to_string(file.pixels->bytes()) + " bytes",
            std::to_string(file.count) + " images of " + std::to_string(file.pixel_stride) +
                " bytes, which its header announces");
