@@ -116,7 +116,7 @@ std::vector<OpCase> adafactor_cases();
 std::vector<OpCase> compress_cases();
 std::vector<OpCase> rms_norm_cases();
 std::vector<OpCase> gate_cases();
-std::vector<OpCase> rotary_cases();
+std::vector<OpCase> rope_cases();
 
 /// A rank's shard of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);

@@ -296,7 +296,7 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, compress_cases());
     append(cases, rms_norm_cases());
     append(cases, gate_cases());
-    append(cases, rotary_cases());
+    append(cases, rope_cases());
     return cases;
   }();
   return kCases;

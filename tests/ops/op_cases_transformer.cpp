@@ -77,7 +77,7 @@ std::vector<OpCase> gate_cases() {
   return cases;
 }
 
-std::vector<OpCase> rotary_cases() {
+std::vector<OpCase> rope_cases() {
   const Dims table = {"context", "pair"};
   const auto with_pairs = [](DimSizes sizes) {
     sizes["head_dim"] += sizes["head_dim"] % 2;
@@ -88,8 +88,8 @@ std::vector<OpCase> rotary_cases() {
   CaseOperand angle = full(table);
   angle.trained = false;
   const OpCase forward{
-      .name = "rotary",
-      .op = "rotary",
+      .name = "rope",
+      .op = "rope",
       .sizes = with_pairs(kSizes),
       .operands = {{{"batch", "seq", "heads", "head_dim"}}, angle, angle, {{"seq"}, Fill::positions, DType::i32}},
       .attributes = {{"inverse", false}},

@@ -4,7 +4,7 @@
 namespace strata::reference {
 namespace {
 
-Work prepare_rotary(const OpInstance& op) {
+Work prepare_rope(const OpInstance& op) {
   const double direction = op.attributes.flag("inverse") ? -1 : 1;
   Dims row_dims = op.operands[0].dims;
   Shape row_shape = op.operands[0].shape;
@@ -37,6 +37,6 @@ Work prepare_rotary(const OpInstance& op) {
 
 }  // namespace
 
-void register_rotary(Registration& registration) { registration.add(kernel({"rotary", "rffi", "r", prepare_rotary})); }
+void register_rope(Registration& registration) { registration.add(kernel({"rope", "rffi", "r", prepare_rope})); }
 
 }  // namespace strata::reference

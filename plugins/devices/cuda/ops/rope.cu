@@ -1,6 +1,6 @@
 #include "device/cuda_kernel.hpp"
 #include "device/operands.hpp"
-#include "kernels/rotary.cuh"
+#include "kernels/rope.cuh"
 #include "language/launch.hpp"
 #include "launchers/strided_index.hpp"
 #include "shared/broadcast.hpp"
@@ -14,11 +14,11 @@ OperandDescription rows_of(OperandDescription x) {
   return x;
 }
 
-std::optional<std::string> unsupported_rotary(const OpInstance& op) {
+std::optional<std::string> unsupported_rope(const OpInstance& op) {
   return devices::unsupported_broadcast(rows_of(op.operands[0]), op.operands[3]);
 }
 
-PreparedKernel prepare_rotary(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+PreparedKernel prepare_rope(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
     const RotaryAngles<V> shape{.place = part_index(devices::broadcast_shape(rows_of(op.operands[0]), op.operands[3])),
@@ -33,7 +33,7 @@ PreparedKernel prepare_rotary(const OpInstance& op, const CudaEnvironment& /*env
       const T* x = in<T>(arguments, 0);
       T* y = out<T>(arguments, 0);
       const auto launch_pairs = [&]<int kWidth>() {
-        const Geometry geometry{{blocks_for(height * angles.pairs, kRotaryThreads * kWidth)}, {kRotaryThreads}};
+        const Geometry geometry{{blocks_for(height * angles.pairs, kRopeThreads * kWidth)}, {kRopeThreads}};
         launch(rotate_pairs<T, kWidth>, geometry, arguments.stream, angles, height, x, y, accumulate);
       };
       const bool packed = angles.pairs % kPackedElements<T> == 0 && are_aligned(x, y, angles.cos, angles.sin);
@@ -44,8 +44,8 @@ PreparedKernel prepare_rotary(const OpInstance& op, const CudaEnvironment& /*env
 
 }  // namespace
 
-void register_rotary(Registration& registration) {
-  registration.add(kernel({"rotary", "tffi", "t", prepare_rotary, true, unsupported_rotary}));
+void register_rope(Registration& registration) {
+  registration.add(kernel({"rope", "tffi", "t", prepare_rope, true, unsupported_rope}));
 }
 
 }  // namespace strata::cuda

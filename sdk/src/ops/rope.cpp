@@ -3,10 +3,10 @@
 namespace strata::ops {
 namespace {
 
-class Rotary final : public NamedOp {
+class Rope final : public NamedOp {
  public:
-  Rotary()
-      : NamedOp("rotary",
+  Rope()
+      : NamedOp("rope",
                 "x […  D], cos and sin [P R], positions […] i32 -> […  D]: rotates the features i and i + R of the "
                 "last dim, of size D = 2 R, by the angle whose cosine and sine stand in row positions, column i; by "
                 "the opposite angle with the attribute inverse. The dims of positions are an ordered subset of those "
@@ -47,7 +47,7 @@ class Rotary final : public NamedOp {
       const bool inverse = context.node().attributes.flag("inverse");
       context.contribute(
           0,
-          context.emit(0, "rotary", {*context.cotangent(0), context.operand(1), context.operand(2), context.operand(3)},
+          context.emit(0, "rope", {*context.cotangent(0), context.operand(1), context.operand(2), context.operand(3)},
                        {{"inverse", !inverse}})[0]);
     };
   }
@@ -67,6 +67,6 @@ class Rotary final : public NamedOp {
 
 }  // namespace
 
-void register_rotary(Registration& registration) { registration.add(std::make_unique<Rotary>()); }
+void register_rope(Registration& registration) { registration.add(std::make_unique<Rope>()); }
 
 }  // namespace strata::ops

@@ -1,4 +1,4 @@
-#include "kernels/rotary.hpp"
+#include "kernels/rope.hpp"
 
 #include "kernels/vector/broadcast.hpp"
 #include "kernels/vector/parallel.hpp"
@@ -64,10 +64,10 @@ void rotate(std::int64_t rows, const RotaryAngles& angles, const T* x, T* y, boo
 }
 
 template <class T>
-constexpr RotaryKernels<T> kKernels = {rotate<T>};
+constexpr RopeKernels<T> kKernels = {rotate<T>};
 
 }  // namespace
 
-const ByElement<RotaryKernels> rotary_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
+const ByElement<RopeKernels> rope_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -1,4 +1,4 @@
-#include "kernels/rotary.hpp"
+#include "kernels/rope.hpp"
 
 #include "cpu_kernel.hpp"
 #include "operands.hpp"
@@ -13,13 +13,13 @@ OperandDescription rows_of(OperandDescription x) {
   return x;
 }
 
-std::optional<std::string> unsupported_rotary(const OpInstance& op) {
+std::optional<std::string> unsupported_rope(const OpInstance& op) {
   return devices::unsupported_broadcast(rows_of(op.operands[0]), op.operands[3]);
 }
 
-PreparedKernel prepare_rotary(const OpInstance& op, const CpuEnvironment& environment) {
+PreparedKernel prepare_rope(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto rotate = rotary_kernels(environment.instruction_set()).of<T>().rotate;
+    const auto rotate = rope_kernels(environment.instruction_set()).of<T>().rotate;
     const RotaryAngles shape{.rows = devices::broadcast_shape(rows_of(op.operands[0]), op.operands[3]),
                              .table_rows = rows(op.operands[1]),
                              .pairs = columns(op.operands[1]),
@@ -37,8 +37,8 @@ PreparedKernel prepare_rotary(const OpInstance& op, const CpuEnvironment& enviro
 
 }  // namespace
 
-void register_rotary(Registration& registration) {
-  registration.add(kernel({"rotary", "tffi", "t", prepare_rotary, true, unsupported_rotary}));
+void register_rope(Registration& registration) {
+  registration.add(kernel({"rope", "tffi", "t", prepare_rope, true, unsupported_rope}));
 }
 
 }  // namespace strata::cpu

@@ -23,12 +23,12 @@ struct RotaryAngles {
 };
 
 template <class T>
-struct RotaryKernels {
+struct RopeKernels {
   /// For every row and every i < pairs, turns (x[i], x[i + pairs]). y may be x. With `accumulate`, y += the result;
   /// then y is not x.
   void (*rotate)(std::int64_t rows, const RotaryAngles& angles, const T* x, T* y, bool accumulate, int threads);
 };
 
-STRATA_CPU_KERNEL_FAMILY(ByElement<RotaryKernels>, rotary_kernels);
+STRATA_CPU_KERNEL_FAMILY(ByElement<RopeKernels>, rope_kernels);
 
 }  // namespace strata::cpu

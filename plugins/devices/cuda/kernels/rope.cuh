@@ -6,7 +6,7 @@
 
 namespace strata::cuda {
 
-inline constexpr int kRotaryThreads = 256;
+inline constexpr int kRopeThreads = 256;
 
 /// What the rows of x[rows, 2 · pairs] are turned by.
 template <class V>
@@ -25,10 +25,10 @@ struct RotaryAngles {
 
 /// Each thread turns kWidth neighbouring pairs. y may alias x.
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kRotaryThreads)
+__global__ void __launch_bounds__(kRopeThreads)
     rotate_pairs(RotaryAngles<Accumulate<T>> angles, std::int64_t rows, const T* x, T* y, bool accumulate) {
   using V = Accumulate<T>;
-  const std::int64_t index = (std::int64_t{blockIdx.x} * kRotaryThreads + threadIdx.x) * kWidth;
+  const std::int64_t index = (std::int64_t{blockIdx.x} * kRopeThreads + threadIdx.x) * kWidth;
   const std::int64_t row = index / angles.pairs;
   if (row >= rows) return;
   const std::int64_t pair = index - row * angles.pairs;
