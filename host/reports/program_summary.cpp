@@ -52,7 +52,9 @@ double sent_bytes(const Program& program, std::uint64_t step) {
 
 std::int64_t parameter_count(const Graph& graph) {
   std::int64_t count = 0;
-  for (const Parameter& parameter : graph.parameters) count += element_count(graph.shape(parameter.value));
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.role != ParameterRole::constant) count += element_count(graph.shape(parameter.value));
+  }
   return count;
 }
 

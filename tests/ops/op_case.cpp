@@ -244,6 +244,8 @@ CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device
                       : op_case.op == "embedding_gradient" ? instance.results[0].dims[0]
                                                            : op_case.operands[0].dims[0];
       operands.push_back(indices(name, count, op_case.sizes.at(dim)));
+    } else if (operand.fill == Fill::positions) {
+      operands.push_back(indices(name, count, op_case.sizes.at(op_case.operands[1].dims[0])));
     } else if (operand.fill == Fill::documents) {
       operands.push_back(documents(op_case, instance, instance.operands[i]));
     } else if (operand.fill == Fill::scattered_documents) {

@@ -16,6 +16,7 @@ enum class Fill : std::uint8_t {
   large,                ///< in [3, 5): a log-sum-exp larger than its terms
   masked,               ///< normal, or -infinity as the log-sum-exp of a query that sees no key
   ids,                  ///< rows of the first operand's first dim, by global number; some are -1
+  positions,            ///< rows of the second operand's first dim; some are -1
   targets,              ///< indices of the last dim of the first operand, by global number; some are -1
   documents,            ///< document_of() each token of [batch seq]
   scattered_documents,  ///< the same with numbers that neither ascend nor are unique, such as 3 0 3 -1
@@ -31,6 +32,8 @@ struct CaseOperand {
   DType dtype = DType::f32;
   /// If true, f32 even if the case runs in a shorter type: statistics, sums and the optimizer's states.
   bool full = false;
+  /// If false, the op has no gradient for the operand.
+  bool trained = true;
 };
 
 /// One row of the table: an op with a shape, attributes and the part of every dimension that the rank computes.
@@ -111,6 +114,9 @@ std::vector<OpCase> program_op_cases();
 std::vector<OpCase> quantization_cases();
 std::vector<OpCase> adafactor_cases();
 std::vector<OpCase> compress_cases();
+std::vector<OpCase> rms_norm_cases();
+std::vector<OpCase> gate_cases();
+std::vector<OpCase> rope_cases();
 
 /// A rank's shard of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);

@@ -294,6 +294,9 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, quantization_cases());
     append(cases, adafactor_cases());
     append(cases, compress_cases());
+    append(cases, rms_norm_cases());
+    append(cases, gate_cases());
+    append(cases, rope_cases());
     return cases;
   }();
   return kCases;

@@ -35,7 +35,7 @@ class OpLoss {
     decompose(graph_, registry_);
     verify(graph_, registry_, "decompose");
     evaluator_ = std::make_unique<GraphEvaluator>(graph_, registry_, *device_, 99);
-    for (const auto& [name, values] : integers_) evaluator_->set(name, values);
+    for (const auto& [name, values] : fixed_) evaluator_->set(name, values);
   }
 
   double loss() {
@@ -85,6 +85,10 @@ class OpLoss {
       return add_indices(builder, name, operand.dims,
                          graph_.sizes.at(operand.fill == Fill::ids ? first.front() : first.back()));
     }
+    if (operand.fill == Fill::positions) {
+      return add_indices(builder, name, operand.dims, graph_.sizes.at(op_case_.operands[1].dims.front()));
+    }
+    if (!operand.trained) return add_frozen(builder, name, operand);
     if (operand.fill == Fill::documents) return add_documents(builder, name, operand.dims);
     const Value parameter = add_parameter(builder, name, operand.dims, operand.fill);
     if (source == Source::parameter) return parameter;
@@ -97,9 +101,15 @@ class OpLoss {
     return value;
   }
 
+  Value add_frozen(GraphBuilder& builder, const std::string& name, const CaseOperand& operand) {
+    const Value value = builder.frozen_parameter(name, operand.dims, Initialization::constant(0));
+    fixed_[name] = random_values(op_case_.name + "/" + name, element_count(graph_.shape(value)), operand.fill);
+    return value;
+  }
+
   Value add_indices(GraphBuilder& builder, const std::string& name, const Dims& dims, std::int64_t bound) {
     const Value value = builder.input(name, dims);
-    std::vector<double>& values = integers_[name];
+    std::vector<double>& values = fixed_[name];
     for (std::int64_t i = 0; i < element_count(graph_.shape(value)); ++i) {
       values.push_back(i % 6 == 5 ? -1.0 : static_cast<double>(i * 7 % bound));
     }
@@ -111,7 +121,7 @@ class OpLoss {
     const Shape shape = graph_.shape(value);
     const std::uint64_t key = random::stream_key(3, op_case_.name, 0);
     for (std::int64_t i = 0; i < element_count(shape); ++i) {
-      integers_[name].push_back(document_of(key, i / shape[1], i % shape[1], shape[1]));
+      fixed_[name].push_back(document_of(key, i / shape[1], i % shape[1], shape[1]));
     }
     return value;
   }
@@ -121,7 +131,8 @@ class OpLoss {
   const OpRegistry& registry_ = core_registry();
   Graph graph_;
   std::map<std::string, std::vector<double>> parameters_;
-  std::map<std::string, std::vector<double>> integers_;
+  /// Values that the loss is not differentiated by.
+  std::map<std::string, std::vector<double>> fixed_;
   std::unique_ptr<GraphEvaluator> evaluator_;
 };
 

@@ -51,9 +51,11 @@ inline void read_documents(host::RunConfiguration& configuration) {
   configuration.data.dataset.options["document_end"] = std::int64_t{0};
 }
 
-/// Trains the row in f64 with dropout, clipping and accumulation, and compares it with one rank.
-inline void expect_trains_as_one_rank(const StackRow& row) {
+/// Trains the row in f64 with dropout, clipping and accumulation, and compares it with one rank. `model` replaces the
+/// small GPT-2.
+inline void expect_trains_as_one_rank(const StackRow& row, const host::PluginSection* model = nullptr) {
   host::RunConfiguration configuration = small_gpt2(row.strategies, row.global_batch, row.micro_batch);
+  if (model != nullptr) configuration.model = *model;
   for (const auto& [option, size] : row.model) configuration.model.options[option] = size;
   if (row.documents) read_documents(configuration);
   BuiltPlugins plugins;

@@ -1,32 +1,10 @@
 #include "kernels/layer_norm.hpp"
 
 #include "kernels/vector/column_sum.hpp"
-#include "kernels/vector/parallel.hpp"
+#include "kernels/vector/row_total.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
-
-/// Sums term(i) over the whole vectors of a row, and first(i, n) for its last n elements.
-template <class Term, class First>
-inline float row_total(std::int64_t columns, const Term& term, const First& first) {
-  Float even{};
-  Float odd{};
-  std::int64_t i = 0;
-  for (; i + 2 * kLanes <= columns; i += 2 * kLanes) {
-    even += term(i);
-    odd += term(i + kLanes);
-  }
-  for (; i + kLanes <= columns; i += kLanes) even += term(i);
-  if (i < columns) odd += first(i, columns - i);
-  return horizontal_sum(even + odd);
-}
-
-/// A vector with 1 in the first `count` lanes and 0 in the others.
-inline Float first_lanes(std::int64_t count) {
-  Float value{};
-  for (std::int64_t lane = 0; lane < count; ++lane) value[lane] = 1.0F;
-  return value;
-}
 
 template <class T>
 void normalise_row(std::int64_t columns, float epsilon, const T* x, const float* gain, const float* bias, T* y,

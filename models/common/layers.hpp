@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "strata/graph.hpp"
+
+namespace strata::models {
+
+/// Standard deviation of the initial values of matrices and embeddings.
+inline constexpr double kInitialDeviation = 0.02;
+
+/// Standard deviation of the projections that end a residual branch. They start smaller, so that the variance of the
+/// residual stream does not grow with depth (Radford et al., 2019). A block has two branches.
+[[nodiscard]] double residual_deviation(std::int64_t layers);
+
+/// A matrix product with an optional bias. Its parameters are NAME.weight and NAME.bias.
+struct Affine {
+  /// Dims of the weight: those of the input that are contracted, then those of the output.
+  Dims weight;
+  /// Dims of the bias. Empty: no bias.
+  Dims bias = {};
+  /// Dims of the result.
+  Dims result;
+  double deviation = kInitialDeviation;
+  /// Parameter::gradient_is_zero of the two.
+  bool weight_gradient_is_zero = false;
+  bool bias_gradient_is_zero = false;
+};
+
+[[nodiscard]] Value affine(GraphBuilder& builder, Value x, const std::string& name, const Affine& shape);
+
+/// A norm over the last dim of its input.
+struct Norm {
+  enum class Kind : std::uint8_t {
+    layer,            ///< with gain and bias
+    root_mean_square  ///< with gain
+  };
+  Kind kind = Kind::layer;
+  double epsilon = 1e-5;
+};
+
+/// Normalises `x` over its last dim `dim`. The parameters are NAME.weight, and NAME.bias of a layer norm.
+[[nodiscard]] Value normalize(GraphBuilder& builder, Value x, const Dim& dim, const std::string& name, const Norm& norm,
+                              bool gradient_is_zero = false);
+
+}  // namespace strata::models

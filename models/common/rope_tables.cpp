@@ -1,0 +1,111 @@
+#include "common/rope_tables.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <string>
+
+#include "strata/error.hpp"
+
+namespace strata::models {
+namespace {
+
+constexpr double kTurn = 2 * std::numbers::pi;
+
+/// The angle of a pair under llama3's scaling.
+double llama3_frequency(double frequency, const RopeScaling& scaling) {
+  const double turns = scaling.original_context * frequency / kTurn;
+  const double share = (turns - scaling.slow_turns) / (scaling.fast_turns - scaling.slow_turns);
+  const double kept = std::clamp(share, 0.0, 1.0);
+  return kept * frequency + (1 - kept) * frequency / scaling.factor;
+}
+
+/// The pair, as a real number, that makes `turns` turns over the original context.
+double pair_with_turns(double turns, const Rope& rope, std::int64_t head_dim) {
+  return static_cast<double>(head_dim) * std::log(rope.scaling.original_context / (turns * kTurn)) /
+         (2 * std::log(rope.base));
+}
+
+/// The share of YaRN's interpolation in the angle of pair `index`: 0 for fast pairs, 1 for slow ones.
+double yarn_interpolation(std::int64_t index, const Rope& rope, std::int64_t head_dim) {
+  const double begin = std::max(std::floor(pair_with_turns(rope.scaling.beta_fast, rope, head_dim)), 0.0);
+  double end =
+      std::min(std::ceil(pair_with_turns(rope.scaling.beta_slow, rope, head_dim)), static_cast<double>(head_dim - 1));
+  if (begin == end) end += 0.001;
+  return std::clamp((static_cast<double>(index) - begin) / (end - begin), 0.0, 1.0);
+}
+
+enum class Function : std::uint8_t { cosine, sine };
+
+class AngleTable final : public Initializer {
+ public:
+  AngleTable(Function function, std::vector<double> frequencies, double magnitude)
+      : function_(function), frequencies_(std::move(frequencies)), magnitude_(magnitude) {}
+
+  [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& /*shape*/,
+                             std::uint64_t /*key*/) const override {
+    const double angle = static_cast<double>(index[0]) * frequencies_.at(static_cast<std::size_t>(index[1]));
+    return magnitude_ * (function_ == Function::cosine ? std::cos(angle) : std::sin(angle));
+  }
+
+ private:
+  Function function_;
+  std::vector<double> frequencies_;
+  double magnitude_;
+};
+
+}  // namespace
+
+std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim) {
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < head_dim / 2; ++i) {
+    const double frequency = std::pow(rope.base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+    const double interpolated = frequency / rope.scaling.factor;
+    switch (rope.scaling.kind) {
+      case RopeScaling::Kind::none:
+        frequencies.push_back(frequency);
+        break;
+      case RopeScaling::Kind::linear:
+        frequencies.push_back(interpolated);
+        break;
+      case RopeScaling::Kind::llama3:
+        frequencies.push_back(llama3_frequency(frequency, rope.scaling));
+        break;
+      case RopeScaling::Kind::yarn: {
+        const double share = yarn_interpolation(i, rope, head_dim);
+        frequencies.push_back(share * interpolated + (1 - share) * frequency);
+        break;
+      }
+    }
+  }
+  return frequencies;
+}
+
+double rope_magnitude(const Rope& rope) {
+  const RopeScaling& scaling = rope.scaling;
+  if (scaling.kind != RopeScaling::Kind::yarn) return 1;
+  if (scaling.attention_factor > 0) return scaling.attention_factor;
+  return scaling.factor <= 1 ? 1 : 0.1 * std::log(scaling.factor) + 1;
+}
+
+RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim, Value positions) {
+  const std::int64_t head_dim = builder.find_size("head_dim").value_or(0);
+  if (head_dim < 2 || head_dim % 2 != 0) {
+    throw ConfigurationError("rotary positions: found head_dim = " + std::to_string(head_dim) +
+                             "; accepted: an even number");
+  }
+  builder.define_dim("head_pair", head_dim / 2);
+  const auto table = [&](const std::string& name, Function function) {
+    const auto initializer =
+        std::make_shared<AngleTable>(function, rope_frequencies(rope, head_dim), rope_magnitude(rope));
+    return builder.constant(name, {positions_dim, "head_pair"}, Initialization::custom(initializer));
+  };
+  return {table("rope.cos", Function::cosine), table("rope.sin", Function::sine), positions};
+}
+
+Value rotate(GraphBuilder& builder, Value x, const RopeTables& tables, const std::string& name) {
+  return builder.op("rope", {x, tables.cos, tables.sin, tables.positions}, name, {{"inverse", false}})[0];
+}
+
+}  // namespace strata::models

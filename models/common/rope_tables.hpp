@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strata/graph.hpp"
+
+namespace strata::models {
+
+/// How rotary angles change so that a model reads longer texts than it was trained on.
+struct RopeScaling {
+  enum class Kind : std::uint8_t {
+    none,
+    linear,  ///< all angles divided by `factor` (Chen et al., "Extending Context Window … via Positional
+             ///< Interpolation", 2023)
+    llama3,  ///< slow angles divided by `factor`, fast ones kept, a ramp between (Llama 3.1)
+    yarn     ///< as llama3 with a ramp over dimensions, and longer vectors (Peng et al., "YaRN", 2023)
+  };
+  Kind kind = Kind::none;
+  double factor = 1;
+  /// Tokens of the context that the model was trained on first.
+  double original_context = 8192;
+  /// llama3: turns over the original context below which an angle is slow, and from which it is fast.
+  double slow_turns = 1;
+  double fast_turns = 4;
+  /// yarn: turns over the original context at the ends of the ramp.
+  double beta_fast = 32;
+  double beta_slow = 1;
+  /// yarn: factor of cosines and sines; 0: 0.1 · ln(factor) + 1.
+  double attention_factor = 0;
+};
+
+/// Rotary positions (Su et al., "RoFormer", 2021) in the form that pairs the features i and i + head_dim / 2.
+struct Rope {
+  double base = 10000;
+  RopeScaling scaling = {};
+};
+
+/// The angle per position of each of the head_dim / 2 pairs, in radians.
+[[nodiscard]] std::vector<double> rope_frequencies(const Rope& rope, std::int64_t head_dim);
+/// The factor of cosines and sines.
+[[nodiscard]] double rope_magnitude(const Rope& rope);
+
+/// Constant tables [positions pairs] of a model, and the positions of its tokens.
+struct RopeTables {
+  Value cos;
+  Value sin;
+  Value positions;
+};
+
+/// Adds the tables "rope.cos" and "rope.sin" for the positions [0, size of `positions_dim`). Defines the dim
+/// "head_pair". `positions`: i32 [seq] or [batch seq].
+[[nodiscard]] RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim,
+                                     Value positions);
+
+/// Turns the heads of `x` […  head_dim].
+[[nodiscard]] Value rotate(GraphBuilder& builder, Value x, const RopeTables& tables, const std::string& name);
+
+}  // namespace strata::models

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/rope_tables.hpp"
+#include "strata/model.hpp"
+
+namespace llama {
+
+/// The shape of one model of the family.
+struct Settings {
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  /// Heads of keys and values; a divisor of `heads`.
+  std::int64_t kv_heads = 12;
+  std::int64_t head_dim = 64;
+  std::int64_t embed = 768;
+  std::int64_t ffn = 2048;
+  std::int64_t context = 1024;
+  /// Rows of the vocabulary; 0: as many as the data has.
+  std::int64_t vocab = 0;
+  double norm_epsilon = 1e-5;
+  strata::models::Rope rope = {};
+  /// True if the output projection is the embedding.
+  bool tied = false;
+  /// Biases of the projections to queries, keys and values, of the attention's output, and of the feed-forward block.
+  bool qkv_bias = false;
+  bool output_bias = false;
+  bool mlp_bias = false;
+  /// True if every head of queries and keys is normalised.
+  bool qk_norm = false;
+  /// Tokens that a query sees, itself included. 0: all before it.
+  std::int64_t window = 0;
+  /// Blocks with the window, counted from the last. The blocks before them see everything. -1: all blocks.
+  std::int64_t window_layers = -1;
+  double attention_dropout = 0;
+  /// True if attention stays inside a document and positions start anew in each.
+  bool documents = false;
+};
+
+/// The Llama family: pre-norm blocks with root-mean-square norms, rotary positions, grouped queries and a gated
+/// feed-forward block (Touvron et al., "LLaMA", 2023). The options cover Llama 2 and 3, Mistral, Qwen2, Qwen3 and
+/// SmolLM.
+class Llama final : public strata::Model {
+ public:
+  explicit Llama(const Settings& settings) : settings_(settings) {}
+
+  [[nodiscard]] strata::DimSizes sizes() const override;
+  void build(strata::GraphBuilder& builder) const override;
+  [[nodiscard]] std::optional<strata::Generation> generation() const override {
+    return strata::Generation{.positions = "positions", .documents = settings_.documents ? "documents" : ""};
+  }
+
+ private:
+  [[nodiscard]] std::int64_t window_of(std::int64_t layer) const;
+
+  Settings settings_;
+};
+
+}  // namespace llama

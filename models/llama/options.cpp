@@ -1,0 +1,204 @@
+#include "options.hpp"
+
+#include <string>
+
+#include "sizes.hpp"
+#include "strata/error.hpp"
+
+namespace llama {
+namespace {
+
+using namespace strata;
+using models::RopeScaling;
+
+OptionSpecification size_field(const std::string& name, const std::string& documentation, double maximum) {
+  return {.name = name,
+          .type = OptionType::integer,
+          .default_value = OptionValue(std::int64_t{0}),
+          .documentation = documentation,
+          .minimum = 0,
+          .maximum = maximum};
+}
+
+/// 0 stands for the size's value.
+OptionSpecification positive_field(const std::string& name, const std::string& documentation, double maximum) {
+  return {.name = name,
+          .type = OptionType::number,
+          .default_value = OptionValue(0.0),
+          .documentation = documentation,
+          .minimum = 0,
+          .maximum = maximum};
+}
+
+/// A property that is the size's own unless it is set.
+OptionSpecification choice_field(const std::string& name, const std::string& documentation) {
+  return {.name = name,
+          .type = OptionType::word,
+          .default_value = OptionValue(std::string("auto")),
+          .documentation = documentation + "; auto: as the size has it, no for custom.",
+          .choices = {"auto", "yes", "no"}};
+}
+
+std::vector<std::string> size_names() {
+  std::vector<std::string> names = {"custom"};
+  for (const NamedSize& each : named_sizes()) names.push_back(each.name);
+  return names;
+}
+
+OptionSchema make_schema() {
+  return {
+      {.name = "size",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("custom")),
+       .documentation = "A published model, which gives all fields; fields that are set override it.",
+       .choices = size_names()},
+      size_field("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
+      size_field("heads", "Heads of queries; 0: the size's, 12 for custom.", 4096),
+      size_field("kv_heads", "Heads of keys and values; must divide heads; 0: the size's, as many as heads for custom.",
+                 4096),
+      size_field("head_dim", "Width of a head, an even number; 0: the size's, embed / heads for custom.", 65536),
+      size_field("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
+      size_field("ffn", "Inner width of the feed-forward block; 0: the size's, 8 / 3 embed for custom.", 4194304),
+      size_field("context", "Tokens of a sequence; 0: the size's, 1024 for custom.", 16777216),
+      size_field("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
+      positive_field("norm_epsilon", "Added to the mean square in norms; 0: the size's, 1e-5 for custom.", 1),
+      positive_field("rope_base", "Base of the rotary angles; 0: the size's, 10000 for custom.", 1e12),
+      {.name = "rope_scaling",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("auto")),
+       .documentation = "How rotary angles are stretched to longer texts; auto: as the size has it, none for custom.",
+       .choices = {"auto", "none", "linear", "llama3", "yarn"}},
+      positive_field("rope_factor", "Factor of the stretching; 0: the size's, 1 for custom.", 1e6),
+      positive_field("rope_original_context",
+                     "Tokens of the context before the stretching (llama3, yarn); 0: the size's, 8192 for custom.",
+                     16777216),
+      positive_field("rope_low_freq_factor", "Turns below which an angle is slow (llama3); 0: 1.", 1e6),
+      positive_field("rope_high_freq_factor", "Turns from which an angle is fast (llama3); 0: 4.", 1e6),
+      positive_field("rope_beta_fast", "Turns at the fast end of the ramp (yarn); 0: 32.", 1e6),
+      positive_field("rope_beta_slow", "Turns at the slow end of the ramp (yarn); 0: 1.", 1e6),
+      positive_field("rope_attention_factor", "Factor of cosines and sines (yarn); 0: 0.1 ln(rope_factor) + 1.", 1e6),
+      choice_field("tied", "The output projection is the embedding"),
+      choice_field("qkv_bias", "Biases of the projections to queries, keys and values"),
+      choice_field("output_bias", "A bias of the attention's output projection"),
+      choice_field("mlp_bias", "Biases of the feed-forward block"),
+      choice_field("qk_norm", "A norm of every head of queries and keys"),
+      {.name = "window",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{-1}),
+       .documentation = "Tokens that attention sees: a token itself and the ones just before it; 0: all before it; -1: "
+                        "the size's, 0 for custom.",
+       .minimum = -1,
+       .maximum = 16777216},
+      {.name = "window_layers",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{-1}),
+       .documentation = "Number of blocks with the window, counted from the last; -1: all.",
+       .minimum = -1,
+       .maximum = 4096},
+      {.name = "attention_dropout",
+       .type = OptionType::number,
+       .default_value = OptionValue(0.0),
+       .documentation = "Probability with which attention weights are dropped.",
+       .minimum = 0,
+       .maximum = 0.99},
+      {.name = "documents",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(false),
+       .documentation = "Keeps attention inside a document and starts positions anew in each: reads the inputs "
+                        "documents and positions [batch seq] of the dataset."}};
+}
+
+/// Overrides the fields of a size by the options that are set.
+class Overrides {
+ public:
+  explicit Overrides(const Options& options) : options_(options) {}
+
+  bool integer(const char* name, std::int64_t& field) const {
+    if (options_.integer(name) <= 0) return false;
+    field = options_.integer(name);
+    return true;
+  }
+  void number(const char* name, double& field) const {
+    if (options_.number(name) > 0) field = options_.number(name);
+  }
+  void choice(const char* name, bool& field) const {
+    if (options_.word(name) != "auto") field = options_.word(name) == "yes";
+  }
+
+ private:
+  const Options& options_;
+};
+
+void override_rope(const Options& options, models::Rope& rope) {
+  const Overrides overrides(options);
+  overrides.number("rope_base", rope.base);
+  const std::string& kind = options.word("rope_scaling");
+  if (kind == "none") rope.scaling = {};
+  if (kind == "linear") rope.scaling.kind = RopeScaling::Kind::linear;
+  if (kind == "llama3") rope.scaling.kind = RopeScaling::Kind::llama3;
+  if (kind == "yarn") rope.scaling.kind = RopeScaling::Kind::yarn;
+  overrides.number("rope_factor", rope.scaling.factor);
+  overrides.number("rope_original_context", rope.scaling.original_context);
+  overrides.number("rope_low_freq_factor", rope.scaling.slow_turns);
+  overrides.number("rope_high_freq_factor", rope.scaling.fast_turns);
+  overrides.number("rope_beta_fast", rope.scaling.beta_fast);
+  overrides.number("rope_beta_slow", rope.scaling.beta_slow);
+  overrides.number("rope_attention_factor", rope.scaling.attention_factor);
+  if (rope.scaling.kind == RopeScaling::Kind::llama3 && rope.scaling.slow_turns >= rope.scaling.fast_turns) {
+    throw OptionError("rope_high_freq_factor", "is not above rope_low_freq_factor");
+  }
+}
+
+void require_consistent(const Settings& settings) {
+  if (settings.heads % settings.kv_heads != 0) {
+    throw OptionError("kv_heads", "found " + std::to_string(settings.kv_heads) +
+                                      "; accepted: a divisor of heads = " + std::to_string(settings.heads));
+  }
+  if (settings.head_dim < 2 || settings.head_dim % 2 != 0) {
+    throw OptionError("head_dim", "found " + std::to_string(settings.head_dim) +
+                                      "; accepted: an even number, since rotary positions turn pairs");
+  }
+}
+
+}  // namespace
+
+const OptionSchema& option_schema() {
+  static const OptionSchema schema = make_schema();
+  return schema;
+}
+
+Settings settings_from(const Options& options) {
+  Settings settings;
+  const bool custom = options.word("size") == "custom";
+  for (const NamedSize& size : named_sizes()) {
+    if (options.word("size") == size.name) settings = size.settings;
+  }
+  const Overrides overrides(options);
+  overrides.integer("layers", settings.layers);
+  overrides.integer("embed", settings.embed);
+  const bool sets_heads = overrides.integer("heads", settings.heads);
+  const bool sets_kv_heads = overrides.integer("kv_heads", settings.kv_heads);
+  const bool sets_head_dim = overrides.integer("head_dim", settings.head_dim);
+  const bool sets_ffn = overrides.integer("ffn", settings.ffn);
+  if ((custom || sets_heads) && !sets_kv_heads) settings.kv_heads = settings.heads;
+  if (custom && !sets_head_dim) settings.head_dim = settings.embed / settings.heads;
+  // As many parameters as a plain block of width 4 · embed.
+  if (custom && !sets_ffn) settings.ffn = settings.embed * 8 / 3;
+  overrides.integer("context", settings.context);
+  overrides.integer("vocab", settings.vocab);
+  overrides.number("norm_epsilon", settings.norm_epsilon);
+  override_rope(options, settings.rope);
+  overrides.choice("tied", settings.tied);
+  overrides.choice("qkv_bias", settings.qkv_bias);
+  overrides.choice("output_bias", settings.output_bias);
+  overrides.choice("mlp_bias", settings.mlp_bias);
+  overrides.choice("qk_norm", settings.qk_norm);
+  if (options.integer("window") >= 0) settings.window = options.integer("window");
+  settings.window_layers = options.integer("window_layers");
+  settings.attention_dropout = options.number("attention_dropout");
+  settings.documents = options.boolean("documents");
+  require_consistent(settings);
+  return settings;
+}
+
+}  // namespace llama

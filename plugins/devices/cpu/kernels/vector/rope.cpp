@@ -1,0 +1,73 @@
+#include "kernels/rope.hpp"
+
+#include "kernels/vector/broadcast.hpp"
+#include "kernels/vector/parallel.hpp"
+
+namespace strata::cpu::STRATA_CPU_TARGET {
+namespace {
+
+/// Turns one row by the angles of cos[pairs] and sin[pairs]. y may be x.
+template <class T>
+void rotate_row(std::int64_t pairs, const float* cos, const float* sin, float direction, const T* x, T* y,
+                bool accumulate) {
+  const auto first = [](Float a, Float b, Float c, Float s) { return multiply_add(a, c, -(b * s)); };
+  const auto second = [](Float a, Float b, Float c, Float s) { return multiply_add(a, s, b * c); };
+  each_vector(
+      0, pairs,
+      [=](std::int64_t i) {
+        const Float a = load(x + i);
+        const Float b = load(x + pairs + i);
+        const Float c = load(cos + i);
+        const Float s = load(sin + i) * direction;
+        const Float low = first(a, b, c, s);
+        const Float high = second(a, b, c, s);
+        store(y + i, accumulate ? load(y + i) + low : low);
+        store(y + pairs + i, accumulate ? load(y + pairs + i) + high : high);
+      },
+      [=](std::int64_t i, std::int64_t n) {
+        const Float a = load_first(x + i, n);
+        const Float b = load_first(x + pairs + i, n);
+        const Float c = load_first(cos + i, n);
+        const Float s = load_first(sin + i, n) * direction;
+        const Float low = first(a, b, c, s);
+        const Float high = second(a, b, c, s);
+        store_first(y + i, accumulate ? load_first(y + i, n) + low : low, n);
+        store_first(y + pairs + i, accumulate ? load_first(y + pairs + i, n) + high : high, n);
+      });
+}
+
+/// What rotate_row() does for the angle 0.
+template <class T>
+void copy_row(std::int64_t columns, const T* x, T* y, bool accumulate) {
+  if (!accumulate) return map_range(0, columns, x, y, [](Float value) { return value; });
+  map_range(0, columns, x, y, y, [](Float value, Float before) { return before + value; });
+}
+
+template <class T>
+void rotate(std::int64_t rows, const RotaryAngles& angles, const T* x, T* y, bool accumulate, int threads) {
+  const MergedShape shape = merge(angles.rows);
+  const std::int64_t columns = 2 * angles.pairs;
+  parallel_rows(threads, rows, columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t outer = row / shape.columns();
+      const std::int64_t at = shape.operand_offset(outer) + (shape.columns_present() ? row % shape.columns() : 0);
+      const std::int64_t position = angles.positions[at];
+      const std::int64_t element = row * columns;
+      if (position < 0 || position >= angles.table_rows) {
+        copy_row(columns, x + element, y + element, accumulate);
+        continue;
+      }
+      rotate_row(angles.pairs, angles.cos + position * angles.pairs, angles.sin + position * angles.pairs,
+                 angles.direction, x + element, y + element, accumulate);
+    }
+  });
+}
+
+template <class T>
+constexpr RopeKernels<T> kKernels = {rotate<T>};
+
+}  // namespace
+
+const ByElement<RopeKernels> rope_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
+
+}  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -1,0 +1,44 @@
+#include "kernels/rope.hpp"
+
+#include "cpu_kernel.hpp"
+#include "operands.hpp"
+#include "shared/broadcast.hpp"
+
+namespace strata::cpu {
+namespace {
+
+OperandDescription rows_of(OperandDescription x) {
+  x.dims.pop_back();
+  x.shape.pop_back();
+  return x;
+}
+
+std::optional<std::string> unsupported_rope(const OpInstance& op) {
+  return devices::unsupported_broadcast(rows_of(op.operands[0]), op.operands[3]);
+}
+
+PreparedKernel prepare_rope(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    const auto rotate = rope_kernels(environment.instruction_set()).of<T>().rotate;
+    const RotaryAngles shape{.rows = devices::broadcast_shape(rows_of(op.operands[0]), op.operands[3]),
+                             .table_rows = rows(op.operands[1]),
+                             .pairs = columns(op.operands[1]),
+                             .direction = op.attributes.flag("inverse") ? -1.0F : 1.0F};
+    return {[=, height = rows(op.operands[0]), accumulate = op.accumulate,
+             threads = environment.threads()](const KernelArguments& arguments) {
+      RotaryAngles angles = shape;
+      angles.cos = f32(arguments, 1);
+      angles.sin = f32(arguments, 2);
+      angles.positions = i32(arguments, 3);
+      rotate(height, angles, in<T>(arguments, 0), out<T>(arguments, 0), accumulate, threads);
+    }};
+  });
+}
+
+}  // namespace
+
+void register_rope(Registration& registration) {
+  registration.add(kernel({"rope", "tffi", "t", prepare_rope, true, unsupported_rope}));
+}
+
+}  // namespace strata::cpu

@@ -1,0 +1,120 @@
+#include "ops/op_case_variants.hpp"
+#include "strata/activation.hpp"
+
+/// \file
+/// Ops of the Llama family: root-mean-square norms, gated activations, rotary positions.
+
+namespace strata::testing {
+
+std::vector<OpCase> rms_norm_cases() {
+  const Dims rows = {"batch", "seq"};
+  const OpCase forward{.name = "rms_norm",
+                       .op = "rms_norm",
+                       .sizes = kSizes,
+                       .operands = {{kActivation}, full({"embed"}, Fill::positive)},
+                       .attributes = {{"epsilon", 1e-5}},
+                       .differentiable = true};
+  const OpCase input{
+      .name = "rms_norm_input_gradient",
+      .op = "rms_norm_input_gradient",
+      .sizes = kSizes,
+      .operands = {{kActivation}, {kActivation}, full({"embed"}, Fill::positive), full(rows, Fill::positive)}};
+  const OpCase parameter{.name = "rms_norm_parameter_gradient",
+                         .op = "rms_norm_parameter_gradient",
+                         .sizes = kSizes,
+                         .operands = {{kActivation}, {kActivation}, full(rows, Fill::positive)}};
+  std::vector<OpCase> cases = {with_in_place(input, 0), with_accumulate(input), with_accumulate(parameter),
+                               with_accumulate(with_sizes(parameter, kLargeSizes, "_large"))};
+  // A norm of every head, as of queries and keys.
+  OpCase of_heads = forward;
+  of_heads.name = "rms_norm_of_heads";
+  of_heads.operands = {{{"batch", "seq", "heads", "head_dim"}}, full({"head_dim"}, Fill::positive)};
+  cases.push_back(of_heads);
+  DimSizes wide = kSizes;
+  wide["seq"] = 2;
+  wide["embed"] = 2600;
+  DimSizes odd_wide = wide;
+  odd_wide["embed"] = 2051;
+  DimSizes widest = wide;
+  widest["embed"] = 16640;
+  for (const OpCase& each : {forward, input, parameter}) {
+    append(cases, {each, with_sizes(each, kLargeSizes, "_large"), with_sizes(each, kEvenSizes, "_even"),
+                   with_sizes(each, wide, "_wide"), with_sizes(each, odd_wide, "_odd_wide"),
+                   with_sizes(each, widest, "_widest")});
+  }
+  return cases;
+}
+
+std::vector<OpCase> gate_cases() {
+  const OpCase product{.name = "multiply",
+                       .op = "multiply",
+                       .sizes = kSizes,
+                       .operands = {{kActivation}, {kActivation}},
+                       .differentiable = true};
+  std::vector<OpCase> cases = {product,
+                               with_in_place(product, 0),
+                               with_in_place(product, 1),
+                               with_accumulate(product),
+                               with_sizes(product, kLargeSizes, "_large"),
+                               with_accumulate(with_sizes(product, kLargeSizes, "_large"))};
+  for (const ActivationFunction& function : activation_functions()) {
+    const std::string kind(function.kind);
+    const OpCase forward{.name = "gated_activation_" + kind,
+                         .op = "gated_activation",
+                         .sizes = kSizes,
+                         .operands = {{kActivation}, {kActivation}},
+                         .attributes = {{"kind", kind}},
+                         .differentiable = true};
+    OpCase gradient = forward;
+    gradient.name = "gated_activation_gradient_" + kind;
+    gradient.op = "gated_activation_gradient";
+    gradient.operands.push_back({kActivation});
+    gradient.differentiable = false;
+    append(cases, {forward, gradient, with_in_place(forward, 0), with_in_place(forward, 1), with_in_place(gradient, 2),
+                   with_accumulate(gradient), with_sizes(forward, kLargeSizes, "_large"),
+                   with_sizes(gradient, kLargeSizes, "_large")});
+  }
+  return cases;
+}
+
+std::vector<OpCase> rope_cases() {
+  const Dims table = {"context", "pair"};
+  const auto with_pairs = [](DimSizes sizes) {
+    sizes["head_dim"] += sizes["head_dim"] % 2;
+    sizes["pair"] = sizes["head_dim"] / 2;
+    sizes["context"] = 19;
+    return sizes;
+  };
+  CaseOperand angle = full(table);
+  angle.trained = false;
+  const OpCase forward{
+      .name = "rope",
+      .op = "rope",
+      .sizes = with_pairs(kSizes),
+      .operands = {{{"batch", "seq", "heads", "head_dim"}}, angle, angle, {{"seq"}, Fill::positions, DType::i32}},
+      .attributes = {{"inverse", false}},
+      .differentiable = true};
+  OpCase of_samples = forward;
+  of_samples.name += "_positions_of_samples";
+  of_samples.operands[3].dims = {"batch", "seq"};
+  OpCase grouped = of_samples;
+  grouped.name += "_grouped";
+  grouped.operands[0].dims = {"batch", "seq", "kv_heads", "group", "head_dim"};
+  OpCase inverse = forward;
+  inverse.name += "_inverse";
+  inverse.attributes.set("inverse", true);
+  OpCase heads_first = forward;
+  heads_first.name += "_heads_first";
+  heads_first.operands[0].dims = {"batch", "heads", "seq", "head_dim"};
+  std::vector<OpCase> cases;
+  for (const OpCase& each : {forward, of_samples, grouped, inverse, heads_first}) {
+    append(cases, {each, with_in_place(each, 0), with_accumulate(each)});
+  }
+  for (const OpCase& each : {forward, inverse}) {
+    append(cases,
+           {with_sizes(each, with_pairs(kLargeSizes), "_large"), with_sizes(each, with_pairs(kEvenSizes), "_even")});
+  }
+  return cases;
+}
+
+}  // namespace strata::testing
