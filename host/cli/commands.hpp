@@ -31,15 +31,33 @@ void add_verify_command(CLI::App& app, CommandContext& context);
 /// [--equal-chunks] [--set KEY=VALUE]`.
 void add_explain_command(CLI::App& app, CommandContext& context);
 
-/// `strata generate CHECKPOINT [--prompt TEXT] [--tokens N] [--temperature T] [--top-k K] [--seed S] [--set
+/// `strata tokenize TOKENIZER INPUT... --output FILE [--jsonl-field KEY] [--dtype TYPE] [--format FORMAT]
+/// [--append-eos]
+/// [--document-token TOKEN] [--special-tokens] [--threads N] [--overwrite]`.
+void add_tokenize_command(CLI::App& app, CommandContext& context);
+
+/// `strata generate CHECKPOINT [--prompt TEXT]… [--prompts FILE] [--tokenizer PATH] [--tokens N] [--stop TEXT]…
+/// [--temperature T] [--top-k K] [--top-p P] [--seed S] [--batch N] [--no-cache] [--average] [--json] [--set
 /// KEY=VALUE]`.
 void add_generate_command(CLI::App& app, CommandContext& context);
+
+/// `strata evaluate CHECKPOINT [DATA]… [--config FILE] [--stack] [--batches N] [--average] [--json] [--set KEY=VALUE]`.
+void add_evaluate_command(CLI::App& app, CommandContext& context);
+
+/// `strata import HF_FOLDER OUT`.
+void add_import_command(CLI::App& app, CommandContext& context);
+
+/// `strata export CHECKPOINT HF_FOLDER [--dtype TYPE] [--average] [--adapters] [--shard-size SIZE]`.
+void add_export_command(CLI::App& app, CommandContext& context);
 
 /// `strata replay CHECKPOINT [--steps N] [--times N] [--log FILE] [--set KEY=VALUE]`.
 void add_replay_command(CLI::App& app, CommandContext& context);
 
 /// `strata diagnose FOLDER [--json]`.
 void add_diagnose_command(CLI::App& app, CommandContext& context);
+
+/// `strata plot RUN... --output FILE [--field KEY] [--x step|tokens|seconds] [--smooth N] [--log-y]`.
+void add_plot_command(CLI::App& app, CommandContext& context);
 
 /// `strata devices [--json]`.
 void add_devices_command(CLI::App& app, CommandContext& context);

@@ -1,10 +1,15 @@
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "train/data/tokenizer.hpp"
+#include "strata/error.hpp"
+#include "tokenizers/checkpoint_tokenizer.hpp"
+#include "tokenizers/text_stream.hpp"
+#include "train/run/stop_strings.hpp"
 #include "train/run/text_generation.hpp"
 
 namespace strata::host {
@@ -12,43 +17,150 @@ namespace {
 
 struct GenerateArguments {
   std::string checkpoint;
-  std::string prompt;
+  std::vector<std::string> prompts;
+  std::string prompt_file;
+  std::vector<std::string> stops;
+  std::string tokenizer;
   std::int64_t tokens = 200;
+  std::int64_t batch = 8;
   SamplingSettings sampling;
   bool of_average = false;
+  bool uncached = false;
+  bool json = false;
   std::vector<std::string> overrides;
 };
 
-/// The first token if the user gives no prompt: a new line, or the vocabulary's first token if it has no new line.
-std::vector<std::int32_t> default_prompt(const Tokenizer& tokenizer, const Vocabulary& vocabulary) {
-  if (vocabulary.kind == Vocabulary::Kind::tokens) return {0};
-  try {
-    return tokenizer.encode("\n");
-  } catch (const ConfigurationError&) {
-    return {0};
+/// The lines of a file that are not empty.
+std::vector<std::string> read_prompts(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) throw ConfigurationError("--prompts: '" + file + "' cannot be read; accepted: a text file");
+  std::vector<std::string> prompts;
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) prompts.push_back(line);
   }
+  if (prompts.empty()) throw ConfigurationError("--prompts: '" + file + "' has no prompt; accepted: one a line");
+  return prompts;
 }
+
+std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
+  std::vector<std::string> prompts = arguments.prompts;
+  if (!arguments.prompt_file.empty()) {
+    const std::vector<std::string> more = read_prompts(arguments.prompt_file);
+    prompts.insert(prompts.end(), more.begin(), more.end());
+  }
+  if (prompts.empty()) prompts.emplace_back();
+  return prompts;
+}
+
+/// Prints texts in the order of their prompts. The first text that is not complete is printed as it grows.
+class TextPrinter {
+ public:
+  /// `tokens`: those of each prompt.
+  TextPrinter(const Tokenizer& tokenizer, const GenerateArguments& arguments, const std::vector<std::string>& prompts,
+              const std::vector<std::vector<std::int32_t>>& tokens, std::ostream& out)
+      : json_(arguments.json), out_(out) {
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      texts_.push_back({prompts[i], TextStream(tokenizer, tokens[i]), StopStrings(arguments.stops)});
+    }
+    begin();
+  }
+
+  /// \return false if a stop string has ended the text.
+  bool add(std::size_t prompt, std::int32_t token) {
+    Text& text = texts_[prompt];
+    ++text.tokens;
+    write(prompt, text.stops.add(text.stream.add(token)));
+    return !text.stops.has_ended();
+  }
+
+  void end(std::size_t prompt) {
+    Text& text = texts_[prompt];
+    if (!text.stops.has_ended()) write(prompt, text.stops.add(text.stream.finish()));
+    write(prompt, text.stops.rest());
+    text.is_complete = true;
+    while (current_ < texts_.size() && texts_[current_].is_complete) {
+      finish(texts_[current_++]);
+      begin();
+    }
+  }
+
+ private:
+  struct Text {
+    std::string prompt;
+    TextStream stream;
+    StopStrings stops;
+    /// What follows the prompt.
+    std::string added = {};
+    std::int64_t tokens = 0;
+    bool is_complete = false;
+  };
+
+  void write(std::size_t prompt, const std::string& piece) {
+    texts_[prompt].added += piece;
+    if (prompt == current_ && !json_ && !piece.empty()) out_ << piece << std::flush;
+  }
+
+  /// Prints what the current text has so far.
+  void begin() {
+    if (current_ < texts_.size() && !json_) out_ << texts_[current_].prompt << texts_[current_].added << std::flush;
+  }
+
+  void finish(const Text& text) {
+    if (!json_) {
+      out_ << '\n' << std::flush;
+      return;
+    }
+    const nlohmann::ordered_json line{
+        {"prompt", text.prompt}, {"text", text.added}, {"tokens", text.tokens}, {"stopped", text.stops.has_ended()}};
+    out_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
+  }
+
+  bool json_;
+  std::ostream& out_;
+  std::vector<Text> texts_;
+  /// The first text that is not complete.
+  std::size_t current_ = 0;
+};
 
 int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   const CheckpointReader checkpoint(find_checkpoint(arguments.checkpoint));
-  const RunSetup setup = prepare(generation_configuration(checkpoint, arguments.overrides), context.plugins());
+  RunConfiguration configuration = one_rank_configuration(checkpoint, arguments.overrides, context.plugins());
+  configuration.batch = {1, 1};
+  const RunSetup setup = prepare(std::move(configuration), context.plugins());
   static_cast<void>(setup.generation());
-  const std::optional<Vocabulary>& vocabulary = checkpoint.run().vocabulary;
-  if (!vocabulary) {
-    throw ConfigurationError("checkpoint '" + checkpoint.directory().string() +
-                             "' was trained on data that is no text; accepted: one that was trained on text or tokens");
-  }
-  const auto tokenizer = make_tokenizer(*vocabulary);
-  std::vector<std::int32_t> prompt = tokenizer->encode(arguments.prompt);
-  if (prompt.empty()) prompt = default_prompt(*tokenizer, *vocabulary);
-  context.out << arguments.prompt << std::flush;
-  const RestoredWeights weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained;
-  generate(setup, checkpoint, {std::move(prompt), arguments.tokens, arguments.sampling, weights},
-           [&](std::int32_t token) {
-             context.out << tokenizer->decode({&token, 1}) << std::flush;
-           });
-  context.out << '\n';
+  const auto tokenizer = checkpoint_tokenizer(checkpoint.directory(), arguments.tokenizer, checkpoint.run().vocabulary);
+  const std::vector<std::string> prompts = prompts_of(arguments);
+  Continuation continuation{.prompts = {},
+                            .tokens = arguments.tokens,
+                            .sampling = arguments.sampling,
+                            .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained,
+                            .batch = arguments.batch,
+                            .cached = !arguments.uncached};
+  for (const std::string& prompt : prompts) continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt));
+  TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, context.out);
+  generate(setup, checkpoint, continuation,
+           {.on_token = [&](std::size_t prompt, std::int32_t token) { return printer.add(prompt, token); },
+            .on_end = [&](std::size_t prompt) { printer.end(prompt); },
+            .on_remark = [&](const std::string& text) { context.log.info(text); }});
   return 0;
+}
+
+void add_sampling_options(CLI::App* command, SamplingSettings& sampling) {
+  command
+      ->add_option("--temperature", sampling.temperature,
+                   "Divisor of the logits: above 1 more varied, below 1 safer; 0 always takes the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0 among all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", sampling.top_p,
+                   "Choose among the fewest likeliest tokens whose probabilities sum to P; 1 among all")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command->add_option("--seed", sampling.seed, "Seed of the random choices")->capture_default_str();
 }
 
 }  // namespace
@@ -59,21 +171,33 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
   command
       ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
       ->required();
-  command->add_option("--prompt", arguments->prompt, "The text to continue; token numbers for a model of tokens");
-  command->add_option("--tokens", arguments->tokens, "Number of tokens to generate")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "The tokenizer of the text: a tokenizer.json, a model of sentencepiece, or a folder with one of "
+                      "them; without it, the checkpoint's own");
   command
-      ->add_option("--temperature", arguments->sampling.temperature,
-                   "Divisor of the logits: above 1 more varied, below 1 safer; 0 always takes the likeliest token")
+      ->add_option(
+          "--prompt", arguments->prompts,
+          "The text to continue; token numbers for a model of tokens without a tokenizer; repeat it for several texts")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  command->add_option("--prompts", arguments->prompt_file, "A file with one prompt a line")->type_name("FILE");
+  command->add_option("--tokens", arguments->tokens, "Number of tokens to generate for each prompt")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--top-k", arguments->sampling.top_k, "Choose among the K likeliest tokens; 0 among all")
-      ->check(CLI::NonNegativeNumber)
+  command->add_option("--stop", arguments->stops, "End a text before this string; repeat it for several strings")
+      ->type_name("TEXT")
+      ->check(
+          [](const std::string& text) { return text.empty() ? std::string("accepted: at least one character") : ""; })
+      ->allow_extra_args(false);
+  add_sampling_options(command, arguments->sampling);
+  command->add_option("--batch", arguments->batch, "Most texts that are computed together")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_flag("--no-cache", arguments->uncached,
+                    "Compute the whole context for every token, without a cache of keys and values");
   command->add_flag("--average", arguments->of_average,
                     "Use the moving average of the weights, which a run with [optimizer.average] keeps");
-  command->add_option("--seed", arguments->sampling.seed, "Seed of the random choices")->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print one JSON object a line for each text");
   command
       ->add_option("--set", arguments->overrides,
                    "Overrides a key of the checkpoint's configuration, as in --set device.plugin=cpu")

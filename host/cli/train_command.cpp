@@ -12,14 +12,18 @@
 #include "cli/train_arguments.hpp"
 #include "diagnosis/record_folder.hpp"
 #include "diagnosis/record_signal.hpp"
+#include "reports/model_flops.hpp"
+#include "runtime/product_rate.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/deadline.hpp"
+#include "train/run/process_memory.hpp"
 #include "train/run/progress.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/stop_signal.hpp"
 #include "train/run/trainer.hpp"
 #include "train/run/training_log.hpp"
+#include "train/tensorboard/tensorboard_log.hpp"
 
 namespace strata::host {
 namespace {
@@ -47,23 +51,36 @@ std::string describe(const HealthRecord& rewind) {
          " to " + std::to_string(rewind.left_out.end - 1);
 }
 
+/// What the reports of a run know about each step, besides the step's results.
+struct StepFacts {
+  /// model_flops() of a step.
+  double model_flops = 0;
+  /// Peak rate of all devices in FLOP/s; 0 if it is not known.
+  double peak_flops = 0;
+  /// Planned bytes of the first rank's arena.
+  std::int64_t planned_bytes = 0;
+};
+
+using RunLogs = std::vector<std::unique_ptr<RunLog>>;
 using MakeProgress = std::function<std::unique_ptr<Progress>(std::uint64_t first_step)>;
 
-/// Forwards the trainer's reports to the progress line and the log, and stops the run on signals and deadlines. A
+/// Forwards the trainer's reports to the progress line and the logs, and stops the run on signals and deadlines. A
 /// process without the first rank only stops.
 class RunReporter : public TrainingObserver {
  public:
   RunReporter(const RunSection& run, Log& log) : deadline_(run), messages_(log) {}
 
-  /// Reports from the start on: with `progress`, which gets the first step, and to `log` unless it is null. `prepare`
-  /// changes the output folder before. Of all processes only this one asks when the job ends.
-  void report(std::function<void()> prepare, MakeProgress progress, std::unique_ptr<TrainingLog> log) {
+  /// Reports from the start on: with `progress`, which gets the first step, and to `logs`. `prepare` changes the output
+  /// folder before. Of all processes only this one asks when the job ends.
+  void report(std::function<void()> prepare, MakeProgress progress, RunLogs logs) {
     prepare_ = std::move(prepare);
     make_progress_ = std::move(progress);
-    log_ = std::move(log);
+    logs_ = std::move(logs);
     const std::string remark = deadline_.set_job_end([](const char* name) { return std::getenv(name); });
     if (!remark.empty()) messages_.warning(remark);
   }
+
+  void know(const StepFacts& facts) { facts_ = facts; }
 
   void prepare() override { prepare_(); }
   void started(const RunStart& start) override {
@@ -74,20 +91,26 @@ class RunReporter : public TrainingObserver {
     if (!start.checkpoint.empty()) {
       messages_.info("resuming after step " + std::to_string(start.step) + " from " + start.checkpoint.string());
     }
-    if (!log_) return;
-    if (start.checkpoint.empty()) return log_->clear();
-    log_->cut_back(start.step, start.evaluates, start.rewinds);
+    for (const auto& log : logs_) {
+      if (start.checkpoint.empty()) {
+        log->clear();
+      } else {
+        log->cut_back(start.step, start.evaluates, start.rewinds);
+      }
+    }
   }
   void step(const StepRecord& record) override {
     progress_->step(record);
-    if (log_) log_->step(record);
-    note_lost_lines();
+    if (logs_.empty()) return;
+    const StepRecord complete = completed(record);
+    for (const auto& log : logs_) log->step(complete);
+    note_lost_records();
   }
   void ranks(const RankTimes& times) override {
-    if (log_) log_->ranks(times);
+    for (const auto& log : logs_) log->ranks(times);
   }
   void health(const HealthRecord& record) override {
-    if (log_) log_->health(record);
+    for (const auto& log : logs_) log->health(record);
     if (record.action != HealthAction::rewind) return;
     progress_.reset();
     progress_ = make_progress_(record.back_to);
@@ -96,12 +119,12 @@ class RunReporter : public TrainingObserver {
   void graphs(const GraphUse& use) override { progress_->note(describe(use)); }
   void evaluation(const EvaluationRecord& record) override {
     progress_->evaluation(record);
-    if (log_) log_->evaluation(record);
+    for (const auto& log : logs_) log->evaluation(record);
   }
   void checkpoint(const CheckpointRecord& record) override {
     last_checkpoint_ = record.path;
     progress_->note(describe(record));
-    if (log_) log_->checkpoint(record);
+    for (const auto& log : logs_) log->checkpoint(record);
   }
   void warning(const std::string& text) override {
     // Only the process with the first rank shows progress.
@@ -125,16 +148,27 @@ class RunReporter : public TrainingObserver {
 
   void finish(const TrainingSummary& summary) {
     progress_.reset();
-    if (log_) log_->summary(summary);
+    for (const auto& log : logs_) log->summary(summary);
   }
   [[nodiscard]] const fs::path& last_checkpoint() const { return last_checkpoint_; }
 
  private:
-  /// Warns once that the log misses lines. Training goes on without them.
-  void note_lost_lines() {
-    if (has_lost_lines_ || !log_ || !log_->failure()) return;
-    has_lost_lines_ = true;
-    progress_->note("warning: " + *log_->failure() + "; training goes on, and the log misses lines");
+  /// Adds what the trainer does not know.
+  [[nodiscard]] StepRecord completed(StepRecord record) const {
+    record.model_flops_per_second = facts_.model_flops / record.seconds;
+    if (facts_.peak_flops > 0) record.utilisation = record.model_flops_per_second / facts_.peak_flops;
+    record.memory.planned_bytes = facts_.planned_bytes;
+    record.memory.resident_bytes = resident_bytes();
+    return record;
+  }
+
+  /// Warns once that a log misses lines. Training goes on without them.
+  void note_lost_records() {
+    for (const auto& log : logs_) {
+      if (has_lost_records_ || !log->failure()) continue;
+      has_lost_records_ = true;
+      progress_->note("warning: " + *log->failure() + "; training goes on, and the log misses lines");
+    }
   }
 
   StopSignal signal_{kStopped};
@@ -143,9 +177,10 @@ class RunReporter : public TrainingObserver {
   Log& messages_;
   std::function<void()> prepare_;
   MakeProgress make_progress_;
-  bool has_lost_lines_ = false;
+  StepFacts facts_;
+  bool has_lost_records_ = false;
   std::unique_ptr<Progress> progress_;
-  std::unique_ptr<TrainingLog> log_;
+  RunLogs logs_;
   fs::path last_checkpoint_;
 };
 
@@ -184,6 +219,31 @@ void print_result(const TrainingSummary& summary, const std::string& unit, const
   if (!reporter.last_checkpoint().empty()) out << "checkpoint " << reporter.last_checkpoint().string() << '\n';
 }
 
+/// Peak rate of all ranks' devices in FLOP/s; 0 if the configuration neither gives it nor lets it be measured.
+double peak_flops(const RunSetup& setup, const Trainer& trainer) {
+  const LogSection& log = setup.configuration.log;
+  double rate = log.peak_tflops * 1e12;
+  if (rate == 0 && log.tensorboard) {
+    const DType type = product_type(trainer.programs().training.graph, *setup.ops);
+    rate = measure_product_rate(*setup.make_device(0, trainer.world()), type);
+  }
+  return rate * setup.stack.mesh.rank_count();
+}
+
+StepFacts facts_of(const RunSetup& setup, const Trainer& trainer) {
+  const Compiled& training = trainer.programs().training;
+  return {.model_flops = model_flops(training.graph, *setup.ops) * training.program(0).micro_batches,
+          .peak_flops = peak_flops(setup, trainer),
+          .planned_bytes = trainer.programs().planned_peak_bytes().front()};
+}
+
+RunLogs make_logs(const std::string& json, const RunConfiguration& configuration) {
+  RunLogs logs;
+  if (!json.empty()) logs.push_back(std::make_unique<TrainingLog>(json));
+  if (configuration.log.tensorboard) logs.push_back(std::make_unique<TensorBoardLog>(configuration.run.output));
+  return logs;
+}
+
 int train(const TrainArguments& arguments, CommandContext& context) {
   const RunSetup setup = prepare(arguments.load(), context.plugins());
   const RunSection& run = setup.configuration.run;
@@ -203,13 +263,12 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   StartDecision start;
   if (reports) {
     start = decide_start(setup.configuration, arguments.overwrite);
-    std::unique_ptr<TrainingLog> log;
-    if (!arguments.log_json.empty()) log = std::make_unique<TrainingLog>(arguments.log_json);
     const Progress::Style style{is_terminal(context.messages), run.log_every, setup.unit};
     const auto make_progress = [&context, &run, style](std::uint64_t first_step) {
       return std::make_unique<Progress>(context.messages, style, first_step, static_cast<std::uint64_t>(run.steps));
     };
-    reporter.report([&] { begin_run(output, start); }, make_progress, std::move(log));
+    reporter.report([&] { begin_run(output, start); }, make_progress,
+                    make_logs(arguments.log_json, setup.configuration));
   }
   const CheckpointSettings checkpoints{.directory = output / "checkpoints",
                                        .every = run.checkpoint_every,
@@ -220,6 +279,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   trainer.choose_from(start.candidates);
   trainer.record_in(output / kDiagnosisName);
   if (reports) {
+    reporter.know(facts_of(setup, trainer));
     archive_records(output);
     describe_start(setup, source, trainer, context.log);
   }

@@ -67,7 +67,7 @@ GraphRequest graph_request(const Compilation& compilation) {
   const CompileRequest& request = compilation.request;
   return {*request.model,  request.model_origin, compilation.stack.strategies, *request.registry,
           request.mode,    request.float_type,   compilation.samples,          request.sizes,
-          request.outputs, request.optimizer};
+          request.outputs, request.optimizer,    request.continuation};
 }
 
 Graph make_graph(Compilation& compilation) {
@@ -192,7 +192,8 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
     emit_training_step_end(
         builder,
         {partitioned, buckets, compiled.stages, rank_class, overlap, compilation.stack.loose, compilation.stack.reduced,
-         compiled.graph.loss_scaling.has_value() || compilation.request.optimizer.guard != StepGuard::none},
+         compiled.graph.loss_scaling.has_value() || compilation.request.optimizer.guard != StepGuard::none,
+         &compiled.norm_groups},
         {compilation.request.optimizer, compilation.groups, compilation.registry(), compilation.stack});
   } else if (has_loss(compiled.graph)) {
     emit_evaluation_end(builder, partitioned, compiled.stages);
@@ -222,8 +223,14 @@ void run_passes(Compilation& compilation, ProgramBuilder& builder) {
   insert_waits(builder.program());
 }
 
+std::string program_name(const CompileRequest& request) {
+  if (request.mode == GraphMode::training) return "training step";
+  if (!request.continuation) return "evaluation";
+  return request.continuation->fills_only ? "prompt" : "next token";
+}
+
 Program build_program(Compilation& compilation, Compiled& compiled, std::size_t class_number, const Compiled* beside) {
-  ProgramBuilder builder(compilation.stack.mesh, compilation.is_training() ? "training step" : "evaluation");
+  ProgramBuilder builder(compilation.stack.mesh, program_name(compilation.request));
   StoredParameters parameters = store_parameters(compilation, compiled, class_number, beside, builder);
   compiled.averaged.push_back(
       build_instructions(compilation, compiled, compiled.classes[class_number], parameters, builder));
@@ -274,8 +281,10 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   Compiled compiled;
   compiled.mesh = compilation.stack.mesh;
   compiled.graph = make_graph(compilation);
-  if (compilation.is_training())
+  if (compilation.is_training()) {
     compilation.groups = assign_groups(compiled.graph, *request.registry, request.optimizer);
+    compiled.norm_groups = index_norm_groups(compiled.graph, request.optimizer);
+  }
   place(compilation, compiled, beside);
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     Program program = build_program(compilation, compiled, i, beside);

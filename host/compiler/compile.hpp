@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/graph/continue_sequence.hpp"
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "compiler/placement/bucket.hpp"
@@ -41,6 +42,8 @@ struct CompileRequest {
   /// For an evaluation pass beside a training step: the passes of one evaluation, which reads the moving averages of
   /// the weights. 0: it reads the weights.
   std::int64_t average_period = 0;
+  /// Set for a step of generation, which computes new positions of texts only.
+  std::optional<SequenceContinuation> continuation;
   /// The device that is asked for its kernels and their workspaces. Null: every op is supported, without a workspace.
   const Device* device = nullptr;
 };
@@ -63,6 +66,8 @@ struct Compiled {
   std::vector<std::string> idle_strategies;
   /// How each parameter is updated. Empty without training.
   AssignedGroups groups;
+  /// The groups of parameters whose gradient norms the program reports.
+  NormGroupIndex norm_groups;
 
   [[nodiscard]] const Program& program(int rank) const {
     return programs.at(static_cast<std::size_t>(class_of_rank.at(static_cast<std::size_t>(rank))));
@@ -86,8 +91,8 @@ struct Compiled {
 /// Compiles every class of ranks, and verifies the result after each phase:
 ///   graph ─► placement ─► partition ─► parameters ─► order ─► passes ─► memory
 /// `beside`: the compiled training step of the same ranks. An evaluation pass shares its stages, its buckets and the
-/// memory of its parameters. \throws PluginError or ConfigurationError for impossible requests. \throws
-/// VerificationError for defects.
+/// memory of its parameters. Two steps of generation share their caches too. \throws PluginError or ConfigurationError
+/// for impossible requests. \throws VerificationError for defects.
 [[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr);
 
 }  // namespace strata::host

@@ -55,6 +55,19 @@ void require_accepted(const OptimizerGroup& group, const ParameterDescription& p
 
 bool is_reserved_state(const std::string& name) { return name == kMasterState || name == kAverageState; }
 
+NormGroupIndex index_norm_groups(const Graph& graph, const OptimizerSettings& optimizer) {
+  NormGroupIndex index;
+  if (!optimizer.norm_group) return index;
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.role != ParameterRole::trained) continue;
+    const std::string group = optimizer.norm_group(parameter.name);
+    const auto known = std::find(index.names.begin(), index.names.end(), group);
+    index.of_parameter[parameter.name] = known - index.names.begin();
+    if (known == index.names.end()) index.names.push_back(group);
+  }
+  return index;
+}
+
 int group_of(const OptimizerSettings& optimizer, const std::string& parameter) {
   const auto found = std::find_if(optimizer.groups.begin(), optimizer.groups.end(),
                                   [&](const OptimizerGroup& group) { return names(group, parameter); });

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,10 +51,22 @@ struct OptimizerSettings {
   /// Share of the moving average of the weights that a step keeps; 0: there is no average.
   double average_decay = 0;
   StepGuard guard = StepGuard::none;
+  /// Names the group of a parameter whose gradient norm is reported apart. Empty: only the global norm is.
+  std::function<std::string(const std::string& parameter)> norm_group = {};
   /// True if the caller updates the parameters. The step then ends with the complete gradients, and the program reports
   /// their factor, "gradient_scale".
   bool is_update_outside = false;
 };
+
+/// The groups of OptimizerSettings::norm_group that a graph has.
+struct NormGroupIndex {
+  std::vector<std::string> names;
+  /// Index into `names` of each trained parameter.
+  std::map<std::string, std::int64_t> of_parameter;
+};
+
+/// Empty if only the global norm is reported.
+[[nodiscard]] NormGroupIndex index_norm_groups(const Graph& graph, const OptimizerSettings& optimizer);
 
 /// Index of the group of a parameter.
 [[nodiscard]] int group_of(const OptimizerSettings& optimizer, const std::string& parameter);

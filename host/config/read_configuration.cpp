@@ -159,6 +159,14 @@ std::vector<PluginSection> read_plugins(SectionReader& reader, const std::string
   return sections;
 }
 
+void read_model(SectionReader& reader, RunConfiguration& configuration) {
+  const Options keys = reader.read_plugin("model", reader.find("model"), "model", configuration.model);
+  configuration.model_from = keys.word("from");
+  if (!configuration.model.plugin.empty() || !configuration.model_from.empty()) return;
+  const std::string path = "model.plugin";
+  throw error_at(configuration.places.value(path), path, "missing; accepted: the name of a plugin, or a key `from`");
+}
+
 DataSection read_data(SectionReader& reader, const RunConfiguration& configuration) {
   PluginSection plugin;
   const Options keys = reader.read_plugin("data", reader.find("data"), "data", plugin);
@@ -238,11 +246,12 @@ RunConfiguration read_document(const DocumentNode& document, const std::string& 
   configuration.places = ConfigurationPlaces(source);
   SectionReader reader(document, configuration.places);
   configuration.run = run_section(reader.read("run"), reader.read("run.shrink"));
-  configuration.model = reader.read_plugin("model");
+  read_model(reader, configuration);
   configuration.data = read_data(reader, configuration);
   configuration.batch = batch_section(reader.read("batch"));
   configuration.optimizer = read_optimizer(reader, configuration);
   configuration.health = health_section(reader.read("health"));
+  configuration.log = log_section(reader.read("log"));
   configuration.device = reader.read_plugin("device");
   configuration.communicator = reader.read_plugin("communicator");
   configuration.strategies = read_plugins(reader, "strategy");

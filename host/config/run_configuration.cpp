@@ -29,8 +29,8 @@ ConfigurationError RunConfiguration::error(const std::string& path, const std::s
 
 bool RunConfiguration::operator==(const RunConfiguration& other) const {
   const auto members = [](const RunConfiguration& c) {
-    return std::tie(c.run, c.model, c.data, c.batch, c.optimizer, c.health, c.device, c.communicator, c.strategies,
-                    c.libraries);
+    return std::tie(c.run, c.model, c.model_from, c.data, c.batch, c.optimizer, c.health, c.log, c.device,
+                    c.communicator, c.strategies, c.libraries);
   };
   return members(*this) == members(other);
 }

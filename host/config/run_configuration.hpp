@@ -9,6 +9,7 @@
 
 #include "config/health_section.hpp"
 #include "config/learning_rate.hpp"
+#include "config/log_section.hpp"
 #include "config/place.hpp"
 #include "strata/options.hpp"
 
@@ -151,10 +152,14 @@ struct OptimizerSection {
 struct RunConfiguration {
   RunSection run;
   PluginSection model;
+  /// The checkpoint or folder of Hugging Face from whose values training starts. Empty: initial values are random.
+  /// prepare() opens it, fills `model` from it and empties this field.
+  std::string model_from;
   DataSection data;
   BatchSection batch;
   OptimizerSection optimizer;
   HealthSection health;
+  LogSection log;
   PluginSection device;
   PluginSection communicator;
   /// Strategies in mesh order, outermost axis first.

@@ -5,6 +5,7 @@
 
 #include "config/health_section.hpp"
 #include "config/learning_rate.hpp"
+#include "config/log_section.hpp"
 #include "config/run_declaration.hpp"
 #include "config/section_values.hpp"
 
@@ -14,9 +15,19 @@ namespace {
 SectionDeclaration model_section() {
   return {.path = "model",
           .documentation = "The model.",
-          .schema = {{.name = "plugin",
-                      .type = OptionType::word,
-                      .documentation = "Name of the model plugin, as `strata plugins list` shows it."}},
+          .schema =
+              {{.name = "plugin",
+                .type = OptionType::word,
+                .default_value = "",
+                .documentation =
+                    "Name of the model plugin, as `strata plugins list` shows it. It may be missing if `from` is set."},
+               {.name = "from",
+                .type = OptionType::word,
+                .default_value = "",
+                .documentation =
+                    "A checkpoint, the output folder of a run for its last one, or a folder of Hugging Face, from "
+                    "whose values training starts. The plugin and its options are those of the checkpoint, except "
+                    "for options that are set. Empty: random values."}},
           .has_plugin = true};
 }
 
@@ -281,10 +292,10 @@ SectionDeclaration library_section() {
 
 const std::vector<SectionDeclaration>& section_declarations() {
   static const std::vector<SectionDeclaration> declarations = {
-      run_declaration(),      shrink_declaration(), model_section(),      data_section(),
-      batch_section(),        optimizer_section(),  schedule_section(),   weight_decay_schedule_section(),
-      average_section(),      group_section(),      health_declaration(), device_section(),
-      communicator_section(), strategy_section(),   library_section()};
+      run_declaration(), shrink_declaration(),   model_section(),      data_section(),
+      batch_section(),   optimizer_section(),    schedule_section(),   weight_decay_schedule_section(),
+      average_section(), group_section(),        health_declaration(), log_declaration(),
+      device_section(),  communicator_section(), strategy_section(),   library_section()};
   return declarations;
 }
 

@@ -37,12 +37,22 @@ std::string plugin_text(const std::string& heading, const PluginSection& section
   return text + "\n";
 }
 
+std::string model_text(const RunConfiguration& configuration) {
+  if (configuration.model_from.empty()) return plugin_text("[model]", configuration.model);
+  const std::string from = line("from", configuration.model_from);
+  if (!configuration.model.plugin.empty())
+    return plugin_text("[model]\n" + from.substr(0, from.size() - 1), configuration.model);
+  std::string text = "[model]\n" + from;
+  for (const auto& [name, value] : configuration.model.options) text += line(name, value);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string to_toml(const RunConfiguration& configuration) {
   std::string text = section_text("run", to_options(configuration.run));
   text += section_text("run.shrink", to_options(configuration.run.shrink));
-  text += plugin_text("[model]", configuration.model);
+  text += model_text(configuration);
   text += section_text("data", to_options(configuration.data), &configuration.data.dataset);
   text += section_text("batch", to_options(configuration.batch));
   const OptimizerSection& optimizer = configuration.optimizer;
@@ -54,6 +64,7 @@ std::string to_toml(const RunConfiguration& configuration) {
     text += section_text("optimizer.group", to_options(group), &group.optimizer);
   }
   text += section_text("health", to_options(configuration.health));
+  text += section_text("log", to_options(configuration.log));
   text += plugin_text("[device]", configuration.device);
   text += plugin_text("[communicator]", configuration.communicator);
   for (const PluginSection& strategy : configuration.strategies) text += plugin_text("[[strategy]]", strategy);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/check/program_check.hpp"
+#include "plugins/model_strategies.hpp"
 #include "strata/random.hpp"
 #include "train/run/training_programs.hpp"
 #include "train/verify/defined_run.hpp"
@@ -26,6 +27,9 @@ constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinit
 constexpr Tolerance kQuantizedGradients{1e-2, 2.0 / 14, std::numeric_limits<double>::infinity()};
 /// The tolerance for outer gradients as integers. The momentum of outer steps amplifies their error.
 constexpr Tolerance kQuantizedOuterGradients{5e-2, 4.0 / 14, std::numeric_limits<double>::infinity()};
+/// The tolerance for top-k. Rounding decides which of two elements near the threshold is sent, and an optimizer that
+/// gives all directions of a matrix the same length, such as muon, turns that into a step of full size.
+constexpr Tolerance kChosenGradients{1e-2, 0.5, std::numeric_limits<double>::infinity()};
 
 /// Trains as the programs say, or for a single rank as the definitions of optimizers and strategies say.
 StackResult train_stack(const RunSetup& setup, const Compiled& compiled, World& world, int steps,
@@ -80,6 +84,7 @@ const Tolerance& tolerance_in_short_types(const RunConfiguration& configuration)
   for (const char* type : {"int8", "int4"}) {
     if (has_option(configuration, "outer_gradients", std::string(type))) return kQuantizedOuterGradients;
   }
+  if (has_option(configuration, "method", std::string("topk"))) return kChosenGradients;
   return has_option(configuration, "quantized_gradients", true) ? kQuantizedGradients : kShortTypes;
 }
 
@@ -171,10 +176,13 @@ const StackProver::SingleRank& StackProver::single_rank(const RunSetup& stack, c
   RunConfiguration alone = stack.configuration;
   alone.device = {alone.device.path, "reference", {}};
   alone.communicator = {alone.communicator.path, "local", {}};
-  alone.strategies.clear();
-  for (std::size_t i = 0; i < stack.stack.strategies.size(); ++i) {
-    const bool has_axes = !stack.stack.axes[i].empty();
-    if (float_type != DType::f64 && !has_axes) alone.strategies.push_back(stack.configuration.strategies[i]);
+  if (float_type == DType::f64) {
+    keep_model_strategies(alone, plugins_);
+  } else {
+    alone.strategies.clear();
+    for (std::size_t i = 0; i < stack.stack.strategies.size(); ++i) {
+      if (stack.stack.axes[i].empty()) alone.strategies.push_back(stack.configuration.strategies[i]);
+    }
   }
   // One micro-batch, because accumulation over micro-batches is part of the proof.
   alone.batch.micro = alone.batch.global;

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "reports/svg.hpp"
 #include "reports/timeline_files.hpp"
 
 namespace strata::host {
@@ -41,20 +42,11 @@ constexpr std::array<PhaseStyle, 3> kStyles = {
      {Phase::backward, "B: backward", {255, 214, 153}, {240, 160, 60}},
      {Phase::weight, "W: weight gradients", {188, 232, 188}, {104, 190, 112}}}};
 
-constexpr const char* kStyleSheet = R"(<style>
-  .paper { fill: #ffffff }
-  .ink { fill: #1c1e21; font: 13px system-ui, sans-serif }
-  .title { font-size: 15px; font-weight: 600 }
-  .lane { fill: #eceef1 }
+constexpr const char* kTimelineStyle = R"(  .lane { fill: #eceef1 }
   .box { stroke: #1c1e21; stroke-width: 0.6 }
   .number { fill: #10131a; font: 12px system-ui, sans-serif; text-anchor: middle }
-  @media (prefers-color-scheme: dark) {
-    .paper { fill: #16181c }
-    .ink { fill: #e6e8eb }
-    .lane { fill: #282b31 }
-  }
-</style>
 )";
+constexpr const char* kTimelineDarkStyle = "    .lane { fill: #282b31 }\n";
 
 const PhaseStyle& style_of(Phase phase) {
   return *std::find_if(kStyles.begin(), kStyles.end(), [&](const PhaseStyle& style) { return style.phase == phase; });
@@ -72,53 +64,25 @@ std::string colour_text(const PhaseStyle& style, double strength) {
   return text.str();
 }
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char letter : text) {
-    if (letter == '&') {
-      result += "&amp;";
-    } else if (letter == '<') {
-      result += "&lt;";
-    } else if (letter == '>') {
-      result += "&gt;";
-    } else {
-      result += letter;
-    }
-  }
-  return result;
-}
-
 class Drawing {
  public:
-  explicit Drawing(const Timeline& timeline) : timeline_(timeline) {
-    const double span = timeline.makespan > 0 ? timeline.makespan : 1;
-    unit_ = std::min(kUnitWidth, kLargestChart / span);
-    chart_width_ = std::max(span * unit_, kSmallestChart);
-    out_ << std::fixed << std::setprecision(2);
-  }
+  Drawing(const Timeline& timeline, const std::string& title)
+      : timeline_(timeline),
+        span_(timeline.makespan > 0 ? timeline.makespan : 1),
+        picture_(width(), kHeaderHeight + kRowPitch * static_cast<double>(timeline.stages.size()) + kMargin, title,
+                 kTimelineStyle, kTimelineDarkStyle),
+        out_(picture_.out()) {}
 
   std::string draw(const std::string& title) {
-    open(title);
     header(title);
     for (std::size_t stage = 0; stage < timeline_.stages.size(); ++stage) row(stage);
-    out_ << "</svg>\n";
-    return out_.str();
+    return picture_.finish();
   }
 
  private:
-  void open(const std::string& title) {
-    const double width = kLabelWidth + chart_width_ + 2 * kMargin;
-    const double height = kHeaderHeight + kRowPitch * static_cast<double>(timeline_.stages.size()) + kMargin;
-    out_ << R"(<svg xmlns="http://www.w3.org/2000/svg" width=")" << width << R"(" height=")" << height
-         << R"(" viewBox="0 0 )" << width << ' ' << height << R"(" role="img">)"
-         << "\n<title>" << escaped(title) << "</title>\n"
-         << kStyleSheet << R"(<rect class="paper" width="100%" height="100%"/>)" << '\n';
-  }
+  [[nodiscard]] double width() const { return kLabelWidth + std::max(span_ * unit_, kSmallestChart) + 2 * kMargin; }
 
-  void text(double x, double y, const char* style, const std::string& content) {
-    out_ << R"(<text class=")" << style << R"(" x=")" << x << R"(" y=")" << y << R"(">)" << escaped(content)
-         << "</text>\n";
-  }
+  void text(double x, double y, const char* style, const std::string& content) { picture_.text(x, y, style, content); }
 
   void header(const std::string& title) {
     std::ostringstream bubble;
@@ -185,13 +149,16 @@ class Drawing {
   }
 
   const Timeline& timeline_;
-  double unit_ = kUnitWidth;
-  double chart_width_ = kSmallestChart;
-  std::ostringstream out_;
+  double span_;
+  double unit_ = std::min(kUnitWidth, kLargestChart / span_);
+  SvgPicture picture_;
+  std::ostream& out_;
 };
 
 }  // namespace
 
-std::string timeline_svg(const Timeline& timeline, const std::string& title) { return Drawing(timeline).draw(title); }
+std::string timeline_svg(const Timeline& timeline, const std::string& title) {
+  return Drawing(timeline, title).draw(title);
+}
 
 }  // namespace strata::host

@@ -93,9 +93,13 @@ std::span<const StepRunner::Scheduled> StepRunner::instructions(const Segment& s
   return std::span(variant_->schedule).subspan(segment.begin, segment.end - segment.begin);
 }
 
+std::string StepRunner::step_text() const {
+  // Logs and checkpoints count steps from 1.
+  return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step + 1);
+}
+
 std::string StepRunner::place(const Scheduled& scheduled) const {
-  return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step) + ", " +
-         describe(program_, scheduled.at, scheduled.index);
+  return step_text() + ", " + describe(program_, scheduled.at, scheduled.index);
 }
 
 void StepRunner::note(const Scheduled& scheduled, std::size_t count) const {
@@ -135,9 +139,7 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
     }
     for (const Scheduled& scheduled : instructions(segment)) count_traffic(program_, *scheduled.prepared);
   }
-  const auto end = [this] {
-    return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step) + ", its end";
-  };
+  const auto end = [this] { return step_text() + ", its end"; };
   if (recorder_ != nullptr) recorder_->begin_end();
   // Communication that no instruction waits for may have failed too.
   name_place([&] { launcher_.requests().wait_for_all(); }, end);
@@ -202,7 +204,7 @@ bool StepRunner::capture(Segment& segment) {
   } catch (...) {
     const std::string why = current_exception_text();
     if (communicates_in_graphs()) {
-      const std::string step = "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step);
+      const std::string step = step_text();
       // A failed communication may be the reason why the capture failed, so report that error first.
       name_place([&] { communicator_.check(); }, [&] { return step; });
       throw RuntimeError(step + ": the step and its communication could not be captured: " + why);

@@ -63,6 +63,8 @@ class StepRunner {
   [[nodiscard]] bool is_capturable(const Instruction& instruction) const;
   [[nodiscard]] bool communicates_in_graphs() const { return !communication_outside_; }
   [[nodiscard]] std::span<const Scheduled> instructions(const Segment& segment) const;
+  /// "rank 1, step 37".
+  [[nodiscard]] std::string step_text() const;
   [[nodiscard]] std::string place(const Scheduled& scheduled) const;
   /// Records that the rank begins an instruction, or a graph of `count` ones.
   void note(const Scheduled& scheduled, std::size_t count = 1) const;

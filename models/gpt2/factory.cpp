@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "gpt2.hpp"
+#include "published.hpp"
 #include "sizes.hpp"
 
 namespace gpt2 {
@@ -40,6 +41,11 @@ class Gpt2Factory final : public ModelFactory {
     small.set("vocab", OptionValue(std::lcm(multiple("vocab"), std::int64_t{16})));
     return small;
   }
+
+  [[nodiscard]] const PublishedFormat* published() const override { return &format_; }
+
+ private:
+  Gpt2Format format_;
 };
 
 }  // namespace

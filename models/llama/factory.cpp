@@ -3,6 +3,7 @@
 
 #include "llama.hpp"
 #include "options.hpp"
+#include "published.hpp"
 
 namespace llama {
 namespace {
@@ -57,7 +58,11 @@ class LlamaFactory final : public ModelFactory {
     return small;
   }
 
+  [[nodiscard]] const PublishedFormat* published() const override { return &format_; }
+
  private:
+  LlamaFormat format_;
+
   /// Sets what a published size implies and a custom one does not.
   static void keep_kind(const Settings& full, Options& small) {
     small.set("norm_epsilon", OptionValue(full.norm_epsilon));

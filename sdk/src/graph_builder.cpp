@@ -17,7 +17,9 @@ ConfigurationError unknown_op(const OpRegistry& registry, const std::string& op,
 }  // namespace
 
 GraphBuilder::GraphBuilder(Graph& graph, const OpRegistry& registry, GraphMode mode, DType float_type)
-    : graph_(graph), registry_(registry), mode_(mode), float_type_(float_type) {}
+    : graph_(graph), registry_(registry), mode_(mode), float_type_(float_type) {
+  graph_.mode = mode;
+}
 
 void GraphBuilder::define_dim(const Dim& dim, std::int64_t size) {
   if (size < 1)

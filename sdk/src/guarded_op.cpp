@@ -33,6 +33,9 @@ class GuardedOp final : public OpDefinition {
   Decomposition decomposition() const override {
     return guarded_rule("decomposition", guard("decomposition", [&] { return inner_->decomposition(); }));
   }
+  ContinuationRule continuation() const override {
+    return guarded_rule("continuation", guard("continuation", [&] { return inner_->continuation(); }));
+  }
   Cost cost(const Graph& graph, const Node& node) const override {
     return guard("cost", [&] { return inner_->cost(graph, node); });
   }
@@ -44,6 +47,9 @@ class GuardedOp final : public OpDefinition {
   }
   bool reads_result(int result) const override {
     return guard("reads_result", [&] { return inner_->reads_result(result); });
+  }
+  bool keeps_result(int result) const override {
+    return guard("keeps_result", [&] { return inner_->keeps_result(result); });
   }
   bool is_product() const override {
     return guard("is_product", [&] { return inner_->is_product(); });

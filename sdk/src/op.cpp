@@ -31,6 +31,7 @@ void GradientContext::require_dims_of_operand(int index, Value gradient) const {
 }
 
 DecomposeContext::~DecomposeContext() = default;
+ContinuationContext::~ContinuationContext() = default;
 OpDefinition::~OpDefinition() = default;
 
 IterationSpace OpDefinition::iteration(const Graph& graph, const Node& node) const {
@@ -42,8 +43,10 @@ IterationSpace OpDefinition::iteration(const Graph& graph, const Node& node) con
 
 GradientRule OpDefinition::gradient() const { return {}; }
 Decomposition OpDefinition::decomposition() const { return {}; }
+ContinuationRule OpDefinition::continuation() const { return {}; }
 int OpDefinition::version() const { return 1; }
 bool OpDefinition::reads_result(int /*result*/) const { return false; }
+bool OpDefinition::keeps_result(int /*result*/) const { return false; }
 bool OpDefinition::is_product() const { return false; }
 std::optional<FlatSignature> OpDefinition::flat_signature(const Attributes& /*attributes*/) const {
   return std::nullopt;

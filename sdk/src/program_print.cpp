@@ -20,6 +20,8 @@ std::string_view to_string(BufferKind kind) {
       return "communication";
     case BufferKind::workspace:
       return "workspace";
+    case BufferKind::cache:
+      return "cache";
   }
   throw VerificationError("unknown kind of buffer");
 }

@@ -68,5 +68,6 @@ std::string_view to_string(Sharding sharding) {
 }
 
 StrategyFactory::~StrategyFactory() = default;
+bool StrategyFactory::changes_model() const { return false; }
 
 }  // namespace strata

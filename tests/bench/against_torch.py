@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the same GPT-2 with Strata and with PyTorch, alternating, and prints both speeds, ratios and memory.
+"""Trains the same model with Strata and with PyTorch, alternating, and prints both speeds, ratios and memory.
 
     python3 tests/bench/against_torch.py --data ../shared/data/tinyshakespeare.txt [--dtype bf16]
+    python3 tests/bench/against_torch.py --data ../shared/data/tinyshakespeare.txt --model llama --compile
 
 Three settings: one rank with two threads, and two ranks with one thread each, with DistributedDataParallel there and
-the ddp strategy here, and, in f32, with fully_shard there and zero stage 3 here. Sizes come from configs/bench.toml, in
-f32 or in bf16 (autocast there, the precision strategy here). A
+the ddp strategy here, and with fully_shard there and zero stage 3 here. Sizes come from configs/bench.toml, or
+configs/bench-llama.toml, in f32 or in bf16 (autocast there, the precision strategy here). A
 speed is the median of tokens/s over the steps after --warmup, as each program prints them; a ratio is the median of the
 rounds here over the median of the rounds there, above 1 where Strata is faster.
 
@@ -30,12 +31,16 @@ import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SETTINGS = ({"name": "1 rank x 2 threads", "ranks": 1, "threads": 2,
-             "configs": {"f32": "configs/bench.toml", "bf16": "configs/bench-bf16.toml"}},
+MODELS = {"gpt2": {"config": "configs/bench.toml", "torch": REPOSITORY / "../shared/peers/torch_gpt2.py",
+                   "sizes": ("layers", "heads", "embed", "context", "dropout")},
+          "llama": {"config": "configs/bench-llama.toml", "torch": REPOSITORY / "tests/bench/torch_llama.py",
+                    "sizes": ("layers", "heads", "kv_heads", "embed", "ffn", "context", "vocab")}}
+SETTINGS = ({"name": "1 rank x 2 threads", "ranks": 1, "threads": 2, "strategy": ""},
             {"name": "2 ranks x 1 thread", "ranks": 2, "threads": 1,
-             "configs": {"f32": "configs/bench-ddp.toml", "bf16": "configs/bench-ddp-bf16.toml"}},
+             "strategy": '[[strategy]]\nplugin = "ddp"\nsize = 2\n'},
             {"name": "2 ranks, ZeRO-3", "ranks": 2, "threads": 1, "torch": ["--fsdp"],
-             "configs": {"f32": "configs/bench-fsdp.toml"}})
+             "strategy": '[[strategy]]\nplugin = "zero"\nsize = 2\nstage = 3\n'})
+BF16 = '[[strategy]]\nplugin = "precision"\ncompute = "bf16"\n'
 
 
 def process_tree(root):
@@ -105,9 +110,12 @@ def digest(lines, warmup, peak):
 def run_strata(args, setting, folder):
     log = Path(folder) / "log.jsonl"
     log.unlink(missing_ok=True)
+    config = Path(folder) / "bench.toml"
+    config.write_text("\n".join([(REPOSITORY / MODELS[args.model]["config"]).read_text(), setting["strategy"],
+                                 BF16 if args.dtype == "bf16" else ""]))
     # The ranks of 'local' are threads of one process.
     command = [args.strata, "train" if args.communicator == "local" or setting["ranks"] == 1 else "launch",
-               setting["configs"][args.dtype], "--steps", args.steps, "--log-json", log, "--overwrite",
+               config, "--steps", args.steps, "--log-json", log, "--overwrite",
                "--set", f"data.path={args.data}", "--set", f"run.output={folder}/run",
                "--set", f"device.threads={setting['threads']}"]
     if setting["ranks"] > 1:
@@ -122,8 +130,10 @@ def run_torch(args, setting, config):
                "--ranks", setting["ranks"], "--threads", setting["threads"], "--dtype", args.dtype,
                "--lr", config["optimizer"]["lr"],
                "--batch", batch["global"], "--micro", batch["micro"], *setting.get("torch", [])]
-    for key in ("layers", "heads", "embed", "context", "dropout"):
-        command += [f"--{key}", model[key]]
+    for key in MODELS[args.model]["sizes"]:
+        command += [f"--{key.replace('_', '-')}", model[key]]
+    if args.compile:
+        command.append("--compile")
     output, peak = run_measured([str(word) for word in command], setting["threads"])
     return digest([json.loads(line) for line in output.splitlines() if line.startswith("{")], args.warmup, peak)
 
@@ -134,9 +144,14 @@ def matmul_rate(args):
     return json.loads(output.splitlines()[-1])["best_flops_per_second"]
 
 
-def flops_per_token(model, vocab=256):
-    matrices = 12 * model["layers"] * model["embed"] ** 2 + vocab * model["embed"]
-    return 6 * matrices + 12 * model["layers"] * model["context"] * model["embed"]
+def flops_per_token(model):
+    embed, layers = model["embed"], model["layers"]
+    if model["plugin"] == "gpt2":
+        block = 12 * embed ** 2
+    else:
+        block = 2 * embed ** 2 * (1 + model["kv_heads"] / model["heads"]) + 3 * embed * model["ffn"]
+    matrices = layers * block + model.get("vocab", 256) * embed
+    return 6 * matrices + 12 * layers * model["context"] * embed
 
 
 def summarise(setting, rounds, flops, rate):
@@ -161,7 +176,9 @@ def print_table(results, rate, dtype):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default=REPOSITORY / "build/release/bin/strata", type=Path)
-    parser.add_argument("--torch", default=REPOSITORY / "../shared/peers/torch_gpt2.py", type=Path)
+    parser.add_argument("--model", choices=MODELS, default="gpt2")
+    parser.add_argument("--torch", type=Path, help="the program there; it depends on --model")
+    parser.add_argument("--compile", action="store_true", help="torch.compile there")
     parser.add_argument("--data", default=REPOSITORY / "../shared/data/tinyshakespeare.txt", type=Path)
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
@@ -174,20 +191,19 @@ def main():
     parser.add_argument("--warmup", type=int, default=3, help="steps left out of the median, on both sides")
     parser.add_argument("--json", type=Path, help="write the JSON here instead of to standard output")
     args = parser.parse_args()
+    args.torch = args.torch or MODELS[args.model]["torch"]
     for key in ("strata", "torch", "data"):
         path = getattr(args, key).resolve()
         if not path.exists():
             parser.error(f"--{key}: no file {path}")
         setattr(args, key, path)
 
-    config = tomllib.loads((REPOSITORY / SETTINGS[0]["configs"][args.dtype]).read_text())
+    config = tomllib.loads((REPOSITORY / MODELS[args.model]["config"]).read_text())
     rate = matmul_rate(args)
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for setting in SETTINGS:
             if args.setting not in (None, setting["name"]) or args.ranks not in (None, setting["ranks"]):
-                continue
-            if args.dtype not in setting["configs"]:
                 continue
             rounds = {"strata": [], "torch": []}
             for number in range(args.rounds):
@@ -198,7 +214,7 @@ def main():
             results.append(summarise(setting, rounds, flops_per_token(config["model"]), rate))
 
     print_table(results, rate, args.dtype)
-    document = json.dumps({"dtype": args.dtype, "matmul_flops_per_second": rate, "steps": args.steps, "warmup": args.warmup,
+    document = json.dumps({"model": args.model, "dtype": args.dtype, "compiled": args.compile, "matmul_flops_per_second": rate, "steps": args.steps, "warmup": args.warmup,
                            "results": results})
     if args.json:
         args.json.write_text(document + "\n")

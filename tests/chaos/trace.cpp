@@ -22,8 +22,8 @@ std::vector<LogLine> read_log(const std::filesystem::path& path) {
       continue;
     }
     if (record.value("event", json()) == json("checkpoint")) continue;
-    for (const char* key :
-         {"tokens_per_second", "step_seconds", "wait_seconds", "data_wait_seconds", "median_tokens_per_second"}) {
+    for (const char* key : {"tokens_per_second", "model_flops_per_second", "mfu", "arena_bytes", "rss_bytes",
+                            "step_seconds", "wait_seconds", "data_wait_seconds", "median_tokens_per_second"}) {
       record.erase(key);
     }
     // A summary is of the last start.

@@ -91,6 +91,7 @@ TEST(Configuration, FillsInDefaults) {
   EXPECT_TRUE(c.optimizer.groups.empty());
   EXPECT_EQ(c.optimizer.schedule, ScheduleSection{});
   EXPECT_EQ(c.health, (HealthSection{HealthAction::stop, HealthAction::stop, 0, 0, 100, 10, 3}));
+  EXPECT_EQ(c.log, LogSection{});
   EXPECT_EQ(c.device.plugin, "cpu");
   EXPECT_EQ(c.communicator.plugin, "local");
   EXPECT_TRUE(c.strategies.empty());
@@ -116,6 +117,7 @@ TEST(Configuration, TextParsesBackToTheSame) {
     c.optimizer.lr = 0.1 + 0.2;
     c.run.checkpoint_mode = CheckpointMode::foreground;
     c.health = {HealthAction::skip, HealthAction::stop, 1.5, 0, 50, 4, 2};
+    c.log = {true, NormGroups::optimizer_group, 1.5};
     EXPECT_EQ(parse_configuration(to_toml(c), "after.toml"), c) << to_toml(c);
   }
   RunConfiguration c = parse_configuration(kExample, "example.toml");

@@ -57,8 +57,9 @@ class LaunchCommand : public ::testing::TestWithParam<std::string> {
       json value = json::parse(line);
       // A checkpoint is told of when it is complete, at any later step.
       if (value.value("event", "") == "checkpoint") continue;
-      for (const char* time : {"tokens_per_second", "step_seconds", "wait_seconds", "data_wait_seconds",
-                               "median_tokens_per_second", "peak_rss_bytes"}) {
+      for (const char* time :
+           {"tokens_per_second", "model_flops_per_second", "arena_bytes", "rss_bytes", "step_seconds", "wait_seconds",
+            "data_wait_seconds", "median_tokens_per_second", "peak_rss_bytes"}) {
         value.erase(time);
       }
       lines.push_back(value.dump());

@@ -27,12 +27,23 @@ class StackDraft {
     put_in_order(target);
     for (std::size_t i = 0; i < stack_.strategies.size(); ++i) choose_strategy_options(i);
     choose_run_options();
-    const std::vector<std::size_t> fitting = fitting_sizes(stack_);
-    stack_.sizes = fitting.empty() ? 0 : fitting[any(fitting.size())];
+    stack_.sizes = smallest_sizes();
     return stack_;
   }
 
  private:
+  /// Random stacks draw all sizes. Here the smallest that fit save most of the time.
+  [[nodiscard]] std::size_t smallest_sizes() const {
+    const std::vector<std::size_t> fitting = fitting_sizes(stack_);
+    const auto elements = [](std::size_t index) {
+      const ModelSizes& sizes = grammar().sizes[index];
+      return sizes.embed * sizes.context;
+    };
+    const auto smallest = std::min_element(fitting.begin(), fitting.end(),
+                                           [&](std::size_t a, std::size_t b) { return elements(a) < elements(b); });
+    return smallest == fitting.end() ? 0 : *smallest;
+  }
+
   void pin(std::size_t feature) {
     const Feature& pinned = pairs_.features()[feature];
     if (pinned.kind == Feature::Kind::run_option) {

@@ -1,7 +1,9 @@
 #include "matrix/grammar.hpp"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
+#include <string_view>
 
 #include "matrix/stack.hpp"
 
@@ -31,38 +33,70 @@ OptionRow size(int most = 3, int largest = kMostRanks) {
   return row;
 }
 
-std::vector<OptionRow> run_options() {
-  OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
-  for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
-  return {
-      std::move(layers),
-      values("model.dropout", {"0.0", "0.1"}),
-      values("model.attention_dropout", {"0.0", "0.2"}),
-      values("model.window", {"0", "3", "6"}),
-      flag("model.documents"),
-      values("batch.micro", {"1", "2"}),
-      values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
-      // Small buckets with one or two parameters, and one bucket for all.
-      values("buckets.bucket_mb", {"0.002", "25"}),
-      flag("buckets.overlap"),
-      // An optimizer together with its options. A rate of 1e-2 would let Lion, whose steps are signs, amplify the
-      // rounding of quantised gradients in 16-bit types.
-      {"optimizer.plugin",
-       {{"\"adamw\"\nlr = 1e-2"},
-        {"\"sgd\"\nlr = 1e-2"},
-        {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9"},
-        {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"},
-        {"\"lion\"\nlr = 1e-3"},
-        {"\"adafactor\"\nlr = 1e-2"}}},
-      values("optimizer.clip", {"0.0", "0.5"}),
-      values("optimizer.clip_value", {"0.0", "0.001"}),
-      values("optimizer.average", {"{}", "{decay=0.7}"}),
+/// Groups for the parameters' names of the stack's model.
+std::string groups_of_model(const Stack& stack, const std::string& toml) {
+  if (!stack.run_option("model.plugin").starts_with("\"llama\"")) return toml;
+  constexpr std::array<std::array<std::string_view, 2>, 6> kNames = {{{"*.bias", "*norm.weight"},
+                                                                      {"wpe.*", "lm_head.weight"},
+                                                                      {"h.*.attn.*.", "*.self_attn.*_proj."},
+                                                                      {"h.*.mlp.*.", "*.mlp.*_proj."},
+                                                                      {"h.*.", "*_proj."},
+                                                                      {"\"heads\"", "\"head_dim\""}}};
+  std::string text = toml;
+  for (const auto& [of_gpt2, of_llama] : kNames) {
+    for (std::size_t at = text.find(of_gpt2); at != std::string::npos; at = text.find(of_gpt2, at + of_llama.size())) {
+      text.replace(at, of_gpt2.size(), of_llama);
+    }
+  }
+  return text;
+}
+
+/// Groups of the optimizer, by the names of gpt2.
+OptionRow optimizer_groups() {
+  OptionRow row =
       values("optimizer.group", {"[]", "[{parameters=[\"*.bias\", \"wpe.*\"], lr_factor=0.5, weight_decay_factor=2.0}]",
                                  "[{parameters=[\"*.bias\"], frozen=true}, "
                                  "{parameters=[\"h.*.weight\"], plugin=\"lion\", lr_factor=0.1}]",
                                  "[{parameters=[\"h.*.attn.*.weight\", \"h.*.mlp.*.weight\"], plugin=\"muon\"}]",
                                  "[{parameters=[\"h.*.attn.*.weight\"], plugin=\"muon\", scale=\"spectral\", "
-                                 "nesterov=false, split=[\"heads\"], lr_factor=0.5}]"})};
+                                 "nesterov=false, split=[\"heads\"], lr_factor=0.5}]"});
+  for (OptionChoice& each : row.choices) each.write_for_run = groups_of_model;
+  return row;
+}
+
+std::vector<OptionRow> run_options() {
+  OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
+  for (const char* rare : {"10", "14"}) layers.choices.push_back({.toml = rare, .rare = true});
+  return {std::move(layers),
+          // A model together with its options.
+          {"model.plugin",
+           {{"\"gpt2\"\ndropout = 0.0"},
+            {"\"gpt2\"\ndropout = 0.1"},
+            {"\"llama\""},
+            {"\"llama\"\nkv_heads = 1\nqk_norm = \"yes\"\nrope_scaling = \"yarn\"\nrope_factor = 4"},
+            {"\"llama\"\ntied = \"yes\"\nqkv_bias = \"yes\"\noutput_bias = \"yes\"\nmlp_bias = \"yes\"\nwindow_layers "
+             "= 1"}}},
+          values("model.attention_dropout", {"0.0", "0.2"}),
+          values("model.window", {"0", "3", "6"}),
+          flag("model.documents"),
+          values("batch.micro", {"1", "2"}),
+          values("batch.micro_batches", {"1", "2", "3", "4", "8"}),
+          // Small buckets with one or two parameters, and one bucket for all.
+          values("buckets.bucket_mb", {"0.002", "25"}),
+          flag("buckets.overlap"),
+          // An optimizer together with its options. A rate of 1e-2 would let Lion, whose steps are signs, amplify the
+          // rounding of quantised gradients in 16-bit types.
+          {"optimizer.plugin",
+           {{"\"adamw\"\nlr = 1e-2"},
+            {"\"sgd\"\nlr = 1e-2"},
+            {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9"},
+            {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"},
+            {"\"lion\"\nlr = 1e-3"},
+            {"\"adafactor\"\nlr = 1e-2"}}},
+          values("optimizer.clip", {"0.0", "0.5"}),
+          values("optimizer.clip_value", {"0.0", "0.001"}),
+          values("optimizer.average", {"{}", "{decay=0.7}"}),
+          optimizer_groups()};
 }
 
 std::vector<ModelSizes> model_sizes() {
@@ -144,6 +178,28 @@ StrategyRow pipeline() {
           .percent = 45};
 }
 
+/// Patterns of the parameters of gpt2, or of llama.
+std::string lora_of_model(const Stack& stack, const StrategyChoice& /*strategy*/) {
+  const bool is_llama = stack.run_option("model.plugin").starts_with("\"llama\"");
+  return is_llama ? "2\nalpha = 2.0\ntargets = [\"*embed_tokens*\", \"*_proj.weight\"]\ntrain = [\"model.norm.weight\"]"
+                  : "2\nalpha = 2.0\ntargets = [\"wte.weight\", \"h.*.attn.[qv].weight\"]\ntrain = [\"ln_f.*\", "
+                    "\"wpe.weight\"]";
+}
+
+StrategyRow lora() {
+  return {.name = "lora",
+          .plugin = "lora",
+          .fixed = "",
+          .splits_batch = false,
+          .divides = {},
+          // A rank together with other options. A large alpha would let adaptive optimizers amplify rounding.
+          .options = {{"rank",
+                       {{"1\nalpha = 0.5\ninit = \"normal\""},
+                        {"3\nalpha = 3.0\ndropout = 0.2"},
+                        {.toml = "2\npatterns", .write = lora_of_model}}}},
+          .percent = 25};
+}
+
 std::vector<StrategyRow> strategies() {
   return {{.name = "ddp",
            .plugin = "ddp",
@@ -204,6 +260,7 @@ std::vector<StrategyRow> strategies() {
           context("context", "cp", {size(), attention(), words("balance", {"auto", "zigzag", "none"})}, 45),
           context("second context", "cp2", {size(2), attention()}, 6),
           pipeline(),
+          lora(),
           {.name = "recompute",
            .plugin = "recompute",
            .fixed = "",

@@ -25,6 +25,8 @@ struct OptionChoice {
   bool rare = false;
   /// Writes the value if it depends on the rest of the stack.
   std::string (*write)(const Stack& stack, const StrategyChoice& strategy) = nullptr;
+  /// The same for an option of the run: writes it for `toml`.
+  std::string (*write_for_run)(const Stack& stack, const std::string& toml) = nullptr;
 };
 
 struct OptionRow {

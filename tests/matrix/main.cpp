@@ -2,9 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "matrix/proof.hpp"
 #include "matrix/random_stack.hpp"
@@ -22,6 +26,7 @@ struct Arguments {
   bool run = false;
   bool quiet = false;
   bool refusals = false;
+  std::vector<std::string> files;
   std::string plugins = STRATA_BUILD_DIRECTORY "/lib/strata/plugins";
 };
 
@@ -66,6 +71,21 @@ int prove(const Arguments& arguments) {
   return summary.has_failures() ? 1 : 0;
 }
 
+/// Proves the configurations of files, such as smaller forms of a stack that failed. \return the exit code.
+int prove_files(const Arguments& arguments) {
+  Summary summary;
+  Prover prover(arguments.plugins);
+  for (const std::string& file : arguments.files) {
+    std::ifstream stream(file);
+    const std::string toml(std::istreambuf_iterator<char>(stream), {});
+    const Proof proof = prover.prove(toml, file);
+    print(std::cout, file, toml, proof, arguments.quiet);
+    summary.add(file, toml, proof);
+  }
+  summary.print(std::cout);
+  return summary.has_failures() ? 1 : 0;
+}
+
 void list(const Arguments& arguments) {
   for (std::uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
     std::cout << "# " << name_of(number) << '\n' << to_toml(random_stack(number)) << '\n';
@@ -88,11 +108,13 @@ int main(int argc, char** argv) {
   app.add_option("--plugins", arguments.plugins, "Folder of the plugins")->capture_default_str();
   app.add_flag("--quiet", arguments.quiet, "Print failures and the summary only");
   app.add_flag("--refusals", arguments.refusals, "Print the reasons for which a stack may be refused");
+  app.add_option("files", arguments.files, "Configurations to prove instead")->check(CLI::ExistingFile);
   CLI11_PARSE(app, argc, argv);
   if (arguments.refusals) {
     print_refusals();
     return 0;
   }
+  if (!arguments.files.empty()) return prove_files(arguments);
   if (arguments.run) return prove(arguments);
   list(arguments);
   return 0;

@@ -12,7 +12,9 @@ std::string section_lines(const Stack& stack, const std::string& section) {
   for (std::size_t i = 0; i < stack.run.size(); ++i) {
     const OptionRow& row = grammar().run[i];
     if (!row.name.starts_with(section + ".") || row.name == "batch.micro_batches") continue;
-    lines += row.name.substr(section.size() + 1) + " = " + row.choices.at(stack.run[i]).toml + "\n";
+    const OptionChoice& choice = row.choices.at(stack.run[i]);
+    const std::string value = choice.write_for_run == nullptr ? choice.toml : choice.write_for_run(stack, choice.toml);
+    lines += row.name.substr(section.size() + 1) + " = " + value + "\n";
   }
   return lines;
 }
@@ -80,7 +82,7 @@ StrategyChoice plain_strategy(std::size_t row) {
 
 std::string to_toml(const Stack& stack) {
   const ModelSizes& sizes = grammar().sizes.at(stack.sizes);
-  std::string text = "[run]\nsteps = 3\n\n[model]\nplugin = \"gpt2\"\n";
+  std::string text = "[run]\nsteps = 3\n\n[model]\n";
   text += section_lines(stack, "model");
   text += "heads = " + std::to_string(sizes.heads) + "\nembed = " + std::to_string(sizes.embed) +
           "\ncontext = " + std::to_string(sizes.context) + "\nvocab = " + std::to_string(sizes.vocab) + "\n";

@@ -90,7 +90,7 @@ TEST_F(RunFolderMutants, LogsAreCutBack) {
     if (i % 3 == 0) mutant += R"({"step":)" + mutator.value() + R"(,"event":)" + mutator.value() + "}\n";
     if (i % 3 == 1) mutant += R"({"event":)" + mutator.value() + R"(,"step":2})" + "\n";
     put(file, mutant);
-    const bool refused = is_refused(file.string(), [&] { TrainingLog(file).cut_back(2, true); });
+    const bool refused = is_refused(file.string(), [&] { TrainingLog(file).cut_back(2, true, 0); });
     EXPECT_FALSE(refused);
     const std::string left = test::read_file(file);
     EXPECT_TRUE(left.empty() || left.back() == '\n');

@@ -111,6 +111,21 @@ std::vector<double> documents(const OpCase& op_case, const OpInstance& instance,
   return values;
 }
 
+/// The cache positions of the tokens of an operand [batch seq]. Texts begin at different positions. Some have fewer
+/// tokens than others, and one has none.
+std::vector<double> cache_positions(const OpCase& op_case, const OperandDescription& operand) {
+  const std::int64_t texts = operand.shape[0];
+  const std::int64_t length = operand.shape[1];
+  const std::int64_t last_begin = op_case.sizes.at(kCacheDim) - length;
+  std::vector<double> values;
+  for (std::int64_t text = 0; text < texts; ++text) {
+    const std::int64_t begin = text == 0 ? last_begin : 7 * text % (last_begin + 1);
+    const std::int64_t count = text == 1 ? 0 : length - text * length / (2 * texts);
+    for (std::int64_t i = 0; i < length; ++i) values.push_back(i < count ? static_cast<double>(begin + i) : -1.0);
+  }
+  return values;
+}
+
 /// Other numbers for documents that were counted.
 std::vector<double> scattered(std::vector<double> documents) {
   constexpr double kNumbers[] = {3, 0, 3, -1};
@@ -246,6 +261,8 @@ CaseValues make_values(const OpCase& op_case, const OpInstance& instance, Device
       operands.push_back(indices(name, count, op_case.sizes.at(dim)));
     } else if (operand.fill == Fill::positions) {
       operands.push_back(indices(name, count, op_case.sizes.at(op_case.operands[1].dims[0])));
+    } else if (operand.fill == Fill::cache_positions) {
+      operands.push_back(cache_positions(op_case, instance.operands[i]));
     } else if (operand.fill == Fill::documents) {
       operands.push_back(documents(op_case, instance, instance.operands[i]));
     } else if (operand.fill == Fill::scattered_documents) {

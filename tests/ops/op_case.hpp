@@ -20,6 +20,7 @@ enum class Fill : std::uint8_t {
   targets,              ///< indices of the last dim of the first operand, by global number; some are -1
   documents,            ///< document_of() each token of [batch seq]
   scattered_documents,  ///< the same with numbers that neither ascend nor are unique, such as 3 0 3 -1
+  cache_positions,      ///< of [batch seq]: positions that follow one another, then -1 for padding
   bytes,                ///< integers in [-127, 127]
   count,                ///< 37
   places                ///< indices below 150, some of them twice
@@ -56,7 +57,7 @@ struct OpCase {
   /// If true, the launch is captured in another step, and the graph is launched.
   bool in_graph = false;
 
-  /// The results of flat ops, which are in no graph, with their previous values.
+  /// The results of flat ops, which are in no graph, and of ops that read their results, with their previous values.
   std::vector<CaseOperand> results = {};
   /// True if the graph can differentiate the op, so that its gradient is tested.
   bool differentiable = false;
@@ -117,6 +118,7 @@ std::vector<OpCase> compress_cases();
 std::vector<OpCase> rms_norm_cases();
 std::vector<OpCase> gate_cases();
 std::vector<OpCase> rope_cases();
+std::vector<OpCase> cached_attention_cases();
 
 /// A rank's shard of a dimension.
 IndexMap shard(std::int64_t size, int count, int index, Distribution distribution = Distribution::block);

@@ -149,10 +149,33 @@ std::vector<OpCase> linear_activation_gradient_cases() {
   return cases;
 }
 
+/// Products of few rows, as those of single tokens are.
+std::vector<OpCase> few_row_cases() {
+  const OpCase forward = linear("few_rows", kActivation, {"embed", "ffn"}, "batch seq ffn");
+  const OpCase tied = linear("few_rows_transposed", kActivation, {"vocab", "embed"}, "batch seq vocab");
+  DimSizes one = kLargeSizes;
+  one["batch"] = 1;
+  one["seq"] = 1;
+  DimSizes several = kLargeSizes;
+  several["batch"] = 5;
+  several["seq"] = 1;
+  DimSizes many_columns = several;
+  many_columns["ffn"] = 2085;
+  std::vector<OpCase> cases;
+  for (OpCase each : {forward, linear_bias(forward, {"ffn"}), tied, linear_bias(tied, {"vocab"})}) {
+    each.differentiable = false;
+    append(cases,
+           {with_sizes(each, one, "_one"), with_sizes(each, several, "_several"),
+            with_accumulate(with_sizes(each, several, "_several")), with_sizes(each, many_columns, "_many_columns")});
+  }
+  return cases;
+}
+
 }  // namespace
 
 std::vector<OpCase> linear_cases() {
   std::vector<OpCase> cases = plain_linear_cases();
+  append(cases, few_row_cases());
   append(cases, linear_bias_cases());
   append(cases, linear_bias_activation_cases());
   append(cases, linear_activation_gradient_cases());

@@ -1,5 +1,6 @@
 #include "ops/op_case.hpp"
 #include "ops/op_case_variants.hpp"
+#include "strata/group_runs.hpp"
 
 namespace strata::testing {
 namespace {
@@ -126,6 +127,23 @@ OpCase weighted_sum(const std::string& name, const std::vector<double>& factors,
   return op_case;
 }
 
+OpCase accumulated(OpCase op_case) {
+  op_case.name += "_accumulate";
+  op_case.accumulate = true;
+  return op_case;
+}
+
+/// Three groups, one of them in two runs, and in the bucket's padding.
+OpCase group_squares() {
+  return {.name = "group_squares",
+          .op = "group_squares",
+          .sizes = {{"flat", 10007}, {"groups", 4}},
+          .operands = {{kFlat}},
+          .attributes = group_attributes({{17, 1}, {5000, 0}, {5001, 3}, {10007, 1}}, 4),
+          .results = {{.dims = {"groups"}, .dtype = DType::f64}},
+          .tolerance = 1e-13};
+}
+
 OpCase rounded(OpCase op_case, DType dtype) {
   op_case.name += "_to_" + std::string(to_string(dtype));
   op_case.results[0] = {.dims = kFlat, .dtype = dtype};
@@ -141,9 +159,6 @@ std::vector<OpCase> program_op_cases() {
                         .operands = {{kFlat}},
                         .results = {kScalar},
                         .tolerance = 1e-13};  // in f64 on every device; only the order differs
-  OpCase added = sum_of_squares;
-  added.name += "_accumulate";
-  added.accumulate = true;
   return {
       {.name = "fill_zero", .op = "fill_zero", .sizes = kBucket, .operands = {}, .results = {{kFlat}}},
       {.name = "fill_zero_scalar", .op = "fill_zero", .sizes = {}, .operands = {}, .results = {kScalar}},
@@ -167,7 +182,10 @@ std::vector<OpCase> program_op_cases() {
       rounded(weighted_sum("of_states", {1.0}, state()), DType::bf16),
       rounded(weighted_sum("of_states", {1.0}, state()), DType::f16),
       sum_of_squares,
-      added,
+      accumulated(sum_of_squares),
+      group_squares(),
+      sharded(group_squares(), 1),
+      accumulated(group_squares()),
       gradient_scale("clipped", 1e-3),
       gradient_scale("below_the_limit", 1e3),
       gradient_scale("unlimited", 0.0),

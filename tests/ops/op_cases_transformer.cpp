@@ -57,6 +57,12 @@ std::vector<OpCase> gate_cases() {
                                with_accumulate(product),
                                with_sizes(product, kLargeSizes, "_large"),
                                with_accumulate(with_sizes(product, kLargeSizes, "_large"))};
+  OpCase scaled = product;
+  scaled.name = "weighted_sum_of_activations";
+  scaled.op = "weighted_sum";
+  scaled.attributes = {{"factor0", 0.5}, {"factor1", -2.0}};
+  scaled.results = {{kActivation}};
+  cases.push_back(scaled);
   for (const ActivationFunction& function : activation_functions()) {
     const std::string kind(function.kind);
     const OpCase forward{.name = "gated_activation_" + kind,

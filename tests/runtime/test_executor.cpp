@@ -317,7 +317,7 @@ TEST(ExecutorErrors, NameRankStepTaskAndInstruction) {
   EXPECT_EQ(message_of<RuntimeError>([&] {
               run<HostDevice>({program, broken});
             }),
-            "rank 1, step 0, task 'forward' micro-batch 0, instruction 2 affine 'shift': the kernel is out of order");
+            "rank 1, step 1, task 'forward' micro-batch 0, instruction 2 affine 'shift': the kernel is out of order");
   EXPECT_THAT(message_of<RuntimeError>([&] {
                 program.tasks[1].instructions[0].name = "images";
                 run<HostDevice>({program, program});
@@ -362,7 +362,7 @@ TEST(ExecutorErrors, AnythingThatAKernelThrowsIsNamed) {
     Program program = total_of_tokens(1).program;
     program.tasks[1].instructions[2].as<Compute>()->attributes.set(attribute, true);
     EXPECT_EQ(message_of<RuntimeError>([&] { run<HostDevice>({program}); }),
-              "rank 0, step 0, task 'forward' micro-batch 0, instruction 2 affine 'shift': " + std::string(expected));
+              "rank 0, step 1, task 'forward' micro-batch 0, instruction 2 affine 'shift': " + std::string(expected));
   }
 }
 

@@ -211,7 +211,7 @@ std::string error_after(const fs::path& directory, const std::function<void()>& 
 TEST(OffloadFaults, AReadThatFailsEndsTheRunWithItsCause) {
   const test::TemporaryFolder folder;
   const std::string error = error_after(folder.path(), [&] { cut_nameless_files(folder.path() / "1"); });
-  EXPECT_THAT(error, AllOf(HasSubstr("rank 1, step 1, task 'update'"),
+  EXPECT_THAT(error, AllOf(HasSubstr("rank 1, step 2, task 'update'"),
                            HasSubstr("transfer 'home to the device' of 8000 bytes: offload directory '" +
                                      (folder.path() / "1").string() + "': its file ends at byte 0")));
 }
@@ -231,7 +231,7 @@ TEST(OffloadFaults, AWriteThatFailsEndsTheRunWithItsCause) {
   (void)executor.run(0, 0.5, none);
   limit.emplace(4096);
   EXPECT_THAT(message_of<RuntimeError>([&] { (void)executor.run(1, 0.5, none); }),
-              AllOf(HasSubstr("rank 0, step 1, its end: transfer 'home from the device' of 8000 bytes"),
+              AllOf(HasSubstr("rank 0, step 2, its end: transfer 'home from the device' of 8000 bytes"),
                     HasSubstr("its file cannot be written at byte 4096: File too large")));
 }
 

@@ -153,7 +153,7 @@ TEST(StepRunner, AGraphThatFailsIsNamed) {
     run<FaultyDevice>(4, [](FaultyDevice& device) { device.fails_at_step = 2; });
     FAIL() << "no error";
   } catch (const RuntimeError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0, step 2, "), HasSubstr("'zero'"),
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 0, step 3, "), HasSubstr("'zero'"),
                                     HasSubstr("and 6 more as a graph: the player is out of order")));
   }
 }
@@ -178,7 +178,7 @@ TEST(StepRunner, EndsWhereOneRankCannotCaptureItsEndOfTheCommunication) {
   const auto errors = nccl_test::run_processes(2, 60, [&](nccl::NcclWorld& world, int rank) {
     run<FaultyDevice>(world, 4, [&](FaultyDevice& device) { device.capture_fails = rank == 1; });
   });
-  EXPECT_THAT(errors[1], AllOf(HasSubstr("rank 1, step 1: the step and its communication could not be captured"),
+  EXPECT_THAT(errors[1], AllOf(HasSubstr("rank 1, step 2: the step and its communication could not be captured"),
                                HasSubstr("the recorder is out of order")));
   EXPECT_THAT(errors[0], HasSubstr("the recorder is out of order")) << "and does not wait for the other for ever";
 }

@@ -43,6 +43,22 @@ TEST(ChooseToken, OnlyTheLikeliestAreCandidates) {
   EXPECT_TRUE(counts.contains(0) && counts.contains(2));
 }
 
+TEST(ChooseToken, TheFewestWithTheShareAreCandidates) {
+  // Probabilities 0.1, 0.4, 0.2 and 0.3.
+  const std::vector<double> logits{std::log(1.0), std::log(4.0), std::log(2.0), std::log(3.0)};
+  const auto candidates = [&](double share) {
+    std::vector<std::int32_t> tokens;
+    const SamplingSettings settings{.temperature = 1, .top_k = 0, .seed = 6, .top_p = share};
+    for (const auto& [token, count] : count_choices(logits, settings, 300)) tokens.push_back(token);
+    return tokens;
+  };
+  EXPECT_EQ(candidates(0.0), (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(candidates(0.35), (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(candidates(0.6), (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(candidates(0.85), (std::vector<std::int32_t>{1, 2, 3}));
+  EXPECT_EQ(candidates(1.0).size(), 4U);
+}
+
 TEST(ChooseToken, SeedAndIndexDecide) {
   const std::vector<double> logits(50, 0.0);
   const auto sequence = [&](std::uint64_t seed) {

@@ -42,6 +42,28 @@ TEST_F(GenerateCommandTest, ContinuesThePromptInTheVocabulary) {
   EXPECT_NE(generate({"--prompt", "line 25 of the ", "--tokens", "40", "--seed", "4"}).out, result.out);
 }
 
+TEST_F(GenerateCommandTest, SeveralPromptsGiveTheTextsOfEachInOrder) {
+  const std::string file = folder_.file("prompts.txt", "line 25\n\n of the\r\n").string();
+  const std::vector<std::string> common{"--tokens", "12", "--seed", "3", "--top-p", "0.9", "--batch", "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), common.begin(), common.end());
+    return generate(more).out;
+  };
+  const std::string alone = with({"--prompt", "text"}) + with({"--prompt", "line 25"}) + with({"--prompt", " of the"});
+  EXPECT_EQ(with({"--prompt", "text", "--prompts", file}), alone);
+}
+
+TEST_F(GenerateCommandTest, AStopStringEndsATextAndIsNotPrinted) {
+  const std::vector<std::string> stops{"--temperature", "0", "--tokens", "9", "--stop", "xt\n", "--stop", "never"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), stops.begin(), stops.end());
+    return generate(more).out;
+  };
+  EXPECT_EQ(with({"--prompt", " of the te"}), " of the te\n");
+  EXPECT_EQ(with({"--prompt", " of the", "--json"}), R"({"prompt":" of the","text":" te","tokens":6,"stopped":true})"
+                                                     "\n");
+}
+
 TEST_F(GenerateCommandTest, WhatWasLearntComesOut) {
   const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
@@ -53,6 +75,18 @@ TEST_F(GenerateCommandTest, ReplicasThatDifferGiveTheirAgreedValues) {
       {"train", config_, "--overwrite", "--set",
        "strategy=[{plugin=\"localsgd\", size=2, steps=4, fragments=2, overlap=true, outer_momentum=0.0, outer_lr=1.0}]",
        "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--steps", "150", "--set", "device.threads=1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
+  const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
+  EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
+}
+
+/// Adapters are a part of the model, so generation on one rank keeps the strategy that adds them.
+TEST_F(GenerateCommandTest, AdaptersStayPartOfTheModel) {
+  const CommandResult trained = run_command(
+      {"train", config_, "--overwrite", "--set",
+       "strategy=[{plugin=\"zero\", size=2, stage=3}, {plugin=\"lora\", rank=8, targets=[\"h.*.mlp.*.weight\", "
+       "\"h.*.attn.*.weight\", \"wte.weight\"], train=[\"*ln_*\", \"*.bias\", \"wpe.weight\"]}]",
+       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--steps", "300", "--set", "device.threads=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;

@@ -32,7 +32,11 @@ TEST(TrainingLog, WritesAnObjectALine) {
               .tokens_per_second = 1000,
               .seconds = 0.5,
               .wait_seconds = 0.25,
-              .data_wait_seconds = 0.125});
+              .data_wait_seconds = 0.125,
+              .model_flops_per_second = 4e9,
+              .utilisation = 0.5,
+              .memory = {.planned_bytes = 4096, .arena_bytes = 1024, .resident_bytes = 8192},
+              .group_norms = {{"h.0", 0.08}, {"wte", 0.06}}});
     log.evaluation({.step = 3, .loss = 2.25, .tokens = 640, .data_wait_seconds = 0.5});
     log.checkpoint({.step = 3,
                     .path = "checkpoints/step-00000003",
@@ -45,7 +49,9 @@ TEST(TrainingLog, WritesAnObjectALine) {
   const std::vector<json> lines = lines_of(path);
   ASSERT_EQ(lines.size(), 4U);
   EXPECT_EQ(lines[0], json::parse(R"({"step":3,"loss":2.5,"grad_norm":0.1,"lr":0.001,"tokens_per_second":1000.0,
-                                      "step_seconds":0.5,"wait_seconds":0.25,"data_wait_seconds":0.125})"));
+                                      "model_flops_per_second":4e9,"mfu":0.5,"step_seconds":0.5,"wait_seconds":0.25,
+                                      "data_wait_seconds":0.125,"arena_bytes":1024,"rss_bytes":8192,
+                                      "grad_norms":{"h.0":0.08,"wte":0.06}})"));
   EXPECT_EQ(
       lines[1],
       json::parse(R"({"event":"eval","step":3,"loss":2.25,"tokens":640,"data_wait_seconds":0.5,"weights":"trained"})"));
@@ -92,7 +98,7 @@ TEST(TrainingLog, IsCutBackToTheStepOfTheCheckpoint) {
     const test::TemporaryFolder folder;
     const auto path = folder.file("log.jsonl", after);
     TrainingLog log(path);
-    log.cut_back(step, repeats_evaluation);
+    log.cut_back(step, repeats_evaluation, 0);
     log.step({.step = step + 1});
     std::string text = test::read_file(path);
     return text.substr(0, text.rfind("{\"step\":"));
@@ -114,7 +120,7 @@ TEST(TrainingLog, RemovesWhatAKillDuringAnEarlierCutHasLeft) {
   const auto others = std::vector{folder.file("other.jsonl.tmp-99999999", "of another log"),
                                   folder.file("log.jsonl.tmp-old", "of a user"),
                                   folder.file("log.jsonl.tmp-1", "of a process that is running")};
-  TrainingLog(path).cut_back(1, false);
+  TrainingLog(path).cut_back(1, false, 0);
   EXPECT_EQ(test::read_file(path), "{\"step\":1}\n");
   EXPECT_FALSE(std::filesystem::exists(left));
   for (const auto& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;

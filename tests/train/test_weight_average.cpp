@@ -69,10 +69,14 @@ class WeightAverage : public ::testing::Test {
   /// The text that the model of a checkpoint writes.
   std::vector<std::int32_t> write(const fs::path& checkpoint, RestoredWeights weights) {
     const CheckpointReader reader(checkpoint);
-    const RunSetup setup = prepare(generation_configuration(reader, {}), registry_);
+    const RunSetup setup = prepare(one_rank_configuration(reader, {}, registry_), registry_);
     std::vector<std::int32_t> tokens;
-    generate(setup, reader, {{'l'}, 6, {.temperature = 1, .seed = 5}, weights},
-             [&](std::int32_t token) { tokens.push_back(token); });
+    generate(setup, reader,
+             {.prompts = {{'l'}}, .tokens = 6, .sampling = {.temperature = 1, .seed = 5}, .weights = weights},
+             {.on_token = [&](std::size_t /*prompt*/, std::int32_t token) {
+               tokens.push_back(token);
+               return true;
+             }});
     return tokens;
   }
 

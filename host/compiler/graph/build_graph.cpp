@@ -58,9 +58,15 @@ class GraphBuild {
     call_plugin(request_.model_origin, "build", [&] { request_.model.build(builder); });
     keep_sinks(graph, request_.outputs);
     check("building the model");
+    if (request_.continuation) {
+      continue_sequence(graph, request_.registry, *request_.continuation);
+      check("continuing the sequence");
+    }
     freeze_groups(graph, request_.optimizer);
     rewrite("rewrite_forward", "the forward rewrite of ",
             [&](const Strategy& strategy) { strategy.rewrite_forward(graph, request_.registry); });
+    // Strategies may have added parameters of frozen groups.
+    freeze_groups(graph, request_.optimizer);
     return std::move(built_);
   }
 

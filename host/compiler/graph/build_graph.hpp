@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/graph/continue_sequence.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "compiler/stack.hpp"
 #include "strata/graph.hpp"
@@ -30,6 +31,8 @@ struct GraphRequest {
   const std::vector<std::string>& outputs;
   /// Parameters of frozen groups get no gradients.
   const OptimizerSettings& optimizer;
+  /// Set for a graph that computes new positions of texts only.
+  const std::optional<SequenceContinuation>& continuation;
 };
 
 /// A logical graph and the strategies whose rewrites changed it.
@@ -39,7 +42,7 @@ struct BuiltGraph {
 };
 
 /// Builds the logical graph, and verifies it after each step:
-///   build ─► rewrite_forward ─► differentiate ─► rewrite ─► decompose
+///   build ─► continue ─► rewrite_forward ─► differentiate ─► rewrite ─► decompose
 /// \throws PluginError if the model or a strategy refuses. \throws VerificationError for defects.
 [[nodiscard]] BuiltGraph build_graph(const GraphRequest& request);
 

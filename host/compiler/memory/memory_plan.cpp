@@ -21,6 +21,12 @@ ValueStorage value_storage(const Program& program, const StoredParameter& parame
   return storage;
 }
 
+/// True for a buffer that programs share by its name.
+bool is_shared_state(const Buffer& buffer) {
+  return buffer.base < 0 && buffer.persistent &&
+         (buffer.kind == BufferKind::optimizer || buffer.kind == BufferKind::cache);
+}
+
 class Planner {
  public:
   Planner(const Program& program, const SharedMemory& shared)
@@ -57,12 +63,12 @@ class Planner {
     place_at(range.instance, buffer, offset, "parameter '" + parameter.name + "'");
   }
 
-  /// Places an optimizer state that the other program has placed.
+  /// Places an optimizer state or a cache that the other program has placed.
   void place_shared_state(const Buffer& buffer) {
-    if (buffer.base >= 0 || !buffer.persistent || buffer.kind != BufferKind::optimizer) return;
+    if (!is_shared_state(buffer)) return;
     const auto found = shared_.states.find(buffer.name);
     if (found == shared_.states.end()) return;
-    place_at(ranges_.instance(buffer.id, -1), buffer, found->second, "an optimizer state");
+    place_at(ranges_.instance(buffer.id, -1), buffer, found->second, "a state");
   }
 
   /// Places an instance at an offset that the other program has fixed.
@@ -178,7 +184,7 @@ SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {
     shared.parameters[parameter.name] = {value_storage(program, parameter), plan.offset(parameter.value, -1)};
   }
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.base < 0 && buffer.persistent && buffer.kind == BufferKind::optimizer) {
+    if (is_shared_state(buffer)) {
       shared.states[buffer.name] = plan.offset(buffer.id, -1);
     }
   }

@@ -65,8 +65,8 @@ struct SharedParameter {
 struct SharedMemory {
   /// Shared parameters by name.
   std::map<std::string, SharedParameter> parameters;
-  /// Offsets of the optimizer states by the names of their buffers. A second program that has a persistent buffer with
-  /// such a name reads the state.
+  /// Offsets of the optimizer states and caches by the names of their buffers. A second program that has such a buffer
+  /// of the same name uses it.
   std::map<std::string, std::int64_t> states;
   /// Offset at which the transient part of the first program begins. Below it the second program uses only shared
   /// parameters.

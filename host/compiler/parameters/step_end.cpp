@@ -11,6 +11,7 @@
 #include "compiler/placement/bucket_collectives.hpp"
 #include "strata/bucket_work.hpp"
 #include "strata/compiler_ops.hpp"
+#include "strata/group_runs.hpp"
 
 namespace strata::host {
 namespace {
@@ -107,6 +108,39 @@ class StepEnd {
     return total;
   }
 
+  /// Reports the sums of squares of each group of parameters. Each element counts once, as in squared_norm().
+  void report_group_squares() {
+    if (!reports_groups()) return;
+    std::map<AxisSet, BufferId> by_axes;
+    for (const TrainedBucket& each : request_.buckets) {
+      const Bucket& bucket = each.bucket;
+      if (bucket.stages.front() != request_.rank_class.stage) continue;
+      const auto [place, added] = by_axes.try_emplace(bucket.piece_axes(), -1);
+      if (added) place->second = group_buffer();
+      push(group_squares(each, place->second, !added));
+    }
+    std::vector<BufferId> parts;
+    for (const auto& [axes, buffer] : by_axes) {
+      parts.push_back(buffer);
+      if (!axes.empty()) push(all_reduce(buffer, in_mesh_order(builder_.mesh(), axes), kGroupSquaresReport));
+    }
+    if (parts.empty()) {
+      parts.push_back(group_buffer());
+      push(flat_op(ops::kFillZero, "no gradients of groups on this stage", {}, {parts.front()}));
+    }
+    const BufferId total = sum(kGroupSquaresReport, parts);
+    over_stages(total, kGroupSquaresReport);
+    if (!request_.loose.empty()) {
+      push(all_reduce(total, in_mesh_order(builder_.mesh(), request_.loose), "group squares of all replicas"));
+    }
+    report(kGroupSquaresReport, total);
+  }
+
+  /// On a rank that does not update: the report that the updating rank sends.
+  void await_group_squares() {
+    if (reports_groups()) report(kGroupSquaresReport, group_buffer());
+  }
+
   /// The factor that makes a gradient its share of the mean over all tokens: gradient_scale without clipping.
   BufferId unit(BufferId count) {
     const BufferId zero = scalar("no norm");
@@ -153,6 +187,34 @@ class StepEnd {
   void zero(BufferId buffer) {
     builder_.task(Task::Kind::prologue)
         .instructions.push_back(flat_op(ops::kFillZero, "zero " + builder_.buffer(buffer).name, {}, {buffer}));
+  }
+
+  [[nodiscard]] bool reports_groups() const {
+    return request_.norm_groups != nullptr && !request_.norm_groups->names.empty();
+  }
+
+  BufferId group_buffer() {
+    return builder_.add_flat(kGroupSquaresReport, BufferKind::activation, DType::f64,
+                             static_cast<std::int64_t>(request_.norm_groups->names.size()));
+  }
+
+  /// The sums of squares of the groups in this rank's piece of a bucket.
+  Instruction group_squares(const TrainedBucket& trained, BufferId squares, bool accumulate) {
+    const Bucket& bucket = trained.bucket;
+    std::vector<GroupEnd> ends;
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      const std::string& name = builder_.program().parameters[bucket.parameters[i]].name;
+      const std::int64_t group = request_.norm_groups->of_parameter.at(name);
+      if (ends.empty() || ends.back().group != group) ends.push_back({0, group});
+      ends.back().end = i + 1 < bucket.offsets.size() ? bucket.offsets[i + 1] : bucket.elements;
+    }
+    const auto count = static_cast<std::int64_t>(request_.norm_groups->names.size());
+    Instruction instruction = flat_op(ops::kGroupSquares, kGroupSquaresReport, {trained.completion.completed.front()},
+                                      {squares}, group_attributes(ends, count));
+    auto* compute = instruction.as<Compute>();
+    compute->iteration = {piece_iteration(builder_.program(), bucket).front()};
+    compute->accumulate = accumulate;
+    return instruction;
   }
 
   Instruction all_reduce(BufferId buffer, std::vector<Axis> axes, const std::string& label) {
@@ -205,6 +267,7 @@ void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& reque
       end.append(std::move(reduced.before));
     }
     const BufferId squares = end.squared_norm();
+    end.report_group_squares();
     const BufferId scale = reduced.scale >= 0 ? reduced.scale : end.scalar("gradient scale");
     end.clip(squares, count, update.optimizer.clip, scale);
     emit_step_guard(builder, update.optimizer.guard, scale, end.epilogue());
@@ -216,9 +279,10 @@ void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& reque
     }
   } else {
     end.report("grad_norm", end.scalar("gradient norm"));
+    end.await_group_squares();
     if (update.optimizer.guard != StepGuard::none) end.report(kGuardVerdict, end.scalar(kGuardVerdict));
   }
-  broadcast_updates(builder, request.buckets, {"grad_norm", kGuardVerdict}, end.epilogue());
+  broadcast_updates(builder, request.buckets, {"grad_norm", kGroupSquaresReport, kGuardVerdict}, end.epilogue());
 }
 
 void emit_evaluation_end(ProgramBuilder& builder, const PartitionResult& partitioned, const Stages& stages) {

@@ -38,6 +38,8 @@ struct StepEndRequest {
   std::vector<Axis> reduced = {};
   /// True if a step may be skipped, such as one whose gradient is not finite. All replicas then skip it together.
   bool may_skip = false;
+  /// The groups whose squared gradient norms are reported. Null or empty: none.
+  const NormGroupIndex* norm_groups = nullptr;
 };
 
 /// How the optimizers update the parameters.
@@ -49,6 +51,10 @@ struct UpdateRequest {
   const Stack& stack;
 };
 
+/// Name of the report with the sums of squares of the gradients of NormGroupIndex::names, in f64. They are neither
+/// divided by "count" nor by StepContext::loss_scale. With loose axes, they are sums over all replicas.
+inline constexpr const char* kGroupSquaresReport = "group_squares";
+
 /// Emits the prologue, which zeroes the accumulators, and the epilogue of a training step. The epilogue
 /// 1. completes gradients, loss and token count,
 /// 2. sums tied gradients over their stages,
@@ -58,9 +64,9 @@ struct UpdateRequest {
 ///    the moving average of the values,
 /// 6. gathers updated values for ranks that hold them whole.
 /// Reports "loss", "count" and "grad_norm", and with a guard its verdict (step_guard.hpp). With loose axes, loss and
-/// count are sums over all replicas, and the norm is the mean of theirs. If the caller updates the parameters
-/// (OptimizerSettings::is_update_outside), the step ends after 4 and reports "gradient_scale" too. \throws PluginError
-/// if an optimizer emits no proper update.
+/// count are sums over all replicas, and the norm is the mean of theirs. Reports kGroupSquaresReport if it is asked
+/// for. If the caller updates the parameters (OptimizerSettings::is_update_outside), the step ends after 4 and reports
+/// "gradient_scale" too. \throws PluginError if an optimizer emits no proper update.
 void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const UpdateRequest& update);
 
 /// Emits prologue and epilogue of an evaluation pass, which completes loss and count.

@@ -208,8 +208,10 @@ class Partitioner {
     for (std::size_t k = 0; k < homes.size(); ++k) {
       const Value value{node.id, static_cast<int>(k)};
       const TensorType& type = node.results[k];
-      homes[k].buffer = builder_.add_buffer(values_.label(value, task), BufferKind::activation, type.dtype, type.dims,
-                                            request_.rules.local_shape(type.dims, homes[k].layout));
+      const bool is_kept = request_.registry.get(node.op).keeps_result(static_cast<int>(k));
+      homes[k].buffer =
+          builder_.add_buffer(values_.label(value, task), is_kept ? BufferKind::cache : BufferKind::activation,
+                              type.dtype, type.dims, request_.rules.local_shape(type.dims, homes[k].layout), is_kept);
       instruction.outputs.push_back(homes[k].buffer);
     }
     append(task, std::move(instruction));

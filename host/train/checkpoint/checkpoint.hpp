@@ -16,6 +16,7 @@
 #include "train/checkpoint/checkpoint_plan.hpp"
 #include "train/checkpoint/checkpoint_store.hpp"
 #include "train/checkpoint/damaged_checkpoint.hpp"
+#include "train/checkpoint/model_files.hpp"
 #include "train/checkpoint/rank_pieces.hpp"
 #include "train/checkpoint/safetensors.hpp"
 
@@ -25,6 +26,10 @@ namespace strata::host {
 /// A checkpoint is a folder, such as step-00000100, of safetensors files and a manifest. It is written under a
 /// temporary name, synced and renamed, so a folder with a final name is always complete. The file `latest` names the
 /// newest one.
+
+/// Writes the files of a model into the folder of a checkpoint. \return their entries in the manifest.
+std::map<std::string, ManifestFile> write_model_files(const std::filesystem::path& checkpoint, const ModelFiles& files,
+                                                      const Disk& disk);
 
 /// Returns the next bytes of a rank's pieces, in the order of its file: at least one and at most `most`, valid until
 /// the next call.
@@ -85,6 +90,9 @@ class CheckpointReader {
   /// Reads the manifest, and compares the files' sizes. \throws DamagedCheckpoint that names a file that is missing,
   /// truncated or no regular file.
   explicit CheckpointReader(std::filesystem::path directory);
+  virtual ~CheckpointReader();
+  CheckpointReader(const CheckpointReader&) = delete;
+  CheckpointReader& operator=(const CheckpointReader&) = delete;
 
   /// Compares the checksums of all files. \throws DamagedCheckpoint that names a file that was altered.
   void verify() const;
@@ -94,11 +102,19 @@ class CheckpointReader {
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   /// True if it contains a moving average of some parameter.
   [[nodiscard]] bool has_average() const;
+  /// Reads the files that belong to the model. \throws DamagedCheckpoint that names a file that was altered.
+  [[nodiscard]] virtual ModelFiles model_files() const;
 
   /// Reads a part of a tensor into `destination`, and converts between floating-point types. Thread-safe. \throws
   /// RuntimeError if the tensor is missing or has another shape. \throws DamagedCheckpoint if a file that has some of
   /// it was altered.
   void read(const std::string& tensor, const TensorPart& part, DType dtype, void* destination) const;
+  /// Reads a part of a parameter's value, as read() does: from its master copy if the value is stored in another type
+  /// than `dtype` and there is one, or the moving average if that is asked for and there is one. Replicas of the
+  /// checkpoint have no dimension in `part`. \throws RuntimeError if they differ, and values on which they agreed last
+  /// are missing.
+  void read_value(const std::string& parameter, const TensorPart& part, DType dtype, void* destination,
+                  RestoredWeights weights = RestoredWeights::trained) const;
   /// Restores every parameter and optimizer state of a rank's program, whatever layout wrote them. A master copy that
   /// the checkpoint lacks is restored from the value. A value that was stored in another type is restored from the
   /// master copy if there is one. A strategy's state that the checkpoint lacks begins anew.
@@ -117,9 +133,20 @@ class CheckpointReader {
   void restore(const Program& program, int rank, const WriteSlice& write,
                DifferingReplicas differing = DifferingReplicas::refuse,
                RestoredWeights weights = RestoredWeights::trained, const std::function<void()>& restored = {}) const;
+  /// Sets the values that the checkpoint has, and what begins as they do, such as master copies. Everything else keeps
+  /// what it was initialised with. Replicas begin alike. `restored`: as in restore().
+  void restore_values(const Program& program, int rank, const WriteSlice& write,
+                      const std::function<void()>& restored = {}) const;
   /// Names of tensors that hold gradients which no update has applied yet (kPendingState), and that a run with the
   /// checkpoints `plan` does not restore.
   [[nodiscard]] std::vector<std::string> dropped(const std::vector<CheckpointTensor>& plan) const;
+
+ protected:
+  /// For values that lie in other files than those of a checkpoint. Derived classes read them in gather().
+  CheckpointReader(std::filesystem::path directory, Manifest manifest);
+
+  /// Reads a part of the tensor `name` in its own type.
+  virtual void gather(const std::string& name, const TensorPart& part, std::byte* destination) const;
 
  private:
   /// One tensor of the run, and where it is restored from.
@@ -142,7 +169,6 @@ class CheckpointReader {
   [[nodiscard]] const SafetensorsFile& open(const std::string& file) const;
   /// The bytes of a piece, with their checksum compared.
   [[nodiscard]] std::span<const std::byte> verified(const ManifestTensor& tensor, const ManifestPiece& piece) const;
-  void gather(const ManifestTensor& tensor, const TensorPart& part, std::byte* destination) const;
   /// Name of the tensor in the checkpoint from which `tensor` is restored. Empty if it begins with zeros.
   [[nodiscard]] std::string source_of(const PersistentTensor& tensor, RestoredWeights weights) const;
   /// True if the run has another number of replicas of the tensor than the checkpoint.

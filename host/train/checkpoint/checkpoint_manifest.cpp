@@ -10,6 +10,7 @@
 #include "train/checkpoint/file_io.hpp"
 #include "train/checkpoint/health_json.hpp"
 #include "train/checkpoint/json_text.hpp"
+#include "train/checkpoint/model_files.hpp"
 #include "train/checkpoint/part_cover.hpp"
 
 namespace strata::host {
@@ -175,7 +176,7 @@ Manifest parse_manifest(const json& value) {
   if (value.contains("health")) manifest.run.health = health_from_json(value["health"]);
   for (const auto& [name, file] : value.at("files").items()) {
     // A file name must not lead out of the checkpoint's folder.
-    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
+    if (!is_plain_name(name) && !is_model_file(name)) {
       throw RuntimeError("'" + name + "' is no name of a checkpoint's file");
     }
     manifest.files[name] = {integer<std::uint64_t>(file.at("bytes")), file.at("xxh3_128").get<std::string>()};

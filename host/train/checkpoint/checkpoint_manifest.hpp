@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "runtime/tensor_part.hpp"
 #include "strata/tensor.hpp"
 #include "strata/vocabulary.hpp"
+#include "train/checkpoint/model_files.hpp"
 #include "train/run/health_state.hpp"
 #include "train/run/loss_scaler.hpp"
 
@@ -47,6 +49,8 @@ struct RunState {
   bool evaluation_due = false;
   /// Empty if the rules of [health] have nothing to remember.
   std::optional<HealthState> health = std::nullopt;
+  /// The files of the model that a checkpoint is going to have. CheckpointReader::model_files() reads those of one.
+  std::shared_ptr<const ModelFiles> model_files = nullptr;
 
   bool operator==(const RunState&) const = default;
 };

@@ -40,6 +40,23 @@ CheckpointReader::CheckpointReader(fs::path directory)
   }
 }
 
+CheckpointReader::CheckpointReader(fs::path directory, Manifest manifest)
+    : directory_(std::move(directory)), manifest_(std::move(manifest)) {}
+
+CheckpointReader::~CheckpointReader() = default;
+
+ModelFiles CheckpointReader::model_files() const {
+  ModelFiles files;
+  for (const auto& [name, expected] : manifest_.files) {
+    if (!is_model_file(name)) continue;
+    const MappedFile file(path_of(name));
+    if (checksum_of(file.bytes()) != expected.checksum) throw altered(name);
+    const auto* text = reinterpret_cast<const char*>(file.bytes().data());
+    files.push_back({name.substr(std::string_view(kModelFilesFolder).size() + 1), {text, file.bytes().size()}});
+  }
+  return files;
+}
+
 DamagedCheckpoint CheckpointReader::altered(const std::string& file) const {
   return DamagedCheckpoint("'" + path_of(file).string() + "' was altered: its checksum does not fit the manifest");
 }
@@ -81,7 +98,8 @@ std::span<const std::byte> CheckpointReader::verified(const ManifestTensor& tens
   return data;
 }
 
-void CheckpointReader::gather(const ManifestTensor& tensor, const TensorPart& part, std::byte* destination) const {
+void CheckpointReader::gather(const std::string& name, const TensorPart& part, std::byte* destination) const {
+  const ManifestTensor& tensor = manifest_.tensors.at(name);
   std::int64_t missing = part.elements();
   for (const ManifestPiece& piece : tensor.pieces) {
     const PartCopy copy(piece.part, part, size_of(tensor.dtype));
@@ -102,7 +120,7 @@ void CheckpointReader::read(const std::string& tensor, const TensorPart& part, D
     throw wrong("has shape " + to_text(stored.shape) + "; this run's model has " + to_text(part.tensor_shape()));
   }
   if (stored.dtype == dtype) {
-    gather(stored, part, static_cast<std::byte*>(destination));
+    gather(tensor, part, static_cast<std::byte*>(destination));
     return;
   }
   if (!is_floating_point(stored.dtype) || !is_floating_point(dtype)) {
@@ -110,7 +128,7 @@ void CheckpointReader::read(const std::string& tensor, const TensorPart& part, D
                 std::string(to_string(dtype)));
   }
   std::vector<std::byte> buffer(static_cast<std::size_t>(part.elements()) * size_of(stored.dtype));
-  gather(stored, part, buffer.data());
+  gather(tensor, part, buffer.data());
   for (std::int64_t i = 0; i < part.elements(); ++i) {
     store_element(dtype, destination, i, load_element(stored.dtype, buffer.data(), i));
   }

@@ -38,6 +38,22 @@ json read_record(const fs::path& path) {
 
 }  // namespace
 
+std::map<std::string, ManifestFile> write_model_files(const fs::path& checkpoint, const ModelFiles& files,
+                                                      const Disk& disk) {
+  std::map<std::string, ManifestFile> entries;
+  if (files.empty()) return entries;
+  make_directories(checkpoint / kModelFilesFolder, disk);
+  for (const ModelFile& each : files) {
+    const std::string path = std::string(kModelFilesFolder) + "/" + each.name;
+    OutputFile file(checkpoint / path, disk);
+    file.write(each.bytes.data(), each.bytes.size());
+    file.finish();
+    entries[path] = {file.bytes(), file.checksum()};
+  }
+  sync_directory(checkpoint / kModelFilesFolder, disk);
+  return entries;
+}
+
 CheckpointWriter::CheckpointWriter(const CheckpointStore& store, const std::vector<CheckpointTensor>& plan,
                                    RunState run, const std::string& tag)
     : store_(store),
@@ -130,10 +146,11 @@ Manifest CheckpointWriter::manifest() const {
 }
 
 fs::path CheckpointWriter::commit() {
-  const Manifest contents = manifest();
+  Manifest contents = manifest();
   for (const auto& [name, file] : contents.files) {
     fs::remove(fs::path(temporary_ / name).replace_extension(kRecordSuffix));
   }
+  if (run_.model_files) contents.files.merge(write_model_files(temporary_, *run_.model_files, store_.disk()));
   // The manifest and the entries of all files reach the disk before the folder gets its final name.
   write_text(temporary_ / kManifestName, to_json(contents));
   sync_directory(temporary_, store_.disk());

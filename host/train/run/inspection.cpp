@@ -2,6 +2,7 @@
 
 #include "train/checkpoint/checkpoint_plan.hpp"
 #include "train/checkpoint/rank_pieces.hpp"
+#include "train/published/initial_values.hpp"
 #include "train/run/remarks.hpp"
 
 namespace strata::host {
@@ -10,7 +11,9 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   Inspection inspection;
   inspection.setup = prepare(configuration, registry);
   const RunSetup& setup = inspection.setup;
-  const DimSizes sizes = setup.sizes(setup.open_data().sizes());
+  const DimSizes data = setup.open_data().sizes();
+  require_initial_values(setup, data);
+  const DimSizes sizes = setup.sizes(data);
   inspection.device = setup.make_device(0, setup.stack.mesh.rank_count());
   inspection.device_bytes = setup.memory_bytes(*inspection.device);
   inspection.programs = compile_training(setup, sizes, inspection.device.get());

@@ -11,4 +11,8 @@ namespace strata::host {
 /// it throws when all have read what they need.
 void restore_together(const CheckpointReader& checkpoint, Executor& executor, Agreement& agreement);
 
+/// Sets the values of an initialised rank to those of a checkpoint, as CheckpointReader::restore_values() does.
+/// Collective, as restore_together() is.
+void restore_values_together(const CheckpointReader& checkpoint, Executor& executor, Agreement& agreement);
+
 }  // namespace strata::host

@@ -7,6 +7,8 @@
 #include "plugins/guarded_device.hpp"
 #include "plugins/guarded_world.hpp"
 #include "train/data/joined_sizes.hpp"
+#include "train/published/initial_values.hpp"
+#include "train/run/group_norms.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/run/model_contract.hpp"
 #include "train/run/shrunk_axis.hpp"
@@ -50,6 +52,7 @@ OptimizerSettings make_optimizer(const RunConfiguration& configuration, const Re
     }
     settings.groups.push_back(std::move(group));
   }
+  settings.norm_group = norm_group_rule(configuration, settings);
   return settings;
 }
 
@@ -227,6 +230,8 @@ std::unique_ptr<World> RunSetup::make_world() const {
 RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
   RunSetup setup;
   setup.configuration = std::move(configuration);
+  setup.initial = open_initial_values(setup.configuration, registry);
+  setup.configuration.model_from.clear();
   setup.plugins = resolve_plugins(setup.configuration, registry);
   with_places(setup.configuration, [&] {
     provide_vocabulary(setup.plugins, *setup.ops, *setup.kernels);

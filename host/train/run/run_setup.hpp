@@ -16,6 +16,8 @@
 
 namespace strata::host {
 
+class CheckpointReader;
+
 /// A configuration with its plugins loaded, and the objects that they create. Every command that compiles or runs
 /// starts from it. Callers change the configuration first to substitute sizes, devices or strategies. The plugin
 /// registry outlives the setup.
@@ -27,6 +29,8 @@ struct RunSetup {
   std::unique_ptr<OpRegistry> ops = std::make_unique<OpRegistry>();
   std::unique_ptr<KernelRegistry> kernels = std::make_unique<KernelRegistry>();
   std::shared_ptr<const Model> model;
+  /// The values from which training starts. Null: those of the model's initialisation.
+  std::shared_ptr<const CheckpointReader> initial;
   /// The sizes that the model's options fix.
   DimSizes model_sizes;
   /// The inputs that the dataset has.

@@ -1,73 +1,21 @@
 #include "train/run/text_generation.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numeric>
+#include <memory>
 #include <optional>
 
 #include "config/sections.hpp"
-#include "runtime/executor.hpp"
-#include "runtime/initialize.hpp"
+#include "plugins/model_strategies.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"
-#include "strata/random.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
+#include "train/run/text_scores.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Serves the last tokens of a text, which is one document, from position 0 on. The rest of the window is arbitrary,
-/// because a causal model does not look ahead.
-class TokenWindow : public InputSource {
- public:
-  TokenWindow(const Generation& generation, const std::vector<std::int32_t>& text, std::int64_t window)
-      : generation_(generation), text_(text), window_(window) {}
-
-  [[nodiscard]] std::int64_t size() const { return std::min(window_, std::ssize(text_)); }
-
-  void load(const InputPart& part, std::uint64_t /*step*/) override {
-    const bool tokens = part.name == generation_.input;
-    const bool documents = part.name == generation_.documents;
-    if (part.dtype != DType::i32 || (!tokens && !documents && part.name != generation_.positions)) {
-      throw ConfigurationError("the model reads the input '" + part.name + "' for its output '" + generation_.output +
-                               "'; accepted: the inputs that its generation names");
-    }
-    auto* destination = reinterpret_cast<std::int32_t*>(part.destination);
-    const std::int64_t begin = std::ssize(text_) - size();
-    for (const IndexSegment& run : part.dims.back().segments) {
-      for (std::int64_t i = 0; i < run.length; ++i) {
-        const std::int64_t position = run.global_begin + i;
-        auto value = static_cast<std::int32_t>(documents ? 0 : position);
-        if (tokens) value = position < size() ? text_[static_cast<std::size_t>(begin + position)] : 0;
-        destination[run.local_begin + i] = value;
-      }
-    }
-  }
-
- private:
-  const Generation& generation_;
-  const std::vector<std::int32_t>& text_;
-  std::int64_t window_;
-};
-
-/// Row number `row` of the scores [batch seq vocab] that a pass has computed.
-std::vector<double> logits_row(const Buffer& buffer, const std::vector<std::byte>& memory, std::int64_t row) {
-  const std::int64_t vocab = buffer.shape.back();
-  std::vector<double> logits(static_cast<std::size_t>(vocab));
-  const auto copy = [&]<class T>(T /*type*/) {
-    const auto* values = reinterpret_cast<const T*>(memory.data()) + row * vocab;
-    std::copy_n(values, vocab, logits.begin());
-  };
-  if (buffer.dtype == DType::f64) {
-    copy(double{});
-  } else if (buffer.dtype == DType::f32) {
-    copy(float{});
-  } else {
-    throw RuntimeError("logits of type " + std::string(to_string(buffer.dtype)) + " cannot be sampled");
-  }
-  return logits;
-}
+/// Tokens of each text in one step over prompts. More need more memory, fewer more steps.
+constexpr std::int64_t kPromptChunk = 128;
 
 void require_tokens_below(const std::vector<std::int32_t>& tokens, std::int64_t vocab) {
   for (const std::int32_t token : tokens) {
@@ -77,83 +25,148 @@ void require_tokens_below(const std::vector<std::int32_t>& tokens, std::int64_t 
   }
 }
 
-}  // namespace
+/// Generates the texts of all prompts. The place of a complete text is free for the next prompt.
+class Generator {
+ public:
+  Generator(TextScores& scores, const Continuation& continuation, const GenerationEvents& events)
+      : scores_(scores),
+        continuation_(continuation),
+        events_(events),
+        places_(static_cast<std::size_t>(scores.texts())) {
+    for (const auto& prompt : continuation.prompts) require_tokens_below(prompt, scores.vocabulary());
+  }
 
-std::int32_t choose_token(std::span<const double> logits, const SamplingSettings& settings, std::uint64_t index) {
-  std::vector<std::int32_t> candidates(logits.size());
-  std::iota(candidates.begin(), candidates.end(), 0);
-  const auto logit = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
-  const auto likelier = [&](std::int32_t a, std::int32_t b) {
-    return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
+  void run() {
+    while (fill_places()) {
+      std::vector<GeneratedText*> texts;
+      for (auto& place : places_) texts.push_back(place ? &place->text : nullptr);
+      scores_.compute(texts);
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        if (places_[i]) extend(i);
+      }
+    }
+  }
+
+ private:
+  struct Place {
+    std::size_t prompt = 0;
+    GeneratedText text = {};
+    std::int64_t made = 0;
   };
-  if (settings.temperature == 0) return *std::min_element(candidates.begin(), candidates.end(), likelier);
-  if (settings.top_k > 0 && settings.top_k < std::ssize(candidates)) {
-    std::nth_element(candidates.begin(), candidates.begin() + settings.top_k - 1, candidates.end(), likelier);
-    candidates.resize(static_cast<std::size_t>(settings.top_k));
-    std::sort(candidates.begin(), candidates.end());
+
+  /// \return whether there is a text to extend.
+  bool fill_places() {
+    bool any = false;
+    for (auto& place : places_) {
+      while (!place && next_prompt_ < continuation_.prompts.size()) {
+        const std::size_t prompt = next_prompt_++;
+        if (continuation_.tokens == 0) {
+          events_.on_end(prompt);
+          continue;
+        }
+        place = Place{.prompt = prompt};
+        place->text.tokens = continuation_.prompts[prompt];
+      }
+      any = any || place.has_value();
+    }
+    return any;
   }
-  double largest = logit(candidates.front());
-  for (const std::int32_t token : candidates) largest = std::max(largest, logit(token));
-  std::vector<double> cumulative;
-  cumulative.reserve(candidates.size());
-  double sum = 0;
-  for (const std::int32_t token : candidates) {
-    cumulative.push_back(sum += std::exp((logit(token) - largest) / settings.temperature));
+
+  void extend(std::size_t index) {
+    Place& place = *places_[index];
+    const std::vector<double> logits = scores_.scores(static_cast<std::int64_t>(index));
+    const std::int32_t token = choose_token(logits, continuation_.sampling, static_cast<std::uint64_t>(place.made++));
+    place.text.tokens.push_back(token);
+    const bool goes_on = events_.on_token(place.prompt, token);
+    if (goes_on && place.made < continuation_.tokens) return;
+    events_.on_end(place.prompt);
+    places_[index].reset();
   }
-  const auto words = random::philox4x32(random::stream_key(settings.seed, "generation", 0), index);
-  const double share = (static_cast<double>(words[0]) + static_cast<double>(words[1]) * 0x1p-32) * 0x1p-32;
-  const auto found = std::upper_bound(cumulative.begin(), cumulative.end() - 1, share * sum);
-  return candidates[static_cast<std::size_t>(found - cumulative.begin())];
+
+  TextScores& scores_;
+  const Continuation& continuation_;
+  const GenerationEvents& events_;
+  std::vector<std::optional<Place>> places_;
+  std::size_t next_prompt_ = 0;
+};
+
+/// Makes the scores with a cache. Empty if the model cannot be continued.
+std::optional<CachedPrograms> compile_with_cache(const RunSetup& setup, const DimSizes& sizes, const Device& device,
+                                                 const GenerationSizes& generation, const GenerationEvents& events) {
+  try {
+    return compile_cached(setup, sizes, device, generation);
+  } catch (const ConfigurationError& error) {
+    events.on_remark("every token computes the whole context, because the model has no cache of keys and values: " +
+                     std::string(error.what()));
+    return std::nullopt;
+  }
 }
 
-RunConfiguration generation_configuration(const CheckpointReader& checkpoint,
-                                          const std::vector<std::string>& overrides) {
+/// The sizes that these texts need.
+GenerationSizes generation_sizes(const Continuation& continuation, std::int64_t context) {
+  std::int64_t longest_prompt = 1;
+  for (const auto& prompt : continuation.prompts) longest_prompt = std::max(longest_prompt, std::ssize(prompt));
+  GenerationSizes sizes;
+  sizes.texts = std::clamp<std::int64_t>(std::ssize(continuation.prompts), 1, continuation.batch);
+  // The last token that is generated is never computed.
+  sizes.capacity = std::clamp<std::int64_t>(longest_prompt + continuation.tokens - 1, 1, context);
+  const std::int64_t largest_pass = longest_prompt + continuation.tokens > context ? context : longest_prompt;
+  sizes.chunk = std::clamp<std::int64_t>(largest_pass - 1, 1, std::min(kPromptChunk, context));
+  return sizes;
+}
+
+}  // namespace
+
+RunConfiguration one_rank_configuration(const CheckpointReader& checkpoint, const std::vector<std::string>& overrides,
+                                        PluginRegistry& registry) {
+  const std::string& text = checkpoint.run().configuration;
   const std::string source = (checkpoint.directory() / kManifestName).string();
-  RunConfiguration configuration = parse_configuration(checkpoint.run().configuration, source, overrides);
-  configuration.strategies.clear();
-  configuration.batch = {1, 1};
-  // One rank does not need the communicator of the training run.
+  RunConfiguration trained = parse_configuration(text, source, {});
+  keep_model_strategies(trained, registry);
+  // The user's own strategies and communicator follow.
   const OptionSpecification* plugin = section_declaration("communicator").schema.find("plugin");
-  configuration.communicator.plugin = std::get<std::string>(*plugin->default_value);
-  configuration.communicator.options.clear();
+  std::vector<std::string> all{"strategy=[]",
+                               "communicator={plugin=\"" + std::get<std::string>(*plugin->default_value) + "\"}"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  RunConfiguration configuration = parse_configuration(text, source, all);
+  configuration.strategies.insert(configuration.strategies.begin(), trained.strategies.begin(),
+                                  trained.strategies.end());
   return configuration;
 }
 
-void generate(const RunSetup& setup, const CheckpointReader& checkpoint, Continuation continuation,
-              const std::function<void(std::int32_t token)>& on_token) {
+void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& continuation,
+              const GenerationEvents& events) {
   if (continuation.weights == RestoredWeights::average && !checkpoint.has_average()) {
     throw ConfigurationError("checkpoint '" + checkpoint.directory().string() +
                              "' has no moving average of the weights; accepted: one of a run with [optimizer.average]");
   }
-  std::vector<std::int32_t>& text = continuation.prompt;
-  const Generation generation = setup.generation();
   const std::optional<DataState>& data = checkpoint.run().data;
   const DimSizes sizes = setup.sizes(data ? data->sizes : DimSizes{});
+  if (setup.stack.mesh.rank_count() != 1) {
+    throw ConfigurationError("text is generated on one rank, found " + std::to_string(setup.stack.mesh.rank_count()) +
+                             "; accepted: strategies of one rank, such as precision");
+  }
+  const Dim sequence = setup.generation().sequence;
+  const auto context = sizes.find(sequence);
+  if (context == sizes.end()) {
+    throw ConfigurationError("the model generates text along '" + sequence + "', which has no size");
+  }
+  const GenerationSizes generation = generation_sizes(continuation, context->second);
+  for (const auto& prompt : continuation.prompts) {
+    if (std::ssize(prompt) + continuation.tokens - 1 <= context->second) continue;
+    events.on_remark("the model's context is " + std::to_string(context->second) +
+                     " tokens: a longer text sees its last " + std::to_string(context->second) +
+                     " tokens, and computes all of them for every token");
+    break;
+  }
   const std::unique_ptr<World> world = setup.make_world();
   const auto body = [&](Device& device, Communicator& communicator) {
-    CompileRequest request = setup.request(GraphMode::evaluation, sizes);
-    request.outputs = {generation.output};
-    request.device = &device;
-    const Compiled compiled = setup.compile(request);
-    const Program& program = compiled.program(0);
-    const BufferId output = program.reports.at(generation.output);
-    require_tokens_below(text, program.buffer(output).shape.back());
-    const auto arena = std::make_shared<Arena>(device, compiled.plan(0).arena_bytes);
-    Executor executor(program, compiled.plan(0), 0, setup.seed(), device, communicator, arena);
-    initialize_constants(executor, setup.seed());
-    checkpoint.restore(
-        program, 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
-        DifferingReplicas::last_agreed, continuation.weights);
-
-    TokenWindow window(generation, text, compiled.graph.sizes.at(generation.sequence));
-    std::vector<std::byte> memory(static_cast<std::size_t>(program.buffer(output).bytes()));
-    for (std::int64_t made = 0; made < continuation.tokens; ++made) {
-      (void)executor.run(static_cast<std::uint64_t>(made), 0, window);
-      executor.read(output, memory.data());
-      const std::vector<double> logits = logits_row(program.buffer(output), memory, window.size() - 1);
-      text.push_back(choose_token(logits, continuation.sampling, static_cast<std::uint64_t>(made)));
-      on_token(text.back());
-    }
+    const ScoresRequest request{setup, checkpoint, continuation.weights, device, communicator};
+    std::optional<CachedPrograms> programs;
+    if (continuation.cached) programs = compile_with_cache(setup, sizes, device, generation, events);
+    const auto scores =
+        programs ? make_cached_scores(request, *programs, generation) : make_window_scores(request, sizes);
+    Generator(*scores, continuation, events).run();
   };
   run_rank_threads(
       *world, [&](int rank) { return setup.make_device(rank, 1); }, body);

@@ -2,44 +2,49 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/run/run_setup.hpp"
+#include "train/run/token_choice.hpp"
 
 namespace strata::host {
 
-/// How generation chooses the next token.
-struct SamplingSettings {
-  /// Divisor of the logits. 0 always takes the most likely token.
-  double temperature = 1;
-  /// Number of most likely tokens to choose from; 0: all.
-  std::int64_t top_k = 0;
-  std::uint64_t seed = 0;
-};
+/// The configuration of a checkpoint without its communicator. Of its strategies only those that change the model stay.
+/// `overrides` may add others.
+[[nodiscard]] RunConfiguration one_rank_configuration(const CheckpointReader& checkpoint,
+                                                      const std::vector<std::string>& overrides,
+                                                      PluginRegistry& registry);
 
-/// Chooses a token by its logits. `index` counts the choices and selects the random number.
-[[nodiscard]] std::int32_t choose_token(std::span<const double> logits, const SamplingSettings& settings,
-                                        std::uint64_t index);
-
-/// A configuration for one rank that runs the model of a checkpoint, without strategies and with batch size 1.
-[[nodiscard]] RunConfiguration generation_configuration(const CheckpointReader& checkpoint,
-                                                        const std::vector<std::string>& overrides);
-
-/// A text to continue.
+/// Texts to continue.
 struct Continuation {
-  std::vector<std::int32_t> prompt;
-  /// Number of tokens to add.
+  /// None is empty.
+  std::vector<std::vector<std::int32_t>> prompts;
+  /// Number of tokens to add to each.
   std::int64_t tokens = 0;
   SamplingSettings sampling = {};
   RestoredWeights weights = RestoredWeights::trained;
+  /// Most texts that are computed together.
+  std::int64_t batch = 8;
+  /// False computes the whole context for every token, as for a model that cannot be continued.
+  bool cached = true;
 };
 
-/// Continues a text with the parameters of a checkpoint. Passes each token to `on_token` as it is chosen. The model
-/// sees the last tokens, up to the size of its context. \throws ConfigurationError if a token is outside of the model's
-/// vocabulary, or the checkpoint lacks the average that is asked for.
-void generate(const RunSetup& setup, const CheckpointReader& checkpoint, Continuation continuation,
-              const std::function<void(std::int32_t token)>& on_token);
+/// What a caller learns while texts are generated.
+struct GenerationEvents {
+  /// A token of prompt number `prompt`. \return false to end this text.
+  std::function<bool(std::size_t prompt, std::int32_t token)> on_token;
+  /// The text of prompt number `prompt` is complete.
+  std::function<void(std::size_t prompt)> on_end = [](std::size_t) {};
+  /// A remark for the user, such as that the texts are longer than the context.
+  std::function<void(const std::string& text)> on_remark = [](const std::string&) {};
+};
+
+/// Continues texts with the parameters of a checkpoint. A text does not depend on those that are generated with it, but
+/// for rounding. The model sees the last tokens, up to the size of its context. \throws ConfigurationError if a token
+/// is outside of the model's vocabulary, or the checkpoint lacks the average that is asked for.
+void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& continuation,
+              const GenerationEvents& events);
 
 }  // namespace strata::host

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "compiler/placement/bucket_collectives.hpp"
 #include "diagnosis/run_diagnosis.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
@@ -11,6 +12,7 @@
 #include "strata/error.hpp"
 #include "train/checkpoint/damaged_checkpoint.hpp"
 #include "train/run/agreement.hpp"
+#include "train/run/group_norms.hpp"
 #include "train/run/process_memory.hpp"
 #include "train/run/remarks.hpp"
 #include "train/run/restore_together.hpp"
@@ -131,7 +133,11 @@ class Trainer::Rank {
   void restore(const CheckpointReader* checkpoint) {
     recorder_.begin(Activity::restoring, trainer_.start_.step);
     scaler_ = LossScaler(trainer_.programs_.training);
-    if (checkpoint == nullptr) return initialize(*training_, seed());
+    if (checkpoint == nullptr) {
+      initialize(*training_, seed());
+      if (trainer_.setup_.initial) restore_values_together(*trainer_.setup_.initial, *training_, agreement_);
+      return;
+    }
     if (const auto& scaler = checkpoint->run().loss_scaler) scaler_.restore(*scaler);
     restore_together(*checkpoint, *training_, agreement_);
     initialize_constants(*training_, seed());
@@ -214,6 +220,11 @@ class Trainer::Rank {
     record.loss = reports.at("loss") / count;
     record.gradient_norm = reports.at("grad_norm");
     record.tokens_per_second = count / record.seconds;
+    record.memory.arena_bytes = arena_->peak_bytes();
+    if (leads()) {
+      const Compiled& compiled = trainer_.programs_.training;
+      record.group_norms = read_group_norms(*training_, compiled.norm_groups, reports, scaler_.factor(), replicas_);
+    }
     record.skipped = scaler_.skips(record.gradient_norm);
     if (!record.skipped) {
       const std::optional<HealthRecord> bad = health_.judge(record, is_refused(reports));
@@ -335,6 +346,9 @@ class Trainer::Rank {
   /// Step of the last checkpoint, from which the parameters have not changed if it is the last step.
   std::optional<std::uint64_t> written_;
   bool tells_graphs_;
+  /// How many replicas train apart.
+  int replicas_ = trainer_.programs_.training.mesh.size(
+      in_mesh_order(trainer_.programs_.training.mesh, trainer_.setup_.stack.loose));
   RankCheckpoints checkpoints_;
   /// Why the ranks agreed to stop.
   StopReason reason_ = StopReason::none;

@@ -113,6 +113,7 @@ class Trainer {
           const CheckpointReader* resume, TrainingObserver& observer, std::unique_ptr<World> world = nullptr);
 
   [[nodiscard]] const TrainingPrograms& programs() const { return programs_; }
+  [[nodiscard]] const World& world() const { return *world_; }
   /// The result of find_remarks(), and what a resumed run drops of its checkpoint.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 
@@ -197,6 +198,8 @@ class Trainer {
   /// Why the last checkpoint failed. Set by the first rank of the process.
   std::optional<std::string> checkpoint_failure_;
   DataState data_;
+  /// The files of the model that the run started from or continues, such as its tokenizer's. Null: none.
+  std::shared_ptr<const ModelFiles> model_files_;
   DataPosition start_;
   LearningRateSchedule schedule_;
   LearningRateSchedule weight_decay_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "train/published/initial_values.hpp"
 #include "train/run/remarks.hpp"
 #include "train/run/resume_check.hpp"
 #include "train/run/trainer.hpp"
@@ -21,6 +22,7 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
       store_(checkpoints_.directory, checkpoints_.keep, *checkpoints_.disk),
       schedule_(learning_rate_schedule(setup.configuration)),
       weight_decay_(weight_decay_schedule(setup.configuration)) {
+  require_initial_values(setup, source.sizes());
   {
     // This device only answers questions about kernels. Every rank makes its own on its own thread.
     const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), *world_);
@@ -39,6 +41,8 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
   summary_.offload_peak.resize(summary_.planned_offload.size());
   this->resume();
   make_readers();
+  if (resume_ == nullptr && setup.initial)
+    model_files_ = std::make_shared<const ModelFiles>(setup.initial->model_files());
 }
 
 void Trainer::plan_checkpoints(const Device& device) {
@@ -74,6 +78,7 @@ void Trainer::resume() {
   if (resume_ == nullptr) return;
   require_same_run(setup_, source_, *resume_);
   if (const auto remark = find_dropped(*resume_, checkpoint_plan_)) remarks_.push_back(*remark);
+  model_files_ = std::make_shared<const ModelFiles>(resume_->model_files());
   start_ = {resume_->run().step, resume_->run().samples, resume_->run().evaluation_due};
   summary_.step = start_.step;
 }
@@ -156,6 +161,7 @@ RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, cons
                  .evaluation_due = evaluation_due};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
   if (health != HealthState{}) state.health = health;
+  if (model_files_ && !model_files_->empty()) state.model_files = model_files_;
   return state;
 }
 

@@ -1,8 +1,7 @@
 #include "train/run/training_log.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "strata/error.hpp"
@@ -40,25 +39,22 @@ bool is_kept(const std::string& line, std::uint64_t step, bool repeats_evaluatio
 
 }  // namespace
 
-TrainingLog::TrainingLog(const std::filesystem::path& path) : path_(path) { open(std::ios::app); }
+TrainingLog::TrainingLog(const std::filesystem::path& path) : file_(path, "--log-json '" + path.string() + "'") {
+  open(std::ios::app);
+}
 
 void TrainingLog::open(std::ios::openmode mode) {
-  stream_.close();
-  stream_.clear();
-  stream_.open(path_, mode);
-  if (!stream_) {
-    throw ConfigurationError("--log-json '" + path_.string() + "': cannot be opened: " + std::strerror(errno));
-  }
+  if (!file_.open(mode)) throw ConfigurationError(*file_.failure());
 }
 
 void TrainingLog::clear() { open(std::ios::trunc); }
 
 void TrainingLog::cut_back(std::uint64_t step, bool repeats_evaluation, std::int64_t rewinds) {
-  if (!std::filesystem::is_regular_file(path_)) return;
+  if (!std::filesystem::is_regular_file(file_.path())) return;
   std::string kept;
   bool removes = false;
   {
-    std::ifstream lines(path_);
+    std::ifstream lines(file_.path());
     for (std::string line; std::getline(lines, line);) {
       const bool stays = !lines.eof() && is_kept(line, step, repeats_evaluation, rewinds);
       if (stays) kept += line + '\n';
@@ -67,7 +63,7 @@ void TrainingLog::cut_back(std::uint64_t step, bool repeats_evaluation, std::int
   }
   if (!removes) return;
   // A kill in between leaves the old file.
-  replace_file(std::filesystem::canonical(path_), kept);
+  replace_file(std::filesystem::canonical(file_.path()), kept);
   open(std::ios::app);
 }
 
@@ -77,9 +73,14 @@ void TrainingLog::step(const StepRecord& record) {
                     {"grad_norm", record.gradient_norm},
                     {"lr", record.learning_rate},
                     {"tokens_per_second", record.tokens_per_second},
+                    {"model_flops_per_second", record.model_flops_per_second},
                     {"step_seconds", record.seconds},
                     {"wait_seconds", record.wait_seconds},
-                    {"data_wait_seconds", record.data_wait_seconds}};
+                    {"data_wait_seconds", record.data_wait_seconds},
+                    {"arena_bytes", record.memory.arena_bytes},
+                    {"rss_bytes", record.memory.resident_bytes}};
+  if (record.utilisation) line["mfu"] = *record.utilisation;
+  for (const GroupNorm& each : record.group_norms) line["grad_norms"][each.group] = each.norm;
   if (record.loss_scale) {
     line["loss_scale"] = *record.loss_scale;
     line["skipped"] = record.skipped;
@@ -148,24 +149,6 @@ void TrainingLog::summary(const TrainingSummary& summary) {
   if (!summary.planned_checkpoint_bytes.empty()) line["planned_checkpoint_bytes"] = summary.planned_checkpoint_bytes;
   if (summary.evaluation_loss) line["eval_loss"] = *summary.evaluation_loss;
   write(line.dump());
-}
-
-void TrainingLog::write(const std::string& line) {
-  std::error_code ignored;
-  const std::uintmax_t begin = std::filesystem::file_size(path_, ignored);
-  stream_ << line << '\n' << std::flush;
-  if (stream_) return;
-  failure_ = "--log-json '" + path_.string() + "': cannot be written: " + std::strerror(errno);
-  drop_line(begin);
-}
-
-void TrainingLog::drop_line(std::uintmax_t begin) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path_, error)) return stream_.clear();
-  stream_.close();
-  std::filesystem::resize_file(path_, begin, error);
-  stream_.clear();
-  stream_.open(path_, std::ios::app);
 }
 
 }  // namespace strata::host

@@ -13,6 +13,21 @@
 
 namespace strata::host {
 
+/// Bytes of the first rank, and of its process.
+struct StepMemory {
+  /// Of the rank's arena: planned, and used so far.
+  std::int64_t planned_bytes = 0;
+  std::int64_t arena_bytes = 0;
+  /// Host memory of the process after the step.
+  std::int64_t resident_bytes = 0;
+};
+
+/// The norm of the gradient of some parameters.
+struct GroupNorm {
+  std::string group;
+  double norm = 0;
+};
+
 /// The results of one step.
 struct StepRecord {
   /// Completed steps, including this one.
@@ -28,6 +43,13 @@ struct StepRecord {
   double wait_seconds = 0;
   /// Part of `seconds` in which this rank waited for data.
   double data_wait_seconds = 0;
+  /// Arithmetic of the model's matrix products in a step (model_flops()), divided by `seconds`.
+  double model_flops_per_second = 0;
+  /// Share of that rate in the peak rate of all devices, if that is known.
+  std::optional<double> utilisation = {};
+  StepMemory memory = {};
+  /// The groups of log.norm_groups. Their squares sum up to that of the gradient norm.
+  std::vector<GroupNorm> group_norms = {};
   /// The loss scale, if the run scales its loss.
   std::optional<double> loss_scale = {};
   /// True if parameters were not updated, because of loss scaling or a rule of [health].

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/program/step_variants.hpp"
+#include "plugins/model_strategies.hpp"
 #include "train/data/joined_sizes.hpp"
 #include "train/verify/defined_run.hpp"
 #include "train/verify/random_inputs.hpp"
@@ -95,7 +96,7 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   if (!options.full) wanted = shrink(wanted, registry);
   const RunSetup stack = prepare(wanted, registry);
   RunConfiguration alone = wanted;
-  alone.strategies.clear();
+  keep_model_strategies(alone, registry);
   alone.communicator = local;
   alone.device = {configuration.device.path, reference, {}};
   const RunSetup single = prepare(alone, registry);

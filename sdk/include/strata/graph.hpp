@@ -114,6 +114,23 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
+/// A low-rank term that a strategy adds to a parameter: readers of the parameter W compute with W + scale · B A,
+/// without forming the sum (Hu et al., "LoRA", 2021). B has the output dimensions of W, A has those that products
+/// contract, and both have `rank`. Exports merge the term into W, or write A and B alone.
+struct LowRankTerm {
+  /// Names of W, A and B among Graph::parameters.
+  std::string parameter;
+  std::string a;
+  std::string b;
+  /// The dimension over which the product of B and A sums.
+  Dim rank;
+  double scale = 1;
+  /// Probability of dropout on the input of A.
+  double dropout = 0;
+
+  bool operator==(const LowRankTerm&) const = default;
+};
+
 /// Loss scaling: gradients of the loss are multiplied by a factor, so that small ones survive in a low-precision type,
 /// and divided by it before the update (Micikevicius et al., "Mixed Precision Training", ICLR 2018).
 struct LossScaling {
@@ -154,6 +171,10 @@ class STRATA_API Graph {
   std::vector<Sink> sinks;
   /// Set by the strategy that needs loss scaling. A second strategy that sets it is an error.
   std::optional<LossScaling> loss_scaling;
+  /// The purpose of the graph. A rewrite emits dropout in a training graph only.
+  GraphMode mode = GraphMode::training;
+  /// Low-rank terms of parameters, at most one for a parameter. A strategy that rewrites the graph so adds them here.
+  std::vector<LowRankTerm> low_rank_terms;
 
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   /// The node with this id. \throws VerificationError if there is none.

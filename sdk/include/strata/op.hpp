@@ -84,10 +84,30 @@ class STRATA_API DecomposeContext {
   virtual void replace(int index, Value value) = 0;
 };
 
+/// The dimension of what ops keep of earlier positions of a sequence (OpDefinition::continuation), in order of
+/// position.
+inline constexpr const char* kCacheDim = "cache_seq";
+
+/// The context in which an op that mixes the positions of a sequence, such as attention, replaces itself by an op that
+/// computes new positions only. The new op keeps what it needs of earlier positions in results along kCacheDim
+/// (OpDefinition::keeps_result). One text has as many positions as kCacheDim has elements.
+class STRATA_API ContinuationContext : public DecomposeContext {
+ public:
+  ~ContinuationContext() override;
+  /// The dimension along which the positions lie. Its size is the number of new positions of one step.
+  [[nodiscard]] virtual Dim sequence() const = 0;
+  /// i32 [batch sequence]: the position of each new element in its text, ascending from 0; -1 for padding, which the op
+  /// ignores. What is kept of larger positions belongs to another text.
+  [[nodiscard]] virtual Value positions() const = 0;
+};
+
 /// Emits the gradient of every operand that needs one. \throws VerificationError if that is impossible.
 using GradientRule = std::function<void(GradientContext&)>;
 /// Emits the simpler nodes that replace a node, and names their values that replace its results.
 using Decomposition = std::function<void(DecomposeContext&)>;
+/// Emits the nodes that compute a node's results for new positions. All rows of "batch" are independent texts of one
+/// document each. \throws ConfigurationError that says why if the node cannot be continued.
+using ContinuationRule = std::function<void(ContinuationContext&)>;
 
 /// How an op is used outside of graphs, on flat buffers and scalars: zeroing and accumulating gradients, updating
 /// parameters. Such an instruction names no dimensions.
@@ -162,6 +182,11 @@ class STRATA_API OpDefinition {
   [[nodiscard]] virtual GradientRule gradient() const;
   /// The decomposition. Empty (the default) if no simpler ops replace the op.
   [[nodiscard]] virtual Decomposition decomposition() const;
+  /// How generation computes the op for new positions of a sequence only. An op whose iteration() has the sequence as a
+  /// dimension of its own in every result, neither renamed nor whole, needs no rule: the op itself is computed for the
+  /// new positions. Such an op must not depend on the global index of the sequence. Every other op that reads the
+  /// sequence needs a rule, or is refused. Default: empty.
+  [[nodiscard]] virtual ContinuationRule continuation() const;
   /// Floating-point operations and bytes of one execution, for the global sizes of the graph. Default: one operation
   /// per element of the largest result, and the bytes of all operands and results once.
   [[nodiscard]] virtual Cost cost(const Graph& graph, const Node& node) const;
@@ -174,6 +199,9 @@ class STRATA_API OpDefinition {
   /// True if the op reads the previous contents of result `result`, which is not among its operands. Default: false.
   /// Accumulating instructions need not say so, because the compiler knows that they read their results.
   [[nodiscard]] virtual bool reads_result(int result) const;
+  /// True if result `result` keeps its contents from step to step, as a cache does. The op then reads its previous
+  /// contents too, so reads_result() is true. The contents are arbitrary before the first step. Default: false.
+  [[nodiscard]] virtual bool keeps_result(int result) const;
   /// True for a matrix product and its fused forms, which the compiler may split into chunks that overlap with chunks
   /// of a collective. The op splits along the first dimension of its first operand, which is also the first dimension
   /// of every result. Row i of the results may depend on row i of the operands that have that dimension, and on the

@@ -56,7 +56,15 @@ STRATA_API int around(int coordinate, int at, int size);
 using BufferId = int;
 
 /// The purpose of a buffer, for memory reports and for strategies that claim collectives.
-enum class BufferKind : std::uint8_t { parameter, gradient, optimizer, activation, communication, workspace };
+enum class BufferKind : std::uint8_t {
+  parameter,
+  gradient,
+  optimizer,
+  activation,
+  communication,
+  workspace,
+  cache  ///< what generation keeps of earlier positions (OpDefinition::keeps_result)
+};
 
 STRATA_API std::string_view to_string(BufferKind kind);
 

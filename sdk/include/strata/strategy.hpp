@@ -197,6 +197,10 @@ class STRATA_API Strategy {
 class STRATA_API StrategyFactory : public PluginFactory {
  public:
   ~StrategyFactory() override;
+  /// True if the strategy changes what the model computes or which parameters it has, so that a checkpoint means
+  /// nothing without it. Commands that drop strategies, such as generation on one rank, keep it. Such a strategy works
+  /// on one rank. Default: false.
+  [[nodiscard]] virtual bool changes_model() const;
   /// Creates the strategy from checked options. \throws OptionError if options contradict each other.
   [[nodiscard]] virtual std::unique_ptr<Strategy> create(const Options& options) const = 0;
 };

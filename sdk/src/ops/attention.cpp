@@ -11,6 +11,12 @@ Dims with_kv_seq(Dims dims) {
   return dims;
 }
 
+/// The dims of the cache that keeps k or v of earlier positions.
+Dims with_cache(Dims dims) {
+  std::replace(dims.begin(), dims.end(), Dim("seq"), Dim(kCacheDim));
+  return dims;
+}
+
 /// The head dims of queries or keys: all dims between "seq" and the last.
 Dims head_dims(const Dims& dims) { return {dims.begin() + 2, dims.end() - 1}; }
 
@@ -35,12 +41,18 @@ class AttentionOp : public NamedOp {
         node,
         "the keys' heads [" + join(key_heads) + "] must be the first of the queries' [" + join(query_heads) + "]");
     require_same(types[2], types[1], node);
+  }
+
+  static void require_mask(const Node& node) {
     const double p = node.attributes.number("dropout");
     require(p >= 0 && p < 1, node, "dropout must be at least 0 and below 1");
-    const bool causal = node.attributes.flag("causal");
+    require_window(node);
+    require(window_of(node) == 0 || node.attributes.flag("causal"), node, "a window needs the causal mask");
+  }
+
+  static void require_window(const Node& node) {
     const std::int64_t window = window_of(node);
     require(window >= 0, node, "window must be at least 0, found " + std::to_string(window));
-    require(window == 0 || causal, node, "a window needs the causal mask");
   }
 
   /// The types of `count` operands, and of the documents of queries and keys that may follow them.
@@ -117,6 +129,7 @@ class Attention final : public AttentionOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = types_with_documents(graph, node, kOperands);
     require_queries_and_keys(types, node);
+    require_mask(node);
     return {result_of(node, types[0]), log_sum_exponential_type(types[0])};
   }
 
@@ -137,6 +150,8 @@ class Attention final : public AttentionOp {
     };
   }
 
+  ContinuationRule continuation() const override { return continue_attention; }
+
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::low; }
 
   Cost cost(const Graph& graph, const Node& node) const override {
@@ -146,7 +161,61 @@ class Attention final : public AttentionOp {
   }
 
  private:
+  /// Every text is one document, so documents hide nothing.
+  static void continue_attention(ContinuationContext& context) {
+    const Node& node = context.node();
+    if (!node.attributes.flag("causal")) {
+      throw ConfigurationError("op attention '" + node.name +
+                               "' is not causal, so every new token changes all results");
+    }
+    const auto results =
+        context.emit("cached_attention", {node.operands[0], node.operands[1], node.operands[2], context.positions()},
+                     {{"window", window_of(node)}});
+    context.replace(0, results[0]);
+  }
+
   static constexpr int kOperands = 3;
+};
+
+/// Causal attention of new positions, which keeps the keys and values of earlier ones.
+class CachedAttention final : public AttentionOp {
+ public:
+  CachedAttention()
+      : AttentionOp("cached_attention",
+                    "q [batch seq heads… head_dim], k, v, positions i32 [batch seq] -> o as q, k_cache and v_cache "
+                    "[batch cache_seq kv_heads… head_dim]: writes k and v of every row to its position of the caches, "
+                    "then attends to all positions of the caches up to that of the query, or with the attribute window "
+                    "to so many of them (0: all). A row of position -1 is padding: o = 0, and the caches stay as they "
+                    "are. Fewer heads of k and v: grouped queries.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 4);
+    require_queries_and_keys(types, node);
+    require_window(node);
+    require_same(types[3], {{"batch", "seq"}, DType::i32}, node);
+    const TensorType cache{with_cache(types[1].dims), types[1].dtype};
+    return {types[0], cache, cache};
+  }
+
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    space.whole = {"seq", kCacheDim, "head_dim"};
+    return space;
+  }
+
+  bool reads_result(int result) const override { return result > 0; }
+  bool keeps_result(int result) const override { return result > 0; }
+  OperandPrecision operand_precision(int operand) const override {
+    return operand < 3 ? OperandPrecision::low : OperandPrecision::unchanged;
+  }
+
+  Cost cost(const Graph& graph, const Node& node) const override {
+    Cost cost = OpDefinition::cost(graph, node);
+    cost.flops = 4;
+    for (const std::int64_t size : graph.shape(node.operands[0])) cost.flops *= static_cast<double>(size);
+    cost.flops *= static_cast<double>(graph.sizes.at(kCacheDim)) / 2;
+    return cost;
+  }
 };
 
 class AttentionGradient final : public AttentionOp {
@@ -160,6 +229,7 @@ class AttentionGradient final : public AttentionOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = types_with_documents(graph, node, kOperands);
     require_queries_and_keys(types, node);
+    require_mask(node);
     require_same(types[3], types[0], node);
     require_same(types[4], log_sum_exponential_type(types[0]), node);
     require_same(types[5], types[0], node);
@@ -212,6 +282,7 @@ void register_attention(Registration& registration) {
   registration.add(std::make_unique<Attention>());
   registration.add(std::make_unique<AttentionGradient>());
   registration.add(std::make_unique<AttentionMerge>());
+  registration.add(std::make_unique<CachedAttention>());
 }
 
 }  // namespace strata::ops

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "strata/compiler_ops.hpp"
+#include "strata/group_runs.hpp"
 #include "strata/reference_kernel.hpp"
 #include "strata/registration.hpp"
 
@@ -51,6 +52,21 @@ Work prepare_sum_of_squares(const OpInstance& op) {
   };
 }
 
+Work prepare_group_squares(const OpInstance& op) {
+  return [runs = group_runs(op), groups = elements(op.results[0])](const Launch& launch) {
+    std::vector<double> sums(static_cast<std::size_t>(groups), 0.0);
+    const Reader x = launch.operand(0);
+    for (const GroupRun& run : runs) {
+      for (std::int64_t i = run.begin; i < run.begin + run.length; ++i) {
+        sums[static_cast<std::size_t>(run.group)] += x[i] * x[i];
+      }
+    }
+    for (std::int64_t group = 0; group < groups; ++group) {
+      launch.result(0).set(group, sums[static_cast<std::size_t>(group)]);
+    }
+  };
+}
+
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
 /// Without targets both are 0. If the norm is not finite, the scale is not finite either, and updates change nothing.
 Work prepare_gradient_scale(const OpInstance& op) {
@@ -74,6 +90,7 @@ void register_flat(Registration& registration) {
   registration.add(kernel({ops::kAccumulate, "r", "r", prepare_accumulate, false}));
   registration.add(kernel({ops::kWeightedSum, "r*", "r", prepare_weighted_sum}));
   registration.add(kernel({ops::kSumOfSquares, "r", "d", prepare_sum_of_squares}));
+  registration.add(kernel({ops::kGroupSquares, "r", "d", prepare_group_squares}));
   registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale, false}));
 }
 

@@ -9,11 +9,15 @@
 
 #include "kernels/conversion.hpp"
 #include "kernels/one_dnn_threads.hpp"
+#include "kernels/row_product.hpp"
 
 namespace strata::cpu {
 namespace {
 
 using DataType = dnnl::memory::data_type;
+
+/// Elements of b from which the product of few rows has kernels of its own.
+constexpr std::int64_t kLargeMatrix = 4096;
 
 /// The engine of the process. It has no state except the kind of device.
 const dnnl::engine& engine() {
@@ -46,7 +50,7 @@ struct WideOperands {
 
 struct MatrixProduct::State {
   State(const MatrixProductShape& wanted, int thread_count) : shape(wanted), threads(thread_count) {
-    if (is_empty()) return;
+    if (is_empty() || has_few_rows()) return;
     const OneDnnThreads scope(threads);
     widen = shape.element == Element::f16 || (shape.element == Element::bf16 && !prepare_bf16());
     if (shape.element == Element::bf16 && !widen) return;
@@ -56,6 +60,10 @@ struct MatrixProduct::State {
   }
 
   bool is_empty() const { return shape.rows == 0 || shape.columns == 0 || shape.depth == 0; }
+  /// True for a product that reading b limits, as for a single token. oneDNN copies b first.
+  bool has_few_rows() const {
+    return shape.rows <= kProductRows && !shape.transpose_a && shape.depth * shape.columns >= kLargeMatrix;
+  }
   /// True if the product writes f32 and the result has a shorter type.
   bool narrows() const { return widen && shape.result != Element::f32; }
   bool product_accumulates() const { return shape.accumulate && !narrows(); }
@@ -129,6 +137,18 @@ struct MatrixProduct::State {
     stream.wait();
   }
 
+  void run_few_rows(const void* a, const void* b, const void* bias, void* c) const {
+    const RowProductShape product{shape.rows, shape.columns, shape.depth, shape.transpose_b, shape.accumulate};
+    const auto run = [&]<class T>(const RowProductKernels<T>& kernels) {
+      kernels.multiply(product, static_cast<const T*>(a), static_cast<const T*>(b),
+                       shape.bias ? static_cast<const T*>(bias) : nullptr, shape.result, c, threads);
+    };
+    const auto& kernels = row_product_kernels(best_instruction_set());
+    if (shape.element == Element::f32) return run(kernels.f32);
+    if (shape.element == Element::bf16) return run(kernels.bf16);
+    run(kernels.f16);
+  }
+
   void run_widened(const void* a, const void* b, const void* bias, void* c, void* workspace) {
     const ConversionKernels& kernels = conversion_kernels(best_instruction_set());
     const WideOperands wide = wide_operands(workspace);
@@ -193,6 +213,7 @@ std::int64_t MatrixProduct::workspace_bytes() const {
 void MatrixProduct::run(const void* a, const void* b, const void* bias, void* c, void* workspace) const {
   State& state = *state_;
   if (state.is_empty()) return state.run_empty(bias, c);
+  if (state.has_few_rows()) return state.run_few_rows(a, b, bias, c);
   const OneDnnThreads scope(state.threads);
   if (state.widen) return state.run_widened(a, b, bias, c, workspace);
   state.run_product(a, b, bias, c);

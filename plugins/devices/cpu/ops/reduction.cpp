@@ -1,8 +1,11 @@
+#include <algorithm>
+
 #include "cpu_kernel.hpp"
 #include "kernels/reduce.hpp"
 #include "operands.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
+#include "strata/group_runs.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -33,11 +36,27 @@ PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CpuEnvironment
   });
 }
 
+PreparedKernel prepare_group_squares(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    const auto sum_of_squares = reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares;
+    const std::int64_t groups = elements(op.results[0]);
+    return {[=, runs = group_runs(op), accumulate = op.accumulate,
+             threads = environment.threads()](const KernelArguments& arguments) {
+      double* sums = out<double>(arguments, 0);
+      if (!accumulate) std::fill_n(sums, groups, 0.0);
+      for (const GroupRun& run : runs) {
+        sums[run.group] += sum_of_squares(run.length, in<T>(arguments, 0) + run.begin, threads);
+      }
+    }};
+  });
+}
+
 }  // namespace
 
 void register_reduction(Registration& registration) {
   registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
   registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
+  registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));
 }
 
 }  // namespace strata::cpu

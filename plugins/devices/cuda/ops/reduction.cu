@@ -1,12 +1,16 @@
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "device/cuda_kernel.hpp"
 #include "device/operands.hpp"
+#include "device/runtime.hpp"
 #include "kernels/reduction.cuh"
 #include "language/launch.hpp"
 #include "launchers/strided_index.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
+#include "strata/group_runs.hpp"
 
 namespace strata::cuda {
 namespace {
@@ -135,20 +139,60 @@ PreparedKernel prepare_reduce_sum(const OpInstance& op, const CudaEnvironment& /
 }
 
 /// Squares are summed in f64, so that the norm of a hundred million gradients is exact to the last digits of f32.
+template <class T>
+class SquareSum {
+ public:
+  explicit SquareSum(std::int64_t size)
+      : size_(size),
+        blocks_(std::clamp(divide_up(size, kOfBlock), std::int64_t{1}, 2 * kWantedBlocks)),
+        second_(matrix(1, true, blocks_, false), 1) {}
+
+  [[nodiscard]] std::int64_t workspace_bytes() const { return blocks_ * static_cast<std::int64_t>(sizeof(double)); }
+
+  /// `partial`: workspace_bytes() bytes of scratch memory.
+  void run(void* stream, bool accumulate, const T* x, double* partial, double* sum) const {
+    const Geometry geometry{{static_cast<unsigned>(blocks_)}, {kSumThreads}};
+    launch(sum_squares<T>, geometry, stream, size_, is_aligned(x), x, partial);
+    second_.run(stream, accumulate, partial, sum);
+  }
+
+ private:
+  static constexpr std::int64_t kOfBlock = std::int64_t{4} * kSumThreads * kRunLength<T>;
+
+  std::int64_t size_;
+  std::int64_t blocks_;
+  RowSum<double> second_;
+};
+
 PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const std::int64_t size = elements(op.operands[0]);
-    const std::int64_t of_block = std::int64_t{4} * kSumThreads * kRunLength<T>;
-    const std::int64_t blocks = std::clamp(divide_up(size, of_block), std::int64_t{1}, 2 * kWantedBlocks);
-    const RowSum<double> second(matrix(1, true, blocks, false), 1);
+    const SquareSum<T> sum(elements(op.operands[0]));
     WorkspacePlan workspace;
-    const std::int64_t offset = workspace.reserve(blocks * static_cast<std::int64_t>(sizeof(double)));
+    const std::int64_t offset = workspace.reserve(sum.workspace_bytes());
     const auto run = [=, accumulate = op.accumulate](const KernelArguments& arguments) {
-      const T* x = in<T>(arguments, 0);
-      double* partial = workspace_at<double>(arguments, offset);
-      const Geometry geometry{{static_cast<unsigned>(blocks)}, {kSumThreads}};
-      launch(sum_squares<T>, geometry, arguments.stream, size, is_aligned(x), x, partial);
-      second.run(arguments.stream, accumulate, partial, out<double>(arguments, 0));
+      sum.run(arguments.stream, accumulate, in<T>(arguments, 0), workspace_at<double>(arguments, offset),
+              out<double>(arguments, 0));
+    };
+    return {run, workspace.bytes()};
+  });
+}
+
+PreparedKernel prepare_group_squares(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    std::vector<std::pair<GroupRun, SquareSum<T>>> sums;
+    std::int64_t scratch = 0;
+    for (const GroupRun& each : group_runs(op)) {
+      sums.emplace_back(each, SquareSum<T>(each.length));
+      scratch = std::max(scratch, sums.back().second.workspace_bytes());
+    }
+    WorkspacePlan workspace;
+    const std::int64_t offset = workspace.reserve(scratch);
+    const auto run = [=, size = bytes(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
+      if (!accumulate) runtime::fill_zero(arguments.stream, arguments.results[0], size);
+      for (const auto& [each, sum] : sums) {
+        sum.run(arguments.stream, true, in<T>(arguments, 0) + each.begin, workspace_at<double>(arguments, offset),
+                out<double>(arguments, 0) + each.group);
+      }
     };
     return {run, workspace.bytes()};
   });
@@ -159,6 +203,7 @@ PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CudaEnvironmen
 void register_reduction(Registration& registration) {
   registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
   registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
+  registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));
 }
 
 }  // namespace strata::cuda

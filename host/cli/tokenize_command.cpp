@@ -1,0 +1,163 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "tokenizers/corpus/corpus_job.hpp"
+#include "train/data/text_format.hpp"
+
+namespace strata::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kBarWidth = 24;
+constexpr const char* kClearBar = "\r\x1b[K";
+
+/// A bar that is rewritten on a terminal, or a plain line every ten seconds elsewhere.
+class CorpusBar {
+ public:
+  CorpusBar(std::ostream& stream, bool terminal) : stream_(stream), terminal_(terminal) {}
+  ~CorpusBar() {
+    if (is_open_) stream_ << '\n' << std::flush;
+  }
+  CorpusBar(const CorpusBar&) = delete;
+  CorpusBar& operator=(const CorpusBar&) = delete;
+
+  void show(const CorpusProgress& progress) {
+    const Clock::time_point now = Clock::now();
+    if (now - shown_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) return;
+    shown_ = now;
+    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    if (first_bytes_ < 0) {
+      first_bytes_ = progress.bytes;
+      first_seconds_ = seconds;
+      first_tokens_ = progress.tokens;
+    }
+    std::string text = line(progress, seconds);
+    if (terminal_) {
+      const auto filled = static_cast<std::size_t>(share(progress) * kBarWidth);
+      stream_ << kClearBar << '[' << std::string(filled, '#') << std::string(kBarWidth - filled, '.') << "] " << text
+              << std::flush;
+      is_open_ = true;
+    } else {
+      stream_ << text << '\n' << std::flush;
+    }
+  }
+
+ private:
+  static double share(const CorpusProgress& progress) {
+    return static_cast<double>(progress.bytes) / static_cast<double>(progress.total_bytes);
+  }
+
+  /// The speed is that since the first report, because an earlier run may have done what is before.
+  [[nodiscard]] std::string line(const CorpusProgress& progress, double seconds) const {
+    std::string text = format_line("%.1f%%  ", 100 * share(progress)) + short_bytes(progress.bytes) + " of " +
+                       short_bytes(progress.total_bytes) + "  " + short_number(static_cast<double>(progress.tokens)) +
+                       " tokens";
+    const double passed = seconds - first_seconds_;
+    if (progress.bytes == first_bytes_ || passed <= 0) return text;
+    const double speed = static_cast<double>(progress.bytes - first_bytes_) / passed;
+    return text + "  " + short_number(static_cast<double>(progress.tokens - first_tokens_) / passed) + " tokens/s  " +
+           short_duration(static_cast<double>(progress.total_bytes - progress.bytes) / speed) + " left";
+  }
+
+  std::ostream& stream_;
+  bool terminal_;
+  bool is_open_ = false;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point shown_ = begin_;
+  std::int64_t first_bytes_ = -1;
+  std::int64_t first_tokens_ = 0;
+  double first_seconds_ = 0;
+};
+
+/// The lines of [data] with which a run reads the file.
+std::string data_section(const CorpusJob& job, const CorpusResult& result) {
+  std::string text = "[data]\nplugin = \"tokens\"\npath = \"" + job.output.string() + "\"\n";
+  if (!result.has_header && result.type == StoredType::uint32) text += "type = \"uint32\"\n";
+  if (result.document_token) {
+    text += "documents = \"token\"\ndocument_end = " + std::to_string(*result.document_token) + "\n";
+  }
+  return text;
+}
+
+int tokenize(const CorpusJob& job, CommandContext& context) {
+  const Clock::time_point begin = Clock::now();
+  CorpusResult result;
+  {
+    CorpusBar bar(context.messages, &context.messages == &std::cerr && ::isatty(STDERR_FILENO) == 1);
+    result = tokenize_corpus(job, [&](const CorpusProgress& progress) { bar.show(progress); });
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (result.resumed_bytes > 0) {
+    context.log.info("continued behind " + short_bytes(result.resumed_bytes) + " that an earlier run had done");
+  }
+  const auto speed = static_cast<double>(result.progress.bytes - result.resumed_bytes) / seconds;
+  context.log.info(short_bytes(result.progress.bytes) + " in " + short_duration(seconds) + ", " +
+                   short_bytes(static_cast<std::int64_t>(speed)) + "/s");
+  context.out << "tokens " << result.progress.tokens << "\ndocuments " << result.progress.documents << "\ntype "
+              << (result.type == StoredType::uint16 ? "uint16" : "uint32") << "\n\n"
+              << data_section(job, result);
+  return 0;
+}
+
+void add_output_options(CLI::App& command, CorpusJob& job) {
+  static const std::map<std::string, StoredType> kTypes = {
+      {"auto", StoredType::automatic}, {"uint16", StoredType::uint16}, {"uint32", StoredType::uint32}};
+  static const std::map<std::string, StoredFormat> kFormats = {
+      {"auto", StoredFormat::automatic}, {"llmc", StoredFormat::llmc}, {"raw", StoredFormat::raw}};
+  const auto add_choice = [&](const std::string& name, const auto& choices, auto& value, const std::string& help) {
+    command
+        .add_option_function<std::string>(
+            name, [&choices, &value](const std::string& text) { value = choices.at(text); }, help)
+        ->check(CLI::IsMember(choices))
+        ->default_str("auto");
+  };
+  add_choice("--dtype", kTypes, job.type, "Type of the tokens; auto: uint16 if all of the tokenizer's numbers fit");
+  add_choice("--format", kFormats, job.format,
+             "llmc: begin the file with llm.c's header, which has type and size; raw: tokens only; auto: llmc, or raw "
+             "for inputs above 1 GiB");
+}
+
+}  // namespace
+
+void add_tokenize_command(CLI::App& app, CommandContext& context) {
+  auto job = std::make_shared<CorpusJob>();
+  CLI::App* command = app.add_subcommand("tokenize", "Turn text files or JSON lines into a token file");
+  command
+      ->add_option("TOKENIZER", job->tokenizer,
+                   "A tokenizer.json of Hugging Face, a model of sentencepiece, or a folder with one of them")
+      ->required();
+  command
+      ->add_option("INPUT", job->inputs,
+                   "Text files, one document each, or JSON lines (.jsonl, .ndjson), one document a line")
+      ->required();
+  command->add_option("--output", job->output, "The token file to write")->type_name("FILE")->required();
+  command
+      ->add_option("--jsonl-field", job->field,
+                   "Read all inputs as JSON lines, with the text in this key; without it, the key is text")
+      ->type_name("KEY");
+  add_output_options(*command, *job);
+  auto* eos = command->add_flag("--append-eos", job->ends_documents,
+                                "End each document with the tokenizer's end-of-text token");
+  command
+      ->add_option("--document-token", job->document_token,
+                   "End each document with this token, given by its number or its text")
+      ->type_name("TOKEN")
+      ->excludes(eos);
+  command->add_flag("--special-tokens", job->special_tokens,
+                    "Add the tokens that the tokenizer adds before and after a text, such as <s>");
+  command->add_option("--threads", job->threads, "Number of threads; 0: one a processor")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  command->add_flag("--overwrite", job->overwrite,
+                    "Replace the output, and begin anew where an earlier run was interrupted");
+  command->callback([job, &context] { context.action = [job, &context] { return tokenize(*job, context); }; });
+}
+
+}  // namespace strata::host

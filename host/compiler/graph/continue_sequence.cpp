@@ -1,0 +1,212 @@
+#include "compiler/graph/continue_sequence.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+[[noreturn]] void refuse_continuation(const std::string& what) { throw ConfigurationError(what); }
+
+/// Replaces one node by the nodes of its op's rule.
+class Replacement final : public ContinuationContext {
+ public:
+  Replacement(Graph& graph, const OpRegistry& registry, Node node, Dim sequence, Value positions)
+      : graph_(graph),
+        registry_(registry),
+        node_(std::move(node)),
+        sequence_(std::move(sequence)),
+        positions_(positions) {}
+
+  [[nodiscard]] const Graph& graph() const override { return graph_; }
+  [[nodiscard]] const Node& node() const override { return node_; }
+  [[nodiscard]] Dim sequence() const override { return sequence_; }
+  [[nodiscard]] Value positions() const override { return positions_; }
+
+  std::vector<Value> emit(const std::string& op, std::vector<Value> operands, Attributes attributes) override {
+    Node made;
+    made.op = op;
+    made.name = emitted.empty() ? node_.name : node_.name + "." + op;
+    made.operands = std::move(operands);
+    made.attributes = std::move(attributes);
+    made.block = node_.block;
+    made.results = registry_.get(op).infer(graph_, made);
+    const auto count = static_cast<int>(made.results.size());
+    const int id = graph_.append(std::move(made));
+    emitted.push_back(id);
+    std::vector<Value> values;
+    for (int result = 0; result < count; ++result) values.push_back({id, result});
+    return values;
+  }
+
+  void replace(int index, Value value) override { replacements.emplace_back(Value{node_.id, index}, value); }
+
+  std::vector<int> emitted;
+  std::vector<std::pair<Value, Value>> replacements;
+
+ private:
+  Graph& graph_;
+  const OpRegistry& registry_;
+  Node node_;
+  Dim sequence_;
+  Value positions_;
+};
+
+class Continuer {
+ public:
+  Continuer(Graph& graph, const OpRegistry& registry, const SequenceContinuation& continuation)
+      : graph_(graph), registry_(registry), continuation_(continuation), sequence_(continuation.generation.sequence) {}
+
+  void run() {
+    require_no_parameter_along_sequence();
+    graph_.sizes[sequence_] = continuation_.positions;
+    graph_.sizes[kCacheDim] = continuation_.capacity;
+    positions_ = add_positions();
+    std::vector<int> nodes;
+    for (const Node& node : graph_.nodes()) nodes.push_back(node.id);
+    nodes.pop_back();  // the input of positions, which is the first now
+    for (const int id : nodes) place(id);
+    std::vector<Node> placed;
+    for (const int id : order_) placed.push_back(graph_.node(id));
+    graph_.replace_nodes(std::move(placed));
+    if (continuation_.fills_only) keep_caches();
+    graph_.remove_dead_nodes();
+    if (continuation_.fills_only) drop_unused_parameters();
+  }
+
+ private:
+  void require_no_parameter_along_sequence() const {
+    for (const Parameter& parameter : graph_.parameters) {
+      if (find_dim(graph_.type(parameter.value).dims, sequence_) < 0) continue;
+      refuse_continuation("parameter '" + parameter.name + "' lies along '" + sequence_ +
+                          "', so it has no row for a single position; a dimension of its own, read by positions, has");
+    }
+  }
+
+  Value add_positions() {
+    Node leaf;
+    leaf.op = "input";
+    leaf.name = kCachePositions;
+    leaf.results = {{{"batch", sequence_}, DType::i32}};
+    const int id = graph_.append(std::move(leaf));
+    order_.push_back(id);
+    return {id, 0};
+  }
+
+  void place(int id) {
+    if (graph_.node(id).op == "input") type_input(graph_.node(id));
+    if (graph_.node(id).is_leaf()) {
+      order_.push_back(id);
+      return;
+    }
+    infer(graph_.node(id));
+    if (mixes_positions(graph_.node(id))) {
+      // A copy, because the rule appends nodes.
+      continue_node(Node(graph_.node(id)));
+    } else {
+      order_.push_back(id);
+    }
+  }
+
+  void type_input(Node& input) const {
+    const Generation& known = continuation_.generation;
+    TensorType& type = input.results.front();
+    if (find_dim(type.dims, sequence_) < 0) return;
+    if (input.name == known.positions && !known.positions.empty()) type.dims = {"batch", sequence_};
+    if (input.name == known.input || input.name == known.positions || input.name == known.documents) return;
+    refuse_continuation("the model reads the input '" + input.name +
+                        "' along the sequence; accepted: the inputs that its generation names");
+  }
+
+  /// Types may have changed, because positions differ between texts.
+  void infer(Node& node) const {
+    try {
+      node.results = registry_.get(node.op).infer(graph_, node);
+    } catch (const VerificationError& error) {
+      refuse_continuation("with positions of each text: " + std::string(error.what()));
+    }
+  }
+
+  /// True unless each result at a position depends on the operands at this position only.
+  [[nodiscard]] bool mixes_positions(const Node& node) const {
+    const IterationSpace space = registry_.get(node.op).iteration(graph_, node);
+    bool reads_sequence = false;
+    const auto is_renamed = [&](const Dims& dims, const Dims& iterated) {
+      for (std::size_t i = 0; i < dims.size(); ++i) {
+        reads_sequence = reads_sequence || dims[i] == sequence_;
+        if ((dims[i] == sequence_) != (iterated[i] == sequence_)) return true;
+      }
+      return false;
+    };
+    for (std::size_t i = 0; i < node.operands.size(); ++i) {
+      if (is_renamed(graph_.type(node.operands[i]).dims, space.operands[i])) return true;
+    }
+    const bool operands_have_it = reads_sequence;
+    for (std::size_t i = 0; i < node.results.size(); ++i) {
+      if (is_renamed(node.results[i].dims, space.results[i])) return true;
+      if (operands_have_it && find_dim(node.results[i].dims, sequence_) < 0) return true;
+    }
+    return reads_sequence && space.whole.contains(sequence_);
+  }
+
+  void continue_node(const Node& node) {
+    const ContinuationRule rule = registry_.get(node.op).continuation();
+    if (!rule) {
+      refuse_continuation("op " + node.op + " '" + node.name +
+                          "' mixes positions and does not say how it is continued");
+    }
+    Replacement replacement(graph_, registry_, node, sequence_, positions_);
+    rule(replacement);
+    order_.insert(order_.end(), replacement.emitted.begin(), replacement.emitted.end());
+    for (const auto& [from, to] : replacement.replacements) graph_.replace_uses(from, to);
+  }
+
+  /// Makes the caches the only outputs of a graph that fills them.
+  void keep_caches() {
+    graph_.sinks.clear();
+    for (const Node& node : graph_.nodes()) {
+      if (node.is_leaf()) continue;
+      const OpDefinition& op = registry_.get(node.op);
+      for (int result = 0; result < static_cast<int>(node.results.size()); ++result) {
+        if (!op.keeps_result(result)) continue;
+        graph_.sinks.push_back({Sink::Kind::output, node.name + "." + std::to_string(result), Value{node.id, result}});
+      }
+    }
+  }
+
+  /// Drops the parameters behind the last cache. Strategies choose types by the readers of parameters, and these have
+  /// none.
+  void drop_unused_parameters() {
+    std::set<int> read;
+    for (const Node& node : graph_.nodes()) {
+      for (const Value& operand : node.operands) read.insert(operand.node);
+    }
+    std::vector<Node> kept;
+    for (const Node& node : graph_.nodes()) {
+      if (node.op != "parameter" || read.contains(node.id)) kept.push_back(node);
+    }
+    std::erase_if(graph_.parameters, [&](const Parameter& each) { return !read.contains(each.value.node); });
+    graph_.replace_nodes(std::move(kept));
+  }
+
+  Graph& graph_;
+  const OpRegistry& registry_;
+  const SequenceContinuation& continuation_;
+  Dim sequence_;
+  Value positions_;
+  /// Ids of the nodes of the new graph.
+  std::vector<int> order_;
+};
+
+}  // namespace
+
+void continue_sequence(Graph& graph, const OpRegistry& registry, const SequenceContinuation& continuation) {
+  Continuer(graph, registry, continuation).run();
+}
+
+}  // namespace strata::host

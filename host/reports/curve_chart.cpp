@@ -1,0 +1,266 @@
+#include "reports/curve_chart.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "reports/axis.hpp"
+#include "reports/svg.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr double kChartWidth = 860;
+constexpr double kPlotLeft = 78;
+constexpr double kPlotRight = kChartWidth - 24;
+constexpr double kPlotHeight = 400;
+constexpr double kTitleHeight = 48;
+constexpr double kLegendRow = 22;
+constexpr double kBelowPlot = 56;
+/// Estimated width of a character of a legend.
+constexpr double kLetterWidth = 7.2;
+
+/// Colours that are distinct for people with any colour vision (Okabe and Ito, 2008), without their yellow and black,
+/// which are hard to see on light and on dark backgrounds.
+constexpr std::array<const char*, 6> kCurveColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
+/// Further curves repeat the colours with dashes.
+constexpr std::array<const char*, 4> kCurveDashes = {"none", "7 4", "2 3", "9 3 2 3"};
+
+constexpr const char* kChartStyle = R"(  .label { font-size: 12px; fill: #4d5259 }
+  .middle { text-anchor: middle }
+  .end { text-anchor: end }
+  .grid { stroke: #e3e6ea; stroke-width: 1 }
+  .frame { fill: none; stroke: #9aa1a9; stroke-width: 1 }
+  .curve { fill: none; stroke-width: 1.7; stroke-linejoin: round; stroke-linecap: round }
+  .pale { stroke-width: 1; opacity: 0.28 }
+  .dot { stroke: #ffffff; stroke-width: 1.2 }
+)";
+constexpr const char* kChartDarkStyle = R"(    .label { fill: #aab1b9 }
+    .grid { stroke: #2c3036 }
+    .frame { stroke: #5b626b }
+    .dot { stroke: #16181c }
+)";
+
+/// The smallest and largest of some values.
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+std::string colour_of(std::size_t curve) { return kCurveColours.at(curve % kCurveColours.size()); }
+
+std::string stroke_of(std::size_t curve) {
+  const std::string dashes = kCurveDashes.at(curve / kCurveColours.size() % kCurveDashes.size());
+  return "stroke=\"" + colour_of(curve) + "\" stroke-dasharray=\"" + dashes + "\"";
+}
+
+/// The points of a curve that differ in the picture, which has `columns` of them over `range`.
+std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, const Range& range, double columns) {
+  if (static_cast<double>(points.size()) <= 4 * columns) return points;
+  const auto column = [&](const CurvePoint& point) {
+    return std::floor((point.x - range.low) / (range.high - range.low) * columns);
+  };
+  const auto below = [](const CurvePoint& one, const CurvePoint& other) { return one.y < other.y; };
+  std::vector<CurvePoint> kept;
+  for (auto begin = points.begin(); begin != points.end();) {
+    const auto end =
+        std::find_if(begin, points.end(), [&](const CurvePoint& each) { return column(each) != column(*begin); });
+    std::array of_column = {begin, std::min_element(begin, end, below), std::max_element(begin, end, below), end - 1};
+    std::sort(of_column.begin(), of_column.end());
+    const auto last = std::unique(of_column.begin(), of_column.end());
+    for (auto each = of_column.begin(); each != last; ++each) kept.push_back(**each);
+    begin = end;
+  }
+  return kept;
+}
+
+/// A curve as the chart shows it.
+struct ShownCurve {
+  std::string name;
+  std::vector<CurvePoint> line;
+  /// The values of which `line` is the mean; empty without smoothing.
+  std::vector<CurvePoint> behind;
+  std::vector<CurvePoint> dots;
+};
+
+std::vector<CurvePoint> showable(std::vector<CurvePoint> points, bool log_y) {
+  if (log_y) std::erase_if(points, [](const CurvePoint& each) { return each.y <= 0; });
+  return points;
+}
+
+std::vector<ShownCurve> shown(const std::vector<RunCurve>& curves, const ChartRequest& request) {
+  std::vector<ShownCurve> result;
+  for (const RunCurve& each : curves) {
+    ShownCurve& made = result.emplace_back();
+    made.name = each.name;
+    made.line = showable(each.points, request.log_y);
+    made.dots = showable(each.evaluations, request.log_y);
+    if (request.smooth == 1) continue;
+    made.behind = made.line;
+    made.line = smoothed(made.line, request.smooth);
+  }
+  return result;
+}
+
+class CurveChart {
+ public:
+  CurveChart(const std::vector<ShownCurve>& curves, const ChartRequest& request)
+      : curves_(curves),
+        request_(request),
+        rows_(legend_rows()),
+        top_(kTitleHeight + kLegendRow * static_cast<double>(rows_.size())),
+        bottom_(top_ + kPlotHeight),
+        picture_(kChartWidth, bottom_ + kBelowPlot, request.title, kChartStyle, kChartDarkStyle),
+        range_x_(range(&CurvePoint::x)),
+        x_(x_axis()),
+        y_(y_axis()) {}
+
+  std::string draw() {
+    picture_.text(kPlotLeft, 30, "ink title", request_.title);
+    draw_legend();
+    draw_axes();
+    for (std::size_t i = 0; i < curves_.size(); ++i) draw_curve(i);
+    return picture_.finish();
+  }
+
+ private:
+  /// Indices of the curves in each row of the legend. The entry after the last curve explains the dots.
+  [[nodiscard]] std::vector<std::vector<std::size_t>> legend_rows() const {
+    std::vector<std::vector<std::size_t>> rows(1);
+    double x = kPlotLeft;
+    for (std::size_t i = 0; i < curves_.size() + (has_dots() ? 1 : 0); ++i) {
+      if (x + legend_width(i) > kPlotRight && !rows.back().empty()) {
+        rows.emplace_back();
+        x = kPlotLeft;
+      }
+      rows.back().push_back(i);
+      x += legend_width(i);
+    }
+    return rows;
+  }
+
+  [[nodiscard]] bool has_dots() const {
+    return std::any_of(curves_.begin(), curves_.end(), [](const ShownCurve& each) { return !each.dots.empty(); });
+  }
+
+  [[nodiscard]] std::string legend_text(std::size_t entry) const {
+    return entry < curves_.size() ? curves_[entry].name : "dots: validation";
+  }
+
+  [[nodiscard]] double legend_width(std::size_t entry) const {
+    return 50 + kLetterWidth * static_cast<double>(legend_text(entry).size());
+  }
+
+  [[nodiscard]] Range range(double CurvePoint::*member) const {
+    Range found;
+    for (const ShownCurve& curve : curves_) {
+      for (const auto* points : {&curve.line, &curve.behind, &curve.dots}) {
+        for (const CurvePoint& each : *points) found.add(each.*member);
+      }
+    }
+    if (found.low > found.high) {
+      throw ConfigurationError("there is nothing to show: --log-y leaves out values that are not positive");
+    }
+    return found;
+  }
+
+  /// The axis begins at 0 if the curves nearly do.
+  [[nodiscard]] ChartAxis x_axis() const {
+    const bool from_zero = range_x_.low > 0 && range_x_.low < 0.1 * range_x_.high;
+    return {from_zero ? 0 : range_x_.low, range_x_.high, false, kPlotLeft, kPlotRight};
+  }
+
+  /// The axis of values, with a margin at both ends.
+  [[nodiscard]] ChartAxis y_axis() const {
+    constexpr double kShare = 0.04;
+    const Range values = range(&CurvePoint::y);
+    if (request_.log_y) {
+      const double margin = std::pow(values.high / values.low, kShare);
+      return {values.low / margin, values.high * margin, true, bottom_, top_};
+    }
+    const double margin = kShare * (values.high - values.low);
+    return {values.low - margin, values.high + margin, false, bottom_, top_};
+  }
+
+  void draw_legend() {
+    double y = kTitleHeight + 4;
+    for (const std::vector<std::size_t>& row : rows_) {
+      double x = kPlotLeft;
+      for (const std::size_t i : row) {
+        if (i < curves_.size()) {
+          picture_.out() << R"(<path class="curve" )" << stroke_of(i) << " d=\"M" << x << ',' << y - 4 << " h24\"/>\n";
+        }
+        picture_.text(x + (i < curves_.size() ? 31 : 4), y, i < curves_.size() ? "ink" : "ink label", legend_text(i));
+        x += legend_width(i);
+      }
+      y += kLegendRow;
+    }
+  }
+
+  void draw_axes() {
+    std::ostream& out = picture_.out();
+    for (const Tick& tick : x_.ticks(8)) {
+      const double x = x_.position(tick.value);
+      out << R"(<path class="grid" d="M)" << x << ',' << top_ << " V" << bottom_ << "\"/>\n";
+      picture_.text(x, bottom_ + 18, "ink label middle x-tick", tick.text);
+    }
+    for (const Tick& tick : y_.ticks(7)) {
+      const double y = y_.position(tick.value);
+      out << R"(<path class="grid" d="M)" << kPlotLeft << ',' << y << " H" << kPlotRight << "\"/>\n";
+      picture_.text(kPlotLeft - 8, y + 4, "ink label end y-tick", tick.text);
+    }
+    out << R"(<rect class="frame" x=")" << kPlotLeft << R"(" y=")" << top_ << R"(" width=")" << kPlotRight - kPlotLeft
+        << R"(" height=")" << kPlotHeight << "\"/>\n";
+    picture_.text((kPlotLeft + kPlotRight) / 2, bottom_ + 42, "ink label middle", request_.x_label);
+    out << R"(<text class="ink label middle" transform="translate(20,)" << (top_ + bottom_) / 2
+        << R"lit() rotate(-90)">)lit" << xml_text(request_.y_label) << "</text>\n";
+  }
+
+  void draw_line(const std::vector<CurvePoint>& points, std::size_t curve, const char* classes) {
+    std::ostream& out = picture_.out();
+    out << R"(<path class=")" << classes << "\" " << stroke_of(curve) << " d=\"";
+    char letter = 'M';
+    for (const CurvePoint& each : thinned(points, range_x_, kPlotRight - kPlotLeft)) {
+      out << letter << x_.position(each.x) << ',' << y_.position(each.y);
+      letter = 'L';
+    }
+    out << "\"><title>" << xml_text(curves_[curve].name) << "</title></path>\n";
+  }
+
+  void draw_curve(std::size_t curve) {
+    const ShownCurve& each = curves_[curve];
+    if (!each.behind.empty()) draw_line(each.behind, curve, "curve pale");
+    if (!each.line.empty()) draw_line(each.line, curve, "curve");
+    for (const CurvePoint& dot : each.dots) {
+      picture_.out() << R"(<circle class="dot" r="4" cx=")" << x_.position(dot.x) << R"(" cy=")" << y_.position(dot.y)
+                     << R"(" fill=")" << colour_of(curve) << "\"><title>" << xml_text(each.name)
+                     << ", validation: " << axis_text(dot.y, 6) << "</title></circle>\n";
+    }
+  }
+
+  const std::vector<ShownCurve>& curves_;
+  const ChartRequest& request_;
+  std::vector<std::vector<std::size_t>> rows_;
+  double top_;
+  double bottom_;
+  SvgPicture picture_;
+  Range range_x_;
+  ChartAxis x_;
+  ChartAxis y_;
+};
+
+}  // namespace
+
+std::string curve_chart(const std::vector<RunCurve>& curves, const ChartRequest& request) {
+  return CurveChart(shown(curves, request), request).draw();
+}
+
+}  // namespace strata::host

@@ -1,0 +1,35 @@
+#include "tokenizers/checkpoint_tokenizer.hpp"
+
+#include "strata/error.hpp"
+#include "tokenizers/text_tokenizer.hpp"
+#include "train/checkpoint/model_files.hpp"
+
+namespace strata::host {
+
+std::unique_ptr<const Tokenizer> checkpoint_tokenizer(const std::filesystem::path& checkpoint, const std::string& given,
+                                                      const std::optional<Vocabulary>& vocabulary) {
+  if (!given.empty()) return load_tokenizer(given);
+  const std::filesystem::path folder = checkpoint / kModelFilesFolder;
+  if (has_tokenizer(folder)) return load_tokenizer(folder);
+  if (!vocabulary) {
+    throw ConfigurationError("checkpoint '" + checkpoint.string() +
+                             "' was trained on data that is no text; accepted: one that was trained on text or tokens");
+  }
+  return make_tokenizer(*vocabulary);
+}
+
+std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
+  if (!tokens.empty()) return tokens;
+  if (const auto* of_file = dynamic_cast<const TextTokenizer*>(&tokenizer)) {
+    if (const auto end = of_file->end_of_text()) return {*end};
+  }
+  try {
+    tokens = tokenizer.encode("\n");
+  } catch (const ConfigurationError&) {
+    // Its data had no new line.
+  }
+  return tokens.empty() ? std::vector<std::int32_t>{0} : tokens;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,188 @@
+#include "tokenizers/corpus/corpus_job.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "strata/error.hpp"
+#include "tokenizers/corpus/chunk_encoder.hpp"
+#include "tokenizers/corpus/corpus_reader.hpp"
+#include "tokenizers/corpus/corpus_state.hpp"
+#include "tokenizers/corpus/ordered_workers.hpp"
+#include "tokenizers/corpus/token_output.hpp"
+
+namespace strata::host {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Inputs up to this size have no more tokens than llm.c's header can count.
+constexpr std::int64_t kMostHeaderBytes = std::int64_t{1} << 30U;
+/// Bytes of text that wait for threads or for the tokens before them.
+constexpr std::int64_t kMostBytesInFlight = std::int64_t{256} << 20U;
+constexpr std::int64_t kMostNarrowTokens = 1 << 16;
+
+/// A job with its files open and its choices made.
+class CorpusRun {
+ public:
+  explicit CorpusRun(const CorpusJob& job) : job_(job), tokenizer_(load_tokenizer(job.tokenizer)) {
+    for (const auto& input : job.inputs) {
+      inputs_.emplace_back(input);
+      const std::string extension = input.extension().string();
+      has_lines_.push_back(job.field || extension == ".jsonl" || extension == ".ndjson");
+      begins_.push_back(total_bytes_);
+      total_bytes_ += inputs_.back().bytes();
+    }
+    begins_.push_back(total_bytes_);
+    choose_frame();
+    choose_type();
+    result_.has_header =
+        job.format == StoredFormat::llmc || (job.format == StoredFormat::automatic && total_bytes_ <= kMostHeaderBytes);
+    choose_start();
+  }
+
+  CorpusResult run(const std::function<void(const CorpusProgress&)>& report) {
+    TokenOutput output(job_.output, result_.type, result_.has_header, state_.tokens);
+    if (state_.tokens == 0) write_state(job_.output, identity_, state_);
+    CorpusReader reader(inputs_, has_lines_, state_.position);
+    int threads = job_.threads;
+    if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const auto make_work = [this]() -> OrderedWorkers<CorpusChunk, ChunkTokens>::Work {
+      auto encoder = std::make_shared<ChunkEncoder>(*tokenizer_, frame_, job_.field.value_or("text"));
+      return [this, encoder](const CorpusChunk& chunk) {
+        return encoder->encode(chunk, inputs_[static_cast<std::size_t>(chunk.input)].path());
+      };
+    };
+    OrderedWorkers<CorpusChunk, ChunkTokens> workers(threads, make_work);
+    std::int64_t in_flight = 0;
+    std::optional<CorpusChunk> next = reader.next();
+    while (next || workers.size() > 0) {
+      const bool has_room = workers.size() < static_cast<std::size_t>(2 * threads + 2) &&
+                            (workers.size() == 0 || in_flight < kMostBytesInFlight);
+      if (next && has_room) {
+        in_flight += std::ssize(next->text);
+        workers.add(std::move(*next));
+        next = reader.next();
+        continue;
+      }
+      const auto [chunk, tokens] = workers.take();
+      in_flight -= std::ssize(chunk.text);
+      output.append(tokens.tokens);
+      state_.position = chunk.end;
+      state_.documents += tokens.documents;
+      state_.tokens += std::ssize(tokens.tokens);
+      keep_state(output);
+      report(progress());
+    }
+    if (state_.tokens == 0) throw ConfigurationError("the inputs have no text; accepted: at least one token");
+    output.finish();
+    std::filesystem::remove(state_path(job_.output));
+    result_.progress = progress();
+    return result_;
+  }
+
+ private:
+  void choose_frame() {
+    if (job_.special_tokens) frame_ = {tokenizer_->first_tokens(), tokenizer_->last_tokens()};
+    if (job_.ends_documents) {
+      result_.document_token = tokenizer_->end_of_text();
+      if (!result_.document_token) {
+        throw ConfigurationError("'" + job_.tokenizer.string() +
+                                 "': found no end-of-text token, in the tokenizer and beside it in "
+                                 "tokenizer_config.json; accepted: --document-token with its number or text");
+      }
+    }
+    if (job_.document_token) result_.document_token = token_of_argument(*job_.document_token);
+    if (result_.document_token) frame_.last.push_back(*result_.document_token);
+  }
+
+  [[nodiscard]] std::int32_t token_of_argument(const std::string& text) const {
+    std::int32_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool is_number = error == std::errc{} && end == text.data() + text.size();
+    if (is_number && number >= 0) return number;
+    const std::optional<std::int32_t> token = tokenizer_->token_of(text);
+    if (!token) {
+      throw ConfigurationError("--document-token: found '" + text +
+                               "'; accepted: the number of a token, or the text of one that the tokenizer has");
+    }
+    return *token;
+  }
+
+  void choose_type() {
+    std::int64_t size = tokenizer_->size();
+    for (const std::int32_t token : frame_.last) size = std::max<std::int64_t>(size, token + std::int64_t{1});
+    result_.type = job_.type;
+    if (job_.type == StoredType::automatic) {
+      result_.type = size <= kMostNarrowTokens ? StoredType::uint16 : StoredType::uint32;
+    } else if (job_.type == StoredType::uint16 && size > kMostNarrowTokens) {
+      throw ConfigurationError("--dtype: found uint16, but the tokens have numbers up to " + std::to_string(size - 1) +
+                               "; accepted: auto, uint32");
+    }
+  }
+
+  void choose_start() {
+    std::vector<DataFile> tokenizer_files;
+    for (const auto& file : tokenizer_->files()) tokenizer_files.emplace_back(file);
+    nlohmann::json names = nlohmann::json::array();
+    for (const auto& input : job_.inputs) names.push_back(input.string());
+    identity_ = {{"tokenizer", fingerprint(tokenizer_files)},
+                 {"list of inputs", std::move(names)},
+                 {"content of its inputs", fingerprint(inputs_)},
+                 {"--jsonl-field", job_.field.value_or("")},
+                 {"--dtype", result_.type == StoredType::uint16 ? 16 : 32},
+                 {"--format", result_.has_header},
+                 {"token before or after documents", {frame_.first, frame_.last}}};
+    if (job_.overwrite) return;
+    if (std::filesystem::exists(job_.output)) {
+      throw ConfigurationError("'" + job_.output.string() + "' exists; accepted: another name, or --overwrite");
+    }
+    if (!std::filesystem::exists(TokenOutput::partial_path(job_.output))) return;
+    state_ = read_state(job_.output, identity_).value_or(CorpusState{});
+    const CorpusPosition& position = state_.position;
+    const auto input = static_cast<std::size_t>(position.input);
+    if (input > inputs_.size() || (input < inputs_.size() && position.byte >= inputs_[input].bytes()) ||
+        (input == inputs_.size() && position.byte != 0)) {
+      throw ConfigurationError("'" + state_path(job_.output).string() +
+                               "': found a position behind the inputs; --overwrite begins anew");
+    }
+    result_.resumed_bytes = progress().bytes;
+  }
+
+  void keep_state(const TokenOutput& output) {
+    if (Clock::now() - kept_ < std::chrono::seconds(job_.state_seconds)) return;
+    output.sync();
+    write_state(job_.output, identity_, state_);
+    kept_ = Clock::now();
+  }
+
+  [[nodiscard]] CorpusProgress progress() const {
+    const std::int64_t bytes = begins_[static_cast<std::size_t>(state_.position.input)] + state_.position.byte;
+    return {bytes, total_bytes_, state_.documents, state_.tokens};
+  }
+
+  const CorpusJob& job_;
+  std::unique_ptr<const TextTokenizer> tokenizer_;
+  std::vector<DataFile> inputs_;
+  std::vector<bool> has_lines_;
+  /// Bytes of the inputs before each one, and of all.
+  std::vector<std::int64_t> begins_;
+  std::int64_t total_bytes_ = 0;
+  DocumentFrame frame_;
+  nlohmann::json identity_;
+  CorpusState state_;
+  CorpusResult result_;
+  Clock::time_point kept_ = Clock::now();
+};
+
+}  // namespace
+
+CorpusResult tokenize_corpus(const CorpusJob& job, const std::function<void(const CorpusProgress&)>& report) {
+  return CorpusRun(job).run(report);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,106 @@
+#include "tokenizers/corpus/token_output.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// llm.c's header: 256 integers, of which the first are magic number, version and number of tokens.
+constexpr std::size_t kHeaderIntegers = 256;
+constexpr std::int32_t kMagic16 = 20240520;
+constexpr std::int32_t kVersion16 = 1;
+constexpr std::int32_t kMagic32 = 20240801;
+constexpr std::int32_t kVersion32 = 7;
+
+[[noreturn]] void fail_to(const std::string& action, const std::filesystem::path& path) {
+  throw RuntimeError("'" + path.string() + "' cannot be " + action + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+std::filesystem::path TokenOutput::partial_path(const std::filesystem::path& output) {
+  return output.string() + ".partial";
+}
+
+TokenOutput::TokenOutput(std::filesystem::path output, StoredType type, bool has_header, std::int64_t kept)
+    : output_(std::move(output)), partial_(partial_path(output_)), type_(type), has_header_(has_header), tokens_(kept) {
+  lock_.emplace(partial_, "'" + partial_.string() + "' is in use by another run");
+  descriptor_ = ::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_to("opened", partial_);
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail_to("read", partial_);
+  if (kept > 0 && status.st_size < end()) {
+    throw ConfigurationError("'" + partial_.string() + "': found " + std::to_string(status.st_size) +
+                             " bytes; expected at least " + std::to_string(end()) +
+                             ", which an earlier run has written; --overwrite begins anew");
+  }
+  if (::ftruncate(descriptor_, end()) != 0) fail_to("cut", partial_);
+}
+
+TokenOutput::~TokenOutput() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::int64_t TokenOutput::end() const {
+  return static_cast<std::int64_t>(has_header_ ? kHeaderIntegers * 4 : 0) +
+         tokens_ * (type_ == StoredType::uint16 ? 2 : 4);
+}
+
+void TokenOutput::write(const void* data, std::size_t bytes, std::int64_t offset) const {
+  const auto* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::pwrite(descriptor_, next, bytes, offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_to("written", partial_);
+    next += written;
+    offset += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void TokenOutput::append(std::span<const std::int32_t> tokens) {
+  if (type_ == StoredType::uint16) {
+    narrow_.assign(tokens.begin(), tokens.end());
+    write(narrow_.data(), narrow_.size() * sizeof(std::uint16_t), end());
+  } else {
+    write(tokens.data(), tokens.size_bytes(), end());
+  }
+  tokens_ += std::ssize(tokens);
+}
+
+void TokenOutput::sync() const {
+  if (::fsync(descriptor_) != 0) fail_to("synced", partial_);
+}
+
+void TokenOutput::finish() {
+  if (has_header_) {
+    if (tokens_ > kMostHeaderTokens) {
+      throw RuntimeError("'" + output_.string() + "': found " + std::to_string(tokens_) +
+                         " tokens; llm.c's header counts up to " + std::to_string(kMostHeaderTokens) +
+                         "; accepted: --format raw");
+    }
+    const bool narrow = type_ == StoredType::uint16;
+    std::array<std::int32_t, kHeaderIntegers> header{};
+    header[0] = narrow ? kMagic16 : kMagic32;
+    header[1] = narrow ? kVersion16 : kVersion32;
+    header[2] = static_cast<std::int32_t>(tokens_);
+    write(header.data(), sizeof header, 0);
+  }
+  sync();
+  std::error_code error;
+  std::filesystem::rename(partial_, output_, error);
+  if (error) throw RuntimeError("'" + output_.string() + "' cannot be written: " + error.message());
+  const std::filesystem::path folder = output_.parent_path();
+  sync_directory(folder.empty() ? "." : folder);
+}
+
+}  // namespace strata::host

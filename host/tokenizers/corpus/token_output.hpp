@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include "tokenizers/corpus/corpus_job.hpp"
+#include "train/checkpoint/file_io.hpp"
+
+namespace strata::host {
+
+/// The largest number of tokens that llm.c's header can count.
+constexpr std::int64_t kMostHeaderTokens = 0x7FFFFFFF;
+
+/// A token file that grows beside its final name, and gets that name when it is whole.
+class TokenOutput {
+ public:
+  /// \param kept Tokens of an earlier run to keep. \throws ConfigurationError if the partial file has fewer.
+  /// \throws RuntimeError if another process writes it.
+  TokenOutput(std::filesystem::path output, StoredType type, bool has_header, std::int64_t kept);
+  ~TokenOutput();
+  TokenOutput(const TokenOutput&) = delete;
+  TokenOutput& operator=(const TokenOutput&) = delete;
+
+  void append(std::span<const std::int32_t> tokens);
+  /// Waits until all tokens are on the disk.
+  void sync() const;
+  /// Writes the header and gives the file its name.
+  void finish();
+
+  [[nodiscard]] static std::filesystem::path partial_path(const std::filesystem::path& output);
+
+ private:
+  void write(const void* data, std::size_t bytes, std::int64_t offset) const;
+  [[nodiscard]] std::int64_t end() const;
+
+  std::filesystem::path output_;
+  std::filesystem::path partial_;
+  std::optional<FileLock> lock_;
+  StoredType type_;
+  bool has_header_;
+  std::int64_t tokens_;
+  int descriptor_ = -1;
+  std::vector<std::uint16_t> narrow_;
+};
+
+}  // namespace strata::host

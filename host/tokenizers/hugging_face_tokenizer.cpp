@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <utility>
+
+#include "strata/error.hpp"
+#include "tokenizers/added_tokens.hpp"
+#include "tokenizers/frame_tokens.hpp"
+#include "tokenizers/normalizer.hpp"
+#include "tokenizers/pre_tokenizer.hpp"
+#include "tokenizers/text_tokenizer.hpp"
+#include "tokenizers/token_decoder.hpp"
+#include "tokenizers/token_model.hpp"
+#include "tokenizers/unicode.hpp"
+#include "tokenizers/word_cache.hpp"
+
+namespace strata::host {
+namespace {
+
+std::unique_ptr<const Normalizer> normalizer_of(const JsonValue& root) {
+  const auto value = root.find("normalizer");
+  return value ? read_normalizer(*value) : nullptr;
+}
+
+PreTokenizerSteps pre_tokenizer_of(const JsonValue& root) {
+  const auto value = root.find("pre_tokenizer");
+  return value ? read_pre_tokenizer(*value) : PreTokenizerSteps{};
+}
+
+/// The parts of a tokenizer.json, in the order in which a text passes through them.
+struct Pipeline {
+  explicit Pipeline(const JsonValue& root)
+      : normalizer(normalizer_of(root)),
+        pre_tokenizer(pre_tokenizer_of(root)),
+        model(read_token_model(root.at("model"), pre_tokenizer.reads_bytes)),
+        added(root.find("added_tokens"), *model, normalizer.get()),
+        frame(read_frame_tokens(root.find("post_processor"))),
+        decoder(root.find("decoder")) {}
+
+  std::unique_ptr<const Normalizer> normalizer;
+  PreTokenizerSteps pre_tokenizer;
+  std::unique_ptr<const TokenModel> model;
+  AddedTokens added;
+  FrameTokens frame;
+  TokenDecoder decoder;
+};
+
+class HuggingFaceEncoder : public TextEncoder {
+ public:
+  explicit HuggingFaceEncoder(const Pipeline& pipeline)
+      : pipeline_(pipeline),
+        cuts_at_marks_(pipeline.pre_tokenizer.steps.empty() && !pipeline.pre_tokenizer.reads_bytes &&
+                       pipeline.model->respects_word_marks()) {}
+
+  void append(std::string_view text, std::vector<std::int32_t>& tokens) override {
+    if (const auto invalid = first_invalid_byte(text)) {
+      throw ConfigurationError("the text is not UTF-8 at byte " + std::to_string(*invalid) + "; accepted: UTF-8");
+    }
+    parts_.clear();
+    pipeline_.added.cut(text, false, parts_);
+    for (const TextPart& part : parts_) {
+      if (part.token >= 0) {
+        tokens.push_back(part.token);
+      } else {
+        append_normalized(std::string(text.substr(part.begin, part.end - part.begin)), part.begin == 0, tokens);
+      }
+    }
+  }
+
+ private:
+  void append_normalized(std::string text, bool is_first, std::vector<std::int32_t>& tokens) {
+    if (pipeline_.normalizer) text = pipeline_.normalizer->apply(std::move(text), cut_.memory);
+    normalized_parts_.clear();
+    pipeline_.added.cut(text, true, normalized_parts_);
+    for (const TextPart& part : normalized_parts_) {
+      if (part.token >= 0) {
+        tokens.push_back(part.token);
+        continue;
+      }
+      cut_.text.assign(text, part.begin, part.end - part.begin);
+      cut_.words.assign(1, {0, cut_.text.size(), is_first && part.begin == 0});
+      for (const auto& step : pipeline_.pre_tokenizer.steps) step->apply(cut_);
+      for (const WordRange& word : cut_.words) append_word(word, tokens);
+    }
+  }
+
+  void append_word(const WordRange& range, std::vector<std::int32_t>& tokens) {
+    std::string_view word = std::string_view(cut_.text).substr(range.begin, range.end - range.begin);
+    while (cuts_at_marks_ && !word.empty()) {
+      // The marks before the word belong to it.
+      std::size_t end = 0;
+      while (word.substr(end, kWordMark.size()) == kWordMark) end += kWordMark.size();
+      end = std::min(word.find(kWordMark, end), word.size());
+      append_tokens(word.substr(0, end), tokens);
+      word.remove_prefix(end);
+    }
+    if (!word.empty()) append_tokens(word, tokens);
+  }
+
+  void append_tokens(std::string_view word, std::vector<std::int32_t>& tokens) {
+    if (const auto known = cache_.find(word)) {
+      tokens.insert(tokens.end(), known->begin(), known->end());
+      return;
+    }
+    const std::size_t first = tokens.size();
+    pipeline_.model->split(word, memory_, tokens);
+    cache_.add(word, std::span(tokens).subspan(first));
+  }
+
+  const Pipeline& pipeline_;
+  bool cuts_at_marks_;
+  std::vector<TextPart> parts_;
+  std::vector<TextPart> normalized_parts_;
+  WordCut cut_;
+  ModelMemory memory_;
+  WordCache cache_;
+};
+
+class HuggingFaceTokenizer : public TextTokenizer {
+ public:
+  HuggingFaceTokenizer(std::filesystem::path file, const JsonValue& root) : file_(std::move(file)), pipeline_(root) {}
+
+  std::unique_ptr<TextEncoder> make_encoder() const override { return std::make_unique<HuggingFaceEncoder>(pipeline_); }
+
+  std::string decode_text(std::span<const std::int32_t> tokens, bool special) const override {
+    const std::vector<std::string>& texts = pipeline_.model->texts();
+    std::vector<std::string> found;
+    for (const std::int32_t token : tokens) {
+      const AddedToken* added = pipeline_.added.find(token);
+      if (added != nullptr) {
+        if (special || !added->special) found.push_back(added->text);
+      } else if (token >= 0 && static_cast<std::size_t>(token) < texts.size()) {
+        if (!texts[static_cast<std::size_t>(token)].empty()) found.push_back(texts[static_cast<std::size_t>(token)]);
+      }
+    }
+    return pipeline_.decoder.decode(std::move(found));
+  }
+
+  std::int64_t size() const override {
+    return std::max<std::int64_t>(std::ssize(pipeline_.model->texts()), pipeline_.added.end());
+  }
+  std::vector<std::int32_t> first_tokens() const override { return pipeline_.frame.first; }
+  std::vector<std::int32_t> last_tokens() const override { return pipeline_.frame.last; }
+
+  std::optional<std::int32_t> end_of_text() const override {
+    const auto named = named_end_of_text(file_);
+    if (!named) return std::nullopt;
+    return named->number ? named->number : token_of(named->text);
+  }
+
+  std::optional<std::int32_t> token_of(std::string_view text) const override {
+    std::int32_t token = pipeline_.added.token_of(text);
+    if (token < 0) token = pipeline_.model->token_of(text);
+    return token < 0 ? std::nullopt : std::optional(token);
+  }
+
+  std::vector<std::filesystem::path> files() const override { return {file_}; }
+
+ private:
+  std::filesystem::path file_;
+  Pipeline pipeline_;
+};
+
+}  // namespace
+
+std::unique_ptr<const TextTokenizer> load_hugging_face_tokenizer(const std::filesystem::path& file) {
+  const nlohmann::json content = read_json_file(file);
+  const JsonValue root(content, file);
+  if (!content.is_object()) root.refuse("an object with the keys of a tokenizer");
+  if (!content.contains("model")) {
+    root.fail(content.contains("chat_template")
+                  ? "found the companion of a tokenizer, with a chat template, which Strata does not apply; accepted: "
+                    "tokenizer.json"
+                  : "has no key 'model'; accepted: a tokenizer.json of Hugging Face");
+  }
+  return std::make_unique<HuggingFaceTokenizer>(file, root);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strata::host {
+
+/// Bytes [begin, end) of a text.
+struct TextRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// The memory with which one thread matches patterns.
+class PatternMemory {
+ public:
+  PatternMemory();
+  ~PatternMemory();
+  PatternMemory(PatternMemory&&) noexcept;
+  PatternMemory& operator=(PatternMemory&&) = delete;
+
+ private:
+  friend class Pattern;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A regular expression as tokenizer.json contains it, or a literal text. Immutable, so threads share it.
+class Pattern {
+ public:
+  /// \throws ConfigurationError, whose message has no file, if the expression is none.
+  [[nodiscard]] static Pattern expression(std::string_view syntax);
+  [[nodiscard]] static Pattern literal(std::string text);
+  ~Pattern();
+  Pattern(Pattern&&) noexcept;
+  Pattern& operator=(Pattern&&) = delete;
+
+  /// All matches, in order and disjoint. \throws ConfigurationError if a match takes more steps than a tokenizer's
+  /// pattern should.
+  void find_all(std::string_view text, PatternMemory& memory, std::vector<TextRange>& matches) const;
+  [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content, PatternMemory& memory) const;
+
+ private:
+  struct Code;
+  explicit Pattern(std::unique_ptr<Code> code);
+  [[nodiscard]] std::optional<TextRange> find(std::string_view text, std::size_t from, PatternMemory& memory) const;
+
+  /// Null for a literal.
+  std::unique_ptr<Code> code_;
+  std::string literal_;
+};
+
+}  // namespace strata::host

@@ -1,0 +1,95 @@
+#include "tokenizers/text_tokenizer.hpp"
+
+#include <fstream>
+
+#include "strata/error.hpp"
+#include "tokenizers/json_value.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr const char* kJsonName = "tokenizer.json";
+constexpr const char* kModelName = "tokenizer.model";
+constexpr const char* kAccepted =
+    "; accepted: a tokenizer.json of Hugging Face, a tokenizer.model of sentencepiece, or a folder with one of them";
+
+[[noreturn]] void refuse_path(const std::filesystem::path& path, const std::string& found) {
+  throw ConfigurationError("'" + path.string() + "': found " + found + kAccepted);
+}
+
+std::optional<std::filesystem::path> find_file(const std::filesystem::path& folder) {
+  for (const char* name : {kJsonName, kModelName}) {
+    if (std::filesystem::exists(folder / name)) return folder / name;
+  }
+  return std::nullopt;
+}
+
+std::filesystem::path file_of_folder(const std::filesystem::path& folder) {
+  if (auto file = find_file(folder)) return *std::move(file);
+  if (std::filesystem::exists(folder / "vocab.json") || std::filesystem::exists(folder / "vocab.txt")) {
+    refuse_path(folder, "a folder with the vocabulary of a tokenizer of an older form, without tokenizer.json");
+  }
+  refuse_path(folder, "a folder without a tokenizer");
+}
+
+bool is_json(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  char first = ' ';
+  while (stream.get(first)) {
+    if (first != ' ' && first != '\n' && first != '\t' && first != '\r') return first == '{';
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> TextTokenizer::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens = first_tokens();
+  make_encoder()->append(text, tokens);
+  return tokens;
+}
+
+std::string TextTokenizer::decode(std::span<const std::int32_t> tokens) const { return decode_text(tokens, false); }
+
+bool has_tokenizer(const std::filesystem::path& folder) { return find_file(folder).has_value(); }
+
+std::unique_ptr<const TextTokenizer> load_tokenizer(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) refuse_path(path, "no file");
+  if (std::filesystem::is_directory(status)) return load_tokenizer(file_of_folder(path));
+  if (!std::filesystem::is_regular_file(status)) refuse_path(path, "no regular file");
+  const std::string name = path.filename().string();
+  if (name.starts_with("chat_template")) {
+    refuse_path(path, "a chat template; Strata applies none, and reads text as it is");
+  }
+  if (path.extension() == ".json" || is_json(path)) return load_hugging_face_tokenizer(path);
+  return load_sentencepiece_tokenizer(path);
+}
+
+std::optional<NamedToken> named_end_of_text(const std::filesystem::path& file) {
+  const auto companion = [&](const char* name, const char* key) -> std::optional<nlohmann::json> {
+    const std::filesystem::path path = file.parent_path() / name;
+    if (path == file || !std::filesystem::is_regular_file(path)) return std::nullopt;
+    const nlohmann::json value = read_json_file(path);
+    if (!value.is_object() || !value.contains(key) || value[key].is_null()) return std::nullopt;
+    return value[key];
+  };
+  if (const auto token = companion("tokenizer_config.json", "eos_token")) {
+    if (token->is_string()) return NamedToken{token->get<std::string>(), std::nullopt};
+    if (token->is_object() && token->contains("content") && (*token)["content"].is_string()) {
+      return NamedToken{(*token)["content"].get<std::string>(), std::nullopt};
+    }
+  }
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    auto token = companion(name, "eos_token_id");
+    // Models that chat have several, of which the first ends a text.
+    if (token && token->is_array() && !token->empty()) token = (*token)[0];
+    if (token && token->is_number_unsigned() && token->get<std::uint64_t>() <= INT32_MAX) {
+      return NamedToken{"", token->get<std::int32_t>()};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace strata::host

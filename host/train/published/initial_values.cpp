@@ -1,0 +1,74 @@
+#include "train/published/initial_values.hpp"
+
+#include <algorithm>
+
+#include "strata/error.hpp"
+#include "train/published/model_parameters.hpp"
+#include "train/published/problem_list.hpp"
+#include "train/published/published_checkpoint.hpp"
+#include "train/run/run_setup.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr const char* kFromKey = "model.from";
+
+std::shared_ptr<const CheckpointReader> open_values(const std::filesystem::path& path, PluginRegistry& registry) {
+  if (is_published(path)) return PublishedCheckpoint::open(path, registry);
+  return std::make_shared<const CheckpointReader>(find_checkpoint(path));
+}
+
+/// True if the stored shape is `shape`, or that of several replicas.
+bool fits(const Shape& stored, const Shape& shape) {
+  return stored == shape ||
+         (stored.size() == shape.size() + 1 && std::equal(shape.begin(), shape.end(), stored.begin() + 1));
+}
+
+}  // namespace
+
+std::shared_ptr<const CheckpointReader> open_initial_values(RunConfiguration& configuration, PluginRegistry& registry) {
+  if (configuration.model_from.empty()) return nullptr;
+  try {
+    auto values = open_values(configuration.model_from, registry);
+    const std::string source = "checkpoint '" + values->directory().string() + "'";
+    const RunConfiguration stored = parse_configuration(values->run().configuration, source);
+    PluginSection& model = configuration.model;
+    if (!model.plugin.empty() && model.plugin != stored.model.plugin) {
+      throw ConfigurationError(source + " has a model of the plugin '" + stored.model.plugin +
+                               "'; found model.plugin = \"" + model.plugin + "\"; accepted: the same, or none");
+    }
+    model.plugin = stored.model.plugin;
+    // std::map::insert() keeps the options that the configuration sets.
+    model.options.insert(stored.model.options.begin(), stored.model.options.end());
+    return values;
+  } catch (const Error& error) {
+    throw configuration.error(kFromKey, error.what());
+  }
+}
+
+void require_initial_values(const RunSetup& setup, const DimSizes& data) {
+  if (setup.initial == nullptr) return;
+  const auto& stored = setup.initial->manifest().tensors;
+  const std::map<std::string, Shape> required = model_parameters(setup, data);
+  // Parameters that strategies add, such as adapters, begin anew unless the checkpoint has them.
+  const std::map<std::string, Shape> shapes = stored_shapes(model_graph(setup, data));
+  ProblemList problems;
+  for (const auto& [name, shape] : shapes) {
+    const auto found = stored.find(name);
+    if (found == stored.end()) {
+      if (required.contains(name)) problems.add("missing: '" + name + "' " + shape_text(shape));
+    } else if (!fits(found->second.shape, shape)) {
+      problems.add("wrong shape: '" + name + "' is " + shape_text(found->second.shape) + "; this run's model has " +
+                   shape_text(shape));
+    }
+  }
+  for (const auto& each : stored) {
+    if (shapes.contains(each.first) || each.first.starts_with("optimizer/")) continue;
+    problems.add("unexpected: '" + each.first + "'");
+  }
+  if (problems.empty()) return;
+  throw setup.configuration.error(kFromKey, "the parameters of '" + setup.initial->directory().string() +
+                                                "' are not those of this run's model:" + problems.text());
+}
+
+}  // namespace strata::host

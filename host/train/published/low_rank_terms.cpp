@@ -1,0 +1,113 @@
+#include "train/published/low_rank_terms.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// For every element over `part`, some of the dims `dims` of a tensor, its offset in the tensor. In row-major order.
+std::vector<std::int64_t> offsets_of(const Dims& part, const Dims& dims, const DimSizes& sizes) {
+  std::vector<std::int64_t> offsets{0};
+  for (const Dim& dim : part) {
+    const auto at = static_cast<std::size_t>(find_dim(dims, dim));
+    std::int64_t stride = 1;
+    for (std::size_t i = at + 1; i < dims.size(); ++i) stride *= sizes.at(dims[i]);
+    std::vector<std::int64_t> next;
+    next.reserve(offsets.size() * static_cast<std::size_t>(sizes.at(dim)));
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t i = 0; i < sizes.at(dim); ++i) next.push_back(offset + i * stride);
+    }
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+Dims without_dim(const Dims& dims, const Dim& removed) {
+  Dims result;
+  std::copy_if(dims.begin(), dims.end(), std::back_inserter(result), [&](const Dim& dim) { return dim != removed; });
+  return result;
+}
+
+/// A matrix of the elements of a tensor, with one row for each element over `rows`.
+std::vector<float> as_matrix(std::span<const float> values, const Dims& dims, const Dims& rows, const Dims& columns,
+                             const DimSizes& sizes) {
+  std::vector<float> matrix;
+  matrix.reserve(values.size());
+  const std::vector<std::int64_t> column_offsets = offsets_of(columns, dims, sizes);
+  for (const std::int64_t row : offsets_of(rows, dims, sizes)) {
+    for (const std::int64_t column : column_offsets) matrix.push_back(values[static_cast<std::size_t>(row + column)]);
+  }
+  return matrix;
+}
+
+}  // namespace
+
+LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph) {
+  for (const LowRankTerm& term : graph.low_rank_terms) {
+    factors_.insert({term.a, term.b});
+    by_parameter_[term.parameter] = &term;
+  }
+}
+
+const LowRankTerm* LowRankTerms::find(const std::string& parameter) const {
+  const auto found = by_parameter_.find(parameter);
+  return found == by_parameter_.end() ? nullptr : found->second;
+}
+
+const Parameter& LowRankTerms::parameter(const std::string& name) const {
+  const Parameter* found = graph_.find_parameter(name);
+  if (found == nullptr) throw VerificationError("a low-rank term names the parameter '" + name + "', which is missing");
+  return *found;
+}
+
+std::vector<float> LowRankTerms::read_whole(const Parameter& parameter, const ReadParameter& read_parameter) const {
+  std::vector<float> values(static_cast<std::size_t>(element_count(graph_.shape(parameter.value))));
+  read_parameter(parameter.name, values);
+  return values;
+}
+
+LowRankFactors LowRankTerms::read(const LowRankTerm& term, const ReadParameter& read_parameter) const {
+  const Parameter& a = parameter(term.a);
+  const Parameter& b = parameter(term.b);
+  const Dims& a_dims = graph_.type(a.value).dims;
+  const Dims& b_dims = graph_.type(b.value).dims;
+  const Dims inputs = without_dim(a_dims, term.rank);
+  const Dims outputs = without_dim(b_dims, term.rank);
+  LowRankFactors factors;
+  factors.rank = graph_.sizes.at(term.rank);
+  factors.inputs = element_count(shape_of(inputs, graph_.sizes));
+  factors.outputs = element_count(shape_of(outputs, graph_.sizes));
+  factors.a = as_matrix(read_whole(a, read_parameter), a_dims, {term.rank}, inputs, graph_.sizes);
+  factors.b = as_matrix(read_whole(b, read_parameter), b_dims, outputs, {term.rank}, graph_.sizes);
+  return factors;
+}
+
+void LowRankTerms::merge(const std::string& name, std::span<float> values, const ReadParameter& read_parameter) const {
+  const LowRankTerm* term = find(name);
+  if (term == nullptr) return;
+  const LowRankFactors factors = read(*term, read_parameter);
+  const Dims& dims = graph_.type(parameter(name).value).dims;
+  const auto side = [&](const std::string& factor) {
+    return offsets_of(without_dim(graph_.type(parameter(factor).value).dims, term->rank), dims, graph_.sizes);
+  };
+  const std::vector<std::int64_t> inputs = side(term->a);
+  const std::vector<std::int64_t> outputs = side(term->b);
+  std::vector<double> row(inputs.size());
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    std::fill(row.begin(), row.end(), 0.0);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(factors.rank); ++r) {
+      const double b = term->scale * factors.b[o * static_cast<std::size_t>(factors.rank) + r];
+      const float* a = factors.a.data() + r * inputs.size();
+      for (std::size_t i = 0; i < inputs.size(); ++i) row[i] += b * a[i];
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      float& value = values[static_cast<std::size_t>(outputs[o] + inputs[i])];
+      value = static_cast<float>(value + row[i]);
+    }
+  }
+}
+
+}  // namespace strata::host

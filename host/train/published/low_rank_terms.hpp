@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strata/graph.hpp"
+
+namespace strata::host {
+
+/// Reads the whole value of a parameter, in row-major order of its dimensions.
+using ReadParameter = std::function<void(const std::string& parameter, std::span<float> values)>;
+
+/// The two factors of a low-rank term as matrices.
+struct LowRankFactors {
+  std::int64_t rank = 0;
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+  std::vector<float> a;  ///< [rank inputs]
+  std::vector<float> b;  ///< [outputs rank]
+};
+
+/// The low-rank terms of a forward graph (Graph::low_rank_terms), for exports. The graph outlives it.
+class LowRankTerms {
+ public:
+  explicit LowRankTerms(const Graph& graph);
+
+  /// True if the parameter is A or B of a term. An export of merged values leaves it out.
+  [[nodiscard]] bool is_factor(const std::string& parameter) const { return factors_.contains(parameter); }
+  /// The term of a parameter, or null.
+  [[nodiscard]] const LowRankTerm* find(const std::string& parameter) const;
+  [[nodiscard]] const std::vector<LowRankTerm>& terms() const { return graph_.low_rank_terms; }
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+  /// The shape of a parameter of the graph.
+  [[nodiscard]] Shape shape(const std::string& name) const { return graph_.shape(parameter(name).value); }
+
+  [[nodiscard]] LowRankFactors read(const LowRankTerm& term, const ReadParameter& read_parameter) const;
+  /// Adds scale · B A to `values`, those of the whole `parameter`. Does nothing for a parameter without a term.
+  void merge(const std::string& parameter, std::span<float> values, const ReadParameter& read_parameter) const;
+
+ private:
+  [[nodiscard]] const Parameter& parameter(const std::string& name) const;
+  [[nodiscard]] std::vector<float> read_whole(const Parameter& parameter, const ReadParameter& read_parameter) const;
+
+  const Graph& graph_;
+  std::set<std::string> factors_;
+  std::map<std::string, const LowRankTerm*> by_parameter_;
+};
+
+}  // namespace strata::host

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "train/published/import_model.hpp"
+#include "train/published/low_rank_terms.hpp"
+
+namespace strata::host {
+
+/// Where a parameter with adapters lies in a published model.
+struct PublishedPlace {
+  /// Name of the published tensor. Example: "model.layers.0.self_attn.q_proj.weight".
+  std::string tensor;
+  /// If the parameter is a part of the tensor: the first of its outputs, and the outputs of the whole tensor. Example:
+  /// the keys of GPT-2's c_attn have the outputs from 768 of 2304 on. 0 and 0 for a whole tensor.
+  std::int64_t first_output = 0;
+  std::int64_t outputs = 0;
+};
+
+/// The inputs of write_peft_adapters().
+struct PeftRequest {
+  const LowRankTerms& terms;
+  ReadParameter read;
+  /// By name of the model's parameter.
+  std::map<std::string, PublishedPlace> published;
+  /// Name or folder of the base model, for PEFT to find it. Empty: unknown.
+  std::string base_model;
+};
+
+/// Writes the low-rank terms alone, as PEFT reads them: `adapter_config.json` and `adapter_model.safetensors` in
+/// `folder`, which exists. Values are in f32. Adapters of several parts of one tensor become one adapter, whose rank is
+/// the sum of theirs. \return what was written. \throws ConfigurationError if PEFT's format cannot hold a term.
+ModelSummary write_peft_adapters(const std::filesystem::path& folder, const PeftRequest& request);
+
+}  // namespace strata::host

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "strata/published.hpp"
+
+namespace strata::host {
+
+inline constexpr const char* kPublishedConfig = "config.json";
+
+/// Parses the text of a config.json. \throws ConfigurationError, without a path, if it is no JSON object.
+[[nodiscard]] PublishedFields parse_published_config(const std::string& text);
+
+/// Reads the config.json of a folder. \throws ConfigurationError with the path.
+[[nodiscard]] PublishedFields read_published_config(const std::filesystem::path& folder);
+
+/// The text of a config.json.
+[[nodiscard]] std::string to_json(const PublishedFields& fields);
+
+}  // namespace strata::host

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint/model_files.hpp"
+#include "train/checkpoint/safetensors.hpp"
+
+namespace strata::host {
+
+inline constexpr const char* kPublishedWeights = "model.safetensors";
+inline constexpr const char* kPublishedIndex = "model.safetensors.index.json";
+
+/// The tensors of a folder of Hugging Face: of model.safetensors, or of the shards that model.safetensors.index.json
+/// names. The files are mapped, so that only the tensors that are read occupy memory.
+class PublishedFiles {
+ public:
+  /// \throws RuntimeError with the path if a file is missing or violates its format, or if the index names tensors that
+  /// its files lack.
+  explicit PublishedFiles(std::filesystem::path folder);
+
+  [[nodiscard]] const std::map<std::string, SafetensorsFile::Entry>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  void open(const std::string& name);
+  void open_shards();
+
+  std::filesystem::path folder_;
+  std::vector<std::unique_ptr<const SafetensorsFile>> files_;
+  std::map<std::string, SafetensorsFile::Entry> tensors_;
+};
+
+/// Reads the files beside the tensors: those of the tokenizer, config.json and generation_config.json.
+[[nodiscard]] ModelFiles read_model_files(const std::filesystem::path& folder);
+
+}  // namespace strata::host

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "llama.hpp"
+
+namespace llama {
+
+/// The properties in which the model types of transformers differ.
+struct PublishedType {
+  std::string model_type;
+  std::string architecture;
+  /// The norm of queries and keys, which such a model always or never has.
+  bool qk_norm = false;
+  /// Biases of queries, keys and values that such a model always has.
+  bool qkv_bias = false;
+  /// True if the field attention_bias gives biases to all four projections of the attention.
+  bool attention_bias = false;
+  /// True if the field mlp_bias exists.
+  bool mlp_bias = false;
+  /// True if the field head_dim exists. Otherwise it is hidden_size / num_attention_heads.
+  bool head_dim = true;
+  enum class Window : std::uint8_t {
+    none,
+    all_layers,  ///< sliding_window
+    last_layers  ///< use_sliding_window, sliding_window, max_window_layers, layer_types
+  };
+  Window window = Window::none;
+};
+
+/// The type named `model_type`, or null.
+[[nodiscard]] const PublishedType* find_published_type(const std::string& model_type);
+
+/// The first type that can express a model. \throws strata::OptionError with the option that none can.
+[[nodiscard]] const PublishedType& published_type_of(const Settings& settings);
+
+}  // namespace llama

@@ -1,0 +1,186 @@
+#include "adapter.hpp"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "strata/compiler_ops.hpp"
+#include "strata/random.hpp"
+
+namespace lora {
+
+using namespace strata;
+
+namespace {
+
+/// Uniform values within ±`bound`.
+class UniformStart final : public Initializer {
+ public:
+  explicit UniformStart(double bound) : bound_(bound) {}
+
+  [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& shape,
+                             std::uint64_t key) const override {
+    std::uint64_t element = 0;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      element = element * static_cast<std::uint64_t>(shape[i]) + static_cast<std::uint64_t>(index[i]);
+    }
+    return bound_ * (2 * ((random::word(key, element) + 0.5) * 0x1p-32) - 1);
+  }
+
+ private:
+  double bound_;
+};
+
+std::string module_of(const std::string& parameter) {
+  const std::string suffix = ".weight";
+  return parameter.ends_with(suffix) ? parameter.substr(0, parameter.size() - suffix.size()) : parameter;
+}
+
+/// A dimension that the graph does not have yet.
+Dim new_dim(const Graph& graph) {
+  Dim dim = "lora_rank";
+  for (int number = 2; graph.sizes.contains(dim); ++number) dim = "lora_rank" + std::to_string(number);
+  return dim;
+}
+
+/// `dims` with the dimension `rank` in place of those that are not among `kept`.
+Dims with_rank(const Dims& dims, const Dims& kept, const Dim& rank) {
+  Dims result;
+  for (const Dim& dim : dims) {
+    const Dim& next = find_dim(kept, dim) >= 0 ? dim : rank;
+    if (find_dim(result, next) < 0) result.push_back(next);
+  }
+  return result;
+}
+
+Dims without(const Dims& dims, const Dims& removed) {
+  Dims result;
+  for (const Dim& dim : dims) {
+    if (find_dim(removed, dim) < 0) result.push_back(dim);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string name_of_a(const std::string& parameter) { return module_of(parameter) + ".lora_A.weight"; }
+std::string name_of_b(const std::string& parameter) { return module_of(parameter) + ".lora_B.weight"; }
+
+AdapterBuilder::AdapterBuilder(Graph& graph, const OpRegistry& registry, const Settings& settings)
+    : graph_(graph), registry_(registry), settings_(settings), rank_(new_dim(graph)) {
+  graph_.sizes[rank_] = settings.rank;
+}
+
+void AdapterBuilder::add(const Parameter& parameter, const MatrixSides& sides, const std::vector<ParameterUse>& uses) {
+  const Parameter base = parameter;  // adding parameters moves it
+  const Dims dims = graph_.type(base.value).dims;
+  const LowRankTerm term{base.name, name_of_a(base.name), name_of_b(base.name),
+                         rank_,     settings_.scale,      settings_.dropout};
+  Adapter adapter;
+  adapter.a = add_parameter(term.a, with_rank(dims, sides.contracted, rank_), base, start_of_a(sides.contracted));
+  adapter.b = add_parameter(term.b, with_rank(dims, sides.outputs, rank_), base, Initialization::constant(0));
+  adapter.contracted = sides.contracted;
+  for (const ParameterUse& use : uses) readers_[use.node] = {adapters_.size(), use.operand};
+  adapters_.push_back(std::move(adapter));
+  graph_.low_rank_terms.push_back(term);
+}
+
+Initialization AdapterBuilder::start_of_a(const Dims& contracted) const {
+  if (settings_.start == Start::normal) return Initialization::normal(1 / static_cast<double>(settings_.rank));
+  const auto inputs = static_cast<double>(element_count(shape_of(contracted, graph_.sizes)));
+  return Initialization::custom(std::make_shared<UniformStart>(1 / std::sqrt(inputs)));
+}
+
+Value AdapterBuilder::add_parameter(const std::string& name, const Dims& dims, const Parameter& of,
+                                    Initialization initialization) {
+  Node node;
+  node.op = "parameter";
+  node.name = name;
+  node.results = {{dims, graph_.type(of.value).dtype}};
+  Parameter parameter;
+  parameter.name = name;
+  parameter.value = {graph_.append(std::move(node)), 0};
+  parameter.initialization = std::move(initialization);
+  parameter.decay = of.decay;
+  parameter.gradient_is_zero = of.gradient_is_zero;
+  parameter.gradient_type = of.gradient_type;
+  leaves_.push_back(graph_.node(parameter.value.node));
+  graph_.parameters.push_back(parameter);
+  return parameter.value;
+}
+
+void AdapterBuilder::place() {
+  const std::vector<Node> nodes = graph_.nodes();
+  placed_ = leaves_;
+  std::map<Value, Value> replaced;
+  const auto current = [&](Value value) {
+    const auto found = replaced.find(value);
+    return found == replaced.end() ? value : found->second;
+  };
+  for (const Node& each : nodes) {
+    if (std::any_of(leaves_.begin(), leaves_.end(), [&](const Node& leaf) { return leaf.id == each.id; })) continue;
+    for (Value& operand : graph_.node(each.id).operands) operand = current(operand);
+    const Node node = graph_.node(each.id);
+    placed_.push_back(node);
+    const auto reader = readers_.find(node.id);
+    if (reader == readers_.end()) continue;
+    const auto& [index, operand] = reader->second;
+    replaced[{node.id, 0}] = adapted(node, adapters_[index], operand);
+  }
+  for (Sink& sink : graph_.sinks) sink.value = current(sink.value);
+  graph_.replace_nodes(std::move(placed_));
+}
+
+Value AdapterBuilder::adapted(const Node& reader, const Adapter& adapter, int operand) {
+  const TensorType result = reader.results.front();
+  Value narrow;
+  const bool is_lookup = reader.op == "embedding";
+  if (is_lookup) {
+    const Value table = in_type_of(adapter.b, result.dtype, reader, ".lora_B");
+    narrow = emit("embedding", {table, reader.operands[1]}, {}, reader, ".lora_B");
+  } else {
+    Value x = reader.operands[static_cast<std::size_t>(1 - operand)];
+    if (settings_.dropout > 0 && graph_.mode == GraphMode::training) {
+      x = emit("dropout", {x}, {{"p", settings_.dropout}}, reader, ".lora_dropout");
+    }
+    Dims dims = without(graph_.type(x).dims, adapter.contracted);
+    dims.push_back(rank_);
+    narrow = product(x, adapter.a, {{"result", join(dims)}}, reader, ".lora_A");
+  }
+  if (settings_.scale != 1) {
+    narrow = emit(ops::kWeightedSum, {narrow}, {{"factor0", settings_.scale}}, reader, ".lora_scale");
+  }
+  Attributes attributes{{"result", join(result.dims)}};
+  if (reader.attributes.has("dtype")) attributes.set("dtype", reader.attributes.word("dtype"));
+  const Value wide = is_lookup ? product(narrow, adapter.a, attributes, reader, ".lora_A")
+                               : product(narrow, adapter.b, attributes, reader, ".lora_B");
+  return emit("add", {{reader.id, 0}, wide}, {}, reader, ".lora_add");
+}
+
+Value AdapterBuilder::product(Value x, Value weight, Attributes attributes, const Node& reader,
+                              const std::string& suffix) {
+  const Value typed = in_type_of(weight, graph_.type(x).dtype, reader, suffix);
+  return emit("linear", {x, typed}, std::move(attributes), reader, suffix);
+}
+
+Value AdapterBuilder::in_type_of(Value value, DType type, const Node& reader, const std::string& suffix) {
+  if (graph_.type(value).dtype == type) return value;
+  return emit("cast", {value}, {{"dtype", std::string(to_string(type))}}, reader, suffix + "_cast");
+}
+
+Value AdapterBuilder::emit(const std::string& op, std::vector<Value> operands, Attributes attributes,
+                           const Node& reader, const std::string& suffix) {
+  Node node;
+  node.op = op;
+  node.name = reader.name + suffix;
+  node.operands = std::move(operands);
+  node.attributes = std::move(attributes);
+  node.block = reader.block;
+  node.results = registry_.get(op).infer(graph_, node);
+  const int id = graph_.append(std::move(node));
+  placed_.push_back(graph_.node(id));
+  return {id, 0};
+}
+
+}  // namespace lora

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "settings.hpp"
+#include "strata/strategy.hpp"
+
+namespace lora {
+
+/// Low-rank adapters (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021). Each product with a
+/// chosen parameter W gets the term scale · (x A) B. A and B are trained, and the other parameters are frozen.
+class Lora final : public strata::Strategy {
+ public:
+  explicit Lora(Settings settings) : settings_(std::move(settings)) {}
+
+  void rewrite_forward(strata::Graph& graph, const strata::OpRegistry& registry) const override;
+
+ private:
+  Settings settings_;
+};
+
+}  // namespace lora

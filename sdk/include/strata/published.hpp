@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/export.hpp"
+#include "strata/options.hpp"
+#include "strata/tensor.hpp"
+
+namespace strata {
+
+/// \file
+/// Models as Hugging Face publishes them: a file config.json and safetensors files.
+
+/// The fields of a config.json. Fields of nested objects have paths, such as "rope_scaling.factor". Elements of a list
+/// that holds neither numbers nor words have their index as name.
+class STRATA_API PublishedFields {
+ public:
+  /// A field without a value is null in the file.
+  using Values = std::map<std::string, std::optional<OptionValue>>;
+
+  PublishedFields() = default;
+  explicit PublishedFields(Values values) : values_(std::move(values)) {}
+
+  [[nodiscard]] const Values& values() const { return values_; }
+  /// True if the file has the field, even as null.
+  [[nodiscard]] bool contains(const std::string& field) const { return values_.contains(field); }
+  /// True if the file has a value for the field, or fields within it.
+  [[nodiscard]] bool has_value(const std::string& field) const;
+
+  /// The value of a field. `otherwise`: the value if the file lacks the field or it is null. \throws OptionError with
+  /// the field, what was found and what is accepted, if it has another type, or is missing without `otherwise`.
+  [[nodiscard]] std::int64_t integer(const std::string& field, std::optional<std::int64_t> otherwise = {}) const;
+  [[nodiscard]] double number(const std::string& field, std::optional<double> otherwise = {}) const;
+  [[nodiscard]] bool boolean(const std::string& field, std::optional<bool> otherwise = {}) const;
+  [[nodiscard]] std::string word(const std::string& field, const std::optional<std::string>& otherwise = {}) const;
+  /// Empty if the file lacks the list.
+  [[nodiscard]] std::vector<std::string> words(const std::string& field) const;
+
+  /// \throws OptionError if the file has the field with another value than `accepted`, which is what a file without
+  /// the field or with null means. 1 and 1.0 are equal.
+  void require(const std::string& field, const OptionValue& accepted) const;
+
+  void set(const std::string& field, OptionValue value) { values_[field] = std::move(value); }
+  void set_null(const std::string& field) { values_[field] = std::nullopt; }
+
+ private:
+  [[nodiscard]] const OptionValue* find(const std::string& field) const;
+
+  Values values_;
+};
+
+/// Where the elements of a parameter lie in a published tensor. The slice of the tensor that belongs to the parameter
+/// is the whole tensor, or `slice_size` indices of the dim `slice_dim` from `slice_begin` on. The parameter's elements
+/// in row-major order are those of the slice. If `transposed`, they are those of the slice, a matrix, with its two dims
+/// exchanged.
+///
+/// Example: a parameter [embed heads head_dim] of a published linear layer, whose matrix is [out in], has the shape
+/// {heads * head_dim, embed} and is transposed.
+struct PublishedTensor {
+  /// Name in the published files.
+  std::string name;
+  /// Name of the model's parameter.
+  std::string parameter;
+  /// Shape of the whole published tensor.
+  Shape shape;
+  bool transposed = false;
+  int slice_dim = 0;
+  std::int64_t slice_begin = 0;
+  /// 0: the whole tensor.
+  std::int64_t slice_size = 0;
+};
+
+/// The tensors of a published model.
+struct PublishedTensors {
+  /// Every parameter of the model once. Slices of a tensor do not overlap and leave nothing out.
+  std::vector<PublishedTensor> tensors = {};
+  /// Tensors that published files may repeat, and the tensors whose values they have: {"lm_head.weight", "wte.weight"}
+  /// for a tied output projection. Exported files lack them.
+  std::map<std::string, std::string> copies = {};
+  /// Patterns of names that hold no parameters, such as buffers with masks: "*.attn.bias". `*` stands for any text.
+  std::vector<std::string> ignored = {};
+  /// A beginning of names that published files may lack, such as "transformer.". Exported files have it.
+  std::string optional_prefix = {};
+};
+
+/// How a model plugin's models are published. The host knows no model: it asks every model plugin that is installed.
+class STRATA_API PublishedFormat {
+ public:
+  virtual ~PublishedFormat();
+  /// The options of the model that a config.json describes; options that are not set keep their defaults. Empty if the
+  /// file describes a model of another plugin. \throws OptionError with the field, what was found and what is accepted,
+  /// if the model cannot compute what the field says.
+  [[nodiscard]] virtual std::optional<Options> options(const PublishedFields& config) const = 0;
+  /// The config.json of a model with all options set. `sizes`: those that the data fixed, such as "vocab". The host
+  /// adds the type of the tensors. \throws OptionError with the option, if no published model is like that.
+  [[nodiscard]] virtual PublishedFields config(const Options& options, const DimSizes& sizes) const = 0;
+  /// The tensors of that model.
+  [[nodiscard]] virtual PublishedTensors tensors(const Options& options, const DimSizes& sizes) const = 0;
+};
+
+}  // namespace strata

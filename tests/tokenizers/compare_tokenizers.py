@@ -1,0 +1,117 @@
+"""Compares Strata's tokenizers with Hugging Face's and sentencepiece's: tokens and decoded texts.
+
+Usage: compare_tokenizers.py TOKENIZER_ANSWERS STRATA FOLDER"""
+import json
+import os
+import subprocess
+import sys
+
+import numpy
+import sentencepiece
+from tokenizers import Tokenizer
+
+from make_texts import Texts
+from make_tokenizers import charsmap_of, hugging_face_tokenizers, sentencepiece_models
+
+
+def write_lines(path, values):
+    with open(path, "w", encoding="utf-8") as file:
+        for value in values:
+            file.write(json.dumps(value) + "\n")
+
+
+class HuggingFace:
+    def __init__(self, tokenizer):
+        self.tokenizer = Tokenizer.from_str(tokenizer)
+
+    def encode(self, text):
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def decode(self, tokens, special):
+        return self.tokenizer.decode(tokens, skip_special_tokens=not special)
+
+    def frame(self):
+        return self.tokenizer.encode("", add_special_tokens=True).ids
+
+
+class SentencePiece:
+    def __init__(self, model):
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    def encode(self, text):
+        return self.processor.encode(text)
+
+    def decode(self, tokens, special):
+        return self.processor.decode(tokens)
+
+    def frame(self):
+        return [self.processor.bos_id()]
+
+
+def compare(name, expected, path, texts, answers_program, folder):
+    texts_path, answers_path = os.path.join(folder, "texts.jsonl"), os.path.join(folder, "answers.jsonl")
+    subprocess.run([answers_program, path, texts_path, answers_path], check=True)
+    with open(answers_path, encoding="utf-8") as file:
+        head, *answers = [json.loads(line) for line in file]
+    assert len(answers) == len(texts), name
+    # An empty text may have a token of its own, such as the mark of a space.
+    assert head["first"] + expected.encode("") + head["last"] == expected.frame(), (name, head, expected.frame())
+    wrong = same = 0
+    for text, answer in zip(texts, answers):
+        tokens = expected.encode(text)
+        checks = [(tokens, answer["tokens"])]
+        for special, key in ((True, "all"), (False, "plain")):
+            decoded = expected.decode(tokens, special)
+            checks.append((decoded, answer[key]))
+            same += special and decoded == text
+        for wanted, found in checks:
+            if wanted == found:
+                continue
+            wrong += 1
+            at = next((i for i, (a, b) in enumerate(zip(wanted, found)) if a != b), min(len(wanted), len(found)))
+            if wrong < 4:
+                print(f"{name}: {text[:200]!r}: at {at}: expected {wanted[max(at - 3, 0):at + 5]!r}, "
+                      f"found {found[max(at - 3, 0):at + 5]!r}")
+    print(f"{name}: {len(texts)} texts, {same} return unchanged, {wrong} differences")
+    return wrong
+
+
+def compare_token_file(tokenizer_path, texts, strata, folder):
+    """`strata tokenize` on two threads writes the tokens of all texts in their order."""
+    inputs, output = os.path.join(folder, "inputs.jsonl"), os.path.join(folder, "tokens.bin")
+    write_lines(inputs, [{"text": text} for text in texts])
+    subprocess.run([strata, "tokenize", tokenizer_path, inputs, "--output", output, "--threads", "2", "--format", "raw",
+                    "--overwrite"], check=True, capture_output=True)
+    tokenizer = Tokenizer.from_file(tokenizer_path)
+    expected = [token for text in texts for token in tokenizer.encode(text, add_special_tokens=False).ids]
+    found = numpy.fromfile(output, dtype=numpy.uint16).tolist()
+    print(f"token file: {len(found)} tokens, {'equal' if found == expected else 'different'}")
+    return found != expected
+
+
+def main():
+    answers_program, strata, folder = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
+    lines = [Texts(1).text(400) for _ in range(250)]
+    long_text = Texts(2).text(1 << 20)
+    texts = [long_text] + Texts(3).shorts(2500) + [Texts(4 + i).text(2000) for i in range(30)]
+    texts = [text.encode("utf-8", "ignore").decode() for text in texts]
+    write_lines(os.path.join(folder, "texts.jsonl"), texts)
+    models = sentencepiece_models([line for text in lines for line in text.split("\n")])
+    wrong = 0
+    for name, tokenizer in hugging_face_tokenizers(lines, charsmap_of(models["sp_unigram"])).items():
+        path = os.path.join(folder, name + ".json")
+        content = tokenizer.to_str()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(content)
+        wrong += compare(name, HuggingFace(content), path, texts, answers_program, folder)
+    for name, model in models.items():
+        path = os.path.join(folder, name + ".model")
+        with open(path, "wb") as file:
+            file.write(model)
+        wrong += compare(name, SentencePiece(model), path, texts, answers_program, folder)
+    wrong += compare_token_file(os.path.join(folder, "llama3.json"), texts, strata, folder)
+    return 1 if wrong else 0
+
+
+sys.exit(main())

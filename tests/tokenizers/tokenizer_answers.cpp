@@ -1,0 +1,35 @@
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "strata/error.hpp"
+#include "tokenizers/text_tokenizer.hpp"
+
+/// Prints the tokens of each text of a JSON lines file, and the texts that the tokens decode to, for a comparison with
+/// other programs. Usage: tokenizer_answers TOKENIZER TEXTS.jsonl ANSWERS.jsonl
+int main(int argument_count, char** arguments) {
+  using nlohmann::json;
+  if (argument_count != 4) return 2;
+  try {
+    const auto tokenizer = strata::host::load_tokenizer(arguments[1]);
+    const auto encoder = tokenizer->make_encoder();
+    std::ifstream texts(arguments[2]);
+    std::ofstream answers(arguments[3]);
+    answers << json{{"size", tokenizer->size()},
+                    {"first", tokenizer->first_tokens()},
+                    {"last", tokenizer->last_tokens()}}
+            << '\n';
+    for (std::string line; std::getline(texts, line);) {
+      std::vector<std::int32_t> tokens;
+      encoder->append(json::parse(line).get<std::string>(), tokens);
+      answers << json{{"tokens", tokens},
+                      {"all", tokenizer->decode_text(tokens, true)},
+                      {"plain", tokenizer->decode_text(tokens, false)}}
+              << '\n';
+    }
+    return answers.flush() ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
