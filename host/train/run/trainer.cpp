@@ -273,6 +273,8 @@ class Trainer::Rank {
       written_ = bad.back_to;
       return bad.back_to;
     }
+    // No rank ends the run before the first one has told why.
+    agreement_.meet();
     if (trainer_.undoes_bad_steps() && step > trainer_.start_.step && written_ != step) {
       write_checkpoint(step, false, true);
     }

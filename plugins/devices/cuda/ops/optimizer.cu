@@ -22,25 +22,26 @@ std::optional<std::string> unsupported_update(const OpInstance& op) {
     return what + " cannot be " + std::string(to_string(found));
   };
   if (state != DType::f32 && state != DType::f64) return cannot_be("the last result", state);
-  // An f64 run has no other type, and no other run has f64.
-  const bool is_f64 = state == DType::f64;
-  if ((op.results[0].dtype == DType::f64) != is_f64) return cannot_be("result 0", op.results[0].dtype);
-  if ((op.operands[0].dtype == DType::f64) != is_f64) return cannot_be("operand 0", op.operands[0].dtype);
+  if (size_of(op.results[0].dtype) > size_of(state)) return cannot_be("result 0", op.results[0].dtype);
+  if (size_of(op.operands[0].dtype) > size_of(state)) return cannot_be("operand 0", op.operands[0].dtype);
   return unsupported_index_maps(op, op.operands[0].dims);
 }
 
 /// Calls function.operator()<Gradient, Value, P>() with the kernels' types for an update.
 template <class Function>
 PreparedKernel with_update_types(const OpInstance& op, const Function& function) {
-  if (state_type(op) == DType::f64) return function.template operator()<double, double, double>();
-  return with_element(op.operands[0].dtype, [&]<class Gradient>() {
-    return with_element(op.results[0].dtype, [&]<class Value>() -> PreparedKernel {
-      if constexpr (sizeof(Gradient) <= sizeof(float) && sizeof(Value) <= sizeof(float)) {
-        return function.template operator()<Gradient, Value, float>();
-      }
-      throw VerificationError("op '" + op.name + "' updates values by a gradient that is wider than the states");
+  const auto with_state_type = [&]<class P>() {
+    return with_element(op.operands[0].dtype, [&]<class Gradient>() {
+      return with_element(op.results[0].dtype, [&]<class Value>() -> PreparedKernel {
+        if constexpr (sizeof(Gradient) <= sizeof(P) && sizeof(Value) <= sizeof(P)) {
+          return function.template operator()<Gradient, Value, P>();
+        }
+        throw VerificationError("op '" + op.name + "' updates values by a gradient that is wider than the states");
+      });
     });
-  });
+  };
+  if (state_type(op) == DType::f64) return with_state_type.template operator()<double>();
+  return with_state_type.template operator()<float>();
 }
 
 template <class P>
