@@ -7,6 +7,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
+#include "tokenizers/named_tokenizer.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/inspection.hpp"
 
@@ -45,6 +46,7 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
 int check(const CheckArguments& arguments, CommandContext& context) {
   try {
     const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
+    static_cast<void>(named_tokenizer(inspection.setup));
     if (const auto fault = find_fault(inspection)) return refuse_run(context, arguments.json, *fault);
     return report_acceptance(context, arguments.json, inspection);
   } catch (...) {

@@ -14,6 +14,7 @@
 #include "diagnosis/record_signal.hpp"
 #include "reports/model_flops.hpp"
 #include "runtime/product_rate.hpp"
+#include "tokenizers/named_tokenizer.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/deadline.hpp"
@@ -249,6 +250,7 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   const RunSection& run = setup.configuration.run;
   RunReporter reporter(run, context.log);
   const DataSource source = setup.open_data();
+  const auto tokenizer = named_tokenizer(setup);
 
   std::unique_ptr<World> world = setup.make_world();
   // Only one process of a run reports, and decides how it starts. All of them may write to the output folder.
@@ -274,7 +276,8 @@ int train(const TrainArguments& arguments, CommandContext& context) {
                                        .every = run.checkpoint_every,
                                        .keep = static_cast<int>(run.keep_checkpoints),
                                        .mode = run.checkpoint_mode,
-                                       .identity = start.identity};
+                                       .identity = start.identity,
+                                       .tokenizer = tokenizer};
   Trainer trainer(setup, source, checkpoints, nullptr, reporter, std::move(world));
   trainer.choose_from(start.candidates);
   trainer.record_in(output / kDiagnosisName);

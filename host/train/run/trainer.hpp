@@ -89,6 +89,8 @@ struct CheckpointSettings {
   const Disk* disk = &system_disk();
   /// RunState::identity.
   std::string identity = {};
+  /// The files of the tokenizer that the configuration names. Null: those of the values from which the run starts.
+  std::shared_ptr<const ModelFiles> tokenizer = nullptr;
 };
 
 /// The position of a run in its data.

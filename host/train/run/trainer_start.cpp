@@ -41,8 +41,11 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
   summary_.offload_peak.resize(summary_.planned_offload.size());
   this->resume();
   make_readers();
-  if (resume_ == nullptr && setup.initial)
+  if (checkpoints_.tokenizer) {
+    model_files_ = checkpoints_.tokenizer;
+  } else if (resume_ == nullptr && setup.initial) {
     model_files_ = std::make_shared<const ModelFiles>(setup.initial->model_files());
+  }
 }
 
 void Trainer::plan_checkpoints(const Device& device) {
@@ -78,7 +81,7 @@ void Trainer::resume() {
   if (resume_ == nullptr) return;
   require_same_run(setup_, source_, *resume_);
   if (const auto remark = find_dropped(*resume_, checkpoint_plan_)) remarks_.push_back(*remark);
-  model_files_ = std::make_shared<const ModelFiles>(resume_->model_files());
+  if (!checkpoints_.tokenizer) model_files_ = std::make_shared<const ModelFiles>(resume_->model_files());
   start_ = {resume_->run().step, resume_->run().samples, resume_->run().evaluation_due};
   summary_.step = start_.step;
 }

@@ -54,6 +54,10 @@ OptionSchema make_schema() {
        .documentation = "The last token of every document, such as 50256 for GPT-2's <|endoftext|>.",
        .minimum = -1,
        .maximum = static_cast<double>(std::numeric_limits<std::int32_t>::max())},
+      list_option(
+          "tokenizer", OptionType::word, std::string(),
+          "The tokenizer that made the tokens: a tokenizer.json, a model of sentencepiece, or a folder with one "
+          "of them. Checkpoints carry it."),
       {.name = "cross_document_targets",
        .type = OptionType::boolean,
        .default_value = OptionValue(true),

@@ -1,0 +1,68 @@
+// The tokenizer that a run on tokens names, and its checkpoints carry.
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+
+#include "small_tokenizers.hpp"
+#include "train/command_runner.hpp"
+#include "train/small_run.hpp"
+
+namespace strata::host {
+namespace {
+
+using test::CommandResult;
+using test::run_command;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class NamedTokenizerTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] CommandResult run(const std::string& command, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{
+        command, config_, "--set", "data={plugin=\"tokens\", path=\"" + tokens_ + "\"}", "--set", "device.threads=1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  }
+  [[nodiscard]] std::string generated() const {
+    return run_command({"generate", (folder_.path() / "output").string(), "--prompt", "the", "--tokens", "2"}).out;
+  }
+  [[nodiscard]] static std::string written_tokens() {
+    std::string bytes;
+    for (int i = 0; i < 200; ++i) bytes += {static_cast<char>('a' + i % 5), 0};
+    return bytes;
+  }
+
+  test::TemporaryFolder folder_;
+  std::string config_ = folder_.file("small.toml", test::small_configuration(folder_)).string();
+  std::string tokens_ = folder_.file("tokens.bin", written_tokens()).string();
+  std::string tokenizer_ = folder_.file("bpe.json", testing::small_byte_level().dump()).string();
+};
+
+TEST_F(NamedTokenizerTest, CheckpointsCarryIt) {
+  const std::string vocab = "model.vocab=260";
+  const CommandResult first =
+      run("train", {"--set", vocab, "--set", "data.tokenizer=" + tokenizer_, "--steps", "2", "--resume", "auto"});
+  ASSERT_EQ(first.exit_code, 0) << first.messages;
+  EXPECT_THAT(generated(), StartsWith("the"));
+  // A run that goes on without a name keeps it.
+  const CommandResult second = run("train", {"--set", vocab, "--steps", "4", "--resume", "auto"});
+  ASSERT_EQ(second.exit_code, 0) << second.messages;
+  EXPECT_THAT(second.out, HasSubstr("steps 4"));
+  EXPECT_THAT(generated(), StartsWith("the"));
+}
+
+TEST_F(NamedTokenizerTest, OneThatDoesNotFitIsRefused) {
+  for (const std::string command : {"check", "train"}) {
+    const auto refusal = [&](const std::string& path, const std::string& vocab) {
+      const CommandResult result = run(command, {"--set", "model.vocab=" + vocab, "--set", "data.tokenizer=" + path});
+      EXPECT_NE(result.exit_code, 0);
+      return result.out + result.messages;
+    };
+    EXPECT_THAT(refusal(tokenizer_, "259"), HasSubstr("numbered up to 259; accepted: a tokenizer with numbers below"));
+    EXPECT_THAT(refusal("/nowhere", "260"), HasSubstr("data.tokenizer: '/nowhere': found no file"));
+  }
+}
+
+}  // namespace
+}  // namespace strata::host
