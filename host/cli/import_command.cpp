@@ -1,5 +1,6 @@
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "train/data/text_format.hpp"
@@ -11,10 +12,14 @@ namespace {
 struct ImportArguments {
   std::string folder;
   std::string out;
+  std::vector<std::string> libraries;
 };
 
 int import_folder(const ImportArguments& arguments, CommandContext& context) {
-  const auto model = PublishedCheckpoint::open(arguments.folder, context.plugins());
+  std::vector<PluginSection> libraries;
+  for (const std::string& name : arguments.libraries)
+    libraries.push_back({.path = "--library", .plugin = name, .options = {}});
+  const auto model = PublishedCheckpoint::open(arguments.folder, context.plugins(), libraries);
   const ModelSummary summary = import_model(*model, arguments.out);
   context.out << "checkpoint " << arguments.out << '\n'
               << "parameters " << summary.parameters << " in " << summary.tensors << " tensors\n"
@@ -32,6 +37,9 @@ void add_import_command(CLI::App& app, CommandContext& context) {
                    "A folder with config.json and model.safetensors, or its shards and their index")
       ->required();
   command->add_option("OUT", arguments->out, "Folder of the checkpoint, which must not exist")->required();
+  command->add_option("--library", arguments->libraries, "Library plugin that brings ops of the model; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return import_folder(*arguments, context); }; });
 }

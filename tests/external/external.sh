@@ -204,6 +204,21 @@ grep -q '^The ' "$work/first.txt" || { cat "$work/first.txt"; fail "the text doe
 [ "$(wc -c <"$work/first.txt")" -eq 45 ] || { cat "$work/first.txt"; fail "not a prompt of 4, 40 tokens and a new line"; }
 cmp -s "$work/first.txt" "$work/second.txt" || fail "one seed gives two texts"
 
+echo "== files as published models have them"
+run 0 strata export runs/rotary-4 published
+grep -q '"model_type": "rotary_decoder"' published/config.json || fail "config.json lacks the model's type"
+run 2 strata import published imported
+says "no plugin of this run brings the op 'rotary'"
+run 0 strata import published imported --library rotary
+run 0 strata export imported again
+for file in config.json model.safetensors; do
+  cmp "published/$file" "again/$file" || fail "$file differs after an import and an export"
+done
+run 0 strata train "$configs/four-ranks.toml" --set run.steps=2 --set run.log_every=1 --set run.output=runs/continued \
+  --set model.from=published --log-json "$work/continued.jsonl"
+awk -F '[:,]' '/^{"step":/ && !found { found = $4 } END { exit !(found > 1 && found < 4) }' "$work/continued.jsonl" ||
+  { cat "$work/continued.jsonl"; fail "the imported model does not begin with the loss that it was left with"; }
+
 echo "== without the fast kernel, and without the library"
 run 0 strata train "$configs/one-rank.toml" --set run.steps=1 --set run.output=runs/slow --set library.0.host_kernel=false
 says 'no fast kernel for rotary on '

@@ -92,7 +92,7 @@ class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
 
   /// Reads everything that an import reads.
   void use() {
-    const auto model = PublishedCheckpoint::open(folder_.path(), registry_);
+    const auto model = PublishedCheckpoint::open(folder_.path(), registry_, {});
     for (const auto& [name, tensor] : model->manifest().tensors) {
       std::vector<std::byte> data(static_cast<std::size_t>(element_count(tensor.shape)) * size_of(tensor.dtype));
       model->read(name, whole_tensor(tensor.shape), tensor.dtype, data.data());

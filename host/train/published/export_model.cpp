@@ -41,6 +41,7 @@ StoredModel stored_model(const CheckpointReader& checkpoint, RunConfiguration st
   keep_model_strategies(stored, registry);
   configuration.model = stored.model;
   configuration.strategies = stored.strategies;
+  configuration.libraries = stored.libraries;
   StoredModel model{prepare(std::move(configuration), registry), {}, {}, {}};
   if (const auto& data = checkpoint.run().data) model.sizes = data->sizes;
   model.shapes = model_parameters(model.setup, model.sizes);

@@ -13,8 +13,9 @@ namespace {
 
 constexpr const char* kFromKey = "model.from";
 
-std::shared_ptr<const CheckpointReader> open_values(const std::filesystem::path& path, PluginRegistry& registry) {
-  if (is_published(path)) return PublishedCheckpoint::open(path, registry);
+std::shared_ptr<const CheckpointReader> open_values(const RunConfiguration& configuration, PluginRegistry& registry) {
+  const std::filesystem::path path = configuration.model_from;
+  if (is_published(path)) return PublishedCheckpoint::open(path, registry, configuration.libraries);
   return std::make_shared<const CheckpointReader>(find_checkpoint(path));
 }
 
@@ -29,7 +30,7 @@ bool fits(const Shape& stored, const Shape& shape) {
 std::shared_ptr<const CheckpointReader> open_initial_values(RunConfiguration& configuration, PluginRegistry& registry) {
   if (configuration.model_from.empty()) return nullptr;
   try {
-    auto values = open_values(configuration.model_from, registry);
+    auto values = open_values(configuration, registry);
     const std::string source = "checkpoint '" + values->directory().string() + "'";
     const RunConfiguration stored = parse_configuration(values->run().configuration, source);
     PluginSection& model = configuration.model;

@@ -18,11 +18,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A configuration with the model and nothing that the user would choose.
-RunConfiguration smallest_configuration(const RecognisedModel& model) {
+RunConfiguration smallest_configuration(const RecognisedModel& model, const std::vector<PluginSection>& libraries) {
   const std::string text = "[run]\nname = \"imported\"\nsteps = 1\n[model]\nplugin = \"" + model.plugin.name +
                            "\"\n[data]\nplugin = \"tokens\"\n[batch]\nglobal = 1\n";
   RunConfiguration configuration = parse_configuration(text, "the imported model's configuration");
   configuration.model.options = model.options;
+  configuration.libraries = libraries;
   return configuration;
 }
 
@@ -96,10 +97,11 @@ class TensorMatch {
 PublishedCheckpoint::PublishedCheckpoint(Manifest manifest, PublishedFiles files, std::map<std::string, Source> sources)
     : CheckpointReader(files.folder(), std::move(manifest)), files_(std::move(files)), sources_(std::move(sources)) {}
 
-std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& folder, PluginRegistry& registry) {
+std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& folder, PluginRegistry& registry,
+                                                               const std::vector<PluginSection>& libraries) {
   const RecognisedModel model = recognise_model(folder, registry);
   PublishedFiles files(folder);
-  const RunSetup setup = prepare(smallest_configuration(model), registry);
+  const RunSetup setup = prepare(smallest_configuration(model, libraries), registry);
   const std::map<std::string, Shape> shapes = model_parameters(setup);
   PublishedTensors tensors = call_plugin(model.plugin.origin, "tensors",
                                          [&] { return model.plugin.format->tensors(setup.plugins.model.options, {}); });

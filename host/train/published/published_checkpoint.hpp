@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/run_configuration.hpp"
 #include "plugins/plugin_registry.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/published/published_files.hpp"
@@ -17,10 +18,11 @@ namespace strata::host {
 /// configuration is the smallest that has the model.
 class PublishedCheckpoint final : public CheckpointReader {
  public:
-  /// \throws ConfigurationError if no model plugin reads the config.json. \throws RuntimeError that lists all tensors
-  /// that are missing, unexpected or of another shape.
+  /// `libraries`: those that bring ops of the model. \throws ConfigurationError if no model plugin reads the
+  /// config.json. \throws RuntimeError that lists all tensors that are missing, unexpected or of another shape.
   [[nodiscard]] static std::unique_ptr<PublishedCheckpoint> open(const std::filesystem::path& folder,
-                                                                 PluginRegistry& registry);
+                                                                 PluginRegistry& registry,
+                                                                 const std::vector<PluginSection>& libraries);
 
   [[nodiscard]] ModelFiles model_files() const override;
 

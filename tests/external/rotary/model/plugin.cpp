@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "model/decoder.hpp"
+#include "model/published.hpp"
 
 namespace {
 
@@ -33,6 +34,11 @@ class DecoderFactory final : public ModelFactory {
     small.set("vocab", multiple_of("vocab", 16));
     return small;
   }
+
+  [[nodiscard]] const PublishedFormat* published() const override { return &published_; }
+
+ private:
+  rotary::DecoderFormat published_;
 };
 
 }  // namespace
