@@ -1,11 +1,13 @@
 #include "reports/program_summary.hpp"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "compiler/graph/loss_elements.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/step_variants.hpp"
+#include "strata/derived_initializer.hpp"
 
 namespace strata::host {
 
@@ -52,8 +54,15 @@ double sent_bytes(const Program& program, std::uint64_t step) {
 
 std::int64_t parameter_count(const Graph& graph) {
   std::int64_t count = 0;
+  std::set<std::string> sources;
   for (const Parameter& parameter : graph.parameters) {
-    if (parameter.role != ParameterRole::constant) count += element_count(graph.shape(parameter.value));
+    if (parameter.role == ParameterRole::constant) continue;
+    const auto* derived = dynamic_cast<const DerivedInitializer*>(parameter.initialization.initializer.get());
+    if (derived == nullptr) {
+      count += element_count(graph.shape(parameter.value));
+    } else if (sources.insert(derived->source().name).second) {
+      count += element_count(derived->source().shape);
+    }
   }
   return count;
 }

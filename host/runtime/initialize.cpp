@@ -1,7 +1,9 @@
 #include "runtime/initialize.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "runtime/element.hpp"
 #include "strata/error.hpp"
@@ -10,20 +12,40 @@
 namespace strata::host {
 namespace {
 
-/// Initial values of one parameter by the global, row-major index of the element.
+/// A tensor whose initial values the host computes.
+struct InitialTensor {
+  const std::string& name;
+  Shape shape;
+  const Initialization& initialization;
+};
+
+[[noreturn]] void fail(const std::string& parameter, const std::string& what) {
+  throw RuntimeError("the initializer of parameter '" + parameter + "' " + what);
+}
+
+/// Calls a function of a plugin's initializer.
+template <class Call>
+auto ask(const std::string& parameter, const Call& call) {
+  try {
+    return call();
+  } catch (...) {
+    fail(parameter, "threw " + current_exception_text());
+  }
+}
+
+/// Initial values of one tensor by the global, row-major index of the element.
 class StartingValues {
  public:
-  StartingValues(const StoredParameter& parameter, std::uint64_t seed)
-      : parameter_(parameter), key_(random::stream_key(seed, "init/" + parameter.name, 0)) {
-    for (const ShardedDim& dim : parameter.dims) shape_.push_back(dim.global_size);
-    index_.resize(shape_.size());
-    elements_ = element_count(shape_);
-  }
+  StartingValues(InitialTensor tensor, std::uint64_t seed)
+      : tensor_(std::move(tensor)),
+        key_(random::stream_key(seed, "init/" + tensor_.name, 0)),
+        elements_(element_count(tensor_.shape)),
+        index_(tensor_.shape.size()) {}
 
   /// The value of an element of the tensor. Replicas along loose axes, whose tensors follow one another, begin alike.
   [[nodiscard]] double operator()(std::int64_t element) {
     element %= elements_;
-    const Initialization& start = parameter_.initialization;
+    const Initialization& start = tensor_.initialization;
     switch (start.kind) {
       case Initialization::Kind::constant:
         return start.value;
@@ -37,34 +59,38 @@ class StartingValues {
 
  private:
   double custom(std::int64_t element) {
-    for (std::size_t i = shape_.size(); i-- > 0;) {
-      index_[i] = element % shape_[i];
-      element /= shape_[i];
+    const Shape& shape = tensor_.shape;
+    for (std::size_t i = shape.size(); i-- > 0;) {
+      index_[i] = element % shape[i];
+      element /= shape[i];
     }
-    const double value = call();
-    if (!std::isfinite(value)) fail("gives " + std::to_string(value));
+    const auto& initializer = tensor_.initialization.initializer;
+    if (initializer == nullptr) fail(tensor_.name, "is missing (a null pointer)");
+    const double value = ask(tensor_.name, [&] { return initializer->value(index_, shape, key_); });
+    if (!std::isfinite(value)) fail(tensor_.name, "gives " + std::to_string(value));
     return value;
   }
 
-  double call() {
-    if (parameter_.initialization.initializer == nullptr) fail("is missing (a null pointer)");
-    try {
-      return parameter_.initialization.initializer->value(index_, shape_, key_);
-    } catch (...) {
-      fail("threw " + current_exception_text());
-    }
-  }
-
-  [[noreturn]] void fail(const std::string& what) const {
-    throw RuntimeError("the initializer of parameter '" + parameter_.name + "' " + what);
-  }
-
-  const StoredParameter& parameter_;
+  InitialTensor tensor_;
   std::uint64_t key_;
-  Shape shape_;
-  std::int64_t elements_ = 1;
+  std::int64_t elements_;
   std::vector<std::int64_t> index_;
 };
+
+/// The values that the source of a derived parameter would have.
+std::vector<float> starting_source(const DerivedInitializer& initializer, std::uint64_t seed) {
+  const DerivedInitializer::Source& source = initializer.source();
+  StartingValues start({source.name, source.shape, source.initialization}, seed);
+  std::vector<float> values(static_cast<std::size_t>(element_count(source.shape)));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(start(static_cast<std::int64_t>(i)));
+  return values;
+}
+
+Shape global_shape(const StoredParameter& parameter) {
+  Shape shape;
+  for (const ShardedDim& dim : parameter.dims) shape.push_back(dim.global_size);
+  return shape;
+}
 
 /// Sets a parameter's values or one of its states to the initial values or to zero.
 void set(Executor& executor, const StoredParameter& parameter, BufferId buffer, bool to_zero, std::uint64_t seed) {
@@ -81,13 +107,39 @@ void set(Executor& executor, const StoredParameter& parameter, BufferId buffer, 
 
 std::vector<std::byte> initial_values(const StoredParameter& parameter, const Shard& shard, DType dtype,
                                       std::uint64_t seed) {
+  if (const DerivedInitializer* derived = derived_initializer(parameter)) {
+    return derived_values(parameter, starting_source(*derived, seed), shard, dtype);
+  }
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
-  StartingValues start(parameter, seed);
+  StartingValues start({parameter.name, global_shape(parameter), parameter.initialization}, seed);
   const bool through_f32 = size_of(dtype) < sizeof(float);
   shard.for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
     for (std::int64_t i = 0; i < length; ++i) {
       const double value = start(global + i);
       store_element(dtype, values.data(), local + i, through_f32 ? static_cast<float>(value) : value);
+    }
+  });
+  return values;
+}
+
+const DerivedInitializer* derived_initializer(const StoredParameter& parameter) {
+  return dynamic_cast<const DerivedInitializer*>(parameter.initialization.initializer.get());
+}
+
+std::vector<std::byte> derived_values(const StoredParameter& parameter, std::span<const float> source,
+                                      const Shard& shard, DType dtype) {
+  const std::vector<float> whole = ask(parameter.name, [&] { return derived_initializer(parameter)->derive(source); });
+  const std::int64_t elements = element_count(global_shape(parameter));
+  if (static_cast<std::int64_t>(whole.size()) != elements) {
+    fail(parameter.name, "derives " + std::to_string(whole.size()) + " values of " + std::to_string(elements));
+  }
+  const auto bad = std::find_if_not(whole.begin(), whole.end(), [](float value) { return std::isfinite(value); });
+  if (bad != whole.end()) fail(parameter.name, "derives " + std::to_string(*bad));
+  std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
+  shard.for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      // Replicas along loose axes, whose tensors follow one another, begin alike.
+      store_element(dtype, values.data(), local + i, whole[static_cast<std::size_t>((global + i) % elements)]);
     }
   });
   return values;

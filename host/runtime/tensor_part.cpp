@@ -10,6 +10,12 @@ TensorPart TensorPart::block(std::vector<IndexMap> dims) {
   return part;
 }
 
+TensorPart TensorPart::whole(const Shape& shape) {
+  std::vector<IndexMap> dims;
+  for (const std::int64_t size : shape) dims.push_back(IndexMap::whole(size));
+  return block(std::move(dims));
+}
+
 std::int64_t TensorPart::block_elements() const {
   std::int64_t elements = 1;
   for (const IndexMap& dim : dims) elements *= dim.local_size();

@@ -18,6 +18,8 @@ struct TensorPart {
 
   /// The part that is the whole block.
   static TensorPart block(std::vector<IndexMap> dims);
+  /// All of a tensor.
+  static TensorPart whole(const Shape& shape);
 
   [[nodiscard]] std::int64_t elements() const { return end - begin; }
   [[nodiscard]] std::int64_t block_elements() const;

@@ -145,6 +145,61 @@ def test_adapters(folder):
     check(abs(loss - losses[2]) < 1e-5, f"adapters in PEFT: loss {loss}, Strata {losses[2]}")
 
 
+def nf4():
+    """The 4-bit NormalFloat by its definition: quantiles of the normal distribution on both sides of 0."""
+    def quantiles(count):
+        return torch.special.ndtri(torch.linspace(0.9677083, 0.5, count, dtype=torch.float64)[:-1])
+
+    numbers = torch.cat([-quantiles(8), torch.zeros(1), quantiles(9)]).sort().values
+    return numbers / numbers.max()
+
+
+BASE_NUMBERS = {"nf4": nf4(), "int8": torch.arange(-127, 128).double() / 127}
+BASE_BLOCK = 12
+
+
+def rounded(tensor, base, along):
+    """The matrix with each number replaced by the nearest that its block has in this base."""
+    blocks = tensor.detach().double().movedim(along, -1).split(BASE_BLOCK, -1)
+    scales = [block.abs().amax(-1, keepdim=True) for block in blocks]
+    numbers = BASE_NUMBERS[base]
+    nearest = [scale * numbers[(block / scale).unsqueeze(-1).sub(numbers).abs().argmin(-1)]
+               for block, scale in zip(blocks, scales)]
+    return torch.cat(nearest, -1).movedim(-1, along).float()
+
+
+def test_coded_base(folder):
+    """A base in 8 or 4 bits computes what the rounded model does, and so do its exports."""
+    data = None
+    for base in BASE_NUMBERS:
+        (folder / base).mkdir()
+        data = write_data(folder / base)
+        model = saved(folder / base / "original")
+        for name, parameter in model.named_parameters():
+            if name.endswith("_proj.weight"):
+                # The blocks lie along the stream: the outputs of o_proj and down_proj, the inputs of all others.
+                along = 0 if "o_proj" in name or "down_proj" in name else 1
+                parameter.data = rounded(parameter, base, along)
+        more = f'{LORA}base = "{base}"\nbase_block = {BASE_BLOCK}\nbase_targets = ["*_proj.weight"]\n'
+        start = folder / base / "original"
+        run, _ = train(folder / base, "run", start, more=more, lr=10.0, steps=2)
+        _, losses = train(folder / base, "longer", start, more=more, lr=10.0, steps=3)
+        check(abs(losses[0] - loss_of(model, data).item()) < 1e-5, f"{base}: loss {losses[0]}")
+        merged = transformers.AutoModelForCausalLM.from_pretrained(exported(folder / base, run, "merged"))
+        check(abs(loss_of(merged, data).item() - losses[2]) < 1e-5, f"{base}: merged {loss_of(merged, data)}, {losses}")
+        exported(folder / base, run, "adapters", "--adapters")
+        alone = peft.PeftModel.from_pretrained(model, folder / base / "adapters").eval()
+        check(abs(loss_of(alone, data).item() - losses[2]) < 1e-5, f"{base}: PEFT {loss_of(alone, data)}, {losses}")
+        strata("generate", run, "--prompt", "5 9 ", "--tokens", 2)
+        # The codes are stored, so a second run begins from the same ones.
+        _, again = train(folder / base, "again", run, more=more, lr=10.0)
+        check(again[0] == losses[2], f"{base}: a start from codes has the loss {again[0]}, expected {losses[2]}")
+        text = strata("train", write_configuration(folder / base, "whole", run), code=2)
+        check("missing: 'model.layers.0.mlp.down_proj.weight'" in text, f"{base}: {text}")
+        _, resumed = train(folder / base, "run", start, more=more, lr=10.0, steps=3, arguments=["--resume", "auto"])
+        check(resumed == losses, f"{base}: resumed {resumed}, without a break {losses}")
+
+
 def test_generated_tokens(folder):
     model = saved(folder / "original", "qwen3")
     strata("import", folder / "original", folder / "imported")

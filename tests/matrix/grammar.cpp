@@ -85,14 +85,15 @@ std::vector<OptionRow> run_options() {
           values("buckets.bucket_mb", {"0.002", "25"}),
           flag("buckets.overlap"),
           // An optimizer together with its options. A rate of 1e-2 would let Lion, whose steps are signs, amplify the
-          // rounding of quantised gradients in 16-bit types.
+          // rounding of quantised gradients in 16-bit types. The usual epsilon of Adafactor, 1e-30, would let it
+          // amplify the rounding of gradients that are zero, such as those of adapters.
           {"optimizer.plugin",
            {{"\"adamw\"\nlr = 1e-2"},
             {"\"sgd\"\nlr = 1e-2"},
             {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9"},
             {"\"sgd\"\nlr = 1e-2\nmomentum = 0.9\nnesterov = true"},
             {"\"lion\"\nlr = 1e-3"},
-            {"\"adafactor\"\nlr = 1e-2"}}},
+            {"\"adafactor\"\nlr = 1e-2\nepsilon = 1e-12"}}},
           values("optimizer.clip", {"0.0", "0.5"}),
           values("optimizer.clip_value", {"0.0", "0.001"}),
           values("optimizer.average", {"{}", "{decay=0.7}"}),
@@ -196,7 +197,8 @@ StrategyRow lora() {
           .options = {{"rank",
                        {{"1\nalpha = 0.5\ninit = \"normal\""},
                         {"3\nalpha = 3.0\ndropout = 0.2"},
-                        {.toml = "2\npatterns", .write = lora_of_model}}}},
+                        {.toml = "2\npatterns", .write = lora_of_model}}},
+                      {"base", {{"\"full\""}, {"\"nf4\""}, {"\"int8\"\nbase_block = 3"}}}},
           .percent = 25};
 }
 

@@ -95,7 +95,7 @@ class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
     const auto model = PublishedCheckpoint::open(folder_.path(), registry_, {});
     for (const auto& [name, tensor] : model->manifest().tensors) {
       std::vector<std::byte> data(static_cast<std::size_t>(element_count(tensor.shape)) * size_of(tensor.dtype));
-      model->read(name, whole_tensor(tensor.shape), tensor.dtype, data.data());
+      model->read(name, TensorPart::whole(tensor.shape), tensor.dtype, data.data());
     }
     (void)model->model_files();
   }

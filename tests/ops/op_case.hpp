@@ -113,6 +113,7 @@ std::vector<OpCase> linear_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> program_op_cases();
 std::vector<OpCase> quantization_cases();
+std::vector<OpCase> weight_block_cases();
 std::vector<OpCase> adafactor_cases();
 std::vector<OpCase> compress_cases();
 std::vector<OpCase> rms_norm_cases();

@@ -292,6 +292,7 @@ const std::vector<OpCase>& all_op_cases() {
     append(cases, cross_entropy_cases());
     append(cases, program_op_cases());
     append(cases, quantization_cases());
+    append(cases, weight_block_cases());
     append(cases, adafactor_cases());
     append(cases, compress_cases());
     append(cases, rms_norm_cases());

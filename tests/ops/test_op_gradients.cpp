@@ -203,11 +203,16 @@ TEST(OpGradientTable, CoversEveryRegisteredOp) {
     covered.insert(each.op);
     for (const std::string& op : OpLoss(each, Source::parameter).ops()) covered.insert(op);
   }
-  // Only strategies, optimizers, generation and the compiler use these ops. No graph that is trained contains them.
-  const std::set<std::string> without_gradient = {"attention_merge",   "quantize_blocks",
-                                                  "dequantize_blocks", "linear_bias_activation",
-                                                  "normalize",         "linear_activation_gradient",
-                                                  "cached_attention"};
+  // Only strategies, optimizers, generation and the compiler use these ops. No graph that is trained contains them, or
+  // their operands are frozen.
+  const std::set<std::string> without_gradient = {"attention_merge",
+                                                  "quantize_blocks",
+                                                  "dequantize_blocks",
+                                                  "linear_bias_activation",
+                                                  "linear_activation_gradient",
+                                                  "cached_attention",
+                                                  "normalize",
+                                                  "dequantize_weight"};
   for (const std::string& name : core_registry().names()) {
     const bool is_flat = core_registry().get(name).flat_signature({}).has_value();
     if (is_flat || without_gradient.contains(name)) continue;

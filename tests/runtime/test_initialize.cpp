@@ -163,6 +163,58 @@ TEST(Initialize, NamesTheParameterWhoseInitializerFails) {
   }
 }
 
+/// Doubles the values of another tensor, and appends or alters some.
+class Doubled final : public DerivedInitializer {
+ public:
+  explicit Doubled(Source source, std::size_t more = 0, float first = 0)
+      : source_(std::move(source)), more_(more), first_(first) {}
+
+  [[nodiscard]] const Source& source() const override { return source_; }
+  [[nodiscard]] std::vector<float> derive(std::span<const float> source) const override {
+    std::vector<float> values;
+    for (const float each : source) values.push_back(2 * each);
+    values.resize(values.size() + more_);
+    if (first_ != 0) values.front() = first_;
+    return values;
+  }
+
+ private:
+  Source source_;
+  std::size_t more_;
+  float first_;
+};
+
+const DerivedInitializer::Source kSource{"w", {24, 32}, Initialization::normal(0.5)};
+
+TEST(Initialize, DerivesValuesFromThoseThatTheReplacedParameterWouldHave) {
+  const Mesh mesh({{"a", 2}, {"b", 2}});
+  for (Program program : {program_of(Mesh(), {}, {}), program_of(mesh, {{"a"}}, {{"b", Distribution::zigzag}})}) {
+    StoredParameter& parameter = program.parameters.front();
+    parameter.initialization = kSource.initialization;
+    const std::vector<double> source = whole(program, 7);
+    parameter.name = "doubled";
+    parameter.initialization = Initialization::custom(std::make_shared<Doubled>(kSource));
+    const std::vector<double> derived = whole(program, 7);
+    for (std::size_t i = 0; i < source.size(); ++i) ASSERT_EQ(derived[i], 2 * static_cast<float>(source[i])) << i;
+  }
+}
+
+TEST(Initialize, NamesTheParameterWhoseValuesCannotBeDerived) {
+  const std::pair<std::shared_ptr<const Initializer>, const char*> rows[] = {
+      {std::make_shared<Doubled>(kSource, 1), "derives 769 values of 768"},
+      {std::make_shared<Doubled>(kSource, 0, HUGE_VALF), "derives inf"}};
+  Program program = program_of(Mesh(), {}, {});
+  for (const auto& [initializer, expected] : rows) {
+    program.parameters.front().initialization = Initialization::custom(initializer);
+    try {
+      (void)whole(program, 7);
+      FAIL() << expected;
+    } catch (const RuntimeError& error) {
+      EXPECT_EQ(error.what(), std::string("the initializer of parameter 'w' ") + expected);
+    }
+  }
+}
+
 TEST(Initialize, ConvertsToTheBuffersType) {
   const std::vector<double> expected = whole(program_of(Mesh(), {}, {}), 7);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {

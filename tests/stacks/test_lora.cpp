@@ -1,13 +1,10 @@
 #include <gmock/gmock.h>
 
-#include "stack_row.hpp"
+#include "lora_stack.hpp"
 #include "strata/error.hpp"
-#include "train/verify/stack_run.hpp"
 
 namespace strata::testing {
 namespace {
-
-using ModelOptions = std::map<std::string, OptionValue>;
 
 const std::string kAttentionTargets = "targets = [\"*.q_proj.weight\", \"*.v_proj.weight\", \"*.o_proj.weight\"]\n";
 /// Adapters with a gradient that is large enough to be clipped.
@@ -15,20 +12,6 @@ const std::string kLora = table("lora", "rank = 3\nalpha = 60.0\n");
 /// The embedding and the head of a tied model, and biases and norms.
 const std::string kLoraOfEmbedding =
     table("lora", "rank = 3\nalpha = 60.0\ntargets = [\"*embed_tokens*\", \"*_proj.weight\"]\ntrain = [\"*norm*\"]\n");
-
-host::PluginSection small_llama(const ModelOptions& options = {}) {
-  ModelOptions all{{"layers", std::int64_t{2}}, {"heads", std::int64_t{4}}, {"kv_heads", std::int64_t{2}},
-                   {"embed", std::int64_t{16}}, {"ffn", std::int64_t{24}},  {"context", std::int64_t{8}},
-                   {"vocab", std::int64_t{16}}, {"attention_dropout", 0.1}};
-  for (const auto& [name, value] : options) all[name] = value;
-  return {"model", "llama", all};
-}
-
-host::RunConfiguration lora_configuration(const std::string& strategies, const ModelOptions& options = {}) {
-  host::RunConfiguration configuration = small_gpt2(strategies, 4, 2);
-  configuration.model = small_llama(options);
-  return configuration;
-}
 
 struct LoraRow {
   StackRow stack;
@@ -40,7 +23,7 @@ void PrintTo(const LoraRow& row, std::ostream* out) { PrintTo(row.stack, out); }
 class LoraStack : public ::testing::TestWithParam<LoraRow> {};
 
 TEST_P(LoraStack, TrainsAsOneRank) {
-  const host::PluginSection model = small_llama(GetParam().options);
+  const host::PluginSection model = lora_model(GetParam().options);
   expect_trains_as_one_rank(GetParam().stack, &model);
 }
 
@@ -74,19 +57,10 @@ INSTANTIATE_TEST_SUITE_P(
                  8}}),
     [](const auto& info) { return info.param.stack.name; });
 
-/// The results of a few steps on one rank, in f64.
-host::StackResult train(const std::string& strategies, int steps) {
-  BuiltPlugins plugins;
-  const host::RunSetup setup = host::prepare(lora_configuration(strategies), plugins);
-  return host::run_setup_stack(setup, DType::f64, steps, [&](int rank) -> std::shared_ptr<Device> {
-    return setup.make_device(rank, setup.stack.mesh.rank_count());
-  });
-}
-
 TEST(Lora, BeginsAsTheBaseModelAndLeavesItUntouched) {
-  const host::StackResult base = train("", 1);
-  const host::StackResult start = train(kLora, 0);
-  const host::StackResult trained = train(kLora, 3);
+  const host::StackResult base = train_lora_model("", 1);
+  const host::StackResult start = train_lora_model(kLora, 0);
+  const host::StackResult trained = train_lora_model(kLora, 3);
   EXPECT_EQ(trained.losses.front(), base.losses.front());
   int adapters = 0;
   for (const auto& [name, values] : trained.parameters) {

@@ -133,8 +133,9 @@ class CheckpointReader {
   void restore(const Program& program, int rank, const WriteSlice& write,
                DifferingReplicas differing = DifferingReplicas::refuse,
                RestoredWeights weights = RestoredWeights::trained, const std::function<void()>& restored = {}) const;
-  /// Sets the values that the checkpoint has, and what begins as they do, such as master copies. Everything else keeps
-  /// what it was initialised with. Replicas begin alike. `restored`: as in restore().
+  /// Sets the values that the checkpoint has, and what begins as they do, such as master copies, or is derived from
+  /// them (DerivedInitializer). Everything else keeps what it was initialised with. Replicas begin alike. `restored`:
+  /// as in restore().
   void restore_values(const Program& program, int rank, const WriteSlice& write,
                       const std::function<void()>& restored = {}) const;
   /// Names of tensors that hold gradients which no update has applied yet (kPendingState), and that a run with the
@@ -169,6 +170,8 @@ class CheckpointReader {
   [[nodiscard]] const SafetensorsFile& open(const std::string& file) const;
   /// The bytes of a piece, with their checksum compared.
   [[nodiscard]] std::span<const std::byte> verified(const ManifestTensor& tensor, const ManifestPiece& piece) const;
+  /// All of a parameter's value.
+  [[nodiscard]] std::vector<float> read_whole(const std::string& parameter, const Shape& shape) const;
   /// Name of the tensor in the checkpoint from which `tensor` is restored. Empty if it begins with zeros.
   [[nodiscard]] std::string source_of(const PersistentTensor& tensor, RestoredWeights weights) const;
   /// True if the run has another number of replicas of the tensor than the checkpoint.

@@ -49,6 +49,12 @@ void CheckpointReader::read_value(const std::string& parameter, const TensorPart
   std::memcpy(destination, data.data(), data.size());
 }
 
+std::vector<float> CheckpointReader::read_whole(const std::string& parameter, const Shape& shape) const {
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+  read_value(parameter, TensorPart::whole(shape), DType::f32, values.data());
+  return values;
+}
+
 void CheckpointReader::restore_values(const Program& program, int rank, const WriteSlice& write,
                                       const std::function<void()>& restored) const {
   const auto& tensors = manifest_.tensors;
@@ -56,9 +62,17 @@ void CheckpointReader::restore_values(const Program& program, int rank, const Wr
   for (const PersistentTensor& tensor : persistent_tensors(program)) {
     const std::string& value = tensor.parameter->name;
     const auto stored = tensors.find(value);
-    if (!is_value(tensor) || stored == tensors.end()) continue;
+    const DerivedInitializer* derived = stored == tensors.end() ? derived_initializer(*tensor.parameter) : nullptr;
+    const bool is_derived = derived != nullptr && tensors.contains(derived->source().name);
+    if (!is_value(tensor) || (stored == tensors.end() && !is_derived)) continue;
     const Shard shard = shard_of(program, *tensor.parameter, tensor.buffer, rank);
     if (shard.local_elements() == 0) continue;
+    if (is_derived) {
+      const std::vector<float> source = read_whole(derived->source().name, derived->source().shape);
+      write(shard.slice(tensor.buffer), derived_values(*tensor.parameter, source, shard, tensor.dtype).data());
+      if (restored) restored();
+      continue;
+    }
     data.resize(static_cast<std::size_t>(shard.local_elements()) * size_of(tensor.dtype));
     const std::string master = state_name(kMasterState, value);
     const bool is_rounded = stored->second.dtype != tensor.dtype && tensors.contains(master);

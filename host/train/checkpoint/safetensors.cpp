@@ -23,12 +23,13 @@ using nlohmann::json;
 /// Limit of the header's length, as in the safetensors library.
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
-constexpr std::array<std::pair<DType, std::string_view>, 6> kNames{{{DType::f64, "F64"},
+constexpr std::array<std::pair<DType, std::string_view>, 7> kNames{{{DType::f64, "F64"},
                                                                     {DType::f32, "F32"},
                                                                     {DType::bf16, "BF16"},
                                                                     {DType::f16, "F16"},
                                                                     {DType::i32, "I32"},
-                                                                    {DType::i64, "I64"}}};
+                                                                    {DType::i64, "I64"},
+                                                                    {DType::i8, "I8"}}};
 
 std::string_view name_of(DType dtype) {
   return std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == dtype; })->second;
@@ -38,7 +39,7 @@ DType dtype_of(const std::string& name, const std::string& tensor) {
   const auto found = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.second == name; });
   if (found == kNames.end()) {
     throw RuntimeError("tensor '" + tensor + "' has type '" + name +
-                       "'; F64, F32, BF16, F16, I32 and I64 are accepted");
+                       "'; F64, F32, BF16, F16, I32, I64 and I8 are accepted");
   }
   return found->first;
 }

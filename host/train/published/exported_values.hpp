@@ -8,27 +8,30 @@
 
 namespace strata::host {
 
-/// The values that an export writes: a checkpoint's, with low-rank terms added to the parameters that they belong to.
+/// The values that an export writes: a checkpoint's, with coded weights decoded, and with low-rank terms added to the
+/// parameters that they belong to.
 class ExportedValues {
  public:
   /// Both references outlive it.
   ExportedValues(const CheckpointReader& checkpoint, const LowRankTerms& terms, RestoredWeights weights)
       : checkpoint_(checkpoint), terms_(terms), weights_(weights) {}
 
-  [[nodiscard]] const CheckpointReader& checkpoint() const { return checkpoint_; }
+  /// The type in which the run has the parameter.
+  [[nodiscard]] DType dtype(const std::string& parameter) const;
   /// Reads a part of a parameter, as CheckpointReader::read_value() does.
   void read(const std::string& parameter, const TensorPart& part, DType dtype, std::byte* destination);
   /// Reads all elements of a parameter, without low-rank terms.
   void read_whole(const std::string& parameter, std::span<float> values) const;
 
  private:
+  void read_coded(const CodedWeight& weight, std::span<float> values) const;
   /// Makes `merged_` the whole parameter with its term.
   void merge(const std::string& parameter);
 
   const CheckpointReader& checkpoint_;
   const LowRankTerms& terms_;
   RestoredWeights weights_;
-  /// The parameter that was read last, if it has a term, and its merged elements in row-major order.
+  /// The parameter that was read last, if it has a term or is coded, and its merged elements in row-major order.
   std::string merged_parameter_;
   std::vector<float> merged_;
 };

@@ -20,7 +20,7 @@ std::string write_parameter(const PublishedCheckpoint& model, const SafetensorsT
   const std::int64_t elements = element_count(tensor.shape);
   Checksum checksum;
   for (std::int64_t begin = 0; begin < elements; begin += kBlockBytes / size) {
-    TensorPart part = whole_tensor(tensor.shape);
+    TensorPart part = TensorPart::whole(tensor.shape);
     part.begin = begin;
     part.end = std::min(elements, begin + kBlockBytes / size);
     block.resize(static_cast<std::size_t>(part.elements() * size));
@@ -52,7 +52,7 @@ ModelSummary import_model(const PublishedCheckpoint& model, const std::filesyste
   std::vector<std::byte> block;
   for (const SafetensorsTensor& each : tensors) {
     const std::string checksum = write_parameter(model, each, file, block);
-    manifest.tensors[each.name].pieces = {{kTensorFile, each.name, whole_tensor(each.shape), checksum}};
+    manifest.tensors[each.name].pieces = {{kTensorFile, each.name, TensorPart::whole(each.shape), checksum}};
   }
   file.finish();
   manifest.files = write_model_files(folder.temporary(), model.model_files(), system_disk());

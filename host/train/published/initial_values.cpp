@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
 #include "train/published/model_parameters.hpp"
 #include "train/published/problem_list.hpp"
@@ -23,6 +24,18 @@ std::shared_ptr<const CheckpointReader> open_values(const RunConfiguration& conf
 bool fits(const Shape& stored, const Shape& shape) {
   return stored == shape ||
          (stored.size() == shape.size() + 1 && std::equal(shape.begin(), shape.end(), stored.begin() + 1));
+}
+
+/// The tensors from which the parameters of `graph` begin. Those that the checkpoint lacks may be derived from others.
+std::map<std::string, Shape> initial_shapes(const Graph& graph, const std::map<std::string, ManifestTensor>& stored) {
+  std::map<std::string, Shape> shapes = stored_shapes(graph);
+  for (const Parameter& parameter : graph.parameters) {
+    const auto* derived = dynamic_cast<const DerivedInitializer*>(parameter.initialization.initializer.get());
+    if (derived == nullptr || stored.contains(parameter.name)) continue;
+    shapes.erase(parameter.name);
+    shapes[derived->source().name] = derived->source().shape;
+  }
+  return shapes;
 }
 
 }  // namespace
@@ -52,7 +65,7 @@ void require_initial_values(const RunSetup& setup, const DimSizes& data) {
   const auto& stored = setup.initial->manifest().tensors;
   const std::map<std::string, Shape> required = model_parameters(setup, data);
   // Parameters that strategies add, such as adapters, begin anew unless the checkpoint has them.
-  const std::map<std::string, Shape> shapes = stored_shapes(model_graph(setup, data));
+  const std::map<std::string, Shape> shapes = initial_shapes(model_graph(setup, data), stored);
   ProblemList problems;
   for (const auto& [name, shape] : shapes) {
     const auto found = stored.find(name);

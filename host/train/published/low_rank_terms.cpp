@@ -45,7 +45,7 @@ std::vector<float> as_matrix(std::span<const float> values, const Dims& dims, co
 
 }  // namespace
 
-LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph) {
+LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph), coded_(coded_weights(graph)) {
   for (const LowRankTerm& term : graph.low_rank_terms) {
     factors_.insert({term.a, term.b});
     by_parameter_[term.parameter] = &term;
@@ -57,31 +57,34 @@ const LowRankTerm* LowRankTerms::find(const std::string& parameter) const {
   return found == by_parameter_.end() ? nullptr : found->second;
 }
 
-const Parameter& LowRankTerms::parameter(const std::string& name) const {
-  const Parameter* found = graph_.find_parameter(name);
-  if (found == nullptr) throw VerificationError("a low-rank term names the parameter '" + name + "', which is missing");
-  return *found;
+const CodedWeight* LowRankTerms::find_coded(const std::string& parameter) const {
+  const auto found = coded_.find(parameter);
+  return found == coded_.end() ? nullptr : &found->second;
 }
 
-std::vector<float> LowRankTerms::read_whole(const Parameter& parameter, const ReadParameter& read_parameter) const {
-  std::vector<float> values(static_cast<std::size_t>(element_count(graph_.shape(parameter.value))));
-  read_parameter(parameter.name, values);
+Value LowRankTerms::value(const std::string& parameter) const {
+  if (const CodedWeight* coded = find_coded(parameter)) return coded->decoded;
+  if (const Parameter* found = graph_.find_parameter(parameter)) return found->value;
+  throw VerificationError("a low-rank term names the parameter '" + parameter + "', which is missing");
+}
+
+std::vector<float> LowRankTerms::read_whole(const std::string& parameter, const ReadParameter& read_parameter) const {
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape(parameter))));
+  read_parameter(parameter, values);
   return values;
 }
 
 LowRankFactors LowRankTerms::read(const LowRankTerm& term, const ReadParameter& read_parameter) const {
-  const Parameter& a = parameter(term.a);
-  const Parameter& b = parameter(term.b);
-  const Dims& a_dims = graph_.type(a.value).dims;
-  const Dims& b_dims = graph_.type(b.value).dims;
+  const Dims& a_dims = dims(term.a);
+  const Dims& b_dims = dims(term.b);
   const Dims inputs = without_dim(a_dims, term.rank);
   const Dims outputs = without_dim(b_dims, term.rank);
   LowRankFactors factors;
   factors.rank = graph_.sizes.at(term.rank);
   factors.inputs = element_count(shape_of(inputs, graph_.sizes));
   factors.outputs = element_count(shape_of(outputs, graph_.sizes));
-  factors.a = as_matrix(read_whole(a, read_parameter), a_dims, {term.rank}, inputs, graph_.sizes);
-  factors.b = as_matrix(read_whole(b, read_parameter), b_dims, outputs, {term.rank}, graph_.sizes);
+  factors.a = as_matrix(read_whole(term.a, read_parameter), a_dims, {term.rank}, inputs, graph_.sizes);
+  factors.b = as_matrix(read_whole(term.b, read_parameter), b_dims, outputs, {term.rank}, graph_.sizes);
   return factors;
 }
 
@@ -89,9 +92,8 @@ void LowRankTerms::merge(const std::string& name, std::span<float> values, const
   const LowRankTerm* term = find(name);
   if (term == nullptr) return;
   const LowRankFactors factors = read(*term, read_parameter);
-  const Dims& dims = graph_.type(parameter(name).value).dims;
   const auto side = [&](const std::string& factor) {
-    return offsets_of(without_dim(graph_.type(parameter(factor).value).dims, term->rank), dims, graph_.sizes);
+    return offsets_of(without_dim(dims(factor), term->rank), dims(name), graph_.sizes);
   };
   const std::vector<std::int64_t> inputs = side(term->a);
   const std::vector<std::int64_t> outputs = side(term->b);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/graph.hpp"
+#include "train/published/coded_weights.hpp"
 
 namespace strata::host {
 
@@ -35,20 +36,24 @@ class LowRankTerms {
   [[nodiscard]] const LowRankTerm* find(const std::string& parameter) const;
   [[nodiscard]] const std::vector<LowRankTerm>& terms() const { return graph_.low_rank_terms; }
   [[nodiscard]] const Graph& graph() const { return graph_; }
-  /// The shape of a parameter of the graph.
-  [[nodiscard]] Shape shape(const std::string& name) const { return graph_.shape(parameter(name).value); }
+  /// The shape of a parameter of the graph, or of one that is stored as codes and scales.
+  [[nodiscard]] Shape shape(const std::string& name) const { return graph_.shape(value(name)); }
+  /// The codes and scales of a parameter, or null if it is stored as it is.
+  [[nodiscard]] const CodedWeight* find_coded(const std::string& parameter) const;
 
   [[nodiscard]] LowRankFactors read(const LowRankTerm& term, const ReadParameter& read_parameter) const;
   /// Adds scale · B A to `values`, those of the whole `parameter`. Does nothing for a parameter without a term.
   void merge(const std::string& parameter, std::span<float> values, const ReadParameter& read_parameter) const;
 
  private:
-  [[nodiscard]] const Parameter& parameter(const std::string& name) const;
-  [[nodiscard]] std::vector<float> read_whole(const Parameter& parameter, const ReadParameter& read_parameter) const;
+  [[nodiscard]] Value value(const std::string& parameter) const;
+  [[nodiscard]] const Dims& dims(const std::string& parameter) const { return graph_.type(value(parameter)).dims; }
+  [[nodiscard]] std::vector<float> read_whole(const std::string& parameter, const ReadParameter& read_parameter) const;
 
   const Graph& graph_;
   std::set<std::string> factors_;
   std::map<std::string, const LowRankTerm*> by_parameter_;
+  std::map<std::string, CodedWeight> coded_;
 };
 
 }  // namespace strata::host

@@ -88,12 +88,6 @@ std::string shape_text(const Shape& shape) {
   return text + "]";
 }
 
-TensorPart whole_tensor(const Shape& shape) {
-  std::vector<IndexMap> dims;
-  for (const std::int64_t size : shape) dims.push_back(IndexMap::whole(size));
-  return TensorPart::block(std::move(dims));
-}
-
 void for_each_run(const TensorPart& part, const Visit& visit) { RunWalk(part, visit).run(); }
 
 }  // namespace strata::host

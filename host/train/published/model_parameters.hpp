@@ -22,9 +22,6 @@ namespace strata::host {
 /// A shape as text: "[2 3]".
 [[nodiscard]] std::string shape_text(const Shape& shape);
 
-/// All of a tensor.
-[[nodiscard]] TensorPart whole_tensor(const Shape& shape);
-
 /// Calls `visit(local, global, length)` for every run of elements that is contiguous in the part and in the whole
 /// tensor, in the order of the part. `local` counts from the part's first element.
 void for_each_run(const TensorPart& part,

@@ -17,13 +17,12 @@ constexpr std::int64_t kRowsBytes = std::int64_t{8} << 20;
 bool is_publishable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
 /// The type of a tensor that consists of `parts`: theirs, or f32 if they differ.
-DType dtype_of(const CheckpointReader& checkpoint, const std::vector<MappedParameter>& parts,
+DType dtype_of(const ExportedValues& values, const std::vector<MappedParameter>& parts,
                const ExportSettings& settings) {
   if (settings.dtype) return *settings.dtype;
-  const auto& tensors = checkpoint.manifest().tensors;
-  const DType first = tensors.at(parts.front().where.parameter).dtype;
+  const DType first = values.dtype(parts.front().where.parameter);
   const bool equal = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& each) {
-    return tensors.at(each.where.parameter).dtype == first;
+    return values.dtype(each.where.parameter) == first;
   });
   return equal && is_publishable(first) ? first : DType::f32;
 }
@@ -51,7 +50,7 @@ PublishedWriter::PublishedWriter(ExportedValues& values, const PublishedLayout& 
     : values_(values), layout_(layout), shapes_(shapes), settings_(settings), files_(1) {
   std::uint64_t bytes = 0;
   for (const auto& [name, parts] : layout.by_tensor()) {
-    const SafetensorsTensor tensor{name, dtype_of(values.checkpoint(), parts, settings), parts.front().where.shape};
+    const SafetensorsTensor tensor{name, dtype_of(values, parts, settings), parts.front().where.shape};
     if (!files_.back().empty() && bytes + tensor.bytes() > settings.shard_bytes) {
       files_.emplace_back();
       bytes = 0;

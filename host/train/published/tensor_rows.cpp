@@ -66,7 +66,7 @@ void TensorRows::load(const MappedParameter& part, const TensorPart& selected) {
 void TensorRows::read_straight(const MappedParameter& part, std::int64_t begin, std::int64_t end,
                                std::byte* destination) {
   const TensorView& view = part.view;
-  TensorPart selected = whole_tensor(shape_of(part));
+  TensorPart selected = TensorPart::whole(shape_of(part));
   std::int64_t first_row = 0;
   if (part.where.slice_dim == 0) {
     // The slice is one run of the tensor, from view.begin on.
@@ -99,7 +99,7 @@ void TensorRows::read_transposed(const MappedParameter& part, std::int64_t begin
   const std::int64_t first = std::clamp<std::int64_t>(begin - row_of_first, 0, view.columns);
   const std::int64_t last = std::clamp<std::int64_t>(end - row_of_first, 0, view.columns);
   if (first == last) return;
-  TensorPart selected = whole_tensor(shape_of(part));
+  TensorPart selected = TensorPart::whole(shape_of(part));
   const Columns columns = columns_of(part);
   if (columns.pitch > 0 && step_ > 0) {
     const std::int64_t size = selected.dims[columns.dim].global_size;

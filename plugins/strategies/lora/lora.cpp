@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "adapter.hpp"
+#include "coded_base.hpp"
 #include "parameter_uses.hpp"
 #include "strata/error.hpp"
 
@@ -72,7 +73,30 @@ class Selection {
     return chosen;
   }
 
+  /// The parameters that are stored in `base`. Called when the model is frozen.
+  [[nodiscard]] std::vector<std::string> coded() const {
+    std::vector<std::string> names;
+    for (const Parameter& parameter : graph_.parameters) {
+      const bool is_frozen = is_of_model(parameter) && parameter.role == ParameterRole::frozen;
+      if (is_frozen && is_coded(parameter)) names.push_back(parameter.name);
+    }
+    if (!names.empty()) return names;
+    throw OptionError("base",
+                      "found a code for frozen matrices, but the model has none that only matrix products read; "
+                      "accepted: \"full\"");
+  }
+
  private:
+  [[nodiscard]] bool is_coded(const Parameter& parameter) const {
+    const bool is_matrix = uses_.is_matrix_of_products(parameter);
+    if (settings_.base_targets.empty()) return is_matrix;
+    if (!matches_one(settings_.base_targets, parameter.name)) return false;
+    // Generation reads a part of the model only.
+    if (is_matrix || (graph_.mode == GraphMode::evaluation && uses_.of(parameter).empty())) return is_matrix;
+    throw OptionError("base_targets", "found a pattern of parameter '" + parameter.name +
+                                          "'; accepted: patterns of matrices that only matrix products read");
+  }
+
   [[nodiscard]] bool is_chosen(const Parameter& parameter) const {
     const std::string& name = parameter.name;
     const bool is_trained = matches_one(settings_.train, name);
@@ -111,12 +135,21 @@ void freeze(Graph& graph, const std::vector<std::string>& train) {
   }
 }
 
+/// \throws OptionError if an earlier strategy has coded the base, whose matrices have no adapters yet.
+void require_full_base(const Graph& graph) {
+  const std::vector<Node>& nodes = graph.nodes();
+  const bool is_coded = std::any_of(nodes.begin(), nodes.end(), is_decoding);
+  if (is_coded) throw OptionError("base", "an earlier lora strategy has one; accepted: in the last one");
+}
+
 }  // namespace
 
 void Lora::rewrite_forward(Graph& graph, const OpRegistry& registry) const {
+  require_full_base(graph);
   const Selection selection(graph, settings_);
   selection.require_matches("targets", settings_.targets);
   selection.require_matches("train", settings_.train);
+  selection.require_matches("base_targets", settings_.base_targets);
   const bool is_first = graph.low_rank_terms.empty();
   if (!is_first && !settings_.train.empty()) {
     throw OptionError("train",
@@ -130,7 +163,13 @@ void Lora::rewrite_forward(Graph& graph, const OpRegistry& registry) const {
     std::string reason;
     builder.add(parameter, *selection.uses().sides(parameter, reason), selection.uses().of(parameter));
   }
+  const std::vector<std::string> coded = settings_.base ? selection.coded() : std::vector<std::string>{};
   builder.place();
+  if (settings_.base) code_parameters(graph, registry, coded, *settings_.base);
+}
+
+void Lora::rewrite(Graph& graph, const OpRegistry& /*registry*/) const {
+  if (settings_.base) decode_again(graph);
 }
 
 }  // namespace lora

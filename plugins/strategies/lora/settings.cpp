@@ -2,9 +2,31 @@
 
 #include <cmath>
 
+#include "strata/error.hpp"
+
 namespace lora {
 
 using namespace strata;
+
+namespace {
+
+constexpr const char* kFullBase = "full";
+
+/// \throws OptionError for options of `base` beside a base that is not coded, or for an odd block of 4-bit codes.
+std::optional<WeightBlocks> read_base(const Options& options) {
+  const std::string& base = options.word("base");
+  if (base == kFullBase) {
+    if (options.words("base_targets").empty()) return std::nullopt;
+    throw OptionError("base_targets", "found patterns beside base = \"full\"; accepted: beside \"int8\" or \"nf4\"");
+  }
+  const WeightBlocks blocks{base == "nf4" ? WeightCode::nf4 : WeightCode::int8, options.integer("base_block")};
+  if (blocks.code == WeightCode::nf4 && blocks.size % 2 != 0) {
+    throw OptionError("base_block", "found " + std::to_string(blocks.size) + "; accepted: an even number for nf4");
+  }
+  return blocks;
+}
+
+}  // namespace
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
@@ -44,7 +66,24 @@ const OptionSchema& schema() {
        .default_value = OptionValue(std::string("kaiming")),
        .documentation = "Initial values of A: uniform within ±1/√inputs, or normal with deviation 1/rank. B starts at "
                         "zero.",
-       .choices = {"kaiming", "normal"}}};
+       .choices = {"kaiming", "normal"}},
+      {.name = "base",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string(kFullBase)),
+       .documentation = "How frozen matrices are stored: in the model's type, in integers of 8 bits, or in 4-bit "
+                        "NormalFloat (QLoRA).",
+       .choices = {kFullBase, "int8", "nf4"}},
+      {.name = "base_block",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{64}),
+       .documentation = "With `base` int8 or nf4: numbers that share a scale.",
+       .minimum = 2,
+       .maximum = 65536},
+      {.name = "base_targets",
+       .type = OptionType::words,
+       .default_value = OptionValue(std::vector<std::string>{}),
+       .documentation = "With `base` int8 or nf4: patterns of the frozen matrices that are stored so. Without any, all "
+                        "that only matrix products read."}};
   return kSchema;
 }
 
@@ -57,6 +96,8 @@ Settings read_settings(const Options& options) {
   settings.scale = options.number("alpha") / (options.boolean("rank_stabilized") ? std::sqrt(rank) : rank);
   settings.dropout = options.number("dropout");
   settings.start = options.word("init") == "normal" ? Start::normal : Start::kaiming;
+  settings.base = read_base(options);
+  settings.base_targets = options.words("base_targets");
   return settings;
 }
 

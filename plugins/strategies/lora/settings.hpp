@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "strata/options.hpp"
+#include "strata/weight_blocks.hpp"
 
 namespace lora {
 
@@ -24,6 +26,10 @@ struct Settings {
   double scale = 2;
   double dropout = 0;
   Start start = Start::kaiming;
+  /// How frozen matrices are stored. Empty: as the model has them.
+  std::optional<strata::WeightBlocks> base = std::nullopt;
+  /// Patterns of the matrices that are stored in `base`. Empty: all that only matrix products read.
+  std::vector<std::string> base_targets = {};
 };
 
 [[nodiscard]] const strata::OptionSchema& schema();

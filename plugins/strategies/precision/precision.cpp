@@ -16,7 +16,7 @@ bool has_parameter_of(const Graph& graph, bool (*holds)(DType)) {
 }
 
 bool is_f64(DType type) { return type == DType::f64; }
-bool is_short(DType type) { return size_of(type) < size_of(DType::f32); }
+bool is_short(DType type) { return is_floating_point(type) && size_of(type) < size_of(DType::f32); }
 
 }  // namespace
 

@@ -66,7 +66,7 @@ bool QuantizedCommunication::claims(const PlannedCollective& collective) const {
     return axis.size == 1 || std::find(axes.begin(), axes.end(), axis.name) != axes.end();
   });
   return settings_.weights && from_storage && collective.kind == CollectiveKind::all_gather &&
-         collective.content == BufferKind::parameter;
+         collective.content == BufferKind::parameter && is_floating_point(collective.dtype);
 }
 
 void QuantizedCommunication::convert(ConversionContext& context) const {

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "strata/graph.hpp"
+#include "strata/weight_blocks.hpp"
+
+namespace strata::host {
+
+/// A parameter of the model that a strategy stores as codes and scales.
+struct CodedWeight {
+  /// Names of the two parameters.
+  std::string codes;
+  std::string scales;
+  /// The value that decodes them.
+  Value decoded;
+  BlockedWeight shape;
+};
+
+/// The coded weights of a forward graph by the name of the parameter that the model has without the strategy.
+[[nodiscard]] std::map<std::string, CodedWeight> coded_weights(const Graph& graph);
+
+}  // namespace strata::host

@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "ops/op_base.hpp"
+#include "strata/weight_blocks.hpp"
+
+namespace strata::ops {
+namespace {
+
+Dims with_dim(Dims dims, std::size_t position, const Dim& dim) {
+  dims[position] = dim;
+  return dims;
+}
+
+class DequantizeWeight final : public NamedOp {
+ public:
+  DequantizeWeight()
+      : NamedOp(
+            "dequantize_weight",
+            "codes, scales -> weight (attributes code, int8 or nf4, and block; result: its dims; along: the one that "
+            "is divided into blocks; dtype, where it is not that of the scales): the numbers of a weight that is "
+            "stored in 8 or 4 bits. Codes and scales have other dims in the place of `along`.") {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2);
+    require(types[0].dtype == DType::i8, node, "codes are i8, found " + to_string(types[0]));
+    require_float(types[1], node);
+    const WeightBlocks blocks = WeightBlocks::from(node.attributes);
+    const Dims result = split_dims(node.attributes.word("result"));
+    const std::size_t along = position(result, node);
+    for (const TensorType& type : types) {
+      require(type.dims.size() == result.size() && with_dim(type.dims, along, result[along]) == result, node,
+              "expected the dims [" + join(result) + "] apart from " + result[along] + ", found " + to_string(type));
+    }
+    const auto size = [&](const Dim& dim) { return graph.sizes.at(dim); };
+    const std::int64_t length = size(result[along]);
+    require(size(types[0].dims[along]) == blocks.bytes(length), node,
+            "codes have another size than " + std::to_string(blocks.bytes(length)) + " along " + types[0].dims[along]);
+    require(
+        size(types[1].dims[along]) == blocks.scales(length), node,
+        "scales have another size than " + std::to_string(blocks.scales(length)) + " along " + types[1].dims[along]);
+    return {{result, result_type(node, types[1].dtype)}};
+  }
+
+  /// Blocks must not depend on the layout, so every rank has them whole.
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    const std::size_t along = position(node.results.at(0).dims, node);
+    space.whole = {space.results.at(0).at(along), space.operands.at(0).at(along), space.operands.at(1).at(along)};
+    return space;
+  }
+
+  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::unchanged; }
+
+ private:
+  static std::size_t position(const Dims& result, const Node& node) {
+    const int along = find_dim(result, node.attributes.word("along"));
+    require(along >= 0, node, "the result has no dimension '" + node.attributes.word("along") + "'");
+    return static_cast<std::size_t>(along);
+  }
+};
+
+}  // namespace
+
+void register_dequantize_weight(Registration& registration) { registration.add(std::make_unique<DequantizeWeight>()); }
+
+}  // namespace strata::ops
