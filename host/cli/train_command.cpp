@@ -13,6 +13,7 @@
 #include "diagnosis/record_folder.hpp"
 #include "diagnosis/record_signal.hpp"
 #include "reports/model_flops.hpp"
+#include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
 #include "tokenizers/named_tokenizer.hpp"
 #include "train/checkpoint/file_io.hpp"
@@ -199,10 +200,7 @@ std::unique_ptr<FileLock> lock_output(const fs::path& output) {
 }
 
 void describe_start(const RunSetup& setup, const DataSource& source, const Trainer& trainer, Log& log) {
-  std::int64_t parameters = 0;
-  for (const CheckpointTensor& tensor : plan_checkpoint(rank_programs(trainer.programs().training))) {
-    if (!tensor.name.starts_with("optimizer/")) parameters += element_count(tensor.shape);
-  }
+  const std::int64_t parameters = parameter_count(trainer.programs().training.graph);
   const RunConfiguration& configuration = setup.configuration;
   log.info("run '" + configuration.run.name + "': " + short_number(static_cast<double>(parameters)) + " parameters, " +
            source.description() + ", " + std::to_string(setup.stack.mesh.rank_count()) + " rank(s), global batch " +

@@ -26,7 +26,7 @@ VOCAB = 50304
 MODELS = {
     "gpt2": 'plugin = "gpt2"\nlayers = 12\nheads = 12\nembed = 768\ncontext = 1024\nvocab = 50304\ndropout = 0.0\n',
     "llama": 'plugin = "llama"\nlayers = 12\nheads = 12\nkv_heads = 4\nembed = 768\nffn = 2048\ncontext = 1024\n'
-             'vocab = 50304\ntied = true\n',
+             'vocab = 50304\ntied = "yes"\n',
 }
 
 
@@ -37,8 +37,7 @@ def make_checkpoint(folder, model, threads):
         f'[run]\nsteps = 1\neval_every = 0\noutput = "{folder}/run"\n[model]\n{MODELS[model]}'
         f'[data]\nplugin = "tokens"\npath = "{folder}/tokens.bin"\n[batch]\nglobal = 1\nmicro = 1\n'
         f'[optimizer]\nlr = 1e-5\n[device]\nplugin = "cpu"\nthreads = {threads}\n')
-    subprocess.run([STRATA, "train", folder / "run.toml"], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    subprocess.run([STRATA, "train", folder / "run.toml"], check=True, stdout=subprocess.DEVNULL)
 
 
 def run_here(folder, prompts, tokens, dtype):

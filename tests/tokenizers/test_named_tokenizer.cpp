@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdint>
+#include <filesystem>
 
 #include "small_tokenizers.hpp"
 #include "train/command_runner.hpp"
@@ -24,9 +25,10 @@ class NamedTokenizerTest : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_command(arguments);
   }
-  [[nodiscard]] std::string generated() const {
-    return run_command({"generate", (folder_.path() / "output").string(), "--prompt", "the", "--tokens", "2"}).out;
+  [[nodiscard]] std::string generated(const std::string& output = "output") const {
+    return run_command({"generate", folder(output), "--prompt", "the", "--tokens", "2"}).out;
   }
+  [[nodiscard]] std::string folder(const std::string& name) const { return (folder_.path() / name).string(); }
   [[nodiscard]] static std::string written_tokens() {
     std::string bytes;
     for (int i = 0; i < 200; ++i) bytes += {static_cast<char>('a' + i % 5), 0};
@@ -50,6 +52,27 @@ TEST_F(NamedTokenizerTest, CheckpointsCarryIt) {
   ASSERT_EQ(second.exit_code, 0) << second.messages;
   EXPECT_THAT(second.out, HasSubstr("steps 4"));
   EXPECT_THAT(generated(), StartsWith("the"));
+}
+
+TEST_F(NamedTokenizerTest, ComesBeforeThatOfTheStart) {
+  const auto train_from = [&](const std::string& start, const std::string& output, const std::string& tokenizer) {
+    std::vector<std::string> more{"--set", "model={plugin=\"gpt2\", from=\"" + folder(start) + "\"}", "--set",
+                                  "run.output=" + folder(output)};
+    if (!tokenizer.empty()) more.insert(more.end(), {"--set", "data.tokenizer=" + tokenizer});
+    const CommandResult result = run("train", more);
+    EXPECT_EQ(result.exit_code, 0) << result.messages;
+  };
+  ASSERT_EQ(run("train", {"--set", "model.vocab=260"}).exit_code, 0);
+  EXPECT_EQ(generated(), "");
+  // A folder, as transformers writes it.
+  std::filesystem::create_directory(folder("published"));
+  static_cast<void>(folder_.file("published/tokenizer.json", testing::small_byte_level().dump()));
+  train_from("output", "named", folder("published"));
+  EXPECT_THAT(generated("named"), StartsWith("the"));
+  train_from("named", "inherited", "");
+  EXPECT_THAT(generated("inherited"), StartsWith("the"));
+  train_from("named", "replaced", tokenizer_);
+  EXPECT_THAT(generated("replaced"), StartsWith("the"));
 }
 
 TEST_F(NamedTokenizerTest, OneThatDoesNotFitIsRefused) {

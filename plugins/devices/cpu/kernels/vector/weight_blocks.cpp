@@ -5,22 +5,44 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// Codes that are converted at a time.
-constexpr std::int64_t kPiece = 256;
-
 inline std::int64_t bytes_of(const CodedWeight& weight, std::int64_t numbers) {
   return weight.numbers != nullptr ? divide_up(numbers, 2) : numbers;
 }
 
+using Byte = std::uint8_t __attribute__((vector_size(kLanes)));
+
+inline Int widen(Byte bytes) {
+#if defined(__AVX512F__)
+  return bits_of<Int>(_mm512_maskz_cvtepu8_epi32(0xFFFF, bits_of<__m128i>(bytes)));
+#elif defined(__AVX2__)
+  return bits_of<Int>(_mm256_cvtepu8_epi32(_mm_loadu_si64(&bytes)));
+#else
+  return __builtin_convertvector(bytes, Int);
+#endif
+}
+
+/// The table's numbers at `indices`, which are in [0, 16).
+inline Float look_up(const float* table, Int indices) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_permutexvar_ps(0xFFFF, bits_of<__m512i>(indices), load(table));
+#elif defined(__AVX2__)
+  const auto at = bits_of<__m256i>(indices);
+  const __m256 lower = _mm256_permutevar8x32_ps(load(table), at);
+  const __m256 upper = _mm256_permutevar8x32_ps(load(table + kLanes), at);
+  return indices > 7 ? upper : lower;
+#else
+  Float numbers;
+  for (int lane = 0; lane < kLanes; ++lane) numbers[lane] = table[indices[lane]];
+  return numbers;
+#endif
+}
+
 /// The numbers in [-1, 1] that codes mean. `is_upper`: of 4-bit codes, those in the upper halves of the bytes.
-inline void to_numbers(const float* table, bool is_upper, std::int64_t count, const std::int8_t* codes,
-                       float* numbers) {
-  if (table == nullptr) {
-    for (std::int64_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(codes[i]) / 127.0F;
-    return;
-  }
-  const int shift = is_upper ? 4 : 0;
-  for (std::int64_t i = 0; i < count; ++i) numbers[i] = table[(static_cast<std::uint8_t>(codes[i]) >> shift) & 0xF];
+inline Float to_numbers(const float* table, bool is_upper, Byte codes) {
+  const Int bits = widen(codes);
+  if (table != nullptr) return look_up(table, is_upper ? bits >> 4 : bits & 0xF);
+  // The shifts extend the sign. 127 · (1 / 127) rounds to 1.
+  return __builtin_convertvector((bits << 24) >> 24, Float) * (1.0F / 127.0F);
 }
 
 /// The scale of all numbers of a row.
@@ -42,16 +64,17 @@ struct ScaleRow {
 template <class Scale, class T>
 void decode_row(const float* table, bool is_upper, std::int64_t count, const std::int8_t* codes, const Scale& scale,
                 T* y) {
-  for (std::int64_t begin = 0; begin < count; begin += kPiece) {
-    const std::int64_t length = smaller(kPiece, count - begin);
-    float numbers[kPiece];
-    to_numbers(table, is_upper, length, codes + begin, numbers);
-    each_vector(
-        0, length, [&](std::int64_t i) { store(y + begin + i, load(numbers + i) * scale.at(begin + i)); },
-        [&](std::int64_t i, std::int64_t n) {
-          store_first(y + begin + i, load_first(numbers + i, n) * scale.first_at(begin + i, n), n);
-        });
-  }
+  each_vector(
+      0, count,
+      [&](std::int64_t i) {
+        const auto bytes = load<Byte>(static_cast<const void*>(codes + i));
+        store(y + i, to_numbers(table, is_upper, bytes) * scale.at(i));
+      },
+      [&](std::int64_t i, std::int64_t n) {
+        Byte bytes{};
+        __builtin_memcpy(&bytes, codes + i, static_cast<std::size_t>(n));
+        store_first(y + i, to_numbers(table, is_upper, bytes) * scale.first_at(i, n), n);
+      });
 }
 
 /// Decodes the `count` numbers of a block that follow one another.
