@@ -27,11 +27,9 @@ std::size_t position_along(const OpInstance& instance) {
 /// The bits of the code of `number`, which is in [-1, 1].
 std::uint8_t nearest_code(WeightCode code, double number) {
   if (code == WeightCode::int8) return static_cast<std::uint8_t>(static_cast<int>(std::nearbyint(number * 127)));
-  std::uint8_t nearest = 0;
-  for (std::uint8_t each = 1; each < kNormalFloat4.size(); ++each) {
-    if (std::abs(number - kNormalFloat4[each]) < std::abs(number - kNormalFloat4[nearest])) nearest = each;
-  }
-  return nearest;
+  const auto* nearest = std::min_element(kNormalFloat4.begin(), kNormalFloat4.end(),
+                                         [&](float a, float b) { return std::abs(number - a) < std::abs(number - b); });
+  return static_cast<std::uint8_t>(nearest - kNormalFloat4.begin());
 }
 
 /// The largest magnitude, or NaN if a number is not finite.
