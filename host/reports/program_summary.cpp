@@ -57,7 +57,7 @@ std::int64_t parameter_count(const Graph& graph) {
   std::set<std::string> sources;
   for (const Parameter& parameter : graph.parameters) {
     if (parameter.role == ParameterRole::constant) continue;
-    const auto* derived = dynamic_cast<const DerivedInitializer*>(parameter.initialization.initializer.get());
+    const DerivedInitializer* derived = derived_initializer(parameter.initialization);
     if (derived == nullptr) {
       count += element_count(graph.shape(parameter.value));
     } else if (sources.insert(derived->source().name).second) {

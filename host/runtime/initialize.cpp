@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/element.hpp"
+#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 
@@ -107,7 +108,7 @@ void set(Executor& executor, const StoredParameter& parameter, BufferId buffer, 
 
 std::vector<std::byte> initial_values(const StoredParameter& parameter, const Shard& shard, DType dtype,
                                       std::uint64_t seed) {
-  if (const DerivedInitializer* derived = derived_initializer(parameter)) {
+  if (const DerivedInitializer* derived = derived_initializer(parameter.initialization)) {
     return derived_values(parameter, starting_source(*derived, seed), shard, dtype);
   }
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
@@ -122,13 +123,10 @@ std::vector<std::byte> initial_values(const StoredParameter& parameter, const Sh
   return values;
 }
 
-const DerivedInitializer* derived_initializer(const StoredParameter& parameter) {
-  return dynamic_cast<const DerivedInitializer*>(parameter.initialization.initializer.get());
-}
-
 std::vector<std::byte> derived_values(const StoredParameter& parameter, std::span<const float> source,
                                       const Shard& shard, DType dtype) {
-  const std::vector<float> whole = ask(parameter.name, [&] { return derived_initializer(parameter)->derive(source); });
+  const std::vector<float> whole =
+      ask(parameter.name, [&] { return derived_initializer(parameter.initialization)->derive(source); });
   const std::int64_t elements = element_count(global_shape(parameter));
   if (static_cast<std::int64_t>(whole.size()) != elements) {
     fail(parameter.name, "derives " + std::to_string(whole.size()) + " values of " + std::to_string(elements));

@@ -7,7 +7,6 @@
 
 #include "runtime/executor.hpp"
 #include "runtime/shards.hpp"
-#include "strata/derived_initializer.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
@@ -18,9 +17,6 @@ namespace strata::host {
 /// throws or returns a value that is not finite.
 [[nodiscard]] std::vector<std::byte> initial_values(const StoredParameter& parameter, const Shard& shard, DType dtype,
                                                     std::uint64_t seed);
-
-/// The initializer that computes the parameter's values from those of another tensor. Null: it has none.
-[[nodiscard]] const DerivedInitializer* derived_initializer(const StoredParameter& parameter);
 
 /// A rank's part of a parameter with a derived initializer, as `dtype`. `source`: all values of the tensor that it is
 /// derived from. \throws RuntimeError that names the parameter if its initializer throws or returns too few or too many

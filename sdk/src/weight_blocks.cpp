@@ -24,12 +24,22 @@ std::size_t position_along(const OpInstance& instance) {
                           "'");
 }
 
+/// The numbers halfway between neighbouring ones of nf4.
+constexpr std::array<double, 15> kHalfways = [] {
+  std::array<double, 15> halfways{};
+  for (std::size_t i = 0; i < halfways.size(); ++i) {
+    halfways[i] = (static_cast<double>(kNormalFloat4[i]) + static_cast<double>(kNormalFloat4[i + 1])) / 2;
+  }
+  return halfways;
+}();
+
 /// The bits of the code of `number`, which is in [-1, 1].
 std::uint8_t nearest_code(WeightCode code, double number) {
   if (code == WeightCode::int8) return static_cast<std::uint8_t>(static_cast<int>(std::nearbyint(number * 127)));
-  const auto* nearest = std::min_element(kNormalFloat4.begin(), kNormalFloat4.end(),
-                                         [&](float a, float b) { return std::abs(number - a) < std::abs(number - b); });
-  return static_cast<std::uint8_t>(nearest - kNormalFloat4.begin());
+  // Without branches, which a processor could not predict.
+  int below = 0;
+  for (const double halfway : kHalfways) below += halfway < number ? 1 : 0;
+  return static_cast<std::uint8_t>(below);
 }
 
 /// The largest magnitude, or NaN if a number is not finite.
@@ -112,20 +122,25 @@ std::optional<std::string> BlockedWeight::mismatch(const OpInstance& instance) {
   }
 }
 
-EncodedWeight encode_weight(const BlockedWeight& shape, std::span<const float> weight) {
-  EncodedWeight encoded;
-  encoded.codes.resize(static_cast<std::size_t>(shape.bytes()));
-  encoded.scales.reserve(static_cast<std::size_t>(shape.scales()));
+std::vector<float> weight_scales(const BlockedWeight& shape, std::span<const float> weight) {
+  std::vector<float> scales;
+  scales.reserve(static_cast<std::size_t>(shape.scales()));
   const std::int64_t size = shape.blocks.size;
   for (std::int64_t o = 0; o < shape.outer; ++o) {
     for (std::int64_t begin = 0; begin < shape.length; begin += size) {
       const std::int64_t count = std::min(size, shape.length - begin);
       for (std::int64_t k = 0; k < shape.inner; ++k) {
         const std::int64_t first = (o * shape.length + begin) * shape.inner + k;
-        encoded.scales.push_back(scale_of(weight, first, count, shape.inner));
+        scales.push_back(scale_of(weight, first, count, shape.inner));
       }
     }
   }
+  return scales;
+}
+
+EncodedWeight encode_weight(const BlockedWeight& shape, std::span<const float> weight) {
+  EncodedWeight encoded{std::vector<std::int8_t>(static_cast<std::size_t>(shape.bytes())),
+                        weight_scales(shape, weight)};
   each_number(shape, [&](std::size_t number, std::size_t scale, std::size_t byte, bool is_upper) {
     const double largest = encoded.scales[scale];
     const double relative = largest > 0 ? weight[number] / largest : 0;  // NaN is not above 0

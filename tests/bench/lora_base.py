@@ -73,7 +73,7 @@ def seconds_of_steps(arguments, folder):
 
 
 def train(arguments, folder, name, text, model, steps, rate, strategy=""):
-    """Trains and returns the validation loss before the first step, or None, and that after the last."""
+    """Trains and returns the training loss of the first step, and the validation loss after the last."""
     path = folder / f"{name}.toml"
     path.write_text(SMALL.format(steps=steps, output=folder / name, model=model, text=text, rate=rate,
                                  strategy=strategy))

@@ -170,7 +170,6 @@ def rounded(tensor, base, along):
 
 def test_coded_base(folder):
     """A base in 8 or 4 bits computes what the rounded model does, and so do its exports."""
-    data = None
     for base in BASE_NUMBERS:
         (folder / base).mkdir()
         data = write_data(folder / base)

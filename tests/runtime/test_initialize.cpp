@@ -8,6 +8,7 @@
 #include "runtime/shards.hpp"
 #include "runtime/toy_device.hpp"
 #include "runtime/toy_program.hpp"
+#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 #include "world.hpp"

@@ -6,6 +6,7 @@
 #include "compiler/optimizer_groups.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
+#include "strata/derived_initializer.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 
 namespace strata::host {
@@ -62,7 +63,8 @@ void CheckpointReader::restore_values(const Program& program, int rank, const Wr
   for (const PersistentTensor& tensor : persistent_tensors(program)) {
     const std::string& value = tensor.parameter->name;
     const auto stored = tensors.find(value);
-    const DerivedInitializer* derived = stored == tensors.end() ? derived_initializer(*tensor.parameter) : nullptr;
+    const DerivedInitializer* derived =
+        stored == tensors.end() ? derived_initializer(tensor.parameter->initialization) : nullptr;
     const bool is_derived = derived != nullptr && tensors.contains(derived->source().name);
     if (!is_value(tensor) || (stored == tensors.end() && !is_derived)) continue;
     const Shard shard = shard_of(program, *tensor.parameter, tensor.buffer, rank);

@@ -7,11 +7,11 @@ namespace strata::host {
 std::map<std::string, CodedWeight> coded_weights(const Graph& graph) {
   std::map<std::string, CodedWeight> weights;
   for (const Node& node : graph.nodes()) {
-    if (node.op != "dequantize_weight") continue;
+    if (node.op != kDequantizeWeight) continue;
     const std::string& codes = graph.node(node.operands[0].node).name;
     const Parameter* parameter = graph.find_parameter(codes);
     if (parameter == nullptr) continue;
-    const auto* derived = dynamic_cast<const DerivedInitializer*>(parameter->initialization.initializer.get());
+    const DerivedInitializer* derived = derived_initializer(parameter->initialization);
     if (derived == nullptr) continue;
     const Value decoded{node.id, 0};
     const int along = find_dim(graph.type(decoded).dims, node.attributes.word("along"));

@@ -30,7 +30,7 @@ bool fits(const Shape& stored, const Shape& shape) {
 std::map<std::string, Shape> initial_shapes(const Graph& graph, const std::map<std::string, ManifestTensor>& stored) {
   std::map<std::string, Shape> shapes = stored_shapes(graph);
   for (const Parameter& parameter : graph.parameters) {
-    const auto* derived = dynamic_cast<const DerivedInitializer*>(parameter.initialization.initializer.get());
+    const DerivedInitializer* derived = derived_initializer(parameter.initialization);
     if (derived == nullptr || stored.contains(parameter.name)) continue;
     shapes.erase(parameter.name);
     shapes[derived->source().name] = derived->source().shape;

@@ -14,8 +14,6 @@ using namespace strata;
 
 namespace {
 
-constexpr const char* kDecode = "dequantize_weight";
-
 /// Initial values of the codes or the scales of a parameter.
 class CodedStart final : public DerivedInitializer {
  public:
@@ -25,9 +23,9 @@ class CodedStart final : public DerivedInitializer {
   [[nodiscard]] const Source& source() const override { return source_; }
 
   [[nodiscard]] std::vector<float> derive(std::span<const float> source) const override {
-    EncodedWeight encoded = encode_weight(weight_, source);
-    if (!is_codes_) return std::move(encoded.scales);
-    return {encoded.codes.begin(), encoded.codes.end()};
+    if (!is_codes_) return weight_scales(weight_, source);
+    const std::vector<std::int8_t> codes = encode_weight(weight_, source).codes;
+    return {codes.begin(), codes.end()};
   }
 
  private:
@@ -143,7 +141,7 @@ class ParameterCoder {
     const auto [known, is_new] = decoded_.try_emplace({parameter.codes.node, block});
     if (!is_new) return known->second;
     Node node;
-    node.op = kDecode;
+    node.op = kDequantizeWeight;
     node.name = parameter.name + ".decoded." + std::to_string(block);
     node.operands = {parameter.codes, parameter.scales};
     node.attributes = {{"result", join(parameter.type.dims)}, {"along", parameter.along}};
@@ -219,7 +217,7 @@ class BackwardDecoding {
 
 }  // namespace
 
-bool is_decoding(const Node& node) { return node.op == kDecode; }
+bool is_decoding(const Node& node) { return node.op == kDequantizeWeight; }
 
 void code_parameters(Graph& graph, const OpRegistry& registry, const std::vector<std::string>& names,
                      const WeightBlocks& blocks) {

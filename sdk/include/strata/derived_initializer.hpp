@@ -32,4 +32,9 @@ class STRATA_API DerivedInitializer : public Initializer {
   [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& shape, std::uint64_t key) const final;
 };
 
+/// The initializer as a derived one. Null if it is none.
+[[nodiscard]] inline const DerivedInitializer* derived_initializer(const Initialization& initialization) {
+  return dynamic_cast<const DerivedInitializer*>(initialization.initializer.get());
+}
+
 }  // namespace strata

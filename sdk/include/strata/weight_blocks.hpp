@@ -28,6 +28,9 @@
 
 namespace strata {
 
+/// The op: codes, scales -> weight.
+inline constexpr const char* kDequantizeWeight = "dequantize_weight";
+
 /// The codes of nf4 in ascending order (appendix E of the paper).
 inline constexpr std::array<float, 16> kNormalFloat4 = {-1.0F,
                                                         -0.6961928009986877F,
@@ -98,6 +101,8 @@ struct EncodedWeight {
 
 /// The codes and scales of a weight with `shape.elements()` numbers. Each number gets the nearest code.
 [[nodiscard]] STRATA_API EncodedWeight encode_weight(const BlockedWeight& shape, std::span<const float> weight);
+/// The scales alone, in a fraction of the time.
+[[nodiscard]] STRATA_API std::vector<float> weight_scales(const BlockedWeight& shape, std::span<const float> weight);
 /// Writes the numbers that `codes` and `scales` mean to `weight`, rounded from f64.
 STRATA_API void decode_weight(const BlockedWeight& shape, std::span<const std::int8_t> codes,
                               std::span<const float> scales, std::span<float> weight);

@@ -15,7 +15,7 @@ class DequantizeWeight final : public NamedOp {
  public:
   DequantizeWeight()
       : NamedOp(
-            "dequantize_weight",
+            kDequantizeWeight,
             "codes, scales -> weight (attributes code, int8 or nf4, and block; result: its dims; along: the one that "
             "is divided into blocks; dtype, where it is not that of the scales): the numbers of a weight that is "
             "stored in 8 or 4 bits. Codes and scales have other dims in the place of `along`.") {}

@@ -28,7 +28,7 @@ Work prepare_dequantize_weight(const OpInstance& op) {
 
 void register_dequantize_weight(Registration& registration) {
   registration.add(
-      kernel({"dequantize_weight", "bf", "r", prepare_dequantize_weight, true, nullptr, BlockedWeight::mismatch}));
+      kernel({kDequantizeWeight, "bf", "r", prepare_dequantize_weight, true, nullptr, BlockedWeight::mismatch}));
 }
 
 }  // namespace strata::reference

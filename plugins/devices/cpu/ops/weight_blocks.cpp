@@ -22,7 +22,7 @@ PreparedKernel prepare_dequantize_weight(const OpInstance& op, const CpuEnvironm
 }  // namespace
 
 void register_weight_blocks(Registration& registration) {
-  registration.add(kernel({"dequantize_weight", "bf", "r", prepare_dequantize_weight, false, BlockedWeight::mismatch}));
+  registration.add(kernel({kDequantizeWeight, "bf", "r", prepare_dequantize_weight, false, BlockedWeight::mismatch}));
 }
 
 }  // namespace strata::cpu

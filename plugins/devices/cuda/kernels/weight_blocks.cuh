@@ -23,8 +23,8 @@ struct NumberTable {
   float numbers[16];
 };
 
-/// y (+)= the weight. Each thread decodes one number. Neighbours along `inner`, or along `length` if `inner` is 1, read
-/// neighbouring bytes and share their scale or read neighbouring ones.
+/// y (+)= the weight. Each thread decodes one number. Threads that follow one another decode numbers that follow one
+/// another in memory, so they read codes that do too.
 template <class T, class A>
 __global__ void __launch_bounds__(kWeightThreads)
     dequantize_weight(CodedWeight weight, NumberTable table, bool accumulate, const std::int8_t* codes, const A* scales,

@@ -42,7 +42,7 @@ PreparedKernel prepare_dequantize_weight(const OpInstance& op, const CudaEnviron
 }  // namespace
 
 void register_weight_blocks(Registration& registration) {
-  registration.add(kernel({"dequantize_weight", "bf", "r", prepare_dequantize_weight, true, BlockedWeight::mismatch}));
+  registration.add(kernel({kDequantizeWeight, "bf", "r", prepare_dequantize_weight, true, BlockedWeight::mismatch}));
 }
 
 }  // namespace strata::cuda
