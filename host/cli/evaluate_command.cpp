@@ -36,11 +36,15 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
   RunConfiguration configuration = evaluation_configuration(checkpoint, arguments.configuration, arguments.keeps_stack,
                                                             arguments.overrides, context.plugins());
   const bool own_data = arguments.files.empty();
-  if (!own_data) read_only(configuration.data, arguments.files);
+  DataSplit split = DataSplit::validation;
+  if (!own_data) {
+    const std::string& dataset = configuration.data.dataset.plugin;
+    split = read_only(configuration.data, arguments.files, context.plugins().load<DatasetFactory>(dataset).options());
+  }
   // The data must have a validation split only if it is the one to read.
   configuration.run.eval_every = own_data ? 1 : 0;
   const RunSetup setup = prepare(std::move(configuration), context.plugins());
-  EvaluationSettings settings{.split = own_data ? DataSplit::validation : DataSplit::training,
+  EvaluationSettings settings{.split = split,
                               .batches = own_data ? setup.configuration.run.eval_batches : 0,
                               .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained};
   if (arguments.batches >= 0) settings.batches = arguments.batches;

@@ -69,6 +69,27 @@ TEST_F(TextTest, ValidationIsTheEndInOrder) {
   }
 }
 
+TEST_F(TextTest, TheLastWindowOfValidationLeavesOutTargetsThatWereRead) {
+  const auto text = open("0123456789abcdefghij", "bytes", 4, 0.5);
+  ASSERT_EQ(text->samples(DataSplit::validation), 3);  // nine targets: two windows of four, and one target
+  EXPECT_THAT(read_integers(*text, {DataSplit::validation, 0, 0, 2}, 0, 4), ElementsAre('f', 'g', 'h', 'i'));
+  EXPECT_THAT(read_integers(*text, {DataSplit::validation, 0, 0, 2}, 1, 4), ElementsAre(-1, -1, -1, 'j'));
+}
+
+TEST_F(TextTest, ATextForValidationIsReadFromItsBeginning) {
+  auto given = options("banana", "chars", 0.5);
+  given["validation_path"] = folder_.file("other.txt", "nab").string();
+  const auto text = plugin_.open(given, {{{"seq", 2}}, true});
+  EXPECT_EQ(text->samples(DataSplit::training), 2) << "`validation` takes nothing from the training text";
+  EXPECT_EQ(text->samples(DataSplit::validation), 1);
+  EXPECT_THAT(read_integers(*text, {DataSplit::validation, 0, 0, 0}, 0, 2), ElementsAre(2, 0));
+  EXPECT_THAT(read_integers(*text, {DataSplit::validation, 0, 0, 0}, 1, 2), ElementsAre(0, 1));
+  given["validation_path"] = folder_.file("unknown.txt", "naé").string();
+  EXPECT_THAT(plugin_.refusal(given, {{{"seq", 2}}, true}),
+              HasSubstr("validation_path: '" + (folder_.path() / "unknown.txt").string() +
+                        "': byte 2 begins 'é', a character that the training text does not have"));
+}
+
 TEST_F(TextTest, FilesThatCannotBeReadAreNamed) {
   const auto path = [&](const std::string& name) { return (folder_.path() / name).string(); };
   const auto refusal = [&](const std::string& file) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "shared/token_windows.hpp"
@@ -119,12 +121,29 @@ TEST(TokenWindowsTest, ASourceOfWeightZeroGivesNothing) {
 
 TEST(TokenWindowsTest, ValidationIsInOrderThroughAllSources) {
   const TokenWindows windows({split_tokens(100, 0.5), split_tokens(60, 0.5)}, 10, {});
-  ASSERT_EQ(windows.samples(DataSplit::validation), 4 + 2);
-  for (std::int64_t i = 0; i < 6; ++i) {
+  ASSERT_EQ(windows.samples(DataSplit::validation), 5 + 3);
+  std::vector<std::vector<std::int64_t>> targets(2);
+  for (std::int64_t i = 0; i < 8; ++i) {
     const Window window = windows.find({DataSplit::validation, 0, 5, i});
-    EXPECT_EQ(window.source, i < 4 ? 0U : 1U);
-    EXPECT_EQ(window.begin, i < 4 ? 50 + 10 * i : 30 + 10 * (i - 4));
+    for (std::int64_t k = window.repeated; k < 10; ++k) targets.at(window.source).push_back(window.begin + k + 1);
   }
+  for (const auto& [source, begin, end] : {std::tuple{0U, 50, 100}, std::tuple{1U, 30, 60}}) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(end - begin - 1));
+    std::iota(all.begin(), all.end(), begin + 1);
+    EXPECT_EQ(targets[source], all) << "every token but the first is a target once";
+  }
+}
+
+TEST(TokenWindowsTest, ValidationNeedsAWindowWithATarget) {
+  const auto samples = [](std::int64_t tokens) {
+    return TokenWindows({{{0, 100}, {100, tokens}}}, 10, {}).samples(DataSplit::validation);
+  };
+  EXPECT_EQ(samples(0), 0);
+  EXPECT_EQ(samples(10), 0);
+  EXPECT_EQ(samples(11), 1);
+  EXPECT_EQ(samples(12), 2);
+  EXPECT_EQ(samples(21), 2);
+  EXPECT_EQ(samples(22), 3);
 }
 
 }  // namespace

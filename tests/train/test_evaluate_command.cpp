@@ -59,15 +59,21 @@ TEST_F(EvaluateCommandTest, GivesTheLossOfTrainingUnderEveryStack) {
   EXPECT_NEAR(json({"--config", config_, "--set", "run.eval_batches=3"}).at("loss").get<double>(), loss_, 1e-5);
 }
 
-TEST_F(EvaluateCommandTest, ReadsOtherFilesAsTrainingDoes) {
+TEST_F(EvaluateCommandTest, CountsEveryTokenOfOtherFilesButTheFirst) {
   const std::string file = folder_.file("other.txt", test::small_text().substr(0, 100)).string();
-  // 100 bytes have 11 windows of 8 tokens, from any start within a window.
   const nlohmann::json result = json({file});
-  EXPECT_EQ(result.at("count"), 88);
+  EXPECT_EQ(result.at("count"), 99);
   EXPECT_EQ(result.at("unit"), "token");
   EXPECT_NE(result.at("loss"), json({file, "--average"}).at("loss"));
   EXPECT_EQ(json({file, "--batches", "1"}).at("count"), 64);
-  EXPECT_THAT(evaluate({file}).out, HasSubstr("88 tokens"));
+  EXPECT_THAT(evaluate({file}).out, HasSubstr("99 tokens"));
+}
+
+TEST_F(EvaluateCommandTest, RefusesMoreFilesThanTheDatasetReads) {
+  const std::string file = folder_.file("other.txt", test::small_text()).string();
+  const CommandResult result = evaluate({file, file});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.messages, HasSubstr("found 2 files; the dataset 'text' reads one"));
 }
 
 TEST_F(EvaluateCommandTest, RefusesAFileThatIsNotThere) {

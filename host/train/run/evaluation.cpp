@@ -133,15 +133,28 @@ RunConfiguration evaluation_configuration(const CheckpointReader& checkpoint, co
   return parse_configuration(checkpoint.run().configuration, source, overrides);
 }
 
-void read_only(DataSection& data, const std::vector<std::string>& files) {
+DataSplit read_only(DataSection& data, const std::vector<std::string>& files, const OptionSchema& schema) {
   auto& options = data.dataset.options;
-  for (const char* name : {"path", "paths", "weights", "validation_paths"}) options.erase(name);
-  if (files.size() == 1) {
-    options["path"] = files.front();
-  } else {
-    options["paths"] = files;
+  for (const char* name : {"path", "paths", "weights", "validation", "validation_path", "validation_paths"}) {
+    options.erase(name);
   }
-  options["validation"] = 0.0;
+  const auto set = [&](const std::string& one, const std::string& several) {
+    if (files.size() == 1 && schema.find(one) != nullptr) {
+      options[one] = files.front();
+    } else if (schema.find(several) != nullptr) {
+      options[several] = files;
+    } else {
+      return false;
+    }
+    return true;
+  };
+  if (!set("path", "paths")) {
+    throw ConfigurationError("found " + std::to_string(files.size()) + " files; the dataset '" + data.dataset.plugin +
+                             "' reads " + (schema.find("path") != nullptr ? "one" : "none that are named by a path"));
+  }
+  if (set("validation_path", "validation_paths")) return DataSplit::validation;
+  if (schema.find("validation") != nullptr) options["validation"] = 0.0;
+  return DataSplit::training;
 }
 
 EvaluationResult evaluate(const RunSetup& setup, const CheckpointReader& checkpoint, const DataSource& source,

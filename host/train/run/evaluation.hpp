@@ -36,8 +36,10 @@ struct EvaluationResult {
                                                         const std::vector<std::string>& overrides,
                                                         PluginRegistry& registry);
 
-/// Replaces the files of `data`, all of which then belong to the training split.
-void read_only(DataSection& data, const std::vector<std::string>& files);
+/// Replaces the files of `data`. `schema`: the options of its dataset. \return the split to read: validation if the
+/// dataset takes it from files of its own, because this split is read in order. Else training, which is the whole of
+/// the files too. \throws ConfigurationError if the dataset cannot read so many files.
+[[nodiscard]] DataSplit read_only(DataSection& data, const std::vector<std::string>& files, const OptionSchema& schema);
 
 /// The loss of a checkpoint's parameters on data, under the strategies of `setup`. The batches are those of an
 /// evaluation during training. \throws ConfigurationError if the data or the average is missing, or if the data has

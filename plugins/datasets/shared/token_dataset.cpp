@@ -61,6 +61,7 @@ void TokenDataset::read_targets(const Window& window, const std::int32_t* tokens
   } else {
     source.read(window.begin + 1, data_.context, targets);
   }
+  std::fill_n(targets, window.repeated, -1);
 }
 
 void TokenDataset::read_common(std::span<void* const> destinations) const {

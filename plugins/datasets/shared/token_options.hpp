@@ -4,6 +4,7 @@
 
 #include "shared/token_windows.hpp"
 #include "strata/dataset.hpp"
+#include "strata/error.hpp"
 
 namespace datasets {
 
@@ -17,5 +18,17 @@ namespace datasets {
 /// ConfigurationError that names the file.
 void require_window(const std::string& file, std::int64_t tokens, const std::string& part, const TokenRange& range,
                     std::int64_t context);
+
+/// Runs `call`. The errors of files get the name of the option.
+template <class Call>
+void at_option(const std::string& option, const Call& call) {
+  try {
+    call();
+  } catch (const strata::OptionError&) {
+    throw;
+  } catch (const strata::Error& error) {
+    throw strata::OptionError(option, error.what());
+  }
+}
 
 }  // namespace datasets

@@ -31,7 +31,7 @@ TokenWindows::TokenWindows(const std::vector<TokenSplit>& splits, std::int64_t c
     source.training = split.training;
     source.validation = split.validation;
     if (split.training.size > context) source.windows = std::max<std::int64_t>(1, split.training.size / context - 1);
-    source.validation_windows = std::max<std::int64_t>(0, split.validation.size - 1) / context;
+    if (split.validation.size > context) source.validation_windows = (split.validation.size - 2) / context + 1;
     source.share = source.windows;
   }
   if (!weights.empty()) deal(weights);
@@ -74,7 +74,8 @@ Window TokenWindows::find(const SampleKey& key) const {
       continue;
     }
     if (key.split == DataSplit::training) return {i, training_begin(i, index, key)};
-    return {i, source.validation.begin + index * context_};
+    const std::int64_t repeated = std::max<std::int64_t>(0, (index + 1) * context_ + 1 - source.validation.size);
+    return {i, source.validation.begin + index * context_ - repeated, repeated};
   }
   return {};
 }

@@ -26,6 +26,8 @@ struct TokenSplit {
 struct Window {
   std::size_t source = 0;
   std::int64_t begin = 0;
+  /// Its first tokens that another window has. Their targets do not count again.
+  std::int64_t repeated = 0;
 };
 
 /// Cuts sources into windows of `context` tokens, each followed by the target of its last token.
@@ -36,7 +38,8 @@ struct Window {
 /// With weights, a source gives the windows of pass 0 in random order, then those of pass 1, and so on, through all
 /// epochs.
 ///
-/// Validation: the windows of all sources in order, without overlap.
+/// Validation: the windows of all sources in order, without overlap. The last one of a source ends with the source, so
+/// every token but the first is a target once.
 class TokenWindows {
  public:
   /// One split and one weight per source. `weights`: empty, or the shares of the sources.

@@ -9,6 +9,8 @@ namespace {
 
 using namespace strata;
 
+constexpr std::size_t kCodePoints = 0x110000;
+
 std::string read_text(const DataFile& file) {
   std::string text(static_cast<std::size_t>(file.bytes()), '\0');
   file.read(0, file.bytes(), text.data());
@@ -38,13 +40,24 @@ void ByteSource::read(std::int64_t begin, std::int64_t count, std::int32_t* dest
   }
 }
 
-CharacterSource::CharacterSource(const DataFile& file) : name_(file.path().string()) {
-  constexpr std::size_t kCodePoints = 0x110000;
+CharacterSource::CharacterSource(const DataFile& file, const Vocabulary* known) : name_(file.path().string()) {
   const std::string text = read_text(file);
+  std::vector<bool> accepted(kCodePoints, known == nullptr);
   std::vector<bool> seen(kCodePoints);
+  if (known != nullptr) {
+    for (const char32_t character : known->characters) accepted[character] = seen[character] = true;
+  }
   std::size_t count = 0;
   try {
-    for (std::size_t position = 0; position < text.size(); ++count) seen[next_code_point(text, position)] = true;
+    for (std::size_t position = 0; position < text.size(); ++count) {
+      const std::size_t begin = position;
+      const char32_t character = next_code_point(text, position);
+      if (!accepted[character]) {
+        throw ConfigurationError("byte " + std::to_string(begin) + " begins '" + text.substr(begin, position - begin) +
+                                 "', a character that the training text does not have");
+      }
+      seen[character] = true;
+    }
   } catch (const ConfigurationError& error) {
     throw ConfigurationError("'" + name_ + "': " + error.what());
   }

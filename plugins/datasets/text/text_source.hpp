@@ -28,8 +28,9 @@ class ByteSource final : public TokenSource {
 /// those that occur, in ascending order.
 class CharacterSource final : public TokenSource {
  public:
-  /// \throws ConfigurationError with the byte offset if the file is not UTF-8.
-  explicit CharacterSource(const strata::DataFile& file);
+  /// `known`: the characters that may occur, or null for those that do. \throws ConfigurationError with the byte offset
+  /// if the file is not UTF-8 or has a character that is not known.
+  explicit CharacterSource(const strata::DataFile& file, const strata::Vocabulary* known = nullptr);
 
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] std::int64_t size() const override {

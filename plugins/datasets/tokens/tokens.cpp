@@ -131,18 +131,6 @@ class TokenFiles {
     }
   }
 
-  /// Runs `call`. The errors of files get the name of the option.
-  template <class Call>
-  static void at_option(const std::string& option, const Call& call) {
-    try {
-      call();
-    } catch (const OptionError&) {
-      throw;
-    } catch (const Error& error) {
-      throw OptionError(option, error.what());
-    }
-  }
-
   /// Opens a file. \return the number of its tokens.
   std::int64_t add(const std::string& path) {
     const std::filesystem::path file = path;
