@@ -51,6 +51,6 @@ strata ($version-1) unstable; urgency=medium
 END
 
 # CMake finds ccache; the package tools hide its folder by another HOME.
-export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}" CCACHE_BASEDIR="$tree" CCACHE_NOHASHDIR=1
+export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}"
 cd "$tree"
 DEB_BUILD_PROFILES=$profiles DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-nocheck}" dpkg-buildpackage -us -uc -b

@@ -25,7 +25,5 @@ tar -c -z -C "$folder/SOURCES" --sort=name --owner=root --group=root --mtime="$r
   -f "$folder/SOURCES/strata-$version.tar.gz" "strata-$version"
 rm -r "$folder/SOURCES/strata-$version"
 
-# ccache compares files below this folder by their relative names.
-export CCACHE_BASEDIR="$folder/BUILD/strata-$version" CCACHE_NOHASHDIR=1
 rpmbuild -bb --define "_topdir $folder" "$@" "$folder/SPECS/strata.spec"
 find "$folder/RPMS" -name '*.rpm' -exec mv {} "$folder" \;

@@ -16,9 +16,15 @@ sh packaging/install-dependencies.sh build test
 # One architecture tells whether the kernels for GPUs compile.
 export CUDAARCHS="${CUDAARCHS:-90a}"
 
+# If the address sanitizer runs as well, the release build leaves the tests to it of which one run is enough.
+case " $* " in
+  *" asan "*) once=ON ;;
+  *) once=OFF ;;
+esac
+
 for preset; do
   printf '\n== %s: build\n' "$preset"
-  cmake --preset "$preset"
+  cmake --preset "$preset" -DSTRATA_TESTS_ONCE=$once
   cmake --build --preset "$preset"
   printf '\n== %s: test\n' "$preset"
   ctest --preset "$preset" --parallel "$(nproc)" --no-tests=error

@@ -1,4 +1,5 @@
 # Compiles through ccache where it is installed, unless the user names launchers of their own or sets STRATA_CCACHE=OFF.
+# Checkouts in several folders share what one of them has compiled.
 
 option(STRATA_CCACHE "Compile through ccache where it is installed" ON)
 
@@ -7,7 +8,12 @@ if(STRATA_CCACHE)
   mark_as_advanced(STRATA_CCACHE_PROGRAM)
   foreach(language IN ITEMS CXX CUDA)
     if(STRATA_CCACHE_PROGRAM AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-      set(CMAKE_${language}_COMPILER_LAUNCHER ${STRATA_CCACHE_PROGRAM})
+      # ccache takes paths below this folder for relative ones.
+      set(CMAKE_${language}_COMPILER_LAUNCHER
+        ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${STRATA_CCACHE_PROGRAM})
     endif()
   endforeach()
 endif()
+
+# Names of source files, in debug information and in __FILE__, begin at the root of the source tree.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")

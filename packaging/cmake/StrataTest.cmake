@@ -1,11 +1,12 @@
-# strata_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] [DEPENDS <target>...]
+# strata_add_test([ONCE] NAME <name> SOURCES <file>... [LIBRARIES <target>...] [DEPENDS <target>...]
 #                 [DEFINITIONS <definition>...] [THREADS <filter>] [COST <seconds>] [SHARDS <count>] [TIMEOUT <seconds>])
 #
 # A GoogleTest program, registered with ctest as one test, or as SHARDS tests that each run a part of it, so that a long
-# one keeps all cores busy. It finds what it loads and starts, which DEPENDS names, through STRATA_BUILD_DIRECTORY, a
-# definition that names the build tree. THREADS: these of its tests are about threads that work together, as GoogleTest's
-# filter; the thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes; the
-# longest begin first.
+# one keeps all cores busy. It finds what it loads and starts, which DEPENDS names, with the functions of
+# tests/build_paths.hpp. THREADS: these of its tests are about threads that work together, as GoogleTest's filter; the
+# thread sanitizer runs them and no others. COST: about how many seconds one of the ctest tests takes; the longest begin
+# first. ONCE: the results do not depend on how the code is optimised, so STRATA_TESTS_ONCE leaves the test out of a build
+# without sanitizer.
 #
 # One program for an area of tests, since what its files include and instantiate is compiled once for all of them.
 
@@ -21,15 +22,17 @@ set(STRATA_TEST_ENVIRONMENT
   ASAN_OPTIONS=intercept_tls_get_addr=0
   UBSAN_OPTIONS=print_stacktrace=1)
 
+option(STRATA_TESTS_ONCE "Without sanitizer, leave out tests of which one run is enough, because a sanitized build runs them" OFF)
+
 function(strata_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 test "" "NAME;TIMEOUT;COST;SHARDS;THREADS" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 0 test "ONCE" "NAME;TIMEOUT;COST;SHARDS;THREADS" "SOURCES;LIBRARIES;DEPENDS;DEFINITIONS")
   if(NOT test_NAME OR NOT test_SOURCES)
     message(FATAL_ERROR "strata_add_test: NAME and SOURCES are required")
   endif()
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "strata_add_test(${test_NAME}): unknown arguments ${test_UNPARSED_ARGUMENTS}")
   endif()
-  if(NOT test_THREADS AND STRATA_SANITIZE MATCHES "thread")
+  if((NOT test_THREADS AND STRATA_SANITIZE MATCHES "thread") OR (test_ONCE AND STRATA_TESTS_ONCE AND NOT STRATA_SANITIZE))
     return()
   endif()
   if(NOT test_TIMEOUT)
@@ -39,10 +42,9 @@ function(strata_add_test)
   find_package(GTest REQUIRED)
   set(target test_${test_NAME})
   add_executable(${target} ${test_SOURCES})
-  target_link_libraries(${target} PRIVATE ${test_LIBRARIES} Strata::sdk GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE ${test_LIBRARIES} strata_build_paths Strata::sdk GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
-  target_compile_definitions(${target} PRIVATE STRATA_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}"
-                                               STRATA_SOURCE_DIRECTORY="${CMAKE_SOURCE_DIR}" ${test_DEFINITIONS})
+  target_compile_definitions(${target} PRIVATE ${test_DEFINITIONS})
   if(test_DEPENDS)
     add_dependencies(${target} ${test_DEPENDS})
   endif()

@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "build_paths.hpp"
 #include "chaos/disturbed_run.hpp"
 #include "train/temporary_folder.hpp"
 
@@ -119,9 +120,9 @@ int main(int argc, char** argv) {
   CLI::App app("Runs that are disturbed at random moments: run N is always the same for a seed");
   Arguments arguments;
   Settings& settings = arguments.settings;
-  settings.strata = STRATA_BUILD_DIRECTORY "/bin/strata";
-  settings.plugins = STRATA_BUILD_DIRECTORY "/lib/strata/plugins";
-  settings.slow_disk_library = STRATA_SLOW_DISK;
+  settings.strata = strata::build_path("bin/strata");
+  settings.plugins = strata::plugin_folder();
+  settings.slow_disk_library = strata::build_path("tests/chaos/libstrata_slow_disk.so");
   app.add_option("--seed", settings.seed, "Decides all faults and moments")->capture_default_str();
   app.add_option("--count", arguments.count, "How many faults")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--only", arguments.only, "This run and no other");

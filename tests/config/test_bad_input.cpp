@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "build_paths.hpp"
 #include "config/run_configuration.hpp"
 #include "config/schedule_checks.hpp"
 #include "example.hpp"
@@ -189,7 +190,7 @@ TEST(BadConfigurationFile, IsNamed) {
 }
 
 TEST(BadConfigurationFile, ScheduleMustFitUnlessTheCommandLineShortensTheRun) {
-  const std::filesystem::path path = STRATA_SOURCE_DIRECTORY "/configs/ddp.toml";
+  const std::filesystem::path path = source_path("configs/ddp.toml");
   const RunConfiguration shortened = load_configuration(path, {"run.steps=2"});
   EXPECT_EQ(parse_configuration(to_toml(shortened), "checkpoint.json"), shortened);
   try {

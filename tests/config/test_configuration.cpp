@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "build_paths.hpp"
 #include "config/run_configuration.hpp"
 #include "example.hpp"
 
@@ -142,7 +143,7 @@ TEST(Configuration, ChecksPluginOptionsAgainstTheirSchema) {
 
 TEST(Configuration, PublishedOnesAreSound) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(STRATA_SOURCE_DIRECTORY "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("configs"))) {
     if (entry.path().extension() != ".toml") continue;
     EXPECT_NO_THROW((void)load_configuration(entry.path())) << entry.path();
     ++files;

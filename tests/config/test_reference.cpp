@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "build_paths.hpp"
 #include "config/document.hpp"
 #include "config/reference.hpp"
 #include "config/sections.hpp"
@@ -8,7 +9,7 @@ namespace strata::host {
 namespace {
 
 TEST(Reference, CommittedPageIsTheGeneratedOne) {
-  EXPECT_EQ(read_text(STRATA_SOURCE_DIRECTORY "/docs/configuration.md"), reference_markdown())
+  EXPECT_EQ(read_text(source_path("docs/configuration.md")), reference_markdown())
       << "write it anew: strata help configuration --markdown > docs/configuration.md";
 }
 

@@ -6,13 +6,14 @@
 #include <regex>
 #include <set>
 
+#include "build_paths.hpp"
 #include "conformance/check.hpp"
 
 namespace strata::host {
 namespace {
 
 TEST(CheckTable, IsThatOfTheDocumentation) {
-  std::ifstream file(STRATA_SOURCE_DIRECTORY "/docs/sdk/conformance.md");
+  std::ifstream file(source_path("docs/sdk/conformance.md"));
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(page, ::testing::HasSubstr(checks_markdown())) << "docs/sdk/conformance.md should have this table:\n"
                                                              << checks_markdown();

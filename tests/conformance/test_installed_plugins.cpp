@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "build_directory.hpp"
+#include "build_paths.hpp"
 #include "conformance/conformance.hpp"
 #include "datasets/image_files.hpp"
 #include "sanitized.hpp"
@@ -16,7 +16,7 @@
 namespace strata::host {
 namespace {
 
-const std::string kFolder = testing::build_directory(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins";
+const std::string kFolder = plugin_folder();
 
 /// A text whose parts differ.
 std::string varied_text() {

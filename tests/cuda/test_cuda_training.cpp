@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "build_paths.hpp"
 #include "sanitized.hpp"
 #include "strata/error.hpp"
 #include "train/run/trainer.hpp"
@@ -71,7 +72,7 @@ class CudaTraining : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
   int runs_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "build_paths.hpp"
 #include "ops/devices.hpp"
 #include "strata/error.hpp"
 
@@ -35,8 +36,8 @@ class WithoutGpu : public ::testing::Test {
 TEST_F(WithoutGpu, TheDeviceSaysSo) { EXPECT_THAT(message_, HasSubstr("finds no NVIDIA GPU")); }
 
 TEST_F(WithoutGpu, ACommandEndsWithOneMessage) {
-  const std::string command = std::string(STRATA_BUILD_DIRECTORY "/bin/strata verify --device cuda ") +
-                              STRATA_SOURCE_DIRECTORY "/configs/quickstart.toml 2>&1";
+  const std::string command =
+      build_path("bin/strata") + " verify --device cuda " + source_path("configs/quickstart.toml") + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string output;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "plugins/plugin_registry.hpp"
 #include "strata/dataset.hpp"
 #include "train/temporary_folder.hpp"
@@ -41,7 +42,7 @@ class DatasetPlugin {
   [[nodiscard]] const DatasetFactory& factory() const { return factory_; }
 
  private:
-  host::PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  host::PluginRegistry registry_{{plugin_folder()}};
   const DatasetFactory& factory_;
 };
 

@@ -1,5 +1,6 @@
 #include <fstream>
 
+#include "build_paths.hpp"
 #include "restart/restart_fixture.hpp"
 
 namespace strata::host {
@@ -60,7 +61,7 @@ TEST_F(HungRuns, SayWhenTheRankGoesOn) {
 
 /// Rank 1 never ends: its process cannot leave the kernel, so its watchdog writes its record.
 TEST_F(HungRuns, LeaveTheRecordsOfAllRanksWhenACommunicationTimesOut) {
-  if (!std::filesystem::exists(STRATA_BUILD_DIRECTORY "/lib/strata/plugins/communicator_gloo.so")) {
+  if (!std::filesystem::exists(build_path("lib/strata/plugins/communicator_gloo.so"))) {
     GTEST_SKIP() << "the plugin is not built";
   }
   const CommandResult result =

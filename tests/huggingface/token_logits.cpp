@@ -5,7 +5,7 @@
 #include <iostream>
 #include <iterator>
 
-#include "build_directory.hpp"
+#include "build_paths.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
@@ -38,7 +38,7 @@ class WholeSequence final : public InputSource {
 };
 
 void write_logits(const std::string& checkpoint_path, const std::string& tokens_path, const std::string& logits_path) {
-  PluginRegistry registry({testing::build_directory(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins"});
+  PluginRegistry registry({plugin_folder()});
   const CheckpointReader checkpoint(find_checkpoint(checkpoint_path));
   RunConfiguration configuration = one_rank_configuration(checkpoint, {}, registry);
   configuration.batch = {1, 1};

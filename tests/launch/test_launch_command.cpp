@@ -7,6 +7,7 @@
 #include <sstream>
 #include <thread>
 
+#include "build_paths.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/command_runner.hpp"
 #include "train/small_run.hpp"
@@ -28,7 +29,7 @@ std::string strategy(const std::string& text) { return "strategy=[{" + text + ",
 
 class LaunchCommand : public ::testing::TestWithParam<std::string> {
  protected:
-  LaunchCommand() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
+  LaunchCommand() { ::setenv("STRATA_PLUGIN_PATH", build_path("tests/launch/samples").c_str(), 1); }
   ~LaunchCommand() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
   /// Arguments of a run on two ranks by `command`.

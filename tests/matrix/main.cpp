@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "matrix/proof.hpp"
 #include "matrix/random_stack.hpp"
 #include "matrix/refusals.hpp"
@@ -27,7 +28,7 @@ struct Arguments {
   bool quiet = false;
   bool refusals = false;
   std::vector<std::string> files;
-  std::string plugins = STRATA_BUILD_DIRECTORY "/lib/strata/plugins";
+  std::string plugins = strata::plugin_folder();
 };
 
 std::string name_of(std::uint64_t number) { return "stack-" + std::to_string(number) + ".toml"; }

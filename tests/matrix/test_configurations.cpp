@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "config/run_configuration.hpp"
 #include "plugins/plugin_registry.hpp"
 #include "stacks/stack_configuration.hpp"
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> shipped_configurations() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(STRATA_SOURCE_DIRECTORY "/configs")) {
+  for (const auto& entry : fs::directory_iterator(source_path("configs"))) {
     if (entry.path().extension() == ".toml") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());

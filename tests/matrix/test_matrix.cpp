@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "build_paths.hpp"
 #include "matrix/covering_stacks.hpp"
 #include "matrix/proof.hpp"
 #include "matrix/summary.hpp"
@@ -18,7 +19,7 @@ constexpr int kMostStacks = kSanitized ? 2 : 1000;
 /// of every other strategy: the stack trains like one rank, unless the grammar lists a conflict. So an unnecessary
 /// refusal fails too.
 TEST(Matrix, EveryPairOfOptionsTrainsAsOneRank) {
-  Prover prover(STRATA_BUILD_DIRECTORY "/lib/strata/plugins");
+  Prover prover(plugin_folder());
   CoveringStacks stacks;
   Summary summary;
   int accepted = 0;

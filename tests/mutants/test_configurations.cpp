@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "build_paths.hpp"
 #include "config/run_configuration.hpp"
 #include "config/schedule_checks.hpp"
 #include "odd_files.hpp"
@@ -15,7 +16,7 @@ using strata::testing::Mutator;
 
 std::vector<std::string> valid_configurations() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(STRATA_SOURCE_DIRECTORY "/configs")) files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(source_path("configs"))) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<std::string> texts;
   for (const fs::path& file : files) {
@@ -36,7 +37,7 @@ void use_configuration(const std::string& text, PluginRegistry& registry) {
 TEST(ConfigurationMutants, AreAcceptedOrRefusedByLine) {
   constexpr int kMutants = 3000;
   const std::vector<std::string> texts = valid_configurations();
-  PluginRegistry registry({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"});
+  PluginRegistry registry({plugin_folder()});
   Mutator mutator(1);
   int accepted = 0;
   for (int i = 0; i < kMutants; ++i) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "build_paths.hpp"
 #include "conformance/isolated_process.hpp"
 #include "mutator.hpp"
 #include "plugins/plugin_registry.hpp"
@@ -85,7 +86,7 @@ class PluginFileMutants : public ::testing::TestWithParam<const char*> {
 
   test::TemporaryFolder folder_;
   Mutator mutator_{7};
-  std::string original_ = test::read_file(std::string(STRATA_BUILD_DIRECTORY "/lib/strata/plugins/") + GetParam());
+  std::string original_ = test::read_file(plugin_folder() + "/" + GetParam());
 };
 
 TEST_P(PluginFileMutants, AreAcceptedOrRefusedWithAReason) {

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "build_paths.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"
 #include "sanitized.hpp"
@@ -64,7 +65,7 @@ std::vector<PublishedExample> published_examples() {
 
 class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
  protected:
-  PublishedMutants() : registry_({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}) {
+  PublishedMutants() : registry_({plugin_folder()}) {
     files_["config.json"] = GetParam().config;
     (void)folder_.file("config.json", GetParam().config);
     const RecognisedModel model = recognise_model(folder_.path(), registry_);

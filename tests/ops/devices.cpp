@@ -5,16 +5,14 @@
 #include <filesystem>
 #include <mutex>
 
-#include "build_directory.hpp"
+#include "build_paths.hpp"
 #include "plugins/installed_vocabulary.hpp"
 #include "strata/error.hpp"
 
 namespace strata::testing {
 namespace {
 
-std::filesystem::path plugin_folder() { return build_directory(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins"; }
-
-std::filesystem::path device_path(const std::string& name) { return plugin_folder() / ("device_" + name + ".so"); }
+std::filesystem::path device_path(const std::string& name) { return plugin_folder() + "/device_" + name + ".so"; }
 
 PluginFactory& load(const std::filesystem::path& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "compiler/check/program_check.hpp"
 #include "compiler/compile.hpp"
 #include "plugins/plugin_registry.hpp"
@@ -19,7 +20,7 @@ namespace strata::testing {
 /// Runs stacks in f64 on the reference device over the local communicator.
 class StackRunner {
  public:
-  StackRunner() : plugins_({STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}) { register_core(registry_, kernels_); }
+  StackRunner() : plugins_({plugin_folder()}) { register_core(registry_, kernels_); }
 
   [[nodiscard]] host::CompileRequest request(std::shared_ptr<const Model> model, std::int64_t global_batch,
                                              std::int64_t micro_batch) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "train/command_runner.hpp"
 
 namespace strata::host {
@@ -15,7 +16,7 @@ namespace strata::host {
 /// Runs commands on a small model beside the sample plugins.
 class CommandsBesideSamples : public ::testing::Test {
  protected:
-  CommandsBesideSamples() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
+  CommandsBesideSamples() { ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1); }
   ~CommandsBesideSamples() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
   /// Runs a command on the configuration with these overrides.

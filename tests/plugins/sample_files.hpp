@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "build_paths.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -31,7 +32,7 @@ class TemporaryFolder {
 };
 
 inline std::string read_sample(const std::string& name) {
-  std::ifstream file(STRATA_SAMPLE_DIRECTORY "/" + name, std::ios::binary);
+  std::ifstream file(build_path("tests/plugins/samples/") + name, std::ios::binary);
   EXPECT_TRUE(file.good()) << name;
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -10,6 +10,7 @@
 #include <streambuf>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "cli/command_line.hpp"
 #include "cli/configuration_arguments.hpp"
 #include "config/reference.hpp"
@@ -240,13 +241,13 @@ TEST(ConfigurationArguments, TakeOneOverrideEach) {
 }
 
 TEST(Program, FindsThePluginsOfItsOwnTree) {
-  FILE* pipe = ::popen("'" STRATA_BUILD_DIRECTORY "/bin/strata' plugins list --json", "r");
+  FILE* pipe = ::popen(("'" + build_path("bin/strata") + "' plugins list --json").c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string text;
   for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe)) text += static_cast<char>(letter);
   ASSERT_EQ(::pclose(pipe), 0) << text;
   const json document = json::parse(text);
-  const std::string own = std::filesystem::canonical(STRATA_BUILD_DIRECTORY).string() + "/lib/strata/plugins";
+  const std::string own = std::filesystem::canonical(plugin_folder()).string();
   EXPECT_THAT(document["places"], Contains(json{{"path", own}, {"exists", true}}));
   EXPECT_FALSE(document["plugins"].empty());
   for (const json& plugin : document["plugins"]) EXPECT_THAT(plugin["path"].get<std::string>(), StartsWith(own));

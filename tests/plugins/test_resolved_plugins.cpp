@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "build_paths.hpp"
 #include "compiler/stack.hpp"
 #include "plugins/resolved_plugins.hpp"
 #include "refusal.hpp"
@@ -50,7 +51,7 @@ class ResolvedPluginsTest : public testing::Test {
     });
   }
 
-  PluginRegistry registry_{{STRATA_SAMPLE_DIRECTORY, STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{build_path("tests/plugins/samples"), plugin_folder()}};
 };
 
 TEST_F(ResolvedPluginsTest, FillInDefaults) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "build_paths.hpp"
 #include "train/run/trainer.hpp"
 #include "train/small_run.hpp"
 
@@ -68,7 +69,7 @@ class PrecisionTraining : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
   int runs_ = 0;
 };
 

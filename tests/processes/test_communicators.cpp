@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <ostream>
 
-#include "build_directory.hpp"
+#include "build_paths.hpp"
 #include "processes/mpirun.hpp"
 #include "processes/process_group.hpp"
 
@@ -79,18 +79,14 @@ void PrintTo(const CaseRun& run, std::ostream* out) {
   *out << run.name << " among " << run.ranks << ", " << run.threads << " in a process";
 }
 
-std::filesystem::path built(const std::string& file) {
-  return std::filesystem::path(build_directory(STRATA_BUILD_DIRECTORY)) / file;
-}
-
 class Processes : public ::testing::TestWithParam<std::tuple<Row, CaseRun>> {
  protected:
   /// Starts the processes of a run.
   void start(const Row& row, const CaseRun& run) {
     const int processes = run.ranks / run.threads;
     const std::string count = std::to_string(processes);
-    std::vector<std::string> words{built(STRATA_RANK_PROGRAM),  plugin(row),   run.name, std::to_string(run.ranks),
-                                   std::to_string(run.threads), folder_.path()};
+    std::vector<std::string> words{build_path(STRATA_RANK_PROGRAM), plugin(row),   run.name, std::to_string(run.ranks),
+                                   std::to_string(run.threads),     folder_.path()};
     if (run.streams) words.emplace_back("streams");
     if (row.launcher.empty()) {
       for (int rank = 0; rank < processes; ++rank) group_.start(words, {{"RANK", std::to_string(rank)}});
@@ -102,9 +98,7 @@ class Processes : public ::testing::TestWithParam<std::tuple<Row, CaseRun>> {
     group_.start(launched, {});
   }
 
-  static std::string plugin(const Row& row) {
-    return built("lib/strata/plugins/communicator_" + row.plugin + ".so").string();
-  }
+  static std::string plugin(const Row& row) { return plugin_folder() + "/communicator_" + row.plugin + ".so"; }
 
   host::test::TemporaryFolder folder_;
   ProcessGroup group_;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "build_paths.hpp"
 #include "processes/compared_runs.hpp"
 #include "processes/mpirun.hpp"
 #include "processes/process_group.hpp"
@@ -42,14 +43,14 @@ class Mpirun : public ::testing::Test {
   /// The words that start `count` processes of strata.
   [[nodiscard]] static Words launch(int count, const Words& arguments) {
     Words words = testing::mpirun(count);
-    words.emplace_back(STRATA_BUILD_DIRECTORY "/bin/strata");
+    words.push_back(build_path("bin/strata"));
     words.insert(words.end(), arguments.begin(), arguments.end());
     return words;
   }
   /// Two processes of strata with arguments of their own.
   [[nodiscard]] static Words launch_two(const Words& first, const Words& second) {
     Words words = launch(1, first);
-    words.insert(words.end(), {":", "-n", "1", STRATA_BUILD_DIRECTORY "/bin/strata"});
+    words.insert(words.end(), {":", "-n", "1", build_path("bin/strata")});
     words.insert(words.end(), second.begin(), second.end());
     return words;
   }
@@ -120,7 +121,7 @@ TEST_F(Mpirun, OneProcessNeedsNoLauncher) {
 TEST_F(Mpirun, AProcessOfAForeignLauncherIsToldSo) {
   ProcessGroup group;
   Words words = arguments("mpi", {test::ddp(2)});
-  words.insert(words.begin(), STRATA_BUILD_DIRECTORY "/bin/strata");
+  words.insert(words.begin(), build_path("bin/strata"));
   group.start(words, {{"PMI_SIZE", "2"}});
   const GroupEnd end = group.wait(std::chrono::seconds(120)).front();
   EXPECT_EQ(end.exit_code, 2);
@@ -164,7 +165,7 @@ TEST_F(Mpirun, AKilledRankEndsTheOthers) {
   // Each process leaves its number in a file before it becomes strata.
   Words words = testing::mpirun(2);
   words.insert(words.end(), {"sh", "-c", R"(echo $$ >"$0.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exec "$@")",
-                             path("process"), STRATA_BUILD_DIRECTORY "/bin/strata"});
+                             path("process"), build_path("bin/strata")});
   for (const std::string& word : arguments("mpi", {test::ddp(2), "run.steps=1000000"})) words.push_back(word);
   ProcessGroup group;
   group.start(words, {});

@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "build_paths.hpp"
 #include "processes/compared_runs.hpp"
 #include "processes/process_group.hpp"
 #include "train/command_runner.hpp"
@@ -27,7 +28,7 @@ using ::testing::HasSubstr;
 class Training : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(STRATA_BUILD_DIRECTORY "/lib/strata/plugins/communicator_gloo.so")) {
+    if (!std::filesystem::exists(build_path("lib/strata/plugins/communicator_gloo.so"))) {
       GTEST_SKIP() << "the plugin is not built";
     }
   }
@@ -51,7 +52,7 @@ class Training : public ::testing::Test {
   }
   /// Starts one of the two processes of a run.
   static void start(testing::ProcessGroup& group, int rank, const std::string& port, std::vector<std::string> words) {
-    words.insert(words.begin(), STRATA_BUILD_DIRECTORY "/bin/strata");
+    words.insert(words.begin(), build_path("bin/strata"));
     group.start(words, {{"RANK", std::to_string(rank)},
                         {"WORLD_SIZE", "2"},
                         {"LOCAL_RANK", std::to_string(rank)},

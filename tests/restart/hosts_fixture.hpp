@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "restart_fixture.hpp"
 
 namespace strata::host::test {
@@ -20,7 +21,7 @@ struct Access {
 class HostsFixture : public RestartFixture {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(STRATA_BUILD_DIRECTORY "/lib/strata/plugins/communicator_gloo.so")) {
+    if (!std::filesystem::exists(build_path("lib/strata/plugins/communicator_gloo.so"))) {
       GTEST_SKIP() << "the plugin gloo is not built";
     }
     static_cast<void>(folder_.file("ssh.sh", R"(folder=$(dirname "$0")

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/command_runner.hpp"
 #include "train/small_run.hpp"
@@ -22,7 +23,7 @@ namespace strata::host::test {
 /// with one that nothing disturbed.
 class RestartFixture : public ::testing::Test {
  protected:
-  RestartFixture() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
+  RestartFixture() { ::setenv("STRATA_PLUGIN_PATH", build_path("tests/launch/samples").c_str(), 1); }
   ~RestartFixture() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }

@@ -1,5 +1,6 @@
 #include <fstream>
 
+#include "build_paths.hpp"
 #include "restart_fixture.hpp"
 #include "train/run/signal_count.hpp"
 
@@ -17,7 +18,7 @@ class Signals : public test::RestartFixture {
  protected:
   /// The exit code of a shell command that runs the strata program as $STRATA.
   [[nodiscard]] static int shell(const std::string& command) {
-    const std::string all = "STRATA=" STRATA_BUILD_DIRECTORY "/bin/strata; " + command;
+    const std::string all = "STRATA=" + build_path("bin/strata") + "; " + command;
     const int status = std::system(all.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }

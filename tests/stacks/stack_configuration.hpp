@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "build_directory.hpp"
+#include "build_paths.hpp"
 #include "config/run_configuration.hpp"
 #include "plugins/plugin_registry.hpp"
 
@@ -11,7 +11,7 @@ namespace strata::testing {
 /// The plugins of this build.
 class BuiltPlugins : public host::PluginRegistry {
  public:
-  BuiltPlugins() : PluginRegistry({build_directory(STRATA_BUILD_DIRECTORY) + "/lib/strata/plugins"}) {}
+  BuiltPlugins() : PluginRegistry({plugin_folder()}) {}
 };
 
 /// A small GPT-2 with dropout, clipping and accumulation. `strategies` is appended to its configuration.

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "build_paths.hpp"
 #include "stack_configuration.hpp"
 #include "train/verify/verification.hpp"
 
@@ -19,8 +20,7 @@ std::string read(const std::string& path) {
 
 /// A strategy that uses only the installed headers shards a dimension that the host does not know.
 TEST(ThirdParty, StrategyTrainsAsOneRankBesideAnother) {
-  host::PluginRegistry plugins(
-      {STRATA_BUILD_DIRECTORY "/lib/strata/plugins", STRATA_BUILD_DIRECTORY "/tests/plugins/samples"});
+  host::PluginRegistry plugins({plugin_folder(), build_path("tests/plugins/samples")});
   const std::string tables =
       "[[strategy]]\nplugin = \"ddp\"\nsize = 2\n[[strategy]]\nplugin = \"my_strategy\"\nsize = 2\n";
   const host::Verification verification = host::verify_stack(small_gpt2(tables, 8, 2), plugins, {});
@@ -31,8 +31,8 @@ TEST(ThirdParty, StrategyTrainsAsOneRankBesideAnother) {
 TEST(ThirdParty, SourcesAreTheExamplesOfTheDocumentation) {
   const std::pair<std::string, std::string> examples[] = {{"strategies", "wide_layers"}, {"ops", "squared"}};
   for (const auto& [title, name] : examples) {
-    const std::string page = read(STRATA_SOURCE_DIRECTORY "/docs/sdk/" + title + ".md");
-    const std::string source = read(STRATA_SOURCE_DIRECTORY "/tests/plugins/samples/" + name + ".cpp");
+    const std::string page = read(source_path("docs/sdk/") + title + ".md");
+    const std::string source = read(source_path("tests/plugins/samples/") + name + ".cpp");
     ASSERT_GT(source.size(), 500U) << name;
     EXPECT_NE(page.find(source), std::string::npos) << name;
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "build_paths.hpp"
 #include "temporary_folder.hpp"
 
 namespace strata::host::test {
@@ -29,7 +30,7 @@ class RunningCommand {
  public:
   explicit RunningCommand(std::vector<std::string> arguments) {
     std::vector<char*> pointers;
-    arguments.insert(arguments.begin(), STRATA_BUILD_DIRECTORY "/bin/strata");
+    arguments.insert(arguments.begin(), build_path("bin/strata"));
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
     posix_spawn_file_actions_t actions;

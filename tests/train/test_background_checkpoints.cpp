@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "build_paths.hpp"
 #include "command_runner.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
@@ -81,7 +82,7 @@ class BackgroundCheckpoints : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   std::string configuration_ = test::small_configuration(folder_);
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
 };
 
 TEST_F(BackgroundCheckpoints, TrainingGoesOnWhileTheDiskStandsStill) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "build_paths.hpp"
 #include "command_runner.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
@@ -67,7 +68,7 @@ class DataFailureTest : public ::testing::Test {
   test::TemporaryFolder folder_;
   std::string configuration_ = test::small_configuration(folder_);
   fs::path text_ = folder_.path() / "text.txt";
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
 };
 
 TEST_F(DataFailureTest, ARunThatLosesItsDataEndsWithACheckpointToGoOnFrom) {

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "build_paths.hpp"
 #include "command_runner.hpp"
 #include "compiler/graph/continue_sequence.hpp"
 #include "small_run.hpp"
@@ -56,7 +57,7 @@ class GenerationTest : public ::testing::TestWithParam<GenerationModel> {
 
   test::TemporaryFolder folder_;
   std::string config_ = folder_.file("small.toml", test::small_configuration(folder_)).string();
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
   std::unique_ptr<CheckpointReader> reader_;
 };
 

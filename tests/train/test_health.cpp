@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 
+#include "build_paths.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "train/data/sample_order.hpp"
@@ -74,7 +75,7 @@ void PrintTo(const Stack& stack, std::ostream* out) { *out << stack.name; }
 
 class Health : public ::testing::TestWithParam<Stack> {
  protected:
-  Health() { ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1); }
+  Health() { ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1); }
   ~Health() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
   /// The data with a bad batch in a step, whose pixels have a value, or are no numbers.
@@ -133,7 +134,7 @@ class Health : public ::testing::TestWithParam<Stack> {
   }
 
   test::TemporaryFolder folder_;
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins", STRATA_SAMPLE_DIRECTORY}};
+  PluginRegistry registry_{{plugin_folder(), build_path("tests/plugins/samples")}};
 };
 
 const std::vector<std::string> kFindsJumps{"health.loss_jump=5", "health.window=4"};

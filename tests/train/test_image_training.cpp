@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "build_paths.hpp"
 #include "command_runner.hpp"
 #include "datasets/image_files.hpp"
 #include "small_run.hpp"
@@ -45,7 +46,7 @@ class ImageTraining : public ::testing::Test {
                      "]\nmean = [0.4, 0.4, 0.4]\nstd = [0.2, 0.2, 0.2]\nflip = true\ncrop = 2\n" +
                      "[batch]\nglobal = 16\nmicro = 2\n[optimizer]\nlr = 3e-3\nclip = 1.0\n" +
                      "[device]\nplugin = \"cpu\"\nthreads = 1\n";
-    ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1);
+    ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1);
   }
   ~ImageTraining() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
@@ -61,7 +62,7 @@ class ImageTraining : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   std::string configuration_;
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins", STRATA_SAMPLE_DIRECTORY}};
+  PluginRegistry registry_{{plugin_folder(), build_path("tests/plugins/samples")}};
   int runs_ = 0;
 };
 
@@ -133,6 +134,11 @@ TEST_F(ImageTraining, CommandsSpeakOfImages) {
   EXPECT_THAT(trained.messages, HasSubstr("160 images of '"));
   EXPECT_THAT(trained.messages, HasSubstr(" images/s  "));
   EXPECT_THAT(trained.out, HasSubstr(" nats per image\n"));
+  const std::string others = folder_.file("others.bin", testing::cifar10_file(2000, 30)).string();
+  const test::CommandResult evaluated =
+      test::run_command({"evaluate", (folder_.path() / "output").string(), others, others});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.messages;
+  EXPECT_THAT(evaluated.out, HasSubstr("  60 images  ")) << "each image of each file once";
   const test::CommandResult generated = test::run_command({"generate", (folder_.path() / "output").string()});
   EXPECT_EQ(generated.exit_code, 2);
   EXPECT_THAT(generated.messages, HasSubstr("model 'sample_images' generates no text; accepted: a model that does"));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "build_paths.hpp"
 #include "command_runner.hpp"
 #include "train/verify/op_verification.hpp"
 
@@ -72,7 +73,7 @@ class OpVerificationTest : public ::testing::Test {
     return check == found.kernels.end() ? nullptr : &*check;
   }
 
-  PluginRegistry registry_{{STRATA_SAMPLE_DIRECTORY, STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{build_path("tests/plugins/samples"), plugin_folder()}};
 };
 
 TEST_F(OpVerificationTest, AcceptsAPluginsOpThatIsRight) {
@@ -126,9 +127,8 @@ TEST_F(OpVerificationTest, AcceptsAnOpWithAKink) {
 TEST_F(OpVerificationTest, AcceptsEveryOpOfTheQuickstart) {
   for (const std::string device : {"cpu", "reference"}) {
     SCOPED_TRACE(device);
-    const OpVerification found =
-        verify_ops(load_configuration(STRATA_SOURCE_DIRECTORY "/configs/quickstart.toml", {"device.plugin=" + device}),
-                   registry_, {});
+    const OpVerification found = verify_ops(
+        load_configuration(source_path("configs/quickstart.toml"), {"device.plugin=" + device}), registry_, {});
     EXPECT_THAT(wrong_gradients(found), IsEmpty());
     EXPECT_THAT(wrong_kernels(found), IsEmpty());
     for (const char* op : {"embedding", "linear", "layer_norm", "activation", "attention", "cross_entropy"}) {
@@ -145,7 +145,7 @@ TEST_F(OpVerificationTest, AcceptsEveryOpOfTheQuickstart) {
 TEST_F(OpVerificationTest, TheCommandReportsOpPluginAndDevice) {
   test::TemporaryFolder folder;
   const std::string config = folder.file("ops.toml", kModelWithOp).string();
-  ::setenv("STRATA_PLUGIN_PATH", STRATA_SAMPLE_DIRECTORY, 1);
+  ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1);
   const auto run = [&](const std::string& options, const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments{"verify", config, "--ops", "--set", library(options)};
     arguments.insert(arguments.end(), more.begin(), more.end());

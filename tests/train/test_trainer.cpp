@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "build_paths.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "train/run/trainer.hpp"
@@ -109,7 +110,7 @@ class TrainerTest : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   std::string configuration_ = test::small_configuration(folder_);
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
 };
 
 TEST_F(TrainerTest, LossFalls) {

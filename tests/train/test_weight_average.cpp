@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "build_paths.hpp"
 #include "compiler/parameters/weight_average.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
@@ -82,7 +83,7 @@ class WeightAverage : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   std::string configuration_ = test::small_configuration(folder_);
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
   int runs_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "build_paths.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "train/run/trainer.hpp"
@@ -74,7 +75,7 @@ class Workers : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   std::string configuration_ = test::small_configuration(folder_);
-  PluginRegistry registry_{{STRATA_BUILD_DIRECTORY "/lib/strata/plugins"}};
+  PluginRegistry registry_{{plugin_folder()}};
   int runs_ = 0;
 };
 
