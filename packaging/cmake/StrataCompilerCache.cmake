@@ -15,5 +15,8 @@ if(STRATA_CCACHE)
   endforeach()
 endif()
 
-# Names of source files, in debug information and in __FILE__, begin at the root of the source tree.
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")
+# Tests contain the names of their files (__FILE__), which begin at the root of the source tree. Packages choose how their
+# debug information names files: rpmbuild, for one, looks for whole paths in it.
+if(BUILD_TESTING)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=>")
+endif()
