@@ -9,7 +9,7 @@ build=$1
 file=$2
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/strata-tidy
 
-# The unit's compile command as a preprocessor's: without the compiler cache, the output and -c.
+# The unit's compile command without the output and -c, to be run as a preprocessor's.
 command=$(awk -v file="\"file\": \"$file\"" '/"command":/ { command = $0 } index($0, file) { print command; exit }' \
   "$build/compile_commands.json" | sed 's/^ *"command": "//; s/",$//; s/\\"/"/g; s/\\\\/\\/g; s/ -o [^ ]* -c / /')
 text=$(mktemp)

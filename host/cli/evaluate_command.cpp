@@ -42,7 +42,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
     split = read_only(configuration.data, arguments.files, context.plugins().load<DatasetFactory>(dataset).options());
   }
   // The data must have a validation split only if it is the one to read.
-  configuration.run.eval_every = own_data ? 1 : 0;
+  configuration.run.eval_every = split == DataSplit::validation ? 1 : 0;
   const RunSetup setup = prepare(std::move(configuration), context.plugins());
   EvaluationSettings settings{.split = split,
                               .batches = own_data ? setup.configuration.run.eval_batches : 0,

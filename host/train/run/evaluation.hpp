@@ -36,9 +36,9 @@ struct EvaluationResult {
                                                         const std::vector<std::string>& overrides,
                                                         PluginRegistry& registry);
 
-/// Replaces the files of `data`. `schema`: the options of its dataset. \return the split to read: validation if the
-/// dataset takes it from files of its own, because this split is read in order. Else training, which is the whole of
-/// the files too. \throws ConfigurationError if the dataset cannot read so many files.
+/// Makes `files` the only files of `data`. `schema`: the options of its dataset. \return the split that has them. A
+/// dataset with an option for validation files gives them as validation, in order and without augmentation. Another one
+/// gives them as training. \throws ConfigurationError if the dataset cannot read so many files.
 [[nodiscard]] DataSplit read_only(DataSection& data, const std::vector<std::string>& files, const OptionSchema& schema);
 
 /// The loss of a checkpoint's parameters on data, under the strategies of `setup`. The batches are those of an
