@@ -13,4 +13,6 @@ std::string source_path(const std::string& file) { return STRATA_SOURCE_DIRECTOR
 
 std::string plugin_folder() { return build_path("lib/strata/plugins"); }
 
+std::string sample_plugin_folder() { return build_path("tests/plugins/samples"); }
+
 }  // namespace strata

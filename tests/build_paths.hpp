@@ -15,5 +15,7 @@ namespace strata {
 [[nodiscard]] std::string source_path(const std::string& file);
 /// The folder of the plugins that are built.
 [[nodiscard]] std::string plugin_folder();
+/// The folder of the sample plugins, which only tests load.
+[[nodiscard]] std::string sample_plugin_folder();
 
 }  // namespace strata

@@ -31,7 +31,7 @@ struct BadPlugin {
 void PrintTo(const BadPlugin& plugin, std::ostream* out) { *out << plugin.name; }
 
 CommandResult check(const std::string& file, std::vector<std::string> more) {
-  more.insert(more.begin(), {"plugins", "check", build_path("tests/plugins/samples/") + file, "--json"});
+  more.insert(more.begin(), {"plugins", "check", sample_plugin_folder() + "/" + file, "--json"});
   return run_command(more);
 }
 
@@ -145,7 +145,7 @@ TEST(ConformanceReport, FindsThatAFileIsNoPlugin) {
 
 /// The commands that load plugins, on a run that selects a faulty one.
 TEST(Commands, SurviveEveryBadPlugin) {
-  ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1);
+  ::setenv("STRATA_PLUGIN_PATH", sample_plugin_folder().c_str(), 1);
   const test::TemporaryFolder folder;
   const std::string config =
       folder

@@ -17,10 +17,10 @@ const PluginSettings kSettings{.plugin_folders = {plugin_folder()}};
 TEST(TestingLibrary, ChecksAPlugin) {
   PluginSettings settings = kSettings;
   settings.only = {"P05", "S01"};
-  const PluginReport sound = check_plugin(build_path("tests/plugins/samples/strategy_my_strategy.so"), settings);
+  const PluginReport sound = check_plugin(sample_plugin_folder() + "/strategy_my_strategy.so", settings);
   EXPECT_TRUE(sound.holds()) << sound.text();
   EXPECT_EQ(sound.checks.size(), 2U);
-  const PluginReport bad = check_plugin(build_path("tests/plugins/samples/strategy_repeating.so"), settings);
+  const PluginReport bad = check_plugin(sample_plugin_folder() + "/strategy_repeating.so", settings);
   EXPECT_FALSE(bad.holds());
   EXPECT_NE(bad.text().find("failed P05"), std::string::npos) << bad.text();
   EXPECT_THROW(static_cast<void>(check_plugin("/nowhere.so")), ConfigurationError);
@@ -28,7 +28,7 @@ TEST(TestingLibrary, ChecksAPlugin) {
 
 TEST(TestingLibrary, ChecksAnOp) {
   const OpExample example{.op = "squared", .sizes = {{"seq", 3}, {"embed", 5}}, .operands = {{{"seq", "embed"}}}};
-  const OpReport report = check_op(build_path("tests/plugins/samples/library_squared.so"), example, "cpu", kSettings);
+  const OpReport report = check_op(sample_plugin_folder() + "/library_squared.so", example, "cpu", kSettings);
   EXPECT_TRUE(report.holds()) << report.text();
   EXPECT_GE(report.comparisons.size(), 4U) << report.text();
 }

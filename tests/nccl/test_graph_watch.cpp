@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <thread>
 
 #include "nccl/graph_watch.hpp"
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 using testing::HostStream;
 using ::testing::ThrowsMessage;
 
-constexpr std::chrono::duration<double> kTimeout{0.3};
+constexpr std::chrono::duration<double> kTimeout{1.5};
 
 class GraphWatchTest : public ::testing::Test {
  protected:
@@ -50,18 +51,21 @@ class GraphWatchTest : public ::testing::Test {
     stream_.push([this] {
       while (!is_over_ && !gate_.exchange(false)) std::this_thread::sleep_for(milliseconds(1));
     });
-    watch_.launched(graph_, events_->record(&stream_));
+    ends_.push_back(events_->record(&stream_));
+    watch_.launched(graph_, ends_.back());
   }
+  /// Ends the first launch that has not ended.
   void end_launch() {
     gate_ = true;
-    std::this_thread::sleep_for(milliseconds(20));
+    while (!gpu_->is_reached(ends_.front().get())) std::this_thread::sleep_for(milliseconds(1));
+    ends_.pop_front();
   }
   void mark(bool begun, bool ended) {
     *operation_->marks->begun = begun ? 1 : 0;
     *operation_->marks->ended = ended ? 1 : 0;
   }
   /// Sleeps for a part of the timeout.
-  static void pass_time() { std::this_thread::sleep_for(milliseconds(200)); }
+  static void pass_time() { std::this_thread::sleep_for(milliseconds(1000)); }
 
   std::string name_ = "sum";
   std::shared_ptr<FakeNccl> nccl_ = std::make_shared<FakeNccl>();
@@ -73,6 +77,7 @@ class GraphWatchTest : public ::testing::Test {
   OperationPointer operation_;
   std::shared_ptr<Operations> graph_;
   GraphWatch watch_{gpu_, kTimeout};
+  std::deque<EventPointer> ends_;
   std::atomic<bool> gate_ = false;
   std::atomic<bool> is_over_ = false;
   HostStream stream_;
@@ -86,7 +91,7 @@ TEST_F(GraphWatchTest, NamesWhatIsBegunAndDoesNotEnd) {
   EXPECT_EQ(watch_.advance(), Activity::running);
   pass_time();
   EXPECT_THAT([&] { static_cast<void>(watch_.advance()); },
-              ThrowsMessage<RuntimeError>(HasSubstr("all_reduce 'sum' (id 7): waited 0.3 s for the other ranks")));
+              ThrowsMessage<RuntimeError>(HasSubstr("all_reduce 'sum' (id 7): waited 1.5 s for the other ranks")));
   end_launch();
 }
 

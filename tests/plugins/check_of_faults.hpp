@@ -16,7 +16,7 @@ namespace strata::host {
 /// Runs commands on a small model beside the sample plugins.
 class CommandsBesideSamples : public ::testing::Test {
  protected:
-  CommandsBesideSamples() { ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1); }
+  CommandsBesideSamples() { ::setenv("STRATA_PLUGIN_PATH", sample_plugin_folder().c_str(), 1); }
   ~CommandsBesideSamples() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
   /// Runs a command on the configuration with these overrides.

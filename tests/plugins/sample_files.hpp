@@ -32,7 +32,7 @@ class TemporaryFolder {
 };
 
 inline std::string read_sample(const std::string& name) {
-  std::ifstream file(build_path("tests/plugins/samples/") + name, std::ios::binary);
+  std::ifstream file(sample_plugin_folder() + "/" + name, std::ios::binary);
   EXPECT_TRUE(file.good()) << name;
   return {std::istreambuf_iterator<char>(file), {}};
 }

@@ -51,7 +51,7 @@ class ResolvedPluginsTest : public testing::Test {
     });
   }
 
-  PluginRegistry registry_{{build_path("tests/plugins/samples"), plugin_folder()}};
+  PluginRegistry registry_{{sample_plugin_folder(), plugin_folder()}};
 };
 
 TEST_F(ResolvedPluginsTest, FillInDefaults) {

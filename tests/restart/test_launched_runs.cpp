@@ -126,7 +126,8 @@ TEST_F(LaunchedRuns, EndAtTheThirdRequest) {
   ::kill(ranks_of(command).at(1), SIGSTOP);
   for (int request = 0; request < 2; ++request) {
     command.send(SIGTERM);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    // Requests within a second count as one.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   }
   EXPECT_EQ(command.end(SIGTERM).exit_code, 1);
 }

@@ -65,7 +65,7 @@ TEST(RankThreads, TellWhichRankIsStuckAfterAFailure) {
     if (communicator.rank() == 2) throw RuntimeError("rank 1 did not answer");
     while (communicator.rank() == 1 && !is_released) std::this_thread::yield();
   };
-  const StuckRanks stuck{std::chrono::milliseconds(50), [&](const std::string& text) {
+  const StuckRanks stuck{std::chrono::seconds(2), [&](const std::string& text) {
                            report = text;
                            is_released = true;
                          }};

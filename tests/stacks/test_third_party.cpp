@@ -20,7 +20,7 @@ std::string read(const std::string& path) {
 
 /// A strategy that uses only the installed headers shards a dimension that the host does not know.
 TEST(ThirdParty, StrategyTrainsAsOneRankBesideAnother) {
-  host::PluginRegistry plugins({plugin_folder(), build_path("tests/plugins/samples")});
+  host::PluginRegistry plugins({plugin_folder(), sample_plugin_folder()});
   const std::string tables =
       "[[strategy]]\nplugin = \"ddp\"\nsize = 2\n[[strategy]]\nplugin = \"my_strategy\"\nsize = 2\n";
   const host::Verification verification = host::verify_stack(small_gpt2(tables, 8, 2), plugins, {});

@@ -75,7 +75,7 @@ void PrintTo(const Stack& stack, std::ostream* out) { *out << stack.name; }
 
 class Health : public ::testing::TestWithParam<Stack> {
  protected:
-  Health() { ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1); }
+  Health() { ::setenv("STRATA_PLUGIN_PATH", sample_plugin_folder().c_str(), 1); }
   ~Health() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
   /// The data with a bad batch in a step, whose pixels have a value, or are no numbers.
@@ -134,7 +134,7 @@ class Health : public ::testing::TestWithParam<Stack> {
   }
 
   test::TemporaryFolder folder_;
-  PluginRegistry registry_{{plugin_folder(), build_path("tests/plugins/samples")}};
+  PluginRegistry registry_{{plugin_folder(), sample_plugin_folder()}};
 };
 
 const std::vector<std::string> kFindsJumps{"health.loss_jump=5", "health.window=4"};

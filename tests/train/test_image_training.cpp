@@ -46,7 +46,7 @@ class ImageTraining : public ::testing::Test {
                      "]\nmean = [0.4, 0.4, 0.4]\nstd = [0.2, 0.2, 0.2]\nflip = true\ncrop = 2\n" +
                      "[batch]\nglobal = 16\nmicro = 2\n[optimizer]\nlr = 3e-3\nclip = 1.0\n" +
                      "[device]\nplugin = \"cpu\"\nthreads = 1\n";
-    ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1);
+    ::setenv("STRATA_PLUGIN_PATH", sample_plugin_folder().c_str(), 1);
   }
   ~ImageTraining() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
@@ -62,7 +62,7 @@ class ImageTraining : public ::testing::Test {
 
   test::TemporaryFolder folder_;
   std::string configuration_;
-  PluginRegistry registry_{{plugin_folder(), build_path("tests/plugins/samples")}};
+  PluginRegistry registry_{{plugin_folder(), sample_plugin_folder()}};
   int runs_ = 0;
 };
 

@@ -73,7 +73,7 @@ class OpVerificationTest : public ::testing::Test {
     return check == found.kernels.end() ? nullptr : &*check;
   }
 
-  PluginRegistry registry_{{build_path("tests/plugins/samples"), plugin_folder()}};
+  PluginRegistry registry_{{sample_plugin_folder(), plugin_folder()}};
 };
 
 TEST_F(OpVerificationTest, AcceptsAPluginsOpThatIsRight) {
@@ -145,7 +145,7 @@ TEST_F(OpVerificationTest, AcceptsEveryOpOfTheQuickstart) {
 TEST_F(OpVerificationTest, TheCommandReportsOpPluginAndDevice) {
   test::TemporaryFolder folder;
   const std::string config = folder.file("ops.toml", kModelWithOp).string();
-  ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1);
+  ::setenv("STRATA_PLUGIN_PATH", sample_plugin_folder().c_str(), 1);
   const auto run = [&](const std::string& options, const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments{"verify", config, "--ops", "--set", library(options)};
     arguments.insert(arguments.end(), more.begin(), more.end());

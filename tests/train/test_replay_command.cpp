@@ -78,7 +78,7 @@ TEST_F(ReplayCommandTest, ATrainingThatDivergesDoesSoEachTime) {
 
 TEST_F(ReplayCommandTest, AFlippedBitIsFound) {
   train();
-  ::setenv("STRATA_PLUGIN_PATH", build_path("tests/plugins/samples").c_str(), 1);
+  ::setenv("STRATA_PLUGIN_PATH", sample_plugin_folder().c_str(), 1);
   const CommandResult result =
       replay("step-00000004", {"--set", R"(device={plugin="faulty_device", fault="a bit flips"})"});
   ::unsetenv("STRATA_PLUGIN_PATH");
