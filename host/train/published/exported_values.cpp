@@ -31,12 +31,13 @@ void convert(std::span<const float> from, DType dtype, std::byte* to) {
 }  // namespace
 
 DType ExportedValues::dtype(const std::string& parameter) const {
-  if (const CodedWeight* coded = terms_.find_coded(parameter)) return terms_.graph().type(coded->decoded).dtype;
+  if (const QuantizedWeight* quantized = terms_.find_quantized(parameter))
+    return terms_.graph().type(quantized->dequantized).dtype;
   return checkpoint_.manifest().tensors.at(parameter).dtype;
 }
 
 void ExportedValues::read(const std::string& parameter, const TensorPart& part, DType dtype, std::byte* destination) {
-  if (terms_.find(parameter) == nullptr && terms_.find_coded(parameter) == nullptr) {
+  if (terms_.find(parameter) == nullptr && terms_.find_quantized(parameter) == nullptr) {
     return checkpoint_.read_value(parameter, part, dtype, destination, weights_);
   }
   if (merged_parameter_ != parameter) merge(parameter);
@@ -47,11 +48,11 @@ void ExportedValues::read(const std::string& parameter, const TensorPart& part, 
 }
 
 void ExportedValues::read_whole(const std::string& parameter, std::span<float> values) const {
-  if (const CodedWeight* coded = terms_.find_coded(parameter)) return read_coded(*coded, values);
+  if (const QuantizedWeight* quantized = terms_.find_quantized(parameter)) return read_quantized(*quantized, values);
   checkpoint_.read_value(parameter, TensorPart::whole(terms_.shape(parameter)), DType::f32, values.data(), weights_);
 }
 
-void ExportedValues::read_coded(const CodedWeight& weight, std::span<float> values) const {
+void ExportedValues::read_quantized(const QuantizedWeight& weight, std::span<float> values) const {
   std::vector<std::int8_t> codes(static_cast<std::size_t>(weight.shape.bytes()));
   std::vector<float> scales(static_cast<std::size_t>(weight.shape.scales()));
   const auto part = [&](const std::string& name) { return TensorPart::whole(terms_.shape(name)); };

@@ -8,8 +8,8 @@
 
 namespace strata::host {
 
-/// The values that an export writes: a checkpoint's, with coded weights decoded, and with low-rank terms added to the
-/// parameters that they belong to.
+/// The values that an export writes: a checkpoint's, with quantized weights dequantized, and with low-rank terms added
+/// to the parameters that they belong to.
 class ExportedValues {
  public:
   /// Both references outlive it.
@@ -24,14 +24,14 @@ class ExportedValues {
   void read_whole(const std::string& parameter, std::span<float> values) const;
 
  private:
-  void read_coded(const CodedWeight& weight, std::span<float> values) const;
+  void read_quantized(const QuantizedWeight& weight, std::span<float> values) const;
   /// Makes `merged_` the whole parameter with its term.
   void merge(const std::string& parameter);
 
   const CheckpointReader& checkpoint_;
   const LowRankTerms& terms_;
   RestoredWeights weights_;
-  /// The parameter that was read last, if it has a term or is coded, and its merged elements in row-major order.
+  /// The parameter that was read last, if it has a term or is quantized, and its merged elements in row-major order.
   std::string merged_parameter_;
   std::vector<float> merged_;
 };

@@ -45,7 +45,7 @@ std::vector<float> as_matrix(std::span<const float> values, const Dims& dims, co
 
 }  // namespace
 
-LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph), coded_(coded_weights(graph)) {
+LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph), quantized_(quantized_weights(graph)) {
   for (const LowRankTerm& term : graph.low_rank_terms) {
     factors_.insert({term.a, term.b});
     by_parameter_[term.parameter] = &term;
@@ -57,13 +57,13 @@ const LowRankTerm* LowRankTerms::find(const std::string& parameter) const {
   return found == by_parameter_.end() ? nullptr : found->second;
 }
 
-const CodedWeight* LowRankTerms::find_coded(const std::string& parameter) const {
-  const auto found = coded_.find(parameter);
-  return found == coded_.end() ? nullptr : &found->second;
+const QuantizedWeight* LowRankTerms::find_quantized(const std::string& parameter) const {
+  const auto found = quantized_.find(parameter);
+  return found == quantized_.end() ? nullptr : &found->second;
 }
 
 Value LowRankTerms::value(const std::string& parameter) const {
-  if (const CodedWeight* coded = find_coded(parameter)) return coded->decoded;
+  if (const QuantizedWeight* quantized = find_quantized(parameter)) return quantized->dequantized;
   if (const Parameter* found = graph_.find_parameter(parameter)) return found->value;
   throw VerificationError("a low-rank term names the parameter '" + parameter + "', which is missing");
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "strata/graph.hpp"
-#include "train/published/coded_weights.hpp"
+#include "train/published/quantized_weights.hpp"
 
 namespace strata::host {
 
@@ -39,7 +39,7 @@ class LowRankTerms {
   /// The shape of a parameter of the graph, or of one that is stored as codes and scales.
   [[nodiscard]] Shape shape(const std::string& name) const { return graph_.shape(value(name)); }
   /// The codes and scales of a parameter, or null if it is stored as it is.
-  [[nodiscard]] const CodedWeight* find_coded(const std::string& parameter) const;
+  [[nodiscard]] const QuantizedWeight* find_quantized(const std::string& parameter) const;
 
   [[nodiscard]] LowRankFactors read(const LowRankTerm& term, const ReadParameter& read_parameter) const;
   /// Adds scale · B A to `values`, those of the whole `parameter`. Does nothing for a parameter without a term.
@@ -53,7 +53,7 @@ class LowRankTerms {
   const Graph& graph_;
   std::set<std::string> factors_;
   std::map<std::string, const LowRankTerm*> by_parameter_;
-  std::map<std::string, CodedWeight> coded_;
+  std::map<std::string, QuantizedWeight> quantized_;
 };
 
 }  // namespace strata::host

@@ -15,9 +15,9 @@ using namespace strata;
 namespace {
 
 /// Uniform values within ±`bound`.
-class UniformStart final : public Initializer {
+class UniformInitializer final : public Initializer {
  public:
-  explicit UniformStart(double bound) : bound_(bound) {}
+  explicit UniformInitializer(double bound) : bound_(bound) {}
 
   [[nodiscard]] double value(std::span<const std::int64_t> index, const Shape& shape,
                              std::uint64_t key) const override {
@@ -89,7 +89,7 @@ void AdapterBuilder::add(const Parameter& parameter, const MatrixSides& sides, c
 Initialization AdapterBuilder::start_of_a(const Dims& contracted) const {
   if (settings_.start == Start::normal) return Initialization::normal(1 / static_cast<double>(settings_.rank));
   const auto inputs = static_cast<double>(element_count(shape_of(contracted, graph_.sizes)));
-  return Initialization::custom(std::make_shared<UniformStart>(1 / std::sqrt(inputs)));
+  return Initialization::custom(std::make_shared<UniformInitializer>(1 / std::sqrt(inputs)));
 }
 
 Value AdapterBuilder::add_parameter(const std::string& name, const Dims& dims, const Parameter& of,

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "adapter.hpp"
-#include "coded_base.hpp"
 #include "parameter_uses.hpp"
+#include "quantized_base.hpp"
 #include "strata/error.hpp"
 
 namespace lora {
@@ -74,11 +74,11 @@ class Selection {
   }
 
   /// The parameters that are stored in `base`. Called when the model is frozen.
-  [[nodiscard]] std::vector<std::string> coded() const {
+  [[nodiscard]] std::vector<std::string> quantized() const {
     std::vector<std::string> names;
     for (const Parameter& parameter : graph_.parameters) {
       const bool is_frozen = is_of_model(parameter) && parameter.role == ParameterRole::frozen;
-      if (is_frozen && is_coded(parameter)) names.push_back(parameter.name);
+      if (is_frozen && is_quantized(parameter)) names.push_back(parameter.name);
     }
     if (!names.empty()) return names;
     throw OptionError("base",
@@ -87,7 +87,7 @@ class Selection {
   }
 
  private:
-  [[nodiscard]] bool is_coded(const Parameter& parameter) const {
+  [[nodiscard]] bool is_quantized(const Parameter& parameter) const {
     const bool is_matrix = uses_.is_matrix_of_products(parameter);
     if (settings_.base_targets.empty()) return is_matrix;
     if (!matches_one(settings_.base_targets, parameter.name)) return false;
@@ -135,11 +135,11 @@ void freeze(Graph& graph, const std::vector<std::string>& train) {
   }
 }
 
-/// \throws OptionError if an earlier strategy has coded the base, whose matrices have no adapters yet.
+/// \throws OptionError if an earlier strategy has quantized the base, whose matrices have no adapters yet.
 void require_full_base(const Graph& graph) {
   const std::vector<Node>& nodes = graph.nodes();
-  const bool is_coded = std::any_of(nodes.begin(), nodes.end(), is_decoding);
-  if (is_coded) throw OptionError("base", "an earlier lora strategy has one; accepted: in the last one");
+  const bool is_quantized = std::any_of(nodes.begin(), nodes.end(), is_dequantization);
+  if (is_quantized) throw OptionError("base", "an earlier lora strategy has one; accepted: in the last one");
 }
 
 }  // namespace
@@ -163,13 +163,13 @@ void Lora::rewrite_forward(Graph& graph, const OpRegistry& registry) const {
     std::string reason;
     builder.add(parameter, *selection.uses().sides(parameter, reason), selection.uses().of(parameter));
   }
-  const std::vector<std::string> coded = settings_.base ? selection.coded() : std::vector<std::string>{};
+  const std::vector<std::string> quantized = settings_.base ? selection.quantized() : std::vector<std::string>{};
   builder.place();
-  if (settings_.base) code_parameters(graph, registry, coded, *settings_.base);
+  if (settings_.base) quantize_parameters(graph, registry, quantized, *settings_.base);
 }
 
 void Lora::rewrite(Graph& graph, const OpRegistry& /*registry*/) const {
-  if (settings_.base) decode_again(graph);
+  if (settings_.base) dequantize_again(graph);
 }
 
 }  // namespace lora

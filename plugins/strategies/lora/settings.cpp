@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kFullBase = "full";
 
-/// \throws OptionError for options of `base` beside a base that is not coded, or for an odd block of 4-bit codes.
+/// \throws OptionError for options of `base` beside a base that is not quantized, or for an odd block of 4-bit codes.
 std::optional<WeightBlocks> read_base(const Options& options) {
   const std::string& base = options.word("base");
   if (base == kFullBase) {

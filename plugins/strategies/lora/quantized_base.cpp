@@ -1,4 +1,4 @@
-#include "coded_base.hpp"
+#include "quantized_base.hpp"
 
 #include <algorithm>
 #include <map>
@@ -15,9 +15,9 @@ using namespace strata;
 namespace {
 
 /// Initial values of the codes or the scales of a parameter.
-class CodedStart final : public DerivedInitializer {
+class QuantizedInitializer final : public DerivedInitializer {
  public:
-  CodedStart(Source source, const BlockedWeight& weight, bool is_codes)
+  QuantizedInitializer(Source source, const BlockedWeight& weight, bool is_codes)
       : source_(std::move(source)), weight_(weight), is_codes_(is_codes) {}
 
   [[nodiscard]] const Source& source() const override { return source_; }
@@ -34,9 +34,9 @@ class CodedStart final : public DerivedInitializer {
   bool is_codes_;
 };
 
-class ParameterCoder {
+class ParameterQuantizer {
  public:
-  ParameterCoder(Graph& graph, const OpRegistry& registry, const WeightBlocks& blocks)
+  ParameterQuantizer(Graph& graph, const OpRegistry& registry, const WeightBlocks& blocks)
       : graph_(graph), registry_(registry), blocks_(blocks) {
     for (const Parameter& parameter : graph.parameters) {
       for (const Dim& dim : graph.type(parameter.value).dims) ++parameters_with_[dim];
@@ -45,9 +45,9 @@ class ParameterCoder {
 
   void run(const std::vector<std::string>& names) {
     std::vector<Parameter> parameters;
-    const std::set<std::string> coded(names.begin(), names.end());
+    const std::set<std::string> quantized(names.begin(), names.end());
     for (const Parameter& parameter : std::vector<Parameter>(std::move(graph_.parameters))) {
-      if (!coded.contains(parameter.name)) {
+      if (!quantized.contains(parameter.name)) {
         parameters.push_back(parameter);
         continue;
       }
@@ -59,7 +59,7 @@ class ParameterCoder {
 
  private:
   /// A parameter in two parts.
-  struct CodedParameter {
+  struct QuantizedParameter {
     std::string name;
     TensorType type;
     Dim along;
@@ -82,12 +82,12 @@ class ParameterCoder {
       Parameter made = parameter;
       made.name = parameter.name + (is_codes ? ".codes" : ".scales");
       made.value = add_leaf(made.name, {std::move(dims), is_codes ? DType::i8 : scale_type});
-      made.initialization = Initialization::custom(std::make_shared<CodedStart>(
+      made.initialization = Initialization::custom(std::make_shared<QuantizedInitializer>(
           DerivedInitializer::Source{parameter.name, shape, parameter.initialization}, weight, is_codes));
       return made;
     };
     const std::vector<Parameter> parts{part(true), part(false)};
-    coded_[parameter.value.node] = {parameter.name, type, dim, parts[0].value, parts[1].value};
+    quantized_[parameter.value.node] = {parameter.name, type, dim, parts[0].value, parts[1].value};
     return parts;
   }
 
@@ -127,18 +127,18 @@ class ParameterCoder {
       return ids;
     }();
     for (Node node : std::vector<Node>(graph_.nodes())) {
-      if (added.contains(node.id) || coded_.contains(node.id)) continue;
+      if (added.contains(node.id) || quantized_.contains(node.id)) continue;
       for (Value& operand : node.operands) {
-        const auto found = coded_.find(operand.node);
-        if (found != coded_.end()) operand = decoded(found->second, node.block);
+        const auto found = quantized_.find(operand.node);
+        if (found != quantized_.end()) operand = dequantized(found->second, node.block);
       }
       placed_.push_back(std::move(node));
     }
     graph_.replace_nodes(std::move(placed_));
   }
 
-  Value decoded(const CodedParameter& parameter, int block) {
-    const auto [known, is_new] = decoded_.try_emplace({parameter.codes.node, block});
+  Value dequantized(const QuantizedParameter& parameter, int block) {
+    const auto [known, is_new] = dequantized_.try_emplace({parameter.codes.node, block});
     if (!is_new) return known->second;
     Node node;
     node.op = kDequantizeWeight;
@@ -162,26 +162,26 @@ class ParameterCoder {
   WeightBlocks blocks_;
   /// Number of parameters that have a dimension.
   std::map<Dim, int> parameters_with_;
-  std::map<int, CodedParameter> coded_;  // by the node of the replaced parameter
-  std::map<std::pair<int, int>, Value> decoded_;
+  std::map<int, QuantizedParameter> quantized_;  // by the node of the replaced parameter
+  std::map<std::pair<int, int>, Value> dequantized_;
   std::vector<Node> leaves_;
   std::vector<Node> placed_;
 };
 
-/// The forward nodes that depend on coded parameters alone: decodings and casts of their results.
-std::set<int> decoding_nodes(const Graph& graph) {
+/// The forward nodes that depend on quantized parameters alone: dequantizations and casts of their results.
+std::set<int> dequantization_nodes(const Graph& graph) {
   std::set<int> nodes;
   for (const Node& node : graph.nodes()) {
     if (node.phase != Phase::forward) continue;
     const bool is_cast = node.op == "cast" && nodes.contains(node.operands.front().node);
-    if (is_decoding(node) || is_cast) nodes.insert(node.id);
+    if (is_dequantization(node) || is_cast) nodes.insert(node.id);
   }
   return nodes;
 }
 
-class BackwardDecoding {
+class BackwardDequantization {
  public:
-  explicit BackwardDecoding(Graph& graph) : graph_(graph), decodings_(decoding_nodes(graph)) {}
+  explicit BackwardDequantization(Graph& graph) : graph_(graph), dequantizations_(dequantization_nodes(graph)) {}
 
   void run() {
     for (Node node : std::vector<Node>(graph_.nodes())) {
@@ -195,7 +195,7 @@ class BackwardDecoding {
 
  private:
   Value again(Value value, int block) {
-    if (!decodings_.contains(value.node)) return value;
+    if (!dequantizations_.contains(value.node)) return value;
     const auto known = clones_.find({value.node, block});
     if (known != clones_.end()) return {known->second, value.result};
     Node node = graph_.node(value.node);
@@ -210,20 +210,20 @@ class BackwardDecoding {
   }
 
   Graph& graph_;
-  std::set<int> decodings_;
+  std::set<int> dequantizations_;
   std::map<std::pair<int, int>, int> clones_;  // by forward node and block
   std::vector<Node> placed_;
 };
 
 }  // namespace
 
-bool is_decoding(const Node& node) { return node.op == kDequantizeWeight; }
+bool is_dequantization(const Node& node) { return node.op == kDequantizeWeight; }
 
-void code_parameters(Graph& graph, const OpRegistry& registry, const std::vector<std::string>& names,
-                     const WeightBlocks& blocks) {
-  ParameterCoder(graph, registry, blocks).run(names);
+void quantize_parameters(Graph& graph, const OpRegistry& registry, const std::vector<std::string>& names,
+                         const WeightBlocks& blocks) {
+  ParameterQuantizer(graph, registry, blocks).run(names);
 }
 
-void decode_again(Graph& graph) { BackwardDecoding(graph).run(); }
+void dequantize_again(Graph& graph) { BackwardDequantization(graph).run(); }
 
 }  // namespace lora

@@ -1,11 +1,11 @@
-#include "train/published/coded_weights.hpp"
+#include "train/published/quantized_weights.hpp"
 
 #include "strata/derived_initializer.hpp"
 
 namespace strata::host {
 
-std::map<std::string, CodedWeight> coded_weights(const Graph& graph) {
-  std::map<std::string, CodedWeight> weights;
+std::map<std::string, QuantizedWeight> quantized_weights(const Graph& graph) {
+  std::map<std::string, QuantizedWeight> weights;
   for (const Node& node : graph.nodes()) {
     if (node.op != kDequantizeWeight) continue;
     const std::string& codes = graph.node(node.operands[0].node).name;
@@ -13,12 +13,12 @@ std::map<std::string, CodedWeight> coded_weights(const Graph& graph) {
     if (parameter == nullptr) continue;
     const DerivedInitializer* derived = derived_initializer(parameter->initialization);
     if (derived == nullptr) continue;
-    const Value decoded{node.id, 0};
-    const int along = find_dim(graph.type(decoded).dims, node.attributes.word("along"));
-    const BlockedWeight shape(WeightBlocks::from(node.attributes), graph.shape(decoded),
+    const Value dequantized{node.id, 0};
+    const int along = find_dim(graph.type(dequantized).dims, node.attributes.word("along"));
+    const BlockedWeight shape(WeightBlocks::from(node.attributes), graph.shape(dequantized),
                               static_cast<std::size_t>(along));
     const std::string& scales = graph.node(node.operands[1].node).name;
-    weights.try_emplace(derived->source().name, CodedWeight{codes, scales, decoded, shape});
+    weights.try_emplace(derived->source().name, QuantizedWeight{codes, scales, dequantized, shape});
   }
   return weights;
 }

@@ -9,16 +9,16 @@
 namespace strata::host {
 
 /// A parameter of the model that a strategy stores as codes and scales.
-struct CodedWeight {
+struct QuantizedWeight {
   /// Names of the two parameters.
   std::string codes;
   std::string scales;
-  /// The value that decodes them.
-  Value decoded;
+  /// The value that dequantizes them.
+  Value dequantized;
   BlockedWeight shape;
 };
 
-/// The coded weights of a forward graph by the name of the parameter that the model has without the strategy.
-[[nodiscard]] std::map<std::string, CodedWeight> coded_weights(const Graph& graph);
+/// The quantized weights of a forward graph by the name of the parameter that the model has without the strategy.
+[[nodiscard]] std::map<std::string, QuantizedWeight> quantized_weights(const Graph& graph);
 
 }  // namespace strata::host
