@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/commands.hpp"
+#include "cli/number_check.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
 #include "train/data/text_format.hpp"
 
@@ -78,7 +79,7 @@ class CorpusBar {
 
 /// The lines of [data] with which a run reads the file.
 std::string data_section(const CorpusJob& job, const CorpusResult& result) {
-  std::string text = "[data]\nplugin = \"tokens\"\npath = \"" + job.output.string() + "\"\n";
+  std::string text = "[data]\nplugin = \"tokens\"\npath = " + to_string(OptionValue(job.output.string())) + "\n";
   if (!result.has_header && result.type == StoredType::uint32) text += "type = \"uint32\"\n";
   if (result.document_token) {
     text += "documents = \"token\"\ndocument_end = " + std::to_string(*result.document_token) + "\n";
@@ -153,7 +154,7 @@ void add_tokenize_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--special-tokens", job->special_tokens,
                     "Add the tokens that the tokenizer adds before and after a text, such as <s>");
   command->add_option("--threads", job->threads, "Number of threads; 0: one a processor")
-      ->check(CLI::Range(0, 1024))
+      ->check(number_between(0, 1024))
       ->capture_default_str();
   command->add_flag("--overwrite", job->overwrite,
                     "Replace the output, and begin anew where an earlier run was interrupted");

@@ -54,10 +54,18 @@ AddedToken read_added_token(const JsonValue& value) {
   return token;
 }
 
+/// Number of the model's tokens. Numbers that it leaves out do not count.
+std::int32_t token_count(const TokenModel& model) {
+  const auto& texts = model.texts();
+  const auto is_token = [](const std::string& text) { return !text.empty(); };
+  return static_cast<std::int32_t>(std::count_if(texts.begin(), texts.end(), is_token));
+}
+
 }  // namespace
 
 AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const TokenModel& model, const Normalizer* normalizer) {
   PatternMemory memory;
+  const std::int32_t count = token_count(model);
   for (std::size_t i = 0; list && i < list->size(); ++i) {
     const JsonValue value = list->element(i);
     const AddedToken token = read_added_token(value);
@@ -69,6 +77,10 @@ AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const TokenModel&
     if ((in_model >= 0 && in_model != token.number) || (in_model < 0 && is_taken)) {
       value.at("id").refuse("the number of '" + token.text + "' in model.vocab, or a number that model.vocab has not");
     }
+    // Hugging Face counts the tokens that the model lacks, and does not read their numbers.
+    const std::int32_t next = std::max(count, end());
+    const bool is_known = in_model >= 0 || token_of(token.text) >= 0;
+    if (!is_known && token.number != next) value.at("id").refuse(std::to_string(next) + ", which is the next number");
     const auto [entry, is_new] = tokens_.emplace(token.number, token);
     if (!is_new && entry->second.text != token.text) value.at("id").refuse("numbers that differ");
     const std::string wanted =

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "strata/error.hpp"
 #include "tokenizers/added_tokens.hpp"
@@ -23,6 +24,36 @@ std::unique_ptr<const Normalizer> normalizer_of(const JsonValue& root) {
 PreTokenizerSteps pre_tokenizer_of(const JsonValue& root) {
   const auto value = root.find("pre_tokenizer");
   return value ? read_pre_tokenizer(*value) : PreTokenizerSteps{};
+}
+
+/// The steps of a part of the pipeline: the members of a Sequence, or the part itself.
+std::vector<JsonValue> steps_of(const JsonValue& root, const char* part, const char* list) {
+  const auto value = root.find(part);
+  if (!value) return {};
+  if (value->string_or("type", "") != "Sequence") return {*value};
+  std::vector<JsonValue> steps;
+  for (std::size_t i = 0; i < value->at(list).size(); ++i) steps.push_back(value->at(list).element(i));
+  return steps;
+}
+
+/// In Hugging Face, the beginning of a text is no longer there once a normalizer has removed something before it. Then
+/// Metaspace puts no mark there. Here normalizers do not tell what they remove.
+void require_kept_beginning(const JsonValue& root) {
+  const std::vector<JsonValue> cuts = steps_of(root, "pre_tokenizer", "pretokenizers");
+  const bool asks_for_beginning = std::any_of(cuts.begin(), cuts.end(), [](const JsonValue& step) {
+    return step.string_or("type", "") == "Metaspace" && step.string_or("prepend_scheme", "") == "first";
+  });
+  if (!asks_for_beginning) return;
+  for (const JsonValue& step : steps_of(root, "normalizer", "normalizers")) {
+    const std::string type = step.string_or("type", "");
+    const bool removes = (type == "Strip" && step.boolean_or("strip_left", true)) ||
+                         (type == "Replace" && step.string_or("content", "").empty());
+    if (removes) {
+      step.fail("found the type '" + type +
+                "' before a Metaspace whose prepend_scheme is 'first'; accepted: 'always' or "
+                "'never', or a normalizer that removes nothing");
+    }
+  }
 }
 
 /// The parts of a tokenizer.json, in the order in which a text passes through them.
@@ -171,6 +202,7 @@ std::unique_ptr<const TextTokenizer> load_hugging_face_tokenizer(const std::file
                     "tokenizer.json"
                   : "has no key 'model'; accepted: a tokenizer.json of Hugging Face");
   }
+  require_kept_beginning(root);
   return std::make_unique<HuggingFaceTokenizer>(file, root);
 }
 

@@ -44,6 +44,13 @@ std::optional<JsonValue> JsonValue::find(const std::string& key) const {
   return at(key);
 }
 
+std::vector<std::string> JsonValue::keys() const {
+  if (!value_->is_object()) refuse("an object");
+  std::vector<std::string> keys;
+  for (const auto& each : value_->items()) keys.push_back(each.key());
+  return keys;
+}
+
 JsonValue JsonValue::element(std::size_t index) const {
   return {(*value_)[index], *file_, place_ + "[" + std::to_string(index) + "]"};
 }

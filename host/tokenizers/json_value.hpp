@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace strata::host {
 
@@ -22,6 +23,8 @@ class JsonValue {
   [[nodiscard]] JsonValue at(const std::string& key) const;
   /// The value of a key. Empty if the key is missing or null.
   [[nodiscard]] std::optional<JsonValue> find(const std::string& key) const;
+  /// The keys of an object. \throws ConfigurationError if this is none.
+  [[nodiscard]] std::vector<std::string> keys() const;
   /// An element of an array.
   [[nodiscard]] JsonValue element(std::size_t index) const;
   /// Number of elements. \throws ConfigurationError if this is no array.

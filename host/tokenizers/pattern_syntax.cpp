@@ -70,6 +70,8 @@ class Translator {
 
   /// Options and looks around. Conditions, recursion and code are not for tokenizers.
   void group() {
+    // In the middle of a pattern, the two syntaxes let this option reach differently far.
+    if (next_is("(?i)") && at_ != 0) refuse("'(?i)' behind the beginning", at_);
     for (const std::string_view begin : {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"}) {
       if (!next_is(begin)) continue;
       copy(begin.size());
@@ -129,7 +131,7 @@ class Translator {
       case 'u':
         return code_point();
       case 'x':
-        return copy(2);
+        return hexadecimal();
       case 'b':
       case 'B':
         // Their words differ.
@@ -147,6 +149,14 @@ class Translator {
   void property() {
     const std::size_t end = pattern_.find('}', at_);
     if (pattern_.substr(at_ + 2, 1) != "{" || end == std::string_view::npos) refuse("a property without braces", at_);
+    copy(end + 1 - at_);
+  }
+
+  /// `\x4e`, or `\x{4e00}`.
+  void hexadecimal() {
+    if (pattern_.substr(at_ + 2, 1) != "{") return copy(2);
+    const std::size_t end = pattern_.find('}', at_);
+    if (end == std::string_view::npos) refuse("'\\x{' without its end", at_);
     copy(end + 1 - at_);
   }
 

@@ -16,7 +16,6 @@ namespace strata::host {
 namespace {
 
 constexpr std::string_view kGpt2Words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kWordsAndOthers = R"(\w+|[^\w\s]+)";
 
 using CharacterTest = std::function<bool(char32_t)>;
 
@@ -172,7 +171,8 @@ const std::map<std::string, StepReader>& step_readers() {
       {"Metaspace", read_metaspace},
       {"Whitespace",
        [](const JsonValue&, Steps& steps) {
-         steps.push_back(std::make_unique<PatternSplit>(built_in(kWordsAndOthers), SplitBehavior::removed, true));
+         steps.push_back(std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::removed));
+         steps.push_back(std::make_unique<CharacterSplit>(is_word_character, SplitBehavior::contiguous));
        }},
       {"WhitespaceSplit",
        [](const JsonValue&, Steps& steps) {

@@ -50,6 +50,7 @@ class SentencepieceTokenizer : public TextTokenizer {
       throw ConfigurationError("'" + file_.string() + "': found no model of sentencepiece: " + reason +
                                "; accepted: a model of sentencepiece, or a tokenizer.json of Hugging Face");
     }
+    for (const std::string& token : added_tokens_beside(file_)) require_known(token);
   }
 
   std::unique_ptr<TextEncoder> make_encoder() const override {
@@ -89,6 +90,14 @@ class SentencepieceTokenizer : public TextTokenizer {
   std::vector<std::filesystem::path> files() const override { return {file_}; }
 
  private:
+  /// Sentencepiece would cut an added token into pieces.
+  void require_known(const std::string& token) const {
+    if (token_of(token)) return;
+    throw ConfigurationError("'" + file_.string() + "': found the added token '" + message_text(token, 200) +
+                             "' in a file beside the model, which lacks it; accepted: a tokenizer.json, as a fast "
+                             "tokenizer of transformers writes it");
+  }
+
   /// Loads the model. \return why it cannot be loaded, or nothing. The library trusts much of what it reads.
   std::string reason_against(const std::string& bytes) {
     try {

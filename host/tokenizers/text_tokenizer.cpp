@@ -67,6 +67,22 @@ std::unique_ptr<const TextTokenizer> load_tokenizer(const std::filesystem::path&
   return load_sentencepiece_tokenizer(path);
 }
 
+std::vector<std::string> added_tokens_beside(const std::filesystem::path& file) {
+  std::vector<std::string> tokens;
+  const std::filesystem::path list = file.parent_path() / "added_tokens.json";
+  if (std::filesystem::is_regular_file(list)) {
+    const nlohmann::json content = read_json_file(list);
+    tokens = JsonValue(content, list).keys();
+  }
+  const std::filesystem::path companion = file.parent_path() / "tokenizer_config.json";
+  if (!std::filesystem::is_regular_file(companion)) return tokens;
+  const nlohmann::json content = read_json_file(companion);
+  const auto decoder = JsonValue(content, companion).find("added_tokens_decoder");
+  if (!decoder) return tokens;
+  for (const std::string& number : decoder->keys()) tokens.push_back(decoder->at(number).at("content").string());
+  return tokens;
+}
+
 std::optional<NamedToken> named_end_of_text(const std::filesystem::path& file) {
   const auto companion = [&](const char* name, const char* key) -> std::optional<nlohmann::json> {
     const std::filesystem::path path = file.parent_path() / name;

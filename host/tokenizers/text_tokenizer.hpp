@@ -58,6 +58,9 @@ class TextTokenizer : public Tokenizer {
 [[nodiscard]] std::unique_ptr<const TextTokenizer> load_hugging_face_tokenizer(const std::filesystem::path& file);
 [[nodiscard]] std::unique_ptr<const TextTokenizer> load_sentencepiece_tokenizer(const std::filesystem::path& file);
 
+/// The texts of the added tokens that added_tokens.json and tokenizer_config.json name beside a model of sentencepiece.
+[[nodiscard]] std::vector<std::string> added_tokens_beside(const std::filesystem::path& file);
+
 /// The text of the end-of-text token that tokenizer_config.json names beside `file`, or its number in
 /// generation_config.json or config.json. Empty if none does.
 struct NamedToken {

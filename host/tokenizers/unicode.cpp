@@ -115,7 +115,13 @@ bool is_punctuation(char32_t code_point) {
 
 bool is_word_character(char32_t code_point) {
   const utf8proc_category_t category = category_of(code_point);
-  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_ND) || category == UTF8PROC_CATEGORY_PC;
+  const bool is_joiner = code_point == 0x200C || code_point == 0x200D;
+  // Letters in circles and squares. All other characters of the property Other_Alphabetic are marks.
+  const bool is_enclosed =
+      (code_point >= 0x24B6 && code_point <= 0x24E9) || (code_point >= 0x1F130 && code_point <= 0x1F149) ||
+      (code_point >= 0x1F150 && code_point <= 0x1F169) || (code_point >= 0x1F170 && code_point <= 0x1F189);
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
+         is_joiner || is_enclosed;
 }
 
 bool is_mark(char32_t code_point) {

@@ -30,7 +30,8 @@ namespace strata::host {
 [[nodiscard]] bool is_numeric(char32_t code_point);
 /// True for the categories P* and the other punctuation of ASCII, such as `$` and `+`.
 [[nodiscard]] bool is_punctuation(char32_t code_point);
-/// True for letters, marks, decimal digits and connectors, which regular expressions call \w.
+/// True for \w of Rust's regular expressions, which is that of Unicode Technical Standard 18: letters, marks, decimal
+/// digits, letter numbers such as the Roman ones, connectors and joiners. Oniguruma's \w has fewer characters.
 [[nodiscard]] bool is_word_character(char32_t code_point);
 /// True for the categories Mn, Mc and Me.
 [[nodiscard]] bool is_mark(char32_t code_point);

@@ -89,6 +89,30 @@ def compare_token_file(tokenizer_path, texts, strata, folder):
     return found != expected
 
 
+def check_added_tokens_beside_models(model, texts, strata, folder):
+    """A model of sentencepiece does not know the tokens that the files beside it add."""
+    beside = os.path.join(folder, "beside")
+    os.makedirs(beside, exist_ok=True)
+    with open(os.path.join(beside, "tokenizer.model"), "wb") as file:
+        file.write(model)
+    inputs = os.path.join(folder, "inputs.jsonl")
+    write_lines(inputs, [{"text": text} for text in texts[:3]])
+    wrong = 0
+    for name, content, code in (
+            ("tokenizer_config.json", {"added_tokens_decoder": {"1": {"content": "<s>"}, "2": {"content": "</s>"}}}, 0),
+            ("tokenizer_config.json", {"added_tokens_decoder": {"1500": {"content": "<|im_start|>"}}}, 2),
+            ("tokenizer_config.json", {}, 0),
+            ("added_tokens.json", {"<|im_start|>": 1500}, 2)):
+        with open(os.path.join(beside, name), "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        run = subprocess.run([strata, "tokenize", beside, inputs, "--output", os.path.join(beside, "tokens.bin"),
+                              "--overwrite"], capture_output=True, text=True)
+        if run.returncode != code or (code == 2) != ("found the added token '<|im_start|>'" in run.stderr):
+            wrong += 1
+            print(f"{name} with {content}: exit code {run.returncode}: {run.stderr}")
+    return wrong
+
+
 def main():
     answers_program, strata, folder = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
@@ -110,6 +134,7 @@ def main():
         with open(path, "wb") as file:
             file.write(model)
         wrong += compare(name, SentencePiece(model), path, texts, answers_program, folder)
+    wrong += check_added_tokens_beside_models(models["sp_bpe"], texts, strata, folder)
     wrong += compare_token_file(os.path.join(folder, "llama3.json"), texts, strata, folder)
     return 1 if wrong else 0
 

@@ -33,7 +33,8 @@ ODD = ["\u0000", "\u0001", "\u001b[31m", "\u007f", "\u0085", "\u00a0", "\u00ad",
        "\u0301", "\u1112\u1161\u11ab", "\u212b", "\u2126", "\u1e9b\u0323", "\ufb01", "\uff21\uff11", "\u2460", "\u00bd",
        "\u0660\u0661\u0662", "\u2167", "\u017f", "'\u017f", "\u212a", "\u0130", "\u2581", "\u2581\u2581x", "x\u2581", "\u0e33",
        "\u0120", "\u010a", "<s>", "</s>", "<unk>", "<0x0A>", "<|endoftext|>", "<|im_start|>", "  <mask>  ", "<0x41>",
-       "\u0344", "\u0958", "\u2adc", "\ufb1d", "\U0001d15e", "\uac00\u11a8", "\u00e9", "\u0041\u030a"]
+       "time\u200d", "time\u200c", "time\u2167", "\u24b6time", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+       "\U0001f150", "\u0344", "\u0958", "\u2adc", "\ufb1d", "\U0001d15e", "\uac00\u11a8", "\u00e9", "\u0041\u030a"]
 CODE = ["def f(x: int) -> str:\n    return f\"{x!r:>{10}}\"  # comment\n", "#include <vector>\nint main() { return v[i++] << 2U; }\n",
         "SELECT * FROM t WHERE a='b''c' AND n>=1e-9;\n", "\tif (a && !b) {\r\n\t\tc += 0xFF_FFu64;\r\n\t}\r\n",
         "<div class=\"a-b\">&nbsp;</div>\n", "https://example.org/a?b=c&d=%20#e\n", "x = {'k': [1, 2.50, -3e+10], \"q\": None}\n",

@@ -153,8 +153,14 @@ def behaviors(lines):
         pre_tokenizers.Split("\n", "merged_with_previous"), pre_tokenizers.Split(Regex(r"[.,!?]"), "merged_with_next"),
         pre_tokenizers.Split(Regex(r"[\p{Lu}]+"), "contiguous"), pre_tokenizers.Whitespace(),
         pre_tokenizers.Split(Regex(r"\d"), "contiguous"), pre_tokenizers.Split(Regex(r"[^q]+"), "removed", invert=True),
-        pre_tokenizers.CharDelimiterSplit("z")])
+        pre_tokenizers.Split(Regex(r"\x{7684}+|[\x{4e00}-\x{4e20}]"), "isolated"), pre_tokenizers.CharDelimiterSplit("z")])
     return trained(tokenizer, lines, limit_alphabet=400)
+
+
+def whitespace(lines):
+    """A space before each word shows where the words end."""
+    return byte_level(pre_tokenizers.Sequence([pre_tokenizers.Whitespace(),
+                                               pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)]), lines)
 
 
 def falcon(lines):
@@ -187,6 +193,7 @@ def hugging_face_tokenizers(lines, charsmap):
         "added": added(lines), "llama2": llama2(lines), "llama2_across": llama2(lines, across=True),
         "mistral": mistral(lines), "unigram": unigram(lines), "unigram_bytes": unigram(lines, fallback=True),
         "unigram_charsmap": unigram(lines, charsmap), "words": words(lines), "behaviors": behaviors(lines),
+        "whitespace": whitespace(lines),
         "falcon": falcon(lines)}
 
 

@@ -124,6 +124,23 @@ TEST_F(TokenizeTest, BadLinesAreNamed) {
   }
 }
 
+TEST_F(TokenizeTest, AnEmptyTextHasNoTokens) {
+  const auto empty = folder_.file("empty.txt", "");
+  EXPECT_THAT(tokenize({empty.string()}).messages, HasSubstr("the inputs have no text"));
+  // The run ended before its first token, so another one may have other settings.
+  const auto text = folder_.file("a.txt", "a");
+  const auto result = tokenize({empty.string(), text.string(), empty.string(), "--special-tokens"});
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(stored(), ElementsAre(259, 'a'));
+}
+
+TEST_F(TokenizeTest, TheDataSectionQuotesAnyPath) {
+  output_ = folder_.path() / "a \"quoted\" name.bin";
+  const auto result = tokenize({folder_.file("a.txt", "a").string()});
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.out, HasSubstr(R"(a \"quoted\" name.bin")"));
+}
+
 TEST_F(TokenizeTest, WrongArgumentsAreRefused) {
   const auto text = folder_.file("a.txt", "a");
   EXPECT_THAT(tokenize({text.string(), "--append-eos"}).messages, HasSubstr("found no end-of-text token"));

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What the library says of a mistake, without its own place: "[json…] parse error at line 1, column 7: syntax error
+/// The parser's message without its position: "[json…] parse error at line 1, column 7: syntax error
 /// …".
 std::string mistake_of(const json::parse_error& error) {
   const std::string what = error.what();

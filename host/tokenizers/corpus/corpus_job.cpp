@@ -31,6 +31,9 @@ class CorpusRun {
  public:
   explicit CorpusRun(const CorpusJob& job) : job_(job), tokenizer_(load_tokenizer(job.tokenizer)) {
     for (const auto& input : job.inputs) {
+      // An empty text is a document without tokens.
+      std::error_code error;
+      if (std::filesystem::is_regular_file(input, error) && std::filesystem::is_empty(input, error)) continue;
       inputs_.emplace_back(input);
       const std::string extension = input.extension().string();
       has_lines_.push_back(job.field || extension == ".jsonl" || extension == ".ndjson");
@@ -115,7 +118,9 @@ class CorpusRun {
 
   void choose_type() {
     std::int64_t size = tokenizer_->size();
-    for (const std::int32_t token : frame_.last) size = std::max<std::int64_t>(size, token + std::int64_t{1});
+    for (const auto* tokens : {&frame_.first, &frame_.last}) {
+      for (const std::int32_t token : *tokens) size = std::max(size, token + std::int64_t{1});
+    }
     result_.type = job_.type;
     if (job_.type == StoredType::automatic) {
       result_.type = size <= kMostNarrowTokens ? StoredType::uint16 : StoredType::uint32;

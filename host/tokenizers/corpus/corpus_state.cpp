@@ -29,6 +29,8 @@ std::optional<CorpusState> read_state(const std::filesystem::path& output, const
   };
   if (!file.is_object() || !file.contains("job") || !file["job"].is_object())
     refuse("found no state of an earlier run");
+  // A run that ended before its first token may begin anew with anything.
+  if (file.value("tokens", json()) == 0) return std::nullopt;
   for (const auto& [key, value] : identity.items()) {
     if (!file["job"].contains(key) || file["job"][key] != value) {
       refuse("the earlier run had another " + key + ", so it cannot continue");

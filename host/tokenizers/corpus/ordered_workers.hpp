@@ -6,9 +6,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "strata/error.hpp"
 
 namespace strata::host {
 
@@ -18,18 +22,19 @@ class OrderedWorkers {
  public:
   using Work = std::function<Result(const Task& task)>;
 
-  /// `make_work` is called in each thread, for what the thread keeps from task to task.
+  /// `make_work` is called in each thread, for what the thread keeps from task to task. \throws RuntimeError if a
+  /// thread cannot start.
   OrderedWorkers(int threads, const std::function<Work()>& make_work) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this, make_work] { run(make_work); });
-  }
-  ~OrderedWorkers() {
-    {
-      const std::scoped_lock lock(mutex_);
-      ends_ = true;
+    try {
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this, make_work] { run(make_work); });
+    } catch (const std::system_error& error) {
+      const std::size_t started = threads_.size();
+      end();
+      throw RuntimeError("thread " + std::to_string(started + 1) + " of " + std::to_string(threads) +
+                         " cannot start: " + error.what());
     }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
   }
+  ~OrderedWorkers() { end(); }
   OrderedWorkers(const OrderedWorkers&) = delete;
   OrderedWorkers& operator=(const OrderedWorkers&) = delete;
 
@@ -64,6 +69,16 @@ class OrderedWorkers {
     std::exception_ptr error;
     bool is_done = false;
   };
+
+  void end() {
+    {
+      const std::scoped_lock lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
 
   void run(const std::function<Work()>& make_work) {
     Work work;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -34,20 +35,16 @@ std::filesystem::path TokenOutput::partial_path(const std::filesystem::path& out
 TokenOutput::TokenOutput(std::filesystem::path output, StoredType type, bool has_header, std::int64_t kept)
     : output_(std::move(output)), partial_(partial_path(output_)), type_(type), has_header_(has_header), tokens_(kept) {
   lock_.emplace(partial_, "'" + partial_.string() + "' is in use by another run");
-  descriptor_ = ::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_to("opened", partial_);
+  descriptor_ = Descriptor(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!descriptor_.is_open()) fail_to("opened", partial_);
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail_to("read", partial_);
+  if (::fstat(descriptor_.number(), &status) != 0) fail_to("read", partial_);
   if (kept > 0 && status.st_size < end()) {
     throw ConfigurationError("'" + partial_.string() + "': found " + std::to_string(status.st_size) +
                              " bytes; expected at least " + std::to_string(end()) +
                              ", which an earlier run has written; --overwrite begins anew");
   }
-  if (::ftruncate(descriptor_, end()) != 0) fail_to("cut", partial_);
-}
-
-TokenOutput::~TokenOutput() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (::ftruncate(descriptor_.number(), end()) != 0) fail_to("cut", partial_);
 }
 
 std::int64_t TokenOutput::end() const {
@@ -58,7 +55,7 @@ std::int64_t TokenOutput::end() const {
 void TokenOutput::write(const void* data, std::size_t bytes, std::int64_t offset) const {
   const auto* next = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t written = ::pwrite(descriptor_, next, bytes, offset);
+    const ssize_t written = ::pwrite(descriptor_.number(), next, bytes, offset);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_to("written", partial_);
     next += written;
@@ -69,6 +66,12 @@ void TokenOutput::write(const void* data, std::size_t bytes, std::int64_t offset
 
 void TokenOutput::append(std::span<const std::int32_t> tokens) {
   if (type_ == StoredType::uint16) {
+    const auto is_wide = [](std::int32_t token) { return !std::in_range<std::uint16_t>(token); };
+    if (std::any_of(tokens.begin(), tokens.end(), is_wide)) {
+      throw RuntimeError("'" + output_.string() +
+                         "': found a token whose number does not fit uint16; accepted: --dtype "
+                         "uint32");
+    }
     narrow_.assign(tokens.begin(), tokens.end());
     write(narrow_.data(), narrow_.size() * sizeof(std::uint16_t), end());
   } else {
@@ -78,7 +81,7 @@ void TokenOutput::append(std::span<const std::int32_t> tokens) {
 }
 
 void TokenOutput::sync() const {
-  if (::fsync(descriptor_) != 0) fail_to("synced", partial_);
+  if (::fsync(descriptor_.number()) != 0) fail_to("synced", partial_);
 }
 
 void TokenOutput::finish() {

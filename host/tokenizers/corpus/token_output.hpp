@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "launch/descriptor.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
 #include "train/checkpoint/file_io.hpp"
 
@@ -19,9 +20,6 @@ class TokenOutput {
   /// \param kept Tokens of an earlier run to keep. \throws ConfigurationError if the partial file has fewer.
   /// \throws RuntimeError if another process writes it.
   TokenOutput(std::filesystem::path output, StoredType type, bool has_header, std::int64_t kept);
-  ~TokenOutput();
-  TokenOutput(const TokenOutput&) = delete;
-  TokenOutput& operator=(const TokenOutput&) = delete;
 
   void append(std::span<const std::int32_t> tokens);
   /// Waits until all tokens are on the disk.
@@ -41,7 +39,7 @@ class TokenOutput {
   StoredType type_;
   bool has_header_;
   std::int64_t tokens_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::vector<std::uint16_t> narrow_;
 };
 
