@@ -126,8 +126,8 @@ void write_timelines(const TimelineFiles& files, const PipelineReport& report, c
   const std::string title = run + ", " + counted(report.stages.count, "stage") + ", " +
                             counted(report.micro_batches, "micro-batch", "es") + ", " +
                             (files.equal ? "equal chunks" : "chunks by FLOPs");
-  if (!files.svg.empty()) replace_file(files.svg, timeline_svg(timeline, title));
-  if (!files.trace.empty()) replace_file(files.trace, timeline_trace(timeline));
+  if (!files.svg.empty()) write_named_file(files.svg, timeline_svg(timeline, title));
+  if (!files.trace.empty()) write_named_file(files.trace, timeline_trace(timeline));
 }
 
 }  // namespace strata::host

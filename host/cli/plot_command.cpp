@@ -1,12 +1,15 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/number_check.hpp"
 #include "reports/curve_chart.hpp"
 #include "reports/run_curve.hpp"
+#include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
@@ -37,6 +40,14 @@ void tell_apart(std::vector<RunCurve>& curves, const std::vector<std::string>& r
   }
 }
 
+void require_other_file(const std::string& output, const std::vector<RunCurve>& curves) {
+  for (const RunCurve& curve : curves) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(output, curve.log, ignored)) continue;
+    throw ConfigurationError("--output: found '" + output + "', which is a log to read; accepted: another file");
+  }
+}
+
 int plot(const PlotArguments& arguments) {
   std::vector<RunCurve> curves;
   const CurveRequest of_run{arguments.field, x_of(arguments.x)};
@@ -49,7 +60,8 @@ int plot(const PlotArguments& arguments) {
                        .log_y = arguments.log_y};
   if (arguments.field == "loss") request.y_label = "loss in nats";
   if (arguments.smooth > 1) request.title += ", mean of " + std::to_string(arguments.smooth) + " steps";
-  replace_file(arguments.output, curve_chart(curves, request));
+  require_other_file(arguments.output, curves);
+  write_named_file(arguments.output, curve_chart(curves, request));
   return 0;
 }
 
@@ -74,7 +86,7 @@ void add_plot_command(CLI::App& app, CommandContext& context) {
                    "What it is shown over: the step, or the tokens or seconds of all steps so far; default step")
       ->check(CLI::IsMember(kCurveX));
   command->add_option("--smooth", arguments->smooth, "Show the mean of this many steps before the values; default 1")
-      ->check(CLI::Range(1, 1000000))
+      ->check(number_between(1, 1000000))
       ->type_name("N");
   command->add_flag("--log-y", arguments->log_y, "Use a logarithmic scale; values that are not positive are left out");
   command->callback([arguments, &context] { context.action = [arguments] { return plot(*arguments); }; });

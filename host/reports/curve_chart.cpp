@@ -65,8 +65,9 @@ std::string stroke_of(std::size_t curve) {
 /// The points of a curve that differ in the picture, which has `columns` of them over `range`.
 std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, const Range& range, double columns) {
   if (static_cast<double>(points.size()) <= 4 * columns) return points;
+  const double width = range.high - range.low;
   const auto column = [&](const CurvePoint& point) {
-    return std::floor((point.x - range.low) / (range.high - range.low) * columns);
+    return width > 0 ? std::floor((point.x - range.low) / width * columns) : 0;
   };
   const auto below = [](const CurvePoint& one, const CurvePoint& other) { return one.y < other.y; };
   std::vector<CurvePoint> kept;

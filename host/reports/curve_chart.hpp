@@ -7,7 +7,7 @@
 
 namespace strata::host {
 
-/// What a chart of runs shows.
+/// Title, labels and scale of a chart.
 struct ChartRequest {
   std::string title;
   std::string x_label;

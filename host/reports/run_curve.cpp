@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kLoss = "loss";
+/// Larger numbers are not shown, because their differences may not be finite.
+constexpr double kLargestShown = 1e300;
 
 /// The log that a run's argument stands for.
 fs::path find_log(const fs::path& run) {
@@ -99,12 +101,17 @@ class CurveReader {
     if (const auto value = field(record)) curve_.points.push_back({x_after(step), *value});
   }
 
-  [[nodiscard]] double x_after(double step) const { return request_.x == CurveX::step ? step : passed_; }
+  [[nodiscard]] double x_after(double step) const {
+    const double x = request_.x == CurveX::step ? step : passed_;
+    if (std::abs(x) <= kLargestShown) return x;
+    refuse(
+        "found a step, or a sum of tokens or seconds, that is too large; accepted: a log that --log-json has written");
+  }
 
   [[nodiscard]] static std::optional<double> finite(const json::const_iterator& found, const json& record) {
     if (found == record.end() || !found->is_number()) return std::nullopt;
     const auto value = found->get<double>();
-    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+    return std::abs(value) <= kLargestShown ? std::optional(value) : std::nullopt;
   }
 
   [[nodiscard]] std::optional<double> field(const json& record) const {
@@ -140,6 +147,7 @@ class CurveReader {
 RunCurve read_run_curve(const std::filesystem::path& run, const CurveRequest& request) {
   const fs::path log = find_log(run);
   RunCurve curve = CurveReader(log, request).read();
+  curve.log = log;
   curve.name = name_of(run, log);
   return curve;
 }

@@ -15,19 +15,21 @@ struct CurvePoint {
 /// A field of a run's log by step, or by what passed since the run's start.
 struct RunCurve {
   std::string name;
+  /// The file that was read.
+  std::filesystem::path log;
   std::vector<CurvePoint> points;
   /// Validation losses, if the field is the loss.
   std::vector<CurvePoint> evaluations;
 };
 
-/// What a curve's x is.
+/// The quantity on the x axis.
 enum class CurveX : std::uint8_t {
   step,
   tokens,  ///< elements that the loss counted, in all steps so far
   seconds  ///< of all steps so far
 };
 
-/// What is read from a log.
+/// The field and the x axis to read from a log.
 struct CurveRequest {
   /// A key of the steps' records, such as "loss", or one of a table in them, such as "grad_norms.h.0".
   std::string field;

@@ -3,8 +3,10 @@
 Usage: python test_plot.py STRATA
 """
 import json
+import os
 import pathlib
 import re
+import stat
 import sys
 import tempfile
 import unittest
@@ -132,6 +134,44 @@ class PlotTest(unittest.TestCase):
         self.assertLess(len(curve), 4000)
         self.assertAlmostEqual(max(y for _, y in curve), 9, delta=0.05)
         self.assertAlmostEqual(min(y for _, y in curve), -3, delta=0.05)
+
+    def test_what_is_at_the_output_stays_what_it_is(self):
+        log = self.write_log("log.jsonl", [3.0, 2.0, 1.0])
+        before = log.read_text()
+        self.picture = log
+        result = self.strata.run("plot", log, "--output", log)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("which is a log to read; accepted: another file", result.stderr)
+        self.assertEqual(log.read_text(), before)
+        target = self.folder / "target.svg"
+        target.write_text("old")
+        self.picture = self.folder / "link.svg"
+        self.picture.symlink_to(target)
+        self.plot(log)
+        self.assertTrue(self.picture.is_symlink())
+        self.assertTrue(target.read_text().startswith("<svg"))
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.assertEqual(self.strata.run("plot", log, "--output", pipe).returncode, 0)
+        self.assertEqual(os.read(reader, 1 << 16).decode(), target.read_text())
+        self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
+        self.assertEqual(self.strata.run("plot", log, "--output", "/dev/full").returncode, 1)
+        for place, message in ((self.folder, "is a folder"), (self.folder / "no" / "x.svg", "there is no folder")):
+            result = self.strata.run("plot", log, "--output", place)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(message, result.stderr)
+
+    def test_numbers_that_a_picture_cannot_hold(self):
+        picture = self.plot(self.write_log("log.jsonl", [1e308, -1e308, 3.0, 2.0, 1.0]))
+        self.assert_points(picture.curves()["log"], [(3, 3), (4, 2), (5, 1)], 0.05)
+        log = self.folder / "equal.jsonl"
+        log.write_text('{"step": 7, "loss": 1}\n' * 5000)
+        self.assertLess(len(self.plot(log).curves()["equal"]), 5)
+        log.write_text('{"step": 1, "loss": 1, "tokens_per_second": 1e308, "step_seconds": 1e3}\n')
+        self.picture.unlink()
+        self.assertIn("equal.jsonl:1: found a step, or a sum of tokens or seconds, that is too large",
+                      self.refusal(log, "--x", "tokens"))
 
     def test_any_name_is_text(self):
         name = 'a<b>&"c\' \x1b.jsonl'

@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <numeric>
 
+#include "temporary_folder.hpp"
 #include "train/tensorboard/event_record.hpp"
 #include "train/tensorboard/tensorboard_log.hpp"
 
@@ -42,6 +44,21 @@ TEST(TensorBoardLog, WithoutAFileTrainingGoesOn) {
   log.cut_back(1, false, 0);
   EXPECT_THAT(log.failure().value_or(""), ::testing::HasSubstr("cannot be opened: No such file or directory"));
   EXPECT_THAT(log.failure().value_or(""), ::testing::HasSubstr("log.tensorboard: '/nowhere/events.out.tfevents."));
+}
+
+TEST(TensorBoardLog, AFileThatOpensLateBeginsWithItsVersion) {
+  const test::TemporaryFolder folder;
+  TensorBoardLog log(folder.path() / "late");
+  log.clear();
+  log.evaluation({.step = 1, .loss = 2});
+  std::filesystem::create_directory(folder.path() / "late");
+  log.evaluation({.step = 2, .loss = 1});
+  const auto file = std::filesystem::directory_iterator(folder.path() / "late")->path();
+  const std::string bytes = test::read_file(file);
+  // A record begins with its length in 8 bytes and its checksum. Before the text, the event has its time and two
+  // headers.
+  EXPECT_EQ(bytes.substr(12, static_cast<unsigned char>(bytes[0])).find("brain.Event:2"), 13U) << hex(bytes);
+  EXPECT_NE(bytes.find("loss/validation"), std::string::npos);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -173,6 +174,23 @@ void replace_file(const std::filesystem::path& path, std::string_view text, cons
     throw;
   }
   sync_directory(folder, disk);
+}
+
+void write_named_file(const std::filesystem::path& path, std::string_view text) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (fs::is_directory(status))
+    throw ConfigurationError("'" + path.string() + "' is a folder; accepted: a file's name");
+  if (!fs::is_directory(folder, ignored)) {
+    throw ConfigurationError("'" + path.string() + "': there is no folder '" + folder.string() + "'");
+  }
+  if (!fs::exists(status)) return replace_file(path, text);
+  if (fs::is_regular_file(status)) return replace_file(fs::canonical(path), text);
+  std::ofstream stream(path, std::ios::binary);
+  stream << text << std::flush;
+  if (!stream) fail(path, "cannot be written");
 }
 
 std::string read_small_file(const std::filesystem::path& path, std::size_t most) {

@@ -82,6 +82,11 @@ void make_directories(const std::filesystem::path& directory, const Disk& disk =
 /// the old or the new text. Removes temporary files of processes that were killed in between.
 void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk = system_disk());
 
+/// Writes `text` to a path that a user named. A file is replaced atomically; a symbolic link stays, and the file that
+/// it names is replaced. Anything else, such as a pipe or a device, is written to. \throws ConfigurationError if `path`
+/// is a folder or is in a folder that is missing.
+void write_named_file(const std::filesystem::path& path, std::string_view text);
+
 /// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.
 [[nodiscard]] std::string read_small_file(const std::filesystem::path& path, std::size_t most);
 

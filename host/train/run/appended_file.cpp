@@ -14,14 +14,15 @@ bool AppendedFile::open(std::ios::openmode mode) {
   return false;
 }
 
-void AppendedFile::append(std::string_view record) {
-  if (!stream_.is_open() && !open(std::ios::app)) return;
+bool AppendedFile::append(std::string_view record) {
+  if (!stream_.is_open() && !open(std::ios::app)) return false;
   std::error_code ignored;
   const std::uintmax_t begin = std::filesystem::file_size(path_, ignored);
   stream_ << record << std::flush;
-  if (stream_) return;
+  if (stream_) return true;
   failure_ = label_ + ": cannot be written: " + std::strerror(errno);
   drop_record(begin);
+  return false;
 }
 
 void AppendedFile::drop_record(std::uintmax_t begin) {

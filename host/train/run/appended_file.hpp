@@ -18,8 +18,8 @@ class AppendedFile {
   /// Opens the file, or opens it again. `mode`: app or trunc. \return false, with a failure(), if that is impossible.
   bool open(std::ios::openmode mode);
   /// Writes a record at once. Tries again to open the file if that has failed. If that fails, such as on a full disk,
-  /// the part that was written is removed again.
-  void append(std::string_view record);
+  /// the part that was written is removed again. \return true if the file has the record.
+  bool append(std::string_view record);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Why the last record that is missing could not be written. Empty if none is missing.

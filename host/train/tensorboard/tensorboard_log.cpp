@@ -62,7 +62,8 @@ void TensorBoardLog::open() {
   for (const auto& [known, path] : event_files(folder_)) number = std::max(number, known + 1);
   const fs::path path = folder_ / (std::string(kNameBegin) + std::to_string(number) + std::string(kNameEnd));
   file_.emplace(path, "log.tensorboard: '" + path.string() + "'");
-  if (file_->open(std::ios::app)) file_->append(version_record(seconds_since_1970()));
+  has_version_ = false;
+  if (file_->open(std::ios::app)) append_version();
 }
 
 void TensorBoardLog::clear() {
@@ -74,7 +75,7 @@ void TensorBoardLog::clear() {
 void TensorBoardLog::cut_back(std::uint64_t step, bool /*repeats_evaluation*/, std::int64_t /*rewinds*/) {
   if (!file_) open();
   // A repeated evaluation of `step` has the value that it had before.
-  file_->append(start_record(seconds_since_1970(), step + 1));
+  append(start_record(seconds_since_1970(), step + 1));
 }
 
 void TensorBoardLog::step(const StepRecord& record) {
@@ -124,8 +125,16 @@ const std::optional<std::string>& TensorBoardLog::failure() const {
   return file_ ? file_->failure() : none;
 }
 
+void TensorBoardLog::append_version() { has_version_ = file_->append(version_record(seconds_since_1970())); }
+
+void TensorBoardLog::append(const std::string& record) {
+  // TensorBoard understands the other records behind this one only. It is missing if the disk was full.
+  if (!has_version_) append_version();
+  if (has_version_) file_->append(record);
+}
+
 void TensorBoardLog::write(std::uint64_t step, const std::vector<Scalar>& scalars) {
-  if (file_) file_->append(scalar_record(seconds_since_1970(), step, scalars));
+  if (file_) append(scalar_record(seconds_since_1970(), step, scalars));
 }
 
 }  // namespace strata::host

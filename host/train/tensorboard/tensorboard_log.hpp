@@ -32,10 +32,14 @@ class TensorBoardLog final : public RunLog {
 
  private:
   void open();
+  void append_version();
+  void append(const std::string& record);
   void write(std::uint64_t step, const std::vector<Scalar>& scalars);
 
   std::filesystem::path folder_;
   std::optional<AppendedFile> file_;
+  /// True if the file begins with its version.
+  bool has_version_ = false;
 };
 
 }  // namespace strata::host
