@@ -8,6 +8,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/json_output.hpp"
+#include "cli/number_check.hpp"
+#include "train/published/checkpoint_fit.hpp"
+#include "train/published/model_parameters.hpp"
 #include "train/run/evaluation.hpp"
 
 namespace strata::host {
@@ -39,7 +42,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
   DataSplit split = DataSplit::validation;
   if (!own_data) {
     const std::string& dataset = configuration.data.dataset.plugin;
-    split = read_only(configuration.data, arguments.files, context.plugins().load<DatasetFactory>(dataset).options());
+    split = read_only(configuration, arguments.files, context.plugins().load<DatasetFactory>(dataset).options());
   }
   // The data must have a validation split only if it is the one to read.
   configuration.run.eval_every = split == DataSplit::validation ? 1 : 0;
@@ -48,7 +51,9 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
                               .batches = own_data ? setup.configuration.run.eval_batches : 0,
                               .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained};
   if (arguments.batches >= 0) settings.batches = arguments.batches;
-  const EvaluationResult result = evaluate(setup, checkpoint, setup.open_data(), settings);
+  const DataSource data = setup.open_data();
+  require_parameters_of(checkpoint, model_graph(setup, data.sizes()));
+  const EvaluationResult result = evaluate(setup, checkpoint, data, settings);
   if (arguments.json) {
     write_json(context.out, {{"loss", result.loss},
                              {"perplexity", std::exp(result.loss)},
@@ -81,7 +86,7 @@ void add_evaluate_command(CLI::App& app, CommandContext& context) {
   command->add_flag("--stack", arguments->keeps_stack,
                     "Keep the strategies and the communicator of the checkpoint's run; default: one rank without any");
   command->add_option("--batches", arguments->batches, "Most batches to evaluate; 0 for all of the data")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   command->add_flag("--average", arguments->of_average,
                     "Use the moving average of the weights, which a run with [optimizer.average] keeps");
   command->add_flag("--json", arguments->json, "Print the result as JSON");

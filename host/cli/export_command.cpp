@@ -57,7 +57,8 @@ void add_export_command(CLI::App& app, CommandContext& context) {
   command
       ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
       ->required();
-  command->add_option("HF_FOLDER", arguments->folder, "Folder of the files, which must not exist")->required();
+  command->add_option("HF_FOLDER", arguments->folder, "Folder of the files, which must not exist, or be empty")
+      ->required();
   CLI::Option* dtype =
       command
           ->add_option("--dtype", arguments->dtype, "Type of all tensors; by default the one that the checkpoint has")

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/number_check.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "tokenizers/text_stream.hpp"
+#include "train/published/checkpoint_fit.hpp"
+#include "train/published/model_parameters.hpp"
 #include "train/run/stop_strings.hpp"
 #include "train/run/text_generation.hpp"
 
@@ -129,6 +132,8 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   configuration.batch = {1, 1};
   const RunSetup setup = prepare(std::move(configuration), context.plugins());
   static_cast<void>(setup.generation());
+  const auto& data = checkpoint.run().data;
+  require_parameters_of(checkpoint, model_graph(setup, data ? data->sizes : DimSizes{}));
   const auto tokenizer = checkpoint_tokenizer(checkpoint.directory(), arguments.tokenizer, checkpoint.run().vocabulary);
   const std::vector<std::string> prompts = prompts_of(arguments);
   Continuation continuation{.prompts = {},
@@ -138,6 +143,8 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
                             .batch = arguments.batch,
                             .cached = !arguments.uncached};
   for (const std::string& prompt : prompts) continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt));
+  // The printer begins with the prompt, so nothing is refused after it.
+  checkpoint.require(continuation.weights);
   TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, context.out);
   generate(setup, checkpoint, continuation,
            {.on_token = [&](std::size_t prompt, std::int32_t token) { return printer.add(prompt, token); },
@@ -150,17 +157,19 @@ void add_sampling_options(CLI::App* command, SamplingSettings& sampling) {
   command
       ->add_option("--temperature", sampling.temperature,
                    "Divisor of the logits: above 1 more varied, below 1 safer; 0 always takes the likeliest token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from(0))
       ->capture_default_str();
   command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0 among all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from(0))
       ->capture_default_str();
   command
       ->add_option("--top-p", sampling.top_p,
                    "Choose among the fewest likeliest tokens whose probabilities sum to P; 1 among all")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_between(0, 1))
       ->capture_default_str();
-  command->add_option("--seed", sampling.seed, "Seed of the random choices")->capture_default_str();
+  command->add_option("--seed", sampling.seed, "Seed of the random choices")
+      ->check(number_from(0))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -182,7 +191,7 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
       ->allow_extra_args(false);
   command->add_option("--prompts", arguments->prompt_file, "A file with one prompt a line")->type_name("FILE");
   command->add_option("--tokens", arguments->tokens, "Number of tokens to generate for each prompt")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from(0))
       ->capture_default_str();
   command->add_option("--stop", arguments->stops, "End a text before this string; repeat it for several strings")
       ->type_name("TEXT")
@@ -191,7 +200,7 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
       ->allow_extra_args(false);
   add_sampling_options(command, arguments->sampling);
   command->add_option("--batch", arguments->batch, "Most texts that are computed together")
-      ->check(CLI::PositiveNumber)
+      ->check(number_from(1))
       ->capture_default_str();
   command->add_flag("--no-cache", arguments->uncached,
                     "Compute the whole context for every token, without a cache of keys and values");

@@ -36,7 +36,7 @@ void add_import_command(CLI::App& app, CommandContext& context) {
       ->add_option("HF_FOLDER", arguments->folder,
                    "A folder with config.json and model.safetensors, or its shards and their index")
       ->required();
-  command->add_option("OUT", arguments->out, "Folder of the checkpoint, which must not exist")->required();
+  command->add_option("OUT", arguments->out, "Folder of the checkpoint, which must not exist, or be empty")->required();
   command->add_option("--library", arguments->libraries, "Library plugin that brings ops of the model; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "cli/commands.hpp"
+#include "cli/number_check.hpp"
 #include "launch/launch.hpp"
 #include "train/run/ranks_per_process.hpp"
 
@@ -29,21 +30,21 @@ void add_hosts_options(CLI::App& command, LaunchArguments& arguments) {
 
 void add_launch_options(CLI::App& command, LaunchArguments& arguments) {
   command.add_option("--ranks", arguments.ranks, "Number of ranks that the configuration must have")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1));
   command
       .add_option("--ranks-per-process", arguments.ranks_per_process,
                   "Ranks that each process runs as threads, instead of communicator.ranks_per_process (default: 1)")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1));
   command
       .add_option("--grace", arguments.grace,
                   "Time in seconds that ranks get to end before they are killed: after a signal (default: no limit), "
                   "after a rank failed (10) or ended (300)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from(0))
       ->type_name("SECONDS");
   command
       .add_option("--max-restarts", arguments.max_restarts,
                   "How often to start the run again from its last checkpoint when a rank fails or a host is lost")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   command
       .add_option("--log-dir", arguments.log_dir,
                   "Folder of the files rank-00000.log, ... with what each rank writes, over all starts of the run "

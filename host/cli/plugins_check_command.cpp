@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"
+#include "cli/number_check.hpp"
 #include "conformance/conformance.hpp"
 
 namespace strata::host {
@@ -81,7 +82,7 @@ void add_plugins_check_command(CLI::App& plugins, CommandContext& context) {
       ->add_option("--config", settings.configuration,
                    "The TOML file of the run in which the plugin is checked, default a small GPT-2")
       ->type_name("CONFIG");
-  command->add_option("--seed", settings.seed, "Seed of random values, default 1")->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", settings.seed, "Seed of random values, default 1")->check(number_from(0));
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return check_plugin(*arguments, context); }; });

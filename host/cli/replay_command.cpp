@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/number_check.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/replay.hpp"
@@ -57,10 +58,10 @@ void add_replay_command(CLI::App& app, CommandContext& context) {
       ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
       ->required();
   command->add_option("--steps", arguments->steps, "Number of steps after the checkpoint")
-      ->check(CLI::PositiveNumber)
+      ->check(number_from(1))
       ->capture_default_str();
   command->add_option("--times", arguments->times, "How many times to run them")
-      ->check(CLI::Range(2, 1000))
+      ->check(number_between(2, 1000))
       ->capture_default_str();
   command
       ->add_option("--log", arguments->log,

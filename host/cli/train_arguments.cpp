@@ -1,10 +1,12 @@
 #include "cli/train_arguments.hpp"
 
+#include "cli/number_check.hpp"
+
 namespace strata::host {
 
 void TrainArguments::add_to(CLI::App& command) {
   configuration.add_to(command);
-  command.add_option("--steps", steps, "Train up to this step instead of run.steps")->check(CLI::PositiveNumber);
+  command.add_option("--steps", steps, "Train up to this step instead of run.steps")->check(number_from(1));
   command
       .add_option("--log-json", log_json, "Write a log with one JSON object per line: steps, evaluations, a summary")
       ->type_name("FILE");

@@ -6,6 +6,7 @@
 #include "cli/configuration_arguments.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"
+#include "cli/number_check.hpp"
 #include "cli/verify_ops_report.hpp"
 #include "train/verify/verification.hpp"
 
@@ -94,7 +95,7 @@ void add_verify_command(CLI::App& app, CommandContext& context) {
                     "Check the ops instead: gradients against finite differences in float64, and the device's kernels "
                     "against the reference");
   command->add_option("--tolerance", arguments->tolerance, "Largest relative difference that passes, default 1e-9")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1e-20));
   command->add_option("--device", arguments->options.device,
                       "Plugin of the stack's devices, default reference, with --ops the configured one; the single "
                       "rank always uses the reference device");

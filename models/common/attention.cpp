@@ -3,7 +3,7 @@
 namespace strata::models {
 namespace {
 
-/// first + second, without repeating anything.
+/// The dims of `first`, then those of `second`.
 Dims joined(Dims first, const Dims& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
@@ -12,7 +12,7 @@ Dims joined(Dims first, const Dims& second) {
 /// Projects the stream to queries, keys or values.
 struct Projection {
   const std::string& name;
-  /// Empty: neither normalised nor turned.
+  /// Null for values, which are neither normalised nor rotated.
   const std::string* norm = nullptr;
   const Dims& heads;
   bool weight_gradient_is_zero = false;
@@ -28,7 +28,7 @@ class Builder {
     const Attention::Names& names = settings_.names;
     // A token that sees only itself has the probability 1 for itself, whatever its query and key.
     const bool scores_do_not_matter = settings_.window == 1;
-    // A key bias shifts all scores of a row alike, unless the keys are turned or normalised afterwards.
+    // A key bias shifts all scores of a row alike, unless the keys are rotated or normalised afterwards.
     const bool key_bias_does_not_matter = scores_do_not_matter || (!settings_.rope && !settings_.head_norm);
     const Value q =
         project(x, {names.query, &names.query_norm, settings_.query_heads, scores_do_not_matter, scores_do_not_matter});

@@ -16,7 +16,7 @@ constexpr double kTurn = 2 * std::numbers::pi;
 /// The angle of a pair under llama3's scaling.
 double llama3_frequency(double frequency, const RopeScaling& scaling) {
   const double turns = scaling.original_context * frequency / kTurn;
-  const double share = (turns - scaling.slow_turns) / (scaling.fast_turns - scaling.slow_turns);
+  const double share = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
   const double kept = std::clamp(share, 0.0, 1.0);
   return kept * frequency + (1 - kept) * frequency / scaling.factor;
 }

@@ -21,8 +21,8 @@ struct RopeScaling {
   /// Tokens of the context that the model was trained on first.
   double original_context = 8192;
   /// llama3: turns over the original context below which an angle is slow, and from which it is fast.
-  double slow_turns = 1;
-  double fast_turns = 4;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
   /// yarn: turns over the original context at the ends of the ramp.
   double beta_fast = 32;
   double beta_slow = 1;
@@ -53,7 +53,7 @@ struct RopeTables {
 [[nodiscard]] RopeTables rope_tables(GraphBuilder& builder, const Rope& rope, const Dim& positions_dim,
                                      Value positions);
 
-/// Turns the heads of `x` […  head_dim].
+/// Rotates the heads of `x` […  head_dim].
 [[nodiscard]] Value rotate(GraphBuilder& builder, Value x, const RopeTables& tables, const std::string& name);
 
 }  // namespace strata::models

@@ -18,6 +18,8 @@ struct Settings {
   std::int64_t embed = 768;
   std::int64_t ffn = 2048;
   std::int64_t context = 1024;
+  /// The context that an exported config.json names, if it is above `context`.
+  std::int64_t published_context = 0;
   /// Rows of the vocabulary; 0: as many as the data has.
   std::int64_t vocab = 0;
   double norm_epsilon = 1e-5;

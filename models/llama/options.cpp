@@ -60,6 +60,11 @@ OptionSchema make_schema() {
       size_field("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
       size_field("ffn", "Inner width of the feed-forward block; 0: the size's, 8 / 3 embed for custom.", 4194304),
       size_field("context", "Tokens of a sequence; 0: the size's, 1024 for custom.", 16777216),
+      size_field(
+          "published_context",
+          "Context that an exported config.json names if it is longer than context, as after training an imported "
+          "model on shorter texts.",
+          16777216),
       size_field("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
       positive_field("norm_epsilon", "Added to the mean square in norms; 0: the size's, 1e-5 for custom.", 1),
       positive_field("rope_base", "Base of the rotary angles; 0: the size's, 10000 for custom.", 1e12),
@@ -139,14 +144,22 @@ void override_rope(const Options& options, models::Rope& rope) {
   if (kind == "yarn") rope.scaling.kind = RopeScaling::Kind::yarn;
   overrides.number("rope_factor", rope.scaling.factor);
   overrides.number("rope_original_context", rope.scaling.original_context);
-  overrides.number("rope_low_freq_factor", rope.scaling.slow_turns);
-  overrides.number("rope_high_freq_factor", rope.scaling.fast_turns);
+  overrides.number("rope_low_freq_factor", rope.scaling.low_freq_factor);
+  overrides.number("rope_high_freq_factor", rope.scaling.high_freq_factor);
   overrides.number("rope_beta_fast", rope.scaling.beta_fast);
   overrides.number("rope_beta_slow", rope.scaling.beta_slow);
   overrides.number("rope_attention_factor", rope.scaling.attention_factor);
-  if (rope.scaling.kind == RopeScaling::Kind::llama3 && rope.scaling.slow_turns >= rope.scaling.fast_turns) {
+  if (rope.scaling.kind == RopeScaling::Kind::llama3 && rope.scaling.low_freq_factor >= rope.scaling.high_freq_factor) {
     throw OptionError("rope_high_freq_factor", "is not above rope_low_freq_factor");
   }
+}
+
+std::int64_t equal_head_dim(const Settings& settings) {
+  if (settings.embed % settings.heads != 0) {
+    throw OptionError("heads", "found " + std::to_string(settings.heads) + "; accepted: a divisor of embed = " +
+                                   std::to_string(settings.embed) + ", or an option head_dim");
+  }
+  return settings.embed / settings.heads;
 }
 
 void require_consistent(const Settings& settings) {
@@ -156,7 +169,7 @@ void require_consistent(const Settings& settings) {
   }
   if (settings.head_dim < 2 || settings.head_dim % 2 != 0) {
     throw OptionError("head_dim", "found " + std::to_string(settings.head_dim) +
-                                      "; accepted: an even number, since rotary positions turn pairs");
+                                      "; accepted: an even number, since rotary positions rotate pairs");
   }
 }
 
@@ -176,15 +189,16 @@ Settings settings_from(const Options& options) {
   const Overrides overrides(options);
   overrides.integer("layers", settings.layers);
   overrides.integer("embed", settings.embed);
-  const bool sets_heads = overrides.integer("heads", settings.heads);
+  overrides.integer("heads", settings.heads);
   const bool sets_kv_heads = overrides.integer("kv_heads", settings.kv_heads);
   const bool sets_head_dim = overrides.integer("head_dim", settings.head_dim);
   const bool sets_ffn = overrides.integer("ffn", settings.ffn);
-  if ((custom || sets_heads) && !sets_kv_heads) settings.kv_heads = settings.heads;
-  if (custom && !sets_head_dim) settings.head_dim = settings.embed / settings.heads;
+  if (custom && !sets_kv_heads) settings.kv_heads = settings.heads;
+  if (custom && !sets_head_dim) settings.head_dim = equal_head_dim(settings);
   // As many parameters as a plain block of width 4 · embed.
   if (custom && !sets_ffn) settings.ffn = settings.embed * 8 / 3;
   overrides.integer("context", settings.context);
+  overrides.integer("published_context", settings.published_context);
   overrides.integer("vocab", settings.vocab);
   overrides.number("norm_epsilon", settings.norm_epsilon);
   override_rope(options, settings.rope);

@@ -45,19 +45,28 @@ class OptionsReader {
     return size;
   }
 
+  /// The size of a type of models that files leave out. Null stands for no such size.
+  [[nodiscard]] std::optional<std::int64_t> default_size(const char* field, std::int64_t size) const {
+    if (size == 0 || config_.contains(field)) return std::nullopt;
+    return size;
+  }
+
   void read_sizes() {
     layers_ = copy_size("layers", "num_hidden_layers");
     const std::int64_t heads = copy_size("heads", "num_attention_heads");
-    copy_size("kv_heads", "num_key_value_heads", heads);
+    copy_size("kv_heads", "num_key_value_heads",
+              default_size("num_key_value_heads", type_.default_kv_heads).value_or(heads));
     const std::int64_t embed = copy_size("embed", "hidden_size");
-    if (!config_.has_value("head_dim") && embed % heads != 0) {
+    const std::optional<std::int64_t> default_head_dim = default_size("head_dim", type_.default_head_dim);
+    if (!config_.has_value("head_dim") && !default_head_dim && embed % heads != 0) {
       throw OptionError("num_attention_heads", "found " + std::to_string(heads) +
                                                    "; accepted: a divisor of hidden_size = " + std::to_string(embed) +
                                                    ", or a field head_dim");
     }
-    copy_size("head_dim", "head_dim", embed / heads);
+    copy_size("head_dim", "head_dim", default_head_dim.value_or(embed / heads));
     copy_size("ffn", "intermediate_size");
     context_ = copy_size("context", "max_position_embeddings");
+    set("published_context", OptionValue(context_));
     copy_size("vocab", "vocab_size");
   }
 
@@ -98,7 +107,10 @@ class OptionsReader {
     }
     copy_number("rope_factor", rope("factor"));
     if (type == "linear") return;
-    copy_number("rope_original_context", rope("original_max_position_embeddings"), static_cast<double>(context_));
+    // Transformers prefers the field of the file to the one of the rotary positions.
+    const std::string original = "original_max_position_embeddings";
+    const bool is_outer = config_.has_value(original);
+    copy_number("rope_original_context", is_outer ? original : rope(original), static_cast<double>(context_));
     if (type == "llama3") {
       copy_number("rope_low_freq_factor", rope("low_freq_factor"));
       copy_number("rope_high_freq_factor", rope("high_freq_factor"));
@@ -137,8 +149,9 @@ class OptionsReader {
   /// Checks that the kinds of layers, if the file has them, are those that the other fields give.
   void require_layer_types(bool has_window) const {
     const std::vector<std::string> types = config_.words("layer_types");
-    if (types.empty() || type_.window != Window::last_layers) return;
-    const std::int64_t windows = has_window ? window_layers() : 0;
+    if (types.empty() || type_.window == Window::none) return;
+    const std::int64_t all = type_.window == Window::all_layers ? layers_ : window_layers();
+    const std::int64_t windows = has_window ? all : 0;
     std::vector<std::string> expected(static_cast<std::size_t>(std::min<std::int64_t>(layers_, 4096)),
                                       "full_attention");
     for (std::int64_t i = 0; i < std::min(windows, std::ssize(expected)); ++i) {
@@ -174,8 +187,8 @@ void write_rope(const models::Rope& rope, PublishedFields& config) {
   set("original_max_position_embeddings", integral(scaling.original_context));
   if (scaling.kind == RopeScaling::Kind::llama3) {
     set("rope_type", OptionValue(std::string("llama3")));
-    set("low_freq_factor", OptionValue(scaling.slow_turns));
-    set("high_freq_factor", OptionValue(scaling.fast_turns));
+    set("low_freq_factor", OptionValue(scaling.low_freq_factor));
+    set("high_freq_factor", OptionValue(scaling.high_freq_factor));
     return;
   }
   set("rope_type", OptionValue(std::string("yarn")));
@@ -258,20 +271,23 @@ std::optional<Options> LlamaFormat::options(const PublishedFields& config) const
 PublishedFields LlamaFormat::config(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   const PublishedType& type = published_type_of(settings);
-  PublishedFields config({{"architectures", OptionValue(std::vector<std::string>{type.architecture})},
-                          {"model_type", OptionValue(type.model_type)},
-                          {"hidden_act", OptionValue(std::string("silu"))},
-                          {"num_hidden_layers", OptionValue(settings.layers)},
-                          {"num_attention_heads", OptionValue(settings.heads)},
-                          {"num_key_value_heads", OptionValue(settings.kv_heads)},
-                          {"hidden_size", OptionValue(settings.embed)},
-                          {"intermediate_size", OptionValue(settings.ffn)},
-                          {"max_position_embeddings", OptionValue(settings.context)},
-                          {"vocab_size", OptionValue(vocab_of(settings, sizes))},
-                          {"rms_norm_eps", OptionValue(settings.norm_epsilon)},
-                          {"tie_word_embeddings", OptionValue(settings.tied)},
-                          {"attention_dropout", OptionValue(settings.attention_dropout)}});
-  if (type.head_dim) config.set("head_dim", OptionValue(settings.head_dim));
+  PublishedFields config(
+      {{"architectures", OptionValue(std::vector<std::string>{type.architecture})},
+       {"model_type", OptionValue(type.model_type)},
+       {"hidden_act", OptionValue(std::string("silu"))},
+       {"num_hidden_layers", OptionValue(settings.layers)},
+       {"num_attention_heads", OptionValue(settings.heads)},
+       {"num_key_value_heads", OptionValue(settings.kv_heads)},
+       {"hidden_size", OptionValue(settings.embed)},
+       {"intermediate_size", OptionValue(settings.ffn)},
+       {"max_position_embeddings", OptionValue(std::max(settings.context, settings.published_context))},
+       {"vocab_size", OptionValue(vocab_of(settings, sizes))},
+       {"rms_norm_eps", OptionValue(settings.norm_epsilon)},
+       {"tie_word_embeddings", OptionValue(settings.tied)},
+       {"attention_dropout", OptionValue(settings.attention_dropout)}});
+  if (type.head_dim || settings.head_dim * settings.heads != settings.embed) {
+    config.set("head_dim", OptionValue(settings.head_dim));
+  }
   if (type.attention_bias) config.set("attention_bias", OptionValue(settings.qkv_bias));
   if (type.mlp_bias) config.set("mlp_bias", OptionValue(settings.mlp_bias));
   write_rope(settings.rope, config);
@@ -290,6 +306,7 @@ PublishedTensors LlamaFormat::tensors(const Options& options, const DimSizes& si
   list.add("model.norm.weight", {settings.embed});
   PublishedTensors tensors;
   tensors.ignored = {"*.rotary_emb.inv_freq"};
+  tensors.optional_prefix = "model.";
   if (settings.tied) {
     tensors.copies["lm_head.weight"] = "model.embed_tokens.weight";
   } else {

@@ -14,16 +14,22 @@ using Window = PublishedType::Window;
 const std::array<PublishedType, 4>& published_types() {
   static const std::array<PublishedType, 4> kTypes{
       {{.model_type = "llama", .architecture = "LlamaForCausalLM", .attention_bias = true, .mlp_bias = true},
-       {.model_type = "mistral", .architecture = "MistralForCausalLM", .window = Window::all_layers},
+       {.model_type = "mistral",
+        .architecture = "MistralForCausalLM",
+        .default_kv_heads = 8,
+        .window = Window::all_layers},
        {.model_type = "qwen2",
         .architecture = "Qwen2ForCausalLM",
         .qkv_bias = true,
         .head_dim = false,
+        .default_kv_heads = 32,
         .window = Window::last_layers},
        {.model_type = "qwen3",
         .architecture = "Qwen3ForCausalLM",
         .qk_norm = true,
         .attention_bias = true,
+        .default_kv_heads = 32,
+        .default_head_dim = 128,
         .window = Window::last_layers}}};
   return kTypes;
 }
@@ -42,8 +48,7 @@ bool fits_biases(const PublishedType& type, const Settings& settings) {
 }
 
 bool fits(const PublishedType& type, const Settings& settings) {
-  const bool fits_head = type.head_dim || settings.head_dim * settings.heads == settings.embed;
-  return type.qk_norm == settings.qk_norm && fits_head && fits_biases(type, settings) && fits_window(type, settings);
+  return type.qk_norm == settings.qk_norm && fits_biases(type, settings) && fits_window(type, settings);
 }
 
 }  // namespace
@@ -71,7 +76,7 @@ const PublishedType& published_type_of(const Settings& settings) {
                                     "the model's biases, norms or window_layers");
   }
   throw OptionError(settings.qkv_bias ? "qkv_bias" : "qk_norm",
-                    "found yes; accepted: no" + together + "the model's biases, norms or head_dim");
+                    "found yes; accepted: no" + together + "the model's biases or norms");
 }
 
 }  // namespace llama

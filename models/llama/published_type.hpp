@@ -18,8 +18,13 @@ struct PublishedType {
   bool attention_bias = false;
   /// True if the field mlp_bias exists.
   bool mlp_bias = false;
-  /// True if the field head_dim exists. Otherwise it is hidden_size / num_attention_heads.
+  /// True if files have the field head_dim in any case. Other files have it if it is not hidden_size /
+  /// num_attention_heads.
   bool head_dim = true;
+  /// The sizes of a file without the fields num_key_value_heads and head_dim. 0: num_attention_heads, and hidden_size /
+  /// num_attention_heads.
+  std::int64_t default_kv_heads = 0;
+  std::int64_t default_head_dim = 0;
   enum class Window : std::uint8_t {
     none,
     all_layers,  ///< sliding_window

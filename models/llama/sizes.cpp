@@ -12,8 +12,8 @@ Rope llama3_rope(double factor) {
           .scaling = {.kind = RopeScaling::Kind::llama3,
                       .factor = factor,
                       .original_context = 8192,
-                      .slow_turns = 1,
-                      .fast_turns = 4}};
+                      .low_freq_factor = 1,
+                      .high_freq_factor = 4}};
 }
 
 }  // namespace

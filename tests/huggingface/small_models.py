@@ -55,6 +55,7 @@ MODELS = {
     "yarn": llama(**rotary(YARN)),
     "smollm2": llama(tie_word_embeddings=True),
     "mistral": (transformers.MistralForCausalLM, transformers.MistralConfig(**GROUPED, head_dim=8, sliding_window=5)),
+    "mistral_full": (transformers.MistralForCausalLM, transformers.MistralConfig(**GROUPED, sliding_window=None)),
     "qwen2": (transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**{**GROUPED, "tie_word_embeddings": True})),
     "qwen2_window": (transformers.Qwen2ForCausalLM,
                      transformers.Qwen2Config(**GROUPED, use_sliding_window=True, sliding_window=5,
@@ -96,9 +97,9 @@ def random_model(kind, config):
     return model
 
 
-def write_data(folder):
+def write_data(folder, context=CONTEXT):
     """Writes one token file for each sequence of a batch. Each file has a single window. Returns the sequences."""
-    data = torch.from_numpy(numpy.random.default_rng(5).integers(0, VOCAB, (SEQUENCES, CONTEXT + 1)))
+    data = torch.from_numpy(numpy.random.default_rng(5).integers(0, VOCAB, (SEQUENCES, context + 1)))
     for index, sequence in enumerate(data.numpy()):
         sequence.astype("uint16").tofile(folder / f"data{index}")
     return data
@@ -163,9 +164,15 @@ def saved(folder, name="llama3", **changes):
     return model
 
 
-def edit_config(folder, **changes):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def edit_config(folder, without=(), **changes):
+    config = config_of(folder) | changes
+    for field in without:
+        del config[field]
+    (folder / "config.json").write_text(json.dumps(config))
 
 
 def replace_tensors(folder, change):

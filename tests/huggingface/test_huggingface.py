@@ -62,7 +62,7 @@ def compare_model(folder, name, kind, config):
     check((folder / "exported" / "tokenizer.json").read_text() == "{}", f"{name}: the tokenizer is lost")
     again = transformers.AutoModelForCausalLM.from_pretrained(folder / "exported", attn_implementation="eager").eval()
     check(type(again) is kind, f"{name}: exported as {type(again)}")
-    check(again.config.eos_token_id == 2, f"{name}: the special tokens are lost")
+    check(config_of(folder / "original") == config_of(folder / "exported"), f"{name}: config.json differs")
     with torch.no_grad():
         check(loss_of(again, data).item() == loss_of(model, data).item(), f"{name}: the exported model's loss differs")
     print(f"{name}: logits {logits:.1e}, gradients {gradients:.1e}", flush=True)
@@ -131,6 +131,7 @@ targets = ["*_proj.weight"]
 def test_adapters(folder):
     """Adapters are exported merged, or alone for PEFT. Both give the loss that Strata has with them."""
     model = saved(folder / "original")
+    edit_config(folder / "original", _name_or_path="someone/base")
     data = write_data(folder)
     # The second update is the first that knows all gradients, since half of the factors begin at 0.
     run, _ = train(folder, "run", folder / "original", more=LORA, lr=10.0, steps=2)
@@ -140,6 +141,8 @@ def test_adapters(folder):
     check(abs(loss - losses[2]) < 1e-5, f"merged adapters: loss {loss}, Strata {losses[2]}")
     check(abs(loss - before) > 1e-3, "the adapters learned nothing")
     exported(folder, run, "adapters", "--adapters")
+    base = json.loads((folder / "adapters" / "adapter_config.json").read_text())["base_model_name_or_path"]
+    check(base == "someone/base", f"adapters of the base {base}")
     alone = peft.PeftModel.from_pretrained(model, folder / "adapters").eval()
     loss = loss_of(alone, data).item()
     check(abs(loss - losses[2]) < 1e-5, f"adapters in PEFT: loss {loss}, Strata {losses[2]}")
@@ -223,21 +226,42 @@ def test_average(folder):
 
 
 def test_published_gpt2(folder):
-    """The published files of GPT-2 have no prefix, and buffers."""
+    """The published files of GPT-2 have no prefix, and buffers, which several versions wrote in different types."""
     saved(folder / "original", "gpt2")
 
     def publish(tensors):
         for key in list(tensors):
             tensors[key.removeprefix("transformer.")] = tensors.pop(key)
         tensors["h.0.attn.bias"] = torch.ones(1, 1, CONTEXT, CONTEXT)
+        tensors["h.1.attn.bias"] = torch.ones(1, 1, CONTEXT, CONTEXT, dtype=torch.bool)
+        tensors["h.1.attn.masked_bias"] = torch.ones(1, dtype=torch.uint8)
 
     replace_tensors(folder / "original", publish)
     strata("import", folder / "original", folder / "imported")
     strata("export", folder / "imported", folder / "exported")
     found = tensors_of(folder / "exported")
     for key, tensor in tensors_of(folder / "original").items():
-        if key != "h.0.attn.bias":
+        if not key.endswith((".attn.bias", ".masked_bias")):
             check(torch.equal(found["transformer." + key], tensor), f"{key} differs")
+
+
+def test_names_of_other_savers(folder):
+    """A base model is saved without "model.", and a tied one may have the output projection for its embedding."""
+    def without_prefix(tensors):
+        for key in list(tensors):
+            tensors[key.removeprefix("model.")] = tensors.pop(key)
+
+    def output_only(tensors):
+        tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
+
+    for change in (without_prefix, output_only):
+        case = folder / change.__name__
+        saved(case / "original", "smollm2")
+        replace_tensors(case / "original", change)
+        strata("import", case / "original", case / "imported")
+        strata("export", case / "imported", case / "exported")
+        saved(case / "expected", "smollm2")
+        compare_files(change.__name__, case / "expected", case / "exported")
 
 
 def test_misfits(folder):
@@ -248,13 +272,89 @@ def test_misfits(folder):
         tensors["lm_head.weight"] = torch.zeros(VOCAB, 31)
         tensors["model.extra"] = torch.zeros(1)
         tensors["model.layers.0.input_layernorm.weight"] = torch.zeros(32, dtype=torch.int32)
+        tensors["model.layers.1.input_layernorm.weight"] = torch.zeros(32, dtype=torch.bool)
+        tensors["model.mask"] = torch.zeros(1, dtype=torch.uint8)
 
     replace_tensors(folder / "original", misfit)
     text = strata("import", folder / "original", folder / "imported", code=1)
     for line in ("missing: 'model.norm.weight' [32]", "wrong shape: 'lm_head.weight' is [64 31]",
-                 "unexpected: 'model.extra'", "wrong type: 'model.layers.0.input_layernorm.weight' is i32"):
+                 "unexpected: 'model.extra'", "wrong type: 'model.layers.0.input_layernorm.weight' is i32",
+                 "unexpected: 'model.mask'", "wrong type: 'model.layers.1.input_layernorm.weight' is BOOL"):
         check(line in text, f"misfits: no line {line} in {text}")
     check([path.name for path in folder.iterdir()] == ["original"], "misfits: something was left")
+
+
+LLAMA3_WITHOUT_CONTEXT = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+
+# Model; its rotary positions as files of transformers 4 have them; other fields.
+OLD_ROTARY_FIELDS = [
+    ("llama2", None, {}),
+    ("llama3", LLAMA3_WITHOUT_CONTEXT, dict(original_max_position_embeddings=16)),
+    ("yarn", dict(type="yarn", factor=4.0), dict(original_max_position_embeddings=8)),
+    ("linear", dict(type="linear", factor=2.0), {}),
+    ("llama3", dict(LLAMA3_WITHOUT_CONTEXT, original_max_position_embeddings=16), {}),
+    ("yarn", dict(type="yarn", factor=4.0, original_max_position_embeddings=8, attention_factor=1.25), {}),
+]
+
+
+def test_old_rotary_fields(folder):
+    for index, (name, scaling, fields) in enumerate(OLD_ROTARY_FIELDS):
+        case = folder / str(index)
+        saved(case / "original", name)
+        edit_config(case / "original", without=["rope_parameters"], rope_theta=500.0, rope_scaling=scaling,
+                    **fields)
+        model = transformers.AutoModelForCausalLM.from_pretrained(case / "original", attn_implementation="eager").eval()
+        check(model.config.rope_parameters["rope_theta"] == 500.0, f"{name}: transformers does not read the fields")
+        strata("import", case / "original", case / "imported")
+        compare_logits(case, f"{name} with old fields", model)
+
+
+def test_odd_head_dim(folder):
+    """A Qwen2 may have heads of another width than its stream gives them."""
+    config = transformers.Qwen2Config(**GROUPED, head_dim=16)
+    model = random_model(transformers.Qwen2ForCausalLM, config)
+    model.save_pretrained(folder / "original")
+    strata("import", folder / "original", folder / "imported")
+    compare_logits(folder, "qwen2 with head_dim", model)
+    strata("export", folder / "imported", folder / "exported")
+    compare_files("qwen2 with head_dim", folder / "original", folder / "exported")
+
+
+def test_missing_fields(folder):
+    """A type of models has its own values for fields that a file lacks."""
+    config = transformers.Qwen3Config(**{**SIZES, "num_attention_heads": 32})
+    model = random_model(transformers.Qwen3ForCausalLM, config)
+    model.save_pretrained(folder / "original")
+    edit_config(folder / "original", without=["head_dim", "num_key_value_heads"])
+    strata("import", folder / "original", folder / "imported")
+    compare_logits(folder, "qwen3 without its sizes", model)
+
+
+# Model; changes of [model] beside `from`; the fields of the exported config.json that are not the imported one's.
+EDITED_CONFIGS = [
+    ("llama3", "context = 16", {}),
+    ("llama3", "context = 64", dict(max_position_embeddings=64)),
+    ("qwen2_window", "norm_epsilon = 1e-6\nattention_dropout = 0.1", dict(rms_norm_eps=1e-6, attention_dropout=0.1)),
+    ("mistral_full", "window = 8", dict(sliding_window=8)),
+    ("gpt2", "dropout = 0.2", dict(resid_pdrop=0.2, embd_pdrop=0.2)),
+]
+
+
+def test_edited_configs(folder):
+    """What the plugin does not know stays in config.json, and so does the longest context."""
+    for index, (name, options, fields) in enumerate(EDITED_CONFIGS):
+        case = folder / str(index)
+        case.mkdir()
+        saved(case / "original", name)
+        edit_config(case / "original", task={"of": [{"any": 1}, []]}, eos_token_id=[2, 3], pad_token_id=None)
+        write_data(case, fields.get("max_position_embeddings", CONTEXT))
+        run, _ = train(case, "run", case / "original", model=options)
+        found = config_of(exported(case, run, "exported"))
+        check(found == config_of(case / "original") | fields, f"{name}, {options}: exported {found}")
+    # No Mistral has other windows in its first blocks, so the edited file would not say what the model computes.
+    run, _ = train(folder / "3", "other", folder / "3" / "original", model="window = 8\nwindow_layers = 1")
+    text = strata("export", run, folder / "refused", code=2)
+    check("window: found 8" in text, text)
 
 
 def test_tied_copy(folder):
@@ -276,6 +376,7 @@ REFUSED_CONFIGS = [
     ("llama3", dict(num_hidden_layers=None), "num_hidden_layers: missing"),
     ("llama3", dict(num_key_value_heads=3), "kv_heads"),
     ("qwen2_window", dict(layer_types=["sliding_attention", "full_attention"]), "layer_types"),
+    ("mistral", dict(layer_types=["full_attention", "sliding_attention"]), "layer_types"),
     ("gpt2", dict(activation_function="relu"), "activation_function"),
     ("gpt2", dict(n_inner=100), "n_inner: found 100; accepted: 128"),
     ("gpt2", dict(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx"),

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
+#include "strata/error.hpp"
 #include "train/run/text_generation.hpp"
 
 namespace strata::host {
@@ -18,6 +20,18 @@ std::map<std::int32_t, int> count_choices(const std::vector<double>& logits, con
 TEST(ChooseToken, TemperatureZeroTakesTheLikeliestAndTheFirstOfEqualOnes) {
   const SamplingSettings settings{.temperature = 0, .top_k = 0, .seed = 1};
   EXPECT_EQ(choose_token(std::vector<double>{1, 3, 2, 3}, settings, 0), 1);
+}
+
+TEST(ChooseToken, RefusesLogitsThatAreNotFinite) {
+  const double nan = std::nan("");
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const SamplingSettings& settings : {SamplingSettings{.temperature = 0}, {.temperature = 1}, {.top_k = 2}}) {
+    for (const std::vector<double>& logits :
+         {std::vector<double>{1, nan, 2}, {1, infinity, 2}, {-infinity, -infinity, -infinity}}) {
+      EXPECT_THROW(static_cast<void>(choose_token(logits, settings, 0)), RuntimeError);
+    }
+    EXPECT_EQ(choose_token(std::vector<double>{-infinity, 1, -infinity}, settings, 0), 1);
+  }
 }
 
 TEST(ChooseToken, FollowsTheProbabilities) {

@@ -69,6 +69,13 @@ TEST_F(EvaluateCommandTest, CountsEveryTokenOfOtherFilesButTheFirst) {
   EXPECT_THAT(evaluate({file}).out, HasSubstr("99 tokens"));
 }
 
+TEST_F(EvaluateCommandTest, RefusesAModelThatLeavesAPartOfTheCheckpointOut) {
+  const CommandResult result = evaluate({"--set", "model.layers=1"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.messages, HasSubstr("its parameters are not those of the model:"));
+  EXPECT_THAT(result.messages, HasSubstr("unexpected: 'h.1.attn.q.weight'"));
+}
+
 TEST_F(EvaluateCommandTest, RefusesMoreFilesThanTheDatasetReads) {
   const std::string file = folder_.file("other.txt", test::small_text()).string();
   const CommandResult result = evaluate({file, file});

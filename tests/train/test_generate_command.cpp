@@ -64,6 +64,28 @@ TEST_F(GenerateCommandTest, AStopStringEndsATextAndIsNotPrinted) {
                                                      "\n");
 }
 
+TEST_F(GenerateCommandTest, RefusesBeforeItPrintsThePrompt) {
+  struct Row {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  for (const Row& row : std::vector<Row>{{{"--set", "model.layers=1"}, "unexpected: 'h.1.attn.q.weight'"},
+                                         {{"--set", "model.embed=64"}, "wrong shape: 'h.0.attn.c_proj.bias' is [16]"},
+                                         {{"--average"}, "has no moving average"},
+                                         {{"--temperature", "nan"}, "--temperature: found nan; accepted: at least 0"},
+                                         {{"--top-p", "nan"}, "--top-p: found nan; accepted: 0 to 1"},
+                                         {{"--tokens", "-1"}, "--tokens: found -1; accepted: at least 0"},
+                                         {{"--batch", "0"}, "--batch: found 0; accepted: at least 1"},
+                                         {{"--seed", "-1"}, "--seed: found -1; accepted: at least 0"}}) {
+    std::vector<std::string> arguments{"--prompt", "text"};
+    arguments.insert(arguments.end(), row.arguments.begin(), row.arguments.end());
+    const CommandResult result = generate(arguments);
+    EXPECT_EQ(result.exit_code, 2) << row.message;
+    EXPECT_EQ(result.out, "") << row.message;
+    EXPECT_THAT(result.messages, HasSubstr(row.message));
+  }
+}
+
 TEST_F(GenerateCommandTest, WhatWasLearntComesOut) {
   const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;

@@ -102,6 +102,8 @@ class CheckpointReader {
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   /// True if it contains a moving average of some parameter.
   [[nodiscard]] bool has_average() const;
+  /// \throws ConfigurationError if `weights` are the average, which the checkpoint lacks.
+  void require(RestoredWeights weights) const;
   /// Reads the files that belong to the model. \throws DamagedCheckpoint that names a file that was altered.
   [[nodiscard]] virtual ModelFiles model_files() const;
 

@@ -63,6 +63,12 @@ bool CheckpointReader::has_average() const {
                      [](const auto& each) { return each.first.starts_with(state_name(kAverageState, "")); });
 }
 
+void CheckpointReader::require(RestoredWeights weights) const {
+  if (weights == RestoredWeights::trained || has_average()) return;
+  throw ConfigurationError("checkpoint '" + directory().string() +
+                           "' has no moving average of the weights; accepted: one of a run with [optimizer.average]");
+}
+
 std::string CheckpointReader::source_of(const PersistentTensor& tensor, RestoredWeights weights) const {
   const auto& tensors = manifest_.tensors;
   const std::string& value = tensor.parameter->name;

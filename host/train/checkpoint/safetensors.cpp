@@ -35,18 +35,15 @@ std::string_view name_of(DType dtype) {
   return std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == dtype; })->second;
 }
 
-DType dtype_of(const std::string& name, const std::string& tensor) {
-  const auto found = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.second == name; });
-  if (found == kNames.end()) {
-    throw RuntimeError("tensor '" + tensor + "' has type '" + name +
-                       "'; F64, F32, BF16, F16, I32, I64 and I8 are accepted");
-  }
+std::optional<DType> dtype_of(const std::string& name) {
+  const auto* found = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.second == name; });
+  if (found == kNames.end()) return std::nullopt;
   return found->first;
 }
 
 /// Bytes of a tensor of `shape`. Empty if they overflow or a size is invalid.
-std::optional<std::uint64_t> checked_bytes(const json& shape, DType dtype) {
-  std::uint64_t bytes = size_of(dtype);
+std::optional<std::uint64_t> checked_bytes(const json& shape, std::size_t element_size) {
+  std::uint64_t bytes = element_size;
   bool empty = false;
   for (const json& each : shape) {
     if (!each.is_number_unsigned()) return std::nullopt;
@@ -60,6 +57,8 @@ std::optional<std::uint64_t> checked_bytes(const json& shape, DType dtype) {
 
 struct Located {
   SafetensorsTensor tensor;
+  /// The type, if Strata has none like it.
+  std::string foreign_type;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
@@ -73,13 +72,20 @@ Located locate_tensor(const std::string& name, const json& entry) {
   if (!complete) throw wrong("has no complete dtype, shape and data_offsets");
   Located located;
   located.tensor.name = name;
-  located.tensor.dtype = dtype_of(entry["dtype"].get<std::string>(), name);
-  const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], located.tensor.dtype);
-  if (!bytes) throw wrong("has an impossible shape " + entry["shape"].dump());
-  located.tensor.shape = entry["shape"].get<Shape>();
   located.begin = entry["data_offsets"][0].get<std::uint64_t>();
   located.end = entry["data_offsets"][1].get<std::uint64_t>();
-  if (located.end < located.begin || located.end - located.begin != *bytes) {
+  if (located.end < located.begin) throw wrong("has data_offsets " + entry["data_offsets"].dump());
+  const std::string type = entry["dtype"].get<std::string>();
+  const std::optional<DType> dtype = dtype_of(type);
+  if (!dtype) {
+    located.foreign_type = type;
+    return located;
+  }
+  located.tensor.dtype = *dtype;
+  const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], size_of(*dtype));
+  if (!bytes) throw wrong("has an impossible shape " + entry["shape"].dump());
+  located.tensor.shape = entry["shape"].get<Shape>();
+  if (located.end - located.begin != *bytes) {
     throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + entry["data_offsets"].dump());
   }
   return located;
@@ -160,6 +166,10 @@ void SafetensorsFile::parse() {
     }
     expected = each.end;
     const std::string name = each.tensor.name;
+    if (!each.foreign_type.empty()) {
+      foreign_types_[name] = each.foreign_type;
+      continue;
+    }
     tensors_[name] = {std::move(each.tensor), data.subspan(each.begin, each.end - each.begin)};
   }
   if (expected != data.size()) {

@@ -45,6 +45,8 @@ class SafetensorsFile {
     std::span<const std::byte> data;
   };
   [[nodiscard]] const std::map<std::string, Entry>& tensors() const { return tensors_; }
+  /// The tensors whose type Strata lacks, such as masks of type "BOOL", and their types. tensors() lacks them.
+  [[nodiscard]] const std::map<std::string, std::string>& foreign_types() const { return foreign_types_; }
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// The bytes of the whole file, for its checksum.
   [[nodiscard]] std::span<const std::byte> bytes() const { return file_.bytes(); }
@@ -54,6 +56,7 @@ class SafetensorsFile {
 
   MappedFile file_;
   std::map<std::string, Entry> tensors_;
+  std::map<std::string, std::string> foreign_types_;
   std::map<std::string, std::string> metadata_;
 };
 

@@ -1,6 +1,6 @@
 #include "train/published/export_model.hpp"
 
-#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -8,11 +8,12 @@
 #include "plugins/model_strategies.hpp"
 #include "strata/error.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
+#include "train/published/checkpoint_fit.hpp"
+#include "train/published/exported_config.hpp"
 #include "train/published/exported_values.hpp"
 #include "train/published/low_rank_terms.hpp"
 #include "train/published/model_parameters.hpp"
 #include "train/published/peft_adapters.hpp"
-#include "train/published/problem_list.hpp"
 #include "train/published/published_config.hpp"
 #include "train/published/published_writer.hpp"
 #include "train/run/run_setup.hpp"
@@ -49,57 +50,6 @@ StoredModel stored_model(const CheckpointReader& checkpoint, RunConfiguration st
   return model;
 }
 
-/// \throws RuntimeError that lists where the checkpoint's parameters are not those of the model.
-void require_parameters(const CheckpointReader& checkpoint, const Graph& graph) {
-  ProblemList problems;
-  const std::map<std::string, Shape> shapes = stored_shapes(graph);
-  const auto& tensors = checkpoint.manifest().tensors;
-  for (const auto& [name, shape] : shapes) {
-    const auto found = tensors.find(name);
-    if (found == tensors.end()) {
-      problems.add("missing: '" + name + "' " + shape_text(shape));
-      continue;
-    }
-    const Shape& stored = found->second.shape;
-    // A checkpoint of replicas that train apart has a leading dim that counts them.
-    const bool fits = stored == shape || (!stored.empty() && Shape(stored.begin() + 1, stored.end()) == shape);
-    if (!fits)
-      problems.add("wrong shape: '" + name + "' is " + shape_text(stored) + "; the model has " + shape_text(shape));
-  }
-  for (const auto& each : tensors) {
-    const std::string& name = each.first;
-    if (shapes.contains(name) || name.starts_with("optimizer/")) continue;
-    problems.add("unexpected: '" + name + "'; is it of a strategy?");
-  }
-  if (problems.empty()) return;
-  throw RuntimeError("checkpoint '" + checkpoint.directory().string() +
-                     "': its parameters are not those of its model:" + problems.text());
-}
-
-std::string torch_name(DType dtype) {
-  return dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
-}
-
-/// Adds the special tokens of the imported config.json, which the model does not know. Without one they are unknown.
-void add_special_tokens(const ModelFiles& files, PublishedFields& config) {
-  for (const char* field : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    if (!config.contains(field)) config.set_null(field);
-  }
-  const auto imported =
-      std::find_if(files.begin(), files.end(), [](const ModelFile& each) { return each.name == kPublishedConfig; });
-  if (imported == files.end()) return;
-  const PublishedFields fields = parse_published_config(imported->bytes);
-  for (const auto& [field, value] : fields.values()) {
-    if (field.ends_with("_token_id") && field.find('.') == std::string::npos && value) config.set(field, *value);
-  }
-}
-
-void require_average(const CheckpointReader& checkpoint, RestoredWeights weights) {
-  if (weights != RestoredWeights::average || checkpoint.has_average()) return;
-  throw ConfigurationError("checkpoint '" + checkpoint.directory().string() +
-                           "' has no moving average of the weights; accepted: one of a run with [optimizer.average]");
-}
-
 /// A checkpoint's model and how it is published.
 class Export {
  public:
@@ -109,19 +59,16 @@ class Export {
   }
 
   ModelSummary write_model(const fs::path& out, const ExportSettings& settings) {
-    PublishedFields config =
-        call_plugin(plugin_.origin, "config", [&] { return plugin_.format->config(options(), model_.sizes); });
-    NewFolder folder(out);
     const ModelFiles files = checkpoint_.model_files();
     const PublishedWriter writer(values_, layout_, model_.shapes, settings);
+    const std::string config = exported_config(plugin_, options(), model_.sizes, files, writer.main_dtype());
+    NewFolder folder(out);
     folder.require_space(writer.summary().bytes);
-    config.set("torch_dtype", OptionValue(torch_name(writer.main_dtype())));
-    add_special_tokens(files, config);
     writer.write(folder);
     for (const ModelFile& each : files) {
       if (each.name != kPublishedConfig) folder.write(each.name, each.bytes);
     }
-    folder.write(kPublishedConfig, to_json(config));
+    folder.write(kPublishedConfig, config);
     folder.commit();
     return writer.summary();
   }
@@ -131,7 +78,7 @@ class Export {
       values_.read_whole(name, values);
     };
     NewFolder folder(out);
-    const ModelSummary summary = write_peft_adapters(folder.temporary(), {terms_, read, places(), ""});
+    const ModelSummary summary = write_peft_adapters(folder.temporary(), {terms_, read, places(), base_model()});
     folder.commit();
     return summary;
   }
@@ -148,18 +95,26 @@ class Export {
             plugin_,
             call_plugin(plugin_.origin, "tensors", [&] { return plugin_.format->tensors(options(), model_.sizes); }),
             model_.shapes) {
-    require_average(checkpoint, weights);
-    require_parameters(checkpoint, model_.graph);
+    checkpoint.require(weights);
+    require_parameters_of(checkpoint, model_.graph);
   }
 
   [[nodiscard]] const Options& options() const { return model_.setup.plugins.model.options; }
 
-  /// Where each parameter lies. Tensors that several parameters share are divided along their outputs.
+  /// The name by which transformers knew the imported model. Empty if the import has none.
+  [[nodiscard]] std::string base_model() const {
+    const std::optional<PublishedFields> config = imported_config(checkpoint_.model_files());
+    return config ? config->word("_name_or_path", "") : "";
+  }
+
+  /// Where each parameter lies. Parameters that share a tensor are left out if they do not divide it along its outputs.
   [[nodiscard]] std::map<std::string, PublishedPlace> places() const {
     std::map<std::string, PublishedPlace> places;
     for (const auto& [tensor, parts] : layout_.by_tensor()) {
       for (const auto& [where, view] : parts) {
         const bool is_whole = parts.size() == 1;
+        const int last = static_cast<int>(where.shape.size()) - 1;
+        if (!is_whole && where.slice_dim != (where.transposed ? 0 : last)) continue;
         const std::int64_t outputs = is_whole ? 0 : where.shape.at(static_cast<std::size_t>(where.slice_dim));
         places[where.parameter] = {tensor, is_whole ? 0 : where.slice_begin, outputs};
       }

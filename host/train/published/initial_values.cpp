@@ -1,9 +1,8 @@
 #include "train/published/initial_values.hpp"
 
-#include <algorithm>
-
 #include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "train/published/checkpoint_fit.hpp"
 #include "train/published/model_parameters.hpp"
 #include "train/published/problem_list.hpp"
 #include "train/published/published_checkpoint.hpp"
@@ -18,12 +17,6 @@ std::shared_ptr<const CheckpointReader> open_values(const RunConfiguration& conf
   const std::filesystem::path path = configuration.model_from;
   if (is_published(path)) return PublishedCheckpoint::open(path, registry, configuration.libraries);
   return std::make_shared<const CheckpointReader>(find_checkpoint(path));
-}
-
-/// True if the stored shape is `shape`, or that of several replicas.
-bool fits(const Shape& stored, const Shape& shape) {
-  return stored == shape ||
-         (stored.size() == shape.size() + 1 && std::equal(shape.begin(), shape.end(), stored.begin() + 1));
 }
 
 /// The tensors from which the parameters of `graph` begin. Those that the checkpoint lacks may be derived from others.
@@ -71,7 +64,7 @@ void require_initial_values(const RunSetup& setup, const DimSizes& data) {
     const auto found = stored.find(name);
     if (found == stored.end()) {
       if (required.contains(name)) problems.add("missing: '" + name + "' " + shape_text(shape));
-    } else if (!fits(found->second.shape, shape)) {
+    } else if (!fits_parameter(found->second.shape, shape)) {
       problems.add("wrong shape: '" + name + "' is " + shape_text(found->second.shape) + "; this run's model has " +
                    shape_text(shape));
     }

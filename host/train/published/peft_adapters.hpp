@@ -9,7 +9,7 @@
 
 namespace strata::host {
 
-/// Where a parameter with adapters lies in a published model.
+/// The published tensor of a parameter with adapters, and the outputs of the parameter in it.
 struct PublishedPlace {
   /// Name of the published tensor. Example: "model.layers.0.self_attn.q_proj.weight".
   std::string tensor;

@@ -36,10 +36,8 @@ class TensorMatch {
   std::map<std::string, const SafetensorsFile::Entry*> run() {
     for (const auto& [name, parts] : layout_.by_tensor()) find(name, parts.front().where.shape);
     for (const auto& [copy, original] : layout_.description().copies) compare(copy, original);
-    for (const auto& each : files_.tensors()) {
-      const std::string& name = each.first;
-      if (!used_.contains(name) && !layout_.ignores(name)) problems_.add("unexpected: '" + name + "'");
-    }
+    for (const auto& each : files_.tensors()) require_use(each.first);
+    for (const auto& each : files_.foreign_types()) require_use(each.first);
     if (!problems_.empty()) {
       throw RuntimeError("'" + files_.folder().string() +
                          "': its tensors are not those of its config.json:" + problems_.text());
@@ -48,20 +46,36 @@ class TensorMatch {
   }
 
  private:
-  /// The entry of a tensor, with or without the optional prefix.
-  const SafetensorsFile::Entry* entry(const std::string& name) {
+  void require_use(const std::string& name) {
+    if (!used_.contains(name) && !layout_.ignores(name)) problems_.add("unexpected: '" + name + "'");
+  }
+
+  /// A tensor's element of `map`, by its name with or without the optional prefix. Null if it is missing.
+  template <class Mapped>
+  const Mapped* look_up(const std::map<std::string, Mapped>& map, const std::string& name) {
     const std::string& prefix = layout_.description().optional_prefix;
-    const auto& tensors = files_.tensors();
-    auto at = tensors.find(name);
-    if (at == tensors.end() && !prefix.empty() && name.starts_with(prefix))
-      at = tensors.find(name.substr(prefix.size()));
-    if (at == tensors.end()) return nullptr;
+    auto at = map.find(name);
+    if (at == map.end() && !prefix.empty() && name.starts_with(prefix)) at = map.find(name.substr(prefix.size()));
+    if (at == map.end()) return nullptr;
     used_.insert(at->first);
     return &at->second;
   }
 
+  /// A tensor that has the same values as the missing `original`, or null.
+  const SafetensorsFile::Entry* find_copy(const std::string& original) {
+    for (const auto& [copy, of] : layout_.description().copies) {
+      if (of != original) continue;
+      if (const SafetensorsFile::Entry* found = look_up(files_.tensors(), copy)) return found;
+    }
+    return nullptr;
+  }
+
   void find(const std::string& name, const Shape& shape) {
-    const SafetensorsFile::Entry* found = entry(name);
+    if (const std::string* type = look_up(files_.foreign_types(), name)) {
+      return problems_.add("wrong type: '" + name + "' is " + *type + "; accepted: f32, bf16, f16");
+    }
+    const SafetensorsFile::Entry* found = look_up(files_.tensors(), name);
+    if (found == nullptr) found = find_copy(name);
     if (found == nullptr) return problems_.add("missing: '" + name + "' " + shape_text(shape));
     const SafetensorsTensor& tensor = found->tensor;
     if (tensor.shape != shape) {
@@ -76,7 +90,7 @@ class TensorMatch {
   }
 
   void compare(const std::string& copy, const std::string& original) {
-    const SafetensorsFile::Entry* found = entry(copy);
+    const SafetensorsFile::Entry* found = look_up(files_.tensors(), copy);
     const auto of = found_.find(original);
     if (found == nullptr || of == found_.end()) return;
     const SafetensorsFile::Entry& first = *of->second;

@@ -60,6 +60,46 @@ json value_json(const std::optional<OptionValue>& value) {
   return std::visit([](const auto& exact) { return json(exact); }, *value);
 }
 
+/// The path of a field, such as "rope_scaling.factor", as keys of nested objects.
+class FieldName {
+ public:
+  explicit FieldName(const std::string& path) {
+    std::size_t begin = 0;
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+      objects_.push_back(path.substr(begin, dot - begin));
+      begin = dot + 1;
+    }
+    key_ = path.substr(begin);
+  }
+
+  [[nodiscard]] const std::string& key() const { return key_; }
+
+  /// The object within `root` that has the field, or null if it is missing.
+  [[nodiscard]] json* find_object(json& root) const {
+    json* at = &root;
+    for (const std::string& name : objects_) {
+      const auto next = at->is_object() ? at->find(name) : at->end();
+      if (next == at->end()) return nullptr;
+      at = &*next;
+    }
+    return at->is_object() ? at : nullptr;
+  }
+
+  /// The same object, which takes the place of anything else.
+  [[nodiscard]] json& make_object(json& root) const {
+    json* at = &root;
+    for (const std::string& name : objects_) {
+      at = &(*at)[name];
+      if (!at->is_object()) *at = json::object();
+    }
+    return *at;
+  }
+
+ private:
+  std::vector<std::string> objects_;
+  std::string key_;
+};
+
 }  // namespace
 
 PublishedFields parse_published_config(const std::string& text) {
@@ -89,16 +129,18 @@ PublishedFields read_published_config(const std::filesystem::path& folder) {
   }
 }
 
-std::string to_json(const PublishedFields& fields) {
-  json result = json::object();
-  for (const auto& [path, value] : fields.values()) {
-    json* at = &result;
-    std::size_t begin = 0;
-    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
-      at = &(*at)[path.substr(begin, dot - begin)];
-      begin = dot + 1;
-    }
-    (*at)[path.substr(begin)] = value_json(value);
+std::string to_json(const PublishedFields& fields) { return edit_json("{}", {}, fields); }
+
+std::string edit_json(const std::string& text, const std::vector<std::string>& removed, const PublishedFields& set) {
+  json result = parse_json_text(text);
+  for (const std::string& path : removed) {
+    const FieldName name(path);
+    json* const object = name.find_object(result);
+    if (object != nullptr) object->erase(name.key());
+  }
+  for (const auto& [path, value] : set.values()) {
+    const FieldName name(path);
+    name.make_object(result)[name.key()] = value_json(value);
   }
   return result.dump(2) + "\n";
 }

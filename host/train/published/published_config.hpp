@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "strata/published.hpp"
 
@@ -17,5 +18,10 @@ inline constexpr const char* kPublishedConfig = "config.json";
 
 /// The text of a config.json.
 [[nodiscard]] std::string to_json(const PublishedFields& fields);
+
+/// The text of a config.json, without the fields `removed` and with the values of `set`. All other fields stay as they
+/// are.
+[[nodiscard]] std::string edit_json(const std::string& text, const std::vector<std::string>& removed,
+                                    const PublishedFields& set);
 
 }  // namespace strata::host

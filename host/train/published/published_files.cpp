@@ -73,6 +73,7 @@ void PublishedFiles::open(const std::string& name) {
     throw RuntimeError(message_text(error.what(), kLongestMessage));
   }
   const SafetensorsFile& file = *files_.back();
+  foreign_types_.insert(file.foreign_types().begin(), file.foreign_types().end());
   for (const auto& [tensor, entry] : file.tensors()) {
     if (tensors_.emplace(tensor, entry).second) continue;
     throw RuntimeError("'" + (folder_ / name).string() + "': tensor '" + message_text(tensor, 200) +
@@ -94,7 +95,8 @@ void PublishedFiles::open_shards() {
   for (const std::string& name : names) open(name);
   ProblemList missing;
   for (const auto& [tensor, name] : index) {
-    if (!tensors_.contains(tensor)) missing.add("'" + tensor + "' is not in " + name);
+    if (!tensors_.contains(tensor) && !foreign_types_.contains(tensor))
+      missing.add("'" + tensor + "' is not in " + name);
   }
   if (!missing.empty()) throw RuntimeError("'" + path.string() + "' does not fit its files: " + missing.text());
 }

@@ -23,6 +23,8 @@ class PublishedFiles {
   explicit PublishedFiles(std::filesystem::path folder);
 
   [[nodiscard]] const std::map<std::string, SafetensorsFile::Entry>& tensors() const { return tensors_; }
+  /// The types of tensors that Strata cannot read, as in SafetensorsFile.
+  [[nodiscard]] const std::map<std::string, std::string>& foreign_types() const { return foreign_types_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
  private:
@@ -32,6 +34,7 @@ class PublishedFiles {
   std::filesystem::path folder_;
   std::vector<std::unique_ptr<const SafetensorsFile>> files_;
   std::map<std::string, SafetensorsFile::Entry> tensors_;
+  std::map<std::string, std::string> foreign_types_;
 };
 
 /// Reads the files beside the tensors: those of the tokenizer, config.json and generation_config.json.

@@ -19,12 +19,6 @@ namespace {
 
 using EvaluationClock = std::chrono::steady_clock;
 
-void require_average(const CheckpointReader& checkpoint, RestoredWeights weights) {
-  if (weights == RestoredWeights::trained || checkpoint.has_average()) return;
-  throw ConfigurationError("checkpoint '" + checkpoint.directory().string() +
-                           "' has no moving average of the weights; accepted: one of a run with [optimizer.average]");
-}
-
 /// A text whose characters are other ones would give them other tokens.
 void require_vocabulary(const CheckpointReader& checkpoint, const DataSource& source) {
   const std::optional<Vocabulary>& trained = checkpoint.run().vocabulary;
@@ -133,24 +127,27 @@ RunConfiguration evaluation_configuration(const CheckpointReader& checkpoint, co
   return parse_configuration(checkpoint.run().configuration, source, overrides);
 }
 
-DataSplit read_only(DataSection& data, const std::vector<std::string>& files, const OptionSchema& schema) {
-  auto& options = data.dataset.options;
+DataSplit read_only(RunConfiguration& configuration, const std::vector<std::string>& files,
+                    const OptionSchema& schema) {
+  PluginSection& dataset = configuration.data.dataset;
+  auto& options = dataset.options;
   for (const char* name : {"path", "paths", "weights", "validation", "validation_path", "validation_paths"}) {
     options.erase(name);
   }
+  const Place argument{.source = "argument DATA"};
   const auto set = [&](const std::string& one, const std::string& several) {
-    if (files.size() == 1 && schema.find(one) != nullptr) {
-      options[one] = files.front();
-    } else if (schema.find(several) != nullptr) {
-      options[several] = files;
-    } else {
-      return false;
-    }
+    const bool is_one = files.size() == 1 && schema.find(one) != nullptr;
+    if (!is_one && schema.find(several) == nullptr) return false;
+    const std::string& name = is_one ? one : several;
+    options[name] = is_one ? OptionValue(files.front()) : OptionValue(files);
+    // Errors about the files name the argument, not the key that the checkpoint's run had.
+    configuration.places.add(dataset.path + "." + name, argument, argument);
     return true;
   };
   if (!set("path", "paths")) {
-    throw ConfigurationError("found " + std::to_string(files.size()) + " files; the dataset '" + data.dataset.plugin +
-                             "' reads " + (schema.find("path") != nullptr ? "one" : "none that are named by a path"));
+    throw ConfigurationError(argument.text() + ": found " + std::to_string(files.size()) + " files; the dataset '" +
+                             dataset.plugin + "' reads " +
+                             (schema.find("path") != nullptr ? "one" : "none that are named by a path"));
   }
   if (set("validation_path", "validation_paths")) return DataSplit::validation;
   if (schema.find("validation") != nullptr) options["validation"] = 0.0;
@@ -159,7 +156,7 @@ DataSplit read_only(DataSection& data, const std::vector<std::string>& files, co
 
 EvaluationResult evaluate(const RunSetup& setup, const CheckpointReader& checkpoint, const DataSource& source,
                           const EvaluationSettings& settings) {
-  require_average(checkpoint, settings.weights);
+  checkpoint.require(settings.weights);
   require_vocabulary(checkpoint, source);
   if (source.samples(settings.split) == 0) {
     throw ConfigurationError(source.description() + ": there is no sample to evaluate");

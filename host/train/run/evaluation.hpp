@@ -36,10 +36,12 @@ struct EvaluationResult {
                                                         const std::vector<std::string>& overrides,
                                                         PluginRegistry& registry);
 
-/// Makes `files` the only files of `data`. `schema`: the options of its dataset. \return the split that has them. A
-/// dataset with an option for validation files gives them as validation, in order and without augmentation. Another one
-/// gives them as training. \throws ConfigurationError if the dataset cannot read so many files.
-[[nodiscard]] DataSplit read_only(DataSection& data, const std::vector<std::string>& files, const OptionSchema& schema);
+/// Makes `files`, which the argument DATA of the command line names, the only files of the run's data. `schema`: the
+/// options of its dataset. \return the split that has them. A dataset with an option for validation files gives them as
+/// validation, in order and without augmentation. Another one gives them as training. \throws ConfigurationError if the
+/// dataset cannot read so many files.
+[[nodiscard]] DataSplit read_only(RunConfiguration& configuration, const std::vector<std::string>& files,
+                                  const OptionSchema& schema);
 
 /// The loss of a checkpoint's parameters on data, under the strategies of `setup`. The batches are those of an
 /// evaluation during training. \throws ConfigurationError if the data or the average is missing, or if the data has

@@ -136,10 +136,7 @@ RunConfiguration one_rank_configuration(const CheckpointReader& checkpoint, cons
 
 void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& continuation,
               const GenerationEvents& events) {
-  if (continuation.weights == RestoredWeights::average && !checkpoint.has_average()) {
-    throw ConfigurationError("checkpoint '" + checkpoint.directory().string() +
-                             "' has no moving average of the weights; accepted: one of a run with [optimizer.average]");
-  }
+  checkpoint.require(continuation.weights);
   const std::optional<DataState>& data = checkpoint.run().data;
   const DimSizes sizes = setup.sizes(data ? data->sizes : DimSizes{});
   if (setup.stack.mesh.rank_count() != 1) {

@@ -31,7 +31,7 @@ struct Continuation {
   bool cached = true;
 };
 
-/// What a caller learns while texts are generated.
+/// Functions that generate() calls while texts grow.
 struct GenerationEvents {
   /// A token of prompt number `prompt`. \return false to end this text.
   std::function<bool(std::size_t prompt, std::int32_t token)> on_token;

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
+#include "strata/error.hpp"
 #include "strata/random.hpp"
 
 namespace strata::host {
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// The tokens that may be chosen, with their probabilities but for a common factor.
 class Candidates {
@@ -70,6 +74,12 @@ class Candidates {
 }  // namespace
 
 std::int32_t choose_token(std::span<const double> logits, const SamplingSettings& settings, std::uint64_t index) {
+  // A model may rule tokens out by -inf, but not all of them.
+  const auto is_impossible = [](double logit) { return std::isnan(logit) || logit == kInfinity; };
+  const bool has_impossible = std::any_of(logits.begin(), logits.end(), is_impossible);
+  if (has_impossible || *std::max_element(logits.begin(), logits.end()) == -kInfinity) {
+    throw RuntimeError("the model's logits are not finite; has its training diverged?");
+  }
   Candidates candidates(logits, settings.temperature);
   if (settings.temperature == 0) return candidates.likeliest();
   candidates.keep_likeliest(settings.top_k);

@@ -16,7 +16,7 @@ enum class TokenType : std::uint8_t { uint8, uint16, int16, uint32, int32 };
 
 [[nodiscard]] std::int64_t size_of(TokenType type);
 
-/// Where the tokens of a file are.
+/// Type, first byte and number of the tokens of a file.
 struct TokenLayout {
   TokenType type = TokenType::uint16;
   std::int64_t first_byte = 0;

@@ -25,6 +25,7 @@ class STRATA_API PublishedFields {
   PublishedFields() = default;
   explicit PublishedFields(Values values) : values_(std::move(values)) {}
 
+  /// All fields, by their paths.
   [[nodiscard]] const Values& values() const { return values_; }
   /// True if the file has the field, even as null.
   [[nodiscard]] bool contains(const std::string& field) const { return values_.contains(field); }
@@ -33,18 +34,25 @@ class STRATA_API PublishedFields {
 
   /// The value of a field. `otherwise`: the value if the file lacks the field or it is null. \throws OptionError with
   /// the field, what was found and what is accepted, if it has another type, or is missing without `otherwise`.
+  /// A field written as 8192.0 is no integer.
   [[nodiscard]] std::int64_t integer(const std::string& field, std::optional<std::int64_t> otherwise = {}) const;
+  /// Like integer(), for a number. An integer is one too.
   [[nodiscard]] double number(const std::string& field, std::optional<double> otherwise = {}) const;
+  /// Like integer(), for true or false.
   [[nodiscard]] bool boolean(const std::string& field, std::optional<bool> otherwise = {}) const;
+  /// Like integer(), for a text.
   [[nodiscard]] std::string word(const std::string& field, const std::optional<std::string>& otherwise = {}) const;
-  /// Empty if the file lacks the list.
+  /// A list of texts. Empty if the file lacks the list or it is null. \throws OptionError if the field is something
+  /// else.
   [[nodiscard]] std::vector<std::string> words(const std::string& field) const;
 
   /// \throws OptionError if the file has the field with another value than `accepted`, which is what a file without
   /// the field or with null means. 1 and 1.0 are equal.
   void require(const std::string& field, const OptionValue& accepted) const;
 
+  /// Sets a field, which replaces its old value.
   void set(const std::string& field, OptionValue value) { values_[field] = std::move(value); }
+  /// Sets a field to null.
   void set_null(const std::string& field) { values_[field] = std::nullopt; }
 
  private:
@@ -53,10 +61,10 @@ class STRATA_API PublishedFields {
   Values values_;
 };
 
-/// Where the elements of a parameter lie in a published tensor. The slice of the tensor that belongs to the parameter
-/// is the whole tensor, or `slice_size` indices of the dim `slice_dim` from `slice_begin` on. The parameter's elements
-/// in row-major order are those of the slice. If `transposed`, they are those of the slice, a matrix, with its two dims
-/// exchanged.
+/// The elements of a published tensor that belong to one parameter. The slice of the tensor that belongs to the
+/// parameter is the whole tensor, or `slice_size` indices of the dim `slice_dim` from `slice_begin` on. The parameter's
+/// elements in row-major order are those of the slice. If `transposed`, they are those of the slice, a matrix, with its
+/// two dims exchanged.
 ///
 /// Example: a parameter [embed heads head_dim] of a published linear layer, whose matrix is [out in], has the shape
 /// {heads * head_dim, embed} and is transposed.

@@ -10,7 +10,7 @@ class Rope final : public NamedOp {
                 "x […  D], cos and sin [P R], positions […] i32 -> […  D]: rotates the features i and i + R of the "
                 "last dim, of size D = 2 R, by the angle whose cosine and sine stand in row positions, column i; by "
                 "the opposite angle with the attribute inverse. The dims of positions are an ordered subset of those "
-                "of x. A position without a row turns nothing. Su et al., \"RoFormer\", 2021.") {}
+                "of x. A position without a row rotates nothing. Su et al., \"RoFormer\", 2021.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 4);

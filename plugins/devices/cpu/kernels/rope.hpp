@@ -8,12 +8,12 @@
 
 namespace strata::cpu {
 
-/// What the rows of x[rows, 2 * pairs] are turned by.
+/// The rotary angles of the rows of x[rows, 2 * pairs].
 struct RotaryAngles {
   /// The dims of rows, and which of them positions have.
   devices::BroadcastShape rows;
   const std::int32_t* positions = nullptr;
-  /// cos[table_rows, pairs] and sin[table_rows, pairs]. A position outside of the table turns nothing.
+  /// cos[table_rows, pairs] and sin[table_rows, pairs]. A row with a position outside of the table is copied.
   const float* cos = nullptr;
   const float* sin = nullptr;
   std::int64_t table_rows = 0;
@@ -24,7 +24,7 @@ struct RotaryAngles {
 
 template <class T>
 struct RopeKernels {
-  /// For every row and every i < pairs, turns (x[i], x[i + pairs]). y may be x. With `accumulate`, y += the result;
+  /// For every row and every i < pairs, rotates (x[i], x[i + pairs]). y may be x. With `accumulate`, y += the result;
   /// then y is not x.
   void (*rotate)(std::int64_t rows, const RotaryAngles& angles, const T* x, T* y, bool accumulate, int threads);
 };

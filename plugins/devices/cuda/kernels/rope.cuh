@@ -8,13 +8,13 @@ namespace strata::cuda {
 
 inline constexpr int kRopeThreads = 256;
 
-/// What the rows of x[rows, 2 · pairs] are turned by.
+/// The rotary angles of the rows of x[rows, 2 · pairs].
 template <class V>
 struct RotaryAngles {
   /// Maps a row to its position.
   StridedIndex place;
   const std::int32_t* positions = nullptr;
-  /// cos[table_rows, pairs] and sin[table_rows, pairs]. A position outside of the table turns nothing.
+  /// cos[table_rows, pairs] and sin[table_rows, pairs]. A row with a position outside of the table is copied.
   const V* cos = nullptr;
   const V* sin = nullptr;
   std::int64_t table_rows = 0;
@@ -23,7 +23,7 @@ struct RotaryAngles {
   V direction = 1;
 };
 
-/// Each thread turns kWidth neighbouring pairs. y may alias x.
+/// Each thread rotates kWidth neighbouring pairs. y may alias x.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kRopeThreads)
     rotate_pairs(RotaryAngles<Accumulate<T>> angles, std::int64_t rows, const T* x, T* y, bool accumulate) {

@@ -6,7 +6,7 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// Turns one row by the angles of cos[pairs] and sin[pairs]. y may be x.
+/// Rotates one row by the angles of cos[pairs] and sin[pairs]. y may be x.
 template <class T>
 void rotate_row(std::int64_t pairs, const float* cos, const float* sin, float direction, const T* x, T* y,
                 bool accumulate) {
@@ -36,7 +36,7 @@ void rotate_row(std::int64_t pairs, const float* cos, const float* sin, float di
       });
 }
 
-/// What rotate_row() does for the angle 0.
+/// Copies a row, which is a rotation by the angle 0.
 template <class T>
 void copy_row(std::int64_t columns, const T* x, T* y, bool accumulate) {
   if (!accumulate) return map_range(0, columns, x, y, [](Float value) { return value; });
