@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/options.hpp"
 #include "gpt2.hpp"
 #include "published.hpp"
 #include "sizes.hpp"
@@ -19,26 +20,22 @@ class Gpt2Factory final : public ModelFactory {
   }
 
   [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
-    const auto multiple = [&](const char* dim) {
-      const auto found = request.multiples.find(dim);
-      return found == request.multiples.end() ? std::int64_t{1} : found->second;
-    };
-    // Sizes of at least 2, because with size 1 a wrong index goes unnoticed.
-    const auto at_least_two = [](std::int64_t size) { return size < 2 ? 2 : size; };
+    const models::SmallSizes sizes(request);
     const Settings full = settings_from(options);
-    const std::int64_t heads = at_least_two(multiple("heads"));
-    const std::int64_t head_dim = at_least_two(multiple("head_dim"));
-    const std::int64_t step = std::lcm(heads * head_dim, std::lcm(multiple("embed"), multiple("ffn")));
+    const std::int64_t heads = sizes.several("heads");
+    const std::int64_t head_dim = sizes.several("head_dim");
+    const std::int64_t step = std::lcm(heads * head_dim, std::lcm(sizes.multiple("embed"), sizes.multiple("ffn")));
     const std::int64_t embed = step < 8 ? 8 / step * step : step;
     Options small = options;
     small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(request.keeps_blocks ? full.layers : std::min<std::int64_t>(full.layers, 2)));
+    small.set("layers", OptionValue(sizes.blocks(full.layers)));
     small.set("heads", OptionValue(heads));
     small.set("embed", OptionValue(embed));
-    small.set("context", OptionValue(std::lcm(std::lcm(multiple("seq"), multiple("pos")), std::int64_t{8})));
+    small.set("context",
+              OptionValue(std::lcm(std::lcm(sizes.multiple("seq"), sizes.multiple("pos")), std::int64_t{8})));
     // A window that still hides tokens of the short context.
     small.set("window", OptionValue(std::min<std::int64_t>(full.window, 3)));
-    small.set("vocab", OptionValue(std::lcm(multiple("vocab"), std::int64_t{16})));
+    small.set("vocab", OptionValue(std::lcm(sizes.multiple("vocab"), std::int64_t{16})));
     return small;
   }
 

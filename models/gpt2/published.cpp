@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/published.hpp"
 #include "sizes.hpp"
 #include "strata/error.hpp"
 
@@ -12,18 +13,8 @@ using namespace strata;
 
 constexpr const char* kPrefix = "transformer.";
 
-/// Rows of the vocabulary. `sizes`: those that the data fixed.
-std::int64_t vocab_of(const Settings& settings, const DimSizes& sizes) {
-  const auto of_data = sizes.find("vocab");
-  if (settings.vocab > 0 || of_data == sizes.end()) return settings.vocab;
-  return of_data->second;
-}
-
-/// A size, which every file has.
 OptionValue size_of(const PublishedFields& config, const std::string& field) {
-  const std::int64_t size = config.integer(field);
-  if (size < 1) throw OptionError(field, "found " + std::to_string(size) + "; accepted: at least 1");
-  return OptionValue(size);
+  return OptionValue(models::published_size(config, field));
 }
 
 /// Refuses what this GPT-2 does not compute.
@@ -40,9 +31,7 @@ void require_known(const PublishedFields& config, std::int64_t embed) {
   config.require("add_cross_attention", OptionValue(false));
   config.require("tie_word_embeddings", OptionValue(true));
   config.require("embd_pdrop", OptionValue(config.number("resid_pdrop", 0.1)));
-  if (config.has_value("quantization_config")) {
-    throw OptionError("quantization_config", "found one; accepted: none, with weights in f32, bf16 or f16");
-  }
+  models::require_plain_weights(config);
 }
 
 /// Lists the tensors of the published model.
@@ -125,7 +114,7 @@ PublishedFields Gpt2Format::config(const Options& options, const DimSizes& sizes
                           {"n_inner", std::nullopt},
                           {"n_positions", OptionValue(settings.context)},
                           {"n_ctx", OptionValue(settings.context)},
-                          {"vocab_size", OptionValue(vocab_of(settings, sizes))},
+                          {"vocab_size", OptionValue(models::vocabulary_rows(settings.vocab, sizes))},
                           {"layer_norm_epsilon", OptionValue(1e-5)},
                           {"resid_pdrop", OptionValue(settings.dropout)},
                           {"embd_pdrop", OptionValue(settings.dropout)},
@@ -136,7 +125,7 @@ PublishedFields Gpt2Format::config(const Options& options, const DimSizes& sizes
 PublishedTensors Gpt2Format::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   TensorList list(settings.embed);
-  list.add("wte.weight", {vocab_of(settings, sizes), settings.embed});
+  list.add("wte.weight", {models::vocabulary_rows(settings.vocab, sizes), settings.embed});
   list.add("wpe.weight", {settings.context, settings.embed});
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) list.add_layer("h." + std::to_string(layer) + ".");
   list.add_with_bias("ln_f", {settings.embed});

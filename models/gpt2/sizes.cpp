@@ -3,12 +3,14 @@
 #include <array>
 #include <string_view>
 
+#include "common/options.hpp"
 #include "strata/error.hpp"
 
 namespace gpt2 {
 namespace {
 
 using namespace strata;
+using models::size_option;
 
 struct NamedSize {
   std::string_view name;
@@ -23,15 +25,6 @@ constexpr std::array<NamedSize, 4> kSizes{{{"gpt2-124m", 12, 12, 768},
                                            {"gpt2-774m", 36, 20, 1280},
                                            {"gpt2-1558m", 48, 25, 1600}}};
 
-OptionSpecification size_field(const std::string& name, const std::string& documentation, double maximum) {
-  return {.name = name,
-          .type = OptionType::integer,
-          .default_value = OptionValue(std::int64_t{0}),
-          .documentation = documentation,
-          .minimum = 0,
-          .maximum = maximum};
-}
-
 }  // namespace
 
 const OptionSchema& option_schema() {
@@ -43,11 +36,11 @@ const OptionSchema& option_schema() {
            "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
            "override it.",
        .choices = {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}},
-      size_field("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
-      size_field("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
-      size_field("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
-      size_field("context", "Tokens of a sequence; 0: 1024.", 16777216),
-      size_field("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
+      size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
+      size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
+      size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
+      size_option("context", "Tokens of a sequence; 0: 1024.", 16777216),
+      size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
       {.name = "dropout",
        .type = OptionType::number,
        .default_value = OptionValue(0.1),
@@ -66,11 +59,7 @@ const OptionSchema& option_schema() {
        .documentation = "Tokens that attention sees: a token itself and the ones just before it; 0: all before it.",
        .minimum = 0,
        .maximum = 16777216},
-      {.name = "documents",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Keeps attention inside a document and starts positions anew in each: reads the inputs "
-                        "documents and positions [batch seq] of the dataset."}};
+      models::documents_option()};
   return schema;
 }
 

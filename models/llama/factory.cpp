@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/options.hpp"
 #include "llama.hpp"
 #include "options.hpp"
 #include "published.hpp"
@@ -12,22 +13,6 @@ using namespace strata;
 
 std::string yes_or_no(bool value) { return value ? "yes" : "no"; }
 
-/// Sizes of the smallest model that fits a request.
-class SmallSizes {
- public:
-  explicit SmallSizes(const ShrinkRequest& request) : request_(request) {}
-
-  [[nodiscard]] std::int64_t multiple(const char* dim) const {
-    const auto found = request_.multiples.find(dim);
-    return found == request_.multiples.end() ? 1 : found->second;
-  }
-  /// A multiple that is at least 2, because with size 1 a wrong index goes unnoticed.
-  [[nodiscard]] std::int64_t several(const char* dim) const { return std::max<std::int64_t>(multiple(dim), 2); }
-
- private:
-  const ShrinkRequest& request_;
-};
-
 class LlamaFactory final : public ModelFactory {
  public:
   [[nodiscard]] const OptionSchema& options() const override { return option_schema(); }
@@ -38,13 +23,13 @@ class LlamaFactory final : public ModelFactory {
 
   [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
     const Settings full = settings_from(options);
-    const SmallSizes sizes(request);
+    const models::SmallSizes sizes(request);
     const bool grouped = full.kv_heads != full.heads;
     const std::int64_t kv_heads = sizes.several(grouped ? "kv_heads" : "heads");
     const std::int64_t heads = grouped ? kv_heads * sizes.several("group") : kv_heads;
     Options small = options;
     small.set("size", OptionValue(std::string("custom")));
-    small.set("layers", OptionValue(request.keeps_blocks ? full.layers : std::min<std::int64_t>(full.layers, 2)));
+    small.set("layers", OptionValue(sizes.blocks(full.layers)));
     small.set("heads", OptionValue(heads));
     small.set("kv_heads", OptionValue(kv_heads));
     // Two pairs a head, because with one pair all angles of a position are equal.

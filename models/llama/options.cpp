@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/options.hpp"
 #include "sizes.hpp"
 #include "strata/error.hpp"
 
@@ -10,15 +11,7 @@ namespace {
 
 using namespace strata;
 using models::RopeScaling;
-
-OptionSpecification size_field(const std::string& name, const std::string& documentation, double maximum) {
-  return {.name = name,
-          .type = OptionType::integer,
-          .default_value = OptionValue(std::int64_t{0}),
-          .documentation = documentation,
-          .minimum = 0,
-          .maximum = maximum};
-}
+using models::size_option;
 
 /// 0 stands for the size's value.
 OptionSpecification positive_field(const std::string& name, const std::string& documentation, double maximum) {
@@ -52,20 +45,20 @@ OptionSchema make_schema() {
        .default_value = OptionValue(std::string("custom")),
        .documentation = "A published model, which gives all fields; fields that are set override it.",
        .choices = size_names()},
-      size_field("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
-      size_field("heads", "Heads of queries; 0: the size's, 12 for custom.", 4096),
-      size_field("kv_heads", "Heads of keys and values; must divide heads; 0: the size's, as many as heads for custom.",
-                 4096),
-      size_field("head_dim", "Width of a head, an even number; 0: the size's, embed / heads for custom.", 65536),
-      size_field("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
-      size_field("ffn", "Inner width of the feed-forward block; 0: the size's, 8 / 3 embed for custom.", 4194304),
-      size_field("context", "Tokens of a sequence; 0: the size's, 1024 for custom.", 16777216),
-      size_field(
+      size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
+      size_option("heads", "Heads of queries; 0: the size's, 12 for custom.", 4096),
+      size_option("kv_heads",
+                  "Heads of keys and values; must divide heads; 0: the size's, as many as heads for custom.", 4096),
+      size_option("head_dim", "Width of a head, an even number; 0: the size's, embed / heads for custom.", 65536),
+      size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
+      size_option("ffn", "Inner width of the feed-forward block; 0: the size's, 8 / 3 embed for custom.", 4194304),
+      size_option("context", "Tokens of a sequence; 0: the size's, 1024 for custom.", 16777216),
+      size_option(
           "published_context",
           "Context that an exported config.json names if it is longer than context, as after training an imported "
           "model on shorter texts.",
           16777216),
-      size_field("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
+      size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
       positive_field("norm_epsilon", "Added to the mean square in norms; 0: the size's, 1e-5 for custom.", 1),
       positive_field("rope_base", "Base of the rotary angles; 0: the size's, 10000 for custom.", 1e12),
       {.name = "rope_scaling",
@@ -106,11 +99,7 @@ OptionSchema make_schema() {
        .documentation = "Probability with which attention weights are dropped.",
        .minimum = 0,
        .maximum = 0.99},
-      {.name = "documents",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Keeps attention inside a document and starts positions anew in each: reads the inputs "
-                        "documents and positions [batch seq] of the dataset."}};
+      models::documents_option()};
 }
 
 /// Overrides the fields of a size by the options that are set.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/published.hpp"
 #include "options.hpp"
 #include "published_type.hpp"
 #include "strata/error.hpp"
@@ -24,9 +25,7 @@ class OptionsReader {
 
   Options run() {
     config_.require("hidden_act", OptionValue(std::string("silu")));
-    if (config_.has_value("quantization_config")) {
-      throw OptionError("quantization_config", "found one; accepted: none, with weights in f32, bf16 or f16");
-    }
+    models::require_plain_weights(config_);
     read_sizes();
     read_kind();
     read_rope();
@@ -39,8 +38,7 @@ class OptionsReader {
 
   /// A size, which every file has.
   std::int64_t copy_size(const char* option, const char* field, std::optional<std::int64_t> otherwise = {}) {
-    const std::int64_t size = config_.integer(field, otherwise);
-    if (size < 1) throw OptionError(field, "found " + std::to_string(size) + "; accepted: at least 1");
+    const std::int64_t size = models::published_size(config_, field, otherwise);
     set(option, OptionValue(size));
     return size;
   }
@@ -212,12 +210,6 @@ void write_window(const Settings& settings, const PublishedType& type, Published
   config.set("max_window_layers", OptionValue(has_window ? settings.layers - windows : settings.layers));
 }
 
-std::int64_t vocab_of(const Settings& settings, const DimSizes& sizes) {
-  const auto of_data = sizes.find("vocab");
-  if (settings.vocab > 0 || of_data == sizes.end()) return settings.vocab;
-  return of_data->second;
-}
-
 /// Lists the tensors of the published model, whose names are those of the parameters.
 class TensorList {
  public:
@@ -281,7 +273,7 @@ PublishedFields LlamaFormat::config(const Options& options, const DimSizes& size
        {"hidden_size", OptionValue(settings.embed)},
        {"intermediate_size", OptionValue(settings.ffn)},
        {"max_position_embeddings", OptionValue(std::max(settings.context, settings.published_context))},
-       {"vocab_size", OptionValue(vocab_of(settings, sizes))},
+       {"vocab_size", OptionValue(models::vocabulary_rows(settings.vocab, sizes))},
        {"rms_norm_eps", OptionValue(settings.norm_epsilon)},
        {"tie_word_embeddings", OptionValue(settings.tied)},
        {"attention_dropout", OptionValue(settings.attention_dropout)}});
@@ -298,7 +290,7 @@ PublishedFields LlamaFormat::config(const Options& options, const DimSizes& size
 PublishedTensors LlamaFormat::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   TensorList list(settings);
-  const Shape table{vocab_of(settings, sizes), settings.embed};
+  const Shape table{models::vocabulary_rows(settings.vocab, sizes), settings.embed};
   list.add("model.embed_tokens.weight", table);
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
     list.add_layer("model.layers." + std::to_string(layer) + ".");

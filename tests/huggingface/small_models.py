@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -184,3 +185,27 @@ def replace_tensors(folder, change):
 def exported(folder, run, name, *arguments):
     strata("export", run, folder / name, *arguments)
     return folder / name
+
+
+def compare_logits(folder, name, model):
+    sequence = numpy.random.default_rng(3).integers(0, VOCAB, CONTEXT).astype("int32")
+    sequence.tofile(folder / "sequence")
+    subprocess.run([LOGITS, folder / "imported", folder / "sequence", folder / "logits"], check=True)
+    found = torch.from_numpy(numpy.fromfile(folder / "logits", "float32")).reshape(CONTEXT, -1)
+    with torch.no_grad():
+        expected = model(input_ids=torch.from_numpy(sequence.astype("int64"))[None]).logits[0]
+    difference = (found - expected).abs().max().item()
+    check(difference < 1e-5, f"{name}: logits differ by {difference}")
+    return difference
+
+
+def run_tests(names):
+    """Runs every function test_… with a folder of its own, and ends the program."""
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, test in list(names.items()):
+            if name.startswith("test_"):
+                folder = Path(temporary) / name
+                folder.mkdir()
+                test(folder)
+                print(name, flush=True)
+    sys.exit(1 if failures else 0)

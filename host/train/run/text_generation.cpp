@@ -90,16 +90,23 @@ class Generator {
   std::size_t next_prompt_ = 0;
 };
 
-/// Makes the scores with a cache. Empty if the model cannot be continued.
-std::optional<CachedPrograms> compile_with_cache(const RunSetup& setup, const DimSizes& sizes, const Device& device,
-                                                 const GenerationSizes& generation, const GenerationEvents& events) {
+/// The scores with a cache, or those of whole contexts if the model cannot be continued. `programs` gets the programs
+/// of the cache, and outlives the result.
+std::unique_ptr<TextScores> make_scores(const ScoresRequest& request, const DimSizes& sizes,
+                                        const GenerationSizes& generation, const GenerationEvents& events,
+                                        std::optional<CachedPrograms>& programs) {
+  std::string reason;
   try {
-    return compile_cached(setup, sizes, device, generation);
+    programs = compile_cached(request.setup, sizes, request.device, generation);
   } catch (const ConfigurationError& error) {
-    events.on_remark("every token computes the whole context, because the model has no cache of keys and values: " +
-                     std::string(error.what()));
-    return std::nullopt;
+    reason = error.what();
   }
+  if (programs) return make_cached_scores(request, *programs, generation);
+  // This throws if the configuration is wrong. Then the cache is not to blame.
+  auto scores = make_window_scores(request, sizes);
+  events.on_remark("every token computes the whole context, because the model has no cache of keys and values: " +
+                   reason);
+  return scores;
 }
 
 /// The sizes that these texts need.
@@ -160,9 +167,8 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const C
   const auto body = [&](Device& device, Communicator& communicator) {
     const ScoresRequest request{setup, checkpoint, continuation.weights, device, communicator};
     std::optional<CachedPrograms> programs;
-    if (continuation.cached) programs = compile_with_cache(setup, sizes, device, generation, events);
-    const auto scores =
-        programs ? make_cached_scores(request, *programs, generation) : make_window_scores(request, sizes);
+    const auto scores = continuation.cached ? make_scores(request, sizes, generation, events, programs)
+                                            : make_window_scores(request, sizes);
     Generator(*scores, continuation, events).run();
   };
   run_rank_threads(

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "strata/model.hpp"
+#include "strata/options.hpp"
+
+namespace strata::models {
+
+/// An option for a size, from 0 to `maximum`. The default 0 stands for the size that the model's name gives.
+[[nodiscard]] OptionSpecification size_option(const std::string& name, const std::string& documentation,
+                                              double maximum);
+
+/// The option `documents`, which keeps attention inside a document.
+[[nodiscard]] OptionSpecification documents_option();
+
+/// Sizes for ModelFactory::shrink().
+class SmallSizes {
+ public:
+  /// The request outlives the object.
+  explicit SmallSizes(const ShrinkRequest& request) : request_(request) {}
+
+  /// What the size of `dim` must be a multiple of.
+  [[nodiscard]] std::int64_t multiple(const Dim& dim) const {
+    const auto found = request_.multiples.find(dim);
+    return found == request_.multiples.end() ? 1 : found->second;
+  }
+  /// A multiple that is at least 2, because with size 1 a wrong index goes unnoticed.
+  [[nodiscard]] std::int64_t several(const Dim& dim) const { return std::max<std::int64_t>(multiple(dim), 2); }
+  /// Two blocks, or all of the model's if the request keeps them.
+  [[nodiscard]] std::int64_t blocks(std::int64_t all) const {
+    return request_.keeps_blocks ? all : std::min<std::int64_t>(all, 2);
+  }
+
+ private:
+  const ShrinkRequest& request_;
+};
+
+}  // namespace strata::models
