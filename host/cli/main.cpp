@@ -1,7 +1,9 @@
 #include <iostream>
 
 #include "cli/command_line.hpp"
+#include "cli/openmp_waits.hpp"
 
 int main(int argument_count, char** arguments) {
+  strata::host::shorten_openmp_waits(arguments);
   return strata::host::run_command_line(argument_count, arguments, std::cout, std::cerr);
 }

@@ -79,7 +79,7 @@ AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const TokenModel&
     }
     // Hugging Face counts the tokens that the model lacks, and does not read their numbers.
     const std::int32_t next = std::max(count, end());
-    const bool is_known = in_model >= 0 || token_of(token.text) >= 0;
+    const bool is_known = in_model >= 0 || tokens_.contains(token.number);
     if (!is_known && token.number != next) value.at("id").refuse(std::to_string(next) + ", which is the next number");
     const auto [entry, is_new] = tokens_.emplace(token.number, token);
     if (!is_new && entry->second.text != token.text) value.at("id").refuse("numbers that differ");

@@ -149,6 +149,12 @@ def test_edited_configs(folder):
         run, _ = train(case, "run", case / "original", model=options)
         found = config_of(exported(case, run, "exported"))
         check(found == config_of(case / "original") | fields, f"{name}, {options}: exported {found}")
+    # The old list of layers with a window does not fit the new windows, so the file is written anew.
+    run, _ = train(folder / "2", "other", folder / "2" / "original", model="window_layers = 2")
+    found = config_of(exported(folder / "2", run, "exported_other"))
+    check(found["max_window_layers"] == 0 and "layer_types" not in found and found["eos_token_id"] == [2, 3], str(found))
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder / "2" / "exported_other")
+    check(loaded.config.layer_types == ["sliding_attention"] * 2, str(loaded.config.layer_types))
     # No Mistral has other windows in its first blocks, so the edited file would not say what the model computes.
     run, _ = train(folder / "3", "other", folder / "3" / "original", model="window = 8\nwindow_layers = 1")
     text = strata("export", run, folder / "refused", code=2)

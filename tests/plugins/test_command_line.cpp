@@ -240,13 +240,27 @@ TEST(ConfigurationArguments, TakeOneOverrideEach) {
   EXPECT_EQ(arguments.overrides, (std::vector<std::string>{"a.b=1", "d.e=[1, 2]", "f.g=x,y"}));
 }
 
-TEST(Program, FindsThePluginsOfItsOwnTree) {
-  FILE* pipe = ::popen(("'" + build_path("bin/strata") + "' plugins list --json").c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
+/// What a shell command with the program prints.
+std::string output_of(const std::string& before, const std::string& after) {
+  FILE* pipe = ::popen((before + " '" + build_path("bin/strata") + "' " + after).c_str(), "r");
+  if (pipe == nullptr) return "";
   std::string text;
   for (int letter = std::fgetc(pipe); letter != EOF; letter = std::fgetc(pipe)) text += static_cast<char>(letter);
-  ASSERT_EQ(::pclose(pipe), 0) << text;
-  const json document = json::parse(text);
+  EXPECT_EQ(::pclose(pipe), 0) << text;
+  return text;
+}
+
+/// libgomp prints the settings that it found when it was loaded.
+TEST(Program, LetsThreadsOfOpenMpSleepSoonUnlessTheUserChoosesOtherwise) {
+  const std::string unset = "env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY OMP_DISPLAY_ENV=verbose ";
+  const std::string version = "--version 2>&1";
+  EXPECT_THAT(output_of(unset, version), HasSubstr("GOMP_SPINCOUNT = '1000'"));
+  EXPECT_THAT(output_of(unset + "GOMP_SPINCOUNT=7", version), HasSubstr("GOMP_SPINCOUNT = '7'"));
+  EXPECT_THAT(output_of(unset + "OMP_WAIT_POLICY=passive", version), HasSubstr("GOMP_SPINCOUNT = '0'"));
+}
+
+TEST(Program, FindsThePluginsOfItsOwnTree) {
+  const json document = json::parse(output_of("", "plugins list --json"));
   const std::string own = std::filesystem::canonical(plugin_folder()).string();
   EXPECT_THAT(document["places"], Contains(json{{"path", own}, {"exists", true}}));
   EXPECT_FALSE(document["plugins"].empty());

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "strata/error.hpp"
 #include "train/published/published_config.hpp"
 
 namespace strata::host {
@@ -66,8 +67,13 @@ class ExportedConfig {
   /// The plugin's own fields for the model of a config.json. Empty if it is none of the plugin's models.
   [[nodiscard]] std::optional<PublishedFields> config_of(const std::string& text) const {
     const PublishedFields fields = parse_published_config(text);
-    const std::optional<Options> described =
-        call_plugin(plugin_.origin, "options", [&] { return plugin_.format->options(fields); });
+    std::optional<Options> described;
+    try {
+      described = call_plugin(plugin_.origin, "options", [&] { return plugin_.format->options(fields); });
+    } catch (const ConfigurationError&) {
+      // Fields contradict each other, for example a new window and the old list of layers that have one.
+      return std::nullopt;
+    }
     if (!described) return std::nullopt;
     Options options = options_;
     for (const auto& [name, value] : described->values()) options.set(name, value);
