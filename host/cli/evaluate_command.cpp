@@ -9,8 +9,6 @@
 #include "cli/commands.hpp"
 #include "cli/json_output.hpp"
 #include "cli/number_check.hpp"
-#include "train/published/checkpoint_fit.hpp"
-#include "train/published/model_parameters.hpp"
 #include "train/run/evaluation.hpp"
 
 namespace strata::host {
@@ -52,7 +50,6 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
                               .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained};
   if (arguments.batches >= 0) settings.batches = arguments.batches;
   const DataSource data = setup.open_data();
-  require_parameters_of(checkpoint, model_graph(setup, data.sizes()));
   const EvaluationResult result = evaluate(setup, checkpoint, data, settings);
   if (arguments.json) {
     write_json(context.out, {{"loss", result.loss},

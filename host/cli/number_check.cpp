@@ -10,6 +10,7 @@ constexpr double kUnlimited = std::numeric_limits<double>::max();
 
 std::string accepted_numbers(double low, double high) {
   std::ostringstream text;
+  text.precision(15);
   if (high < kUnlimited) {
     text << low << " to " << high;
   } else {

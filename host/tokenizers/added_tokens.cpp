@@ -54,18 +54,11 @@ AddedToken read_added_token(const JsonValue& value) {
   return token;
 }
 
-/// Number of the model's tokens. Numbers that it leaves out do not count.
-std::int32_t token_count(const TokenModel& model) {
-  const auto& texts = model.texts();
-  const auto is_token = [](const std::string& text) { return !text.empty(); };
-  return static_cast<std::int32_t>(std::count_if(texts.begin(), texts.end(), is_token));
-}
-
 }  // namespace
 
 AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const TokenModel& model, const Normalizer* normalizer) {
   PatternMemory memory;
-  const std::int32_t count = token_count(model);
+  const auto count = static_cast<std::int32_t>(model.count());
   for (std::size_t i = 0; list && i < list->size(); ++i) {
     const JsonValue value = list->element(i);
     const AddedToken token = read_added_token(value);

@@ -61,6 +61,7 @@ class BpeModel : public TokenModel {
   }
 
   const std::vector<std::string>& texts() const override { return vocabulary_.texts(); }
+  std::size_t count() const override { return vocabulary_.count(); }
   std::int32_t token_of(std::string_view text) const override { return vocabulary_.find(text); }
   bool respects_word_marks() const override { return respects_word_marks_; }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "strata/error.hpp"
 #include "tokenizers/added_tokens.hpp"
@@ -26,36 +25,6 @@ PreTokenizerSteps pre_tokenizer_of(const JsonValue& root) {
   return value ? read_pre_tokenizer(*value) : PreTokenizerSteps{};
 }
 
-/// The steps of a part of the pipeline: the members of a Sequence, or the part itself.
-std::vector<JsonValue> steps_of(const JsonValue& root, const char* part, const char* list) {
-  const auto value = root.find(part);
-  if (!value) return {};
-  if (value->string_or("type", "") != "Sequence") return {*value};
-  std::vector<JsonValue> steps;
-  for (std::size_t i = 0; i < value->at(list).size(); ++i) steps.push_back(value->at(list).element(i));
-  return steps;
-}
-
-/// In Hugging Face, the beginning of a text is no longer there once a normalizer has removed something before it. Then
-/// Metaspace puts no mark there. Here normalizers do not tell what they remove.
-void require_kept_beginning(const JsonValue& root) {
-  const std::vector<JsonValue> cuts = steps_of(root, "pre_tokenizer", "pretokenizers");
-  const bool asks_for_beginning = std::any_of(cuts.begin(), cuts.end(), [](const JsonValue& step) {
-    return step.string_or("type", "") == "Metaspace" && step.string_or("prepend_scheme", "") == "first";
-  });
-  if (!asks_for_beginning) return;
-  for (const JsonValue& step : steps_of(root, "normalizer", "normalizers")) {
-    const std::string type = step.string_or("type", "");
-    const bool removes = (type == "Strip" && step.boolean_or("strip_left", true)) ||
-                         (type == "Replace" && step.string_or("content", "").empty());
-    if (removes) {
-      step.fail("found the type '" + type +
-                "' before a Metaspace whose prepend_scheme is 'first'; accepted: 'always' or "
-                "'never', or a normalizer that removes nothing");
-    }
-  }
-}
-
 /// The parts of a tokenizer.json, in the order in which a text passes through them.
 struct Pipeline {
   explicit Pipeline(const JsonValue& root)
@@ -73,6 +42,14 @@ struct Pipeline {
   FrameTokens frame;
   TokenDecoder decoder;
 };
+
+/// Enough of a text to tell whether a normalizer removes its first character.
+std::string beginning_of(const std::string& text) {
+  constexpr std::size_t kEnough = 1024;
+  std::size_t end = std::min(text.size(), kEnough);
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
+  return text.substr(0, end);
+}
 
 class HuggingFaceEncoder : public TextEncoder {
  public:
@@ -98,7 +75,10 @@ class HuggingFaceEncoder : public TextEncoder {
 
  private:
   void append_normalized(std::string text, bool is_first, std::vector<std::int32_t>& tokens) {
-    if (pipeline_.normalizer) text = pipeline_.normalizer->apply(std::move(text), cut_.memory);
+    if (pipeline_.normalizer) {
+      is_first = is_first && pipeline_.normalizer->keeps_beginning(beginning_of(text), cut_.memory);
+      text = pipeline_.normalizer->apply(std::move(text), cut_.memory);
+    }
     normalized_parts_.clear();
     pipeline_.added.cut(text, true, normalized_parts_);
     for (const TextPart& part : normalized_parts_) {
@@ -202,7 +182,6 @@ std::unique_ptr<const TextTokenizer> load_hugging_face_tokenizer(const std::file
                     "tokenizer.json"
                   : "has no key 'model'; accepted: a tokenizer.json of Hugging Face");
   }
-  require_kept_beginning(root);
   return std::make_unique<HuggingFaceTokenizer>(file, root);
 }
 

@@ -20,10 +20,14 @@ constexpr std::size_t kShortText = std::size_t{1} << 20U;
 
 using Change = std::function<std::string(const std::string& text, PatternMemory& memory)>;
 
+/// Changes the first code point as if it were alone.
 class Changer : public Normalizer {
  public:
   explicit Changer(Change change) : change_(std::move(change)) {}
   std::string apply(std::string text, PatternMemory& memory) const override { return change_(text, memory); }
+  bool keeps_beginning(std::string text, PatternMemory& memory) const override {
+    return text.empty() || !change_(text.substr(0, code_point_bytes(text[0])), memory).empty();
+  }
 
  private:
   Change change_;
@@ -44,8 +48,35 @@ class NormalizerSequence : public Normalizer {
     return text;
   }
 
+  bool keeps_beginning(std::string text, PatternMemory& memory) const override {
+    for (const auto& step : steps_) {
+      if (!step->keeps_beginning(text, memory)) return false;
+      text = step->apply(std::move(text), memory);
+    }
+    return true;
+  }
+
  private:
   std::vector<std::unique_ptr<const Normalizer>> steps_;
+};
+
+/// Replaces all matches of a pattern.
+class Replacement : public Normalizer {
+ public:
+  Replacement(Pattern pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
+
+  std::string apply(std::string text, PatternMemory& memory) const override {
+    return pattern_.replace_all(text, content_, memory);
+  }
+  bool keeps_beginning(std::string text, PatternMemory& memory) const override {
+    std::vector<TextRange> matches;
+    pattern_.find_all(text, memory, matches);
+    return !content_.empty() || matches.empty() || matches.front().begin > 0 || matches.front().end == 0;
+  }
+
+ private:
+  Pattern pattern_;
+  std::string content_;
 };
 
 std::string stripped(const std::string& text, bool left, bool right) {
@@ -106,11 +137,7 @@ std::unique_ptr<const Normalizer> read_sequence(const JsonValue& value) {
 }
 
 std::unique_ptr<const Normalizer> read_replace(const JsonValue& value) {
-  const auto pattern = std::make_shared<const Pattern>(read_pattern(value.at("pattern")));
-  const std::string content = value.at("content").string();
-  return changer([pattern, content](const std::string& text, PatternMemory& memory) {
-    return pattern->replace_all(text, content, memory);
-  });
+  return std::make_unique<Replacement>(read_pattern(value.at("pattern")), value.at("content").string());
 }
 
 std::unique_ptr<const Normalizer> read_prepend(const JsonValue& value) {

@@ -19,11 +19,18 @@ constexpr std::int64_t kLargestModel = std::int64_t{256} << 20U;
 
 class SentencepieceEncoder : public TextEncoder {
  public:
-  explicit SentencepieceEncoder(const SentencePieceProcessor& processor) : processor_(processor) {}
+  SentencepieceEncoder(const SentencePieceProcessor& processor, const std::vector<std::string>& lacking)
+      : processor_(processor), lacking_(lacking) {}
 
   void append(std::string_view text, std::vector<std::int32_t>& tokens) override {
     if (const auto invalid = first_invalid_byte(text)) {
       throw ConfigurationError("the text is not UTF-8 at byte " + std::to_string(*invalid) + "; accepted: UTF-8");
+    }
+    for (const std::string& token : lacking_) {
+      if (text.find(token) == std::string_view::npos) continue;
+      throw ConfigurationError("the text has the added token '" + message_text(token, 200) +
+                               "', which a file beside tokenizer.model names and sentencepiece would cut into pieces; "
+                               "accepted: a tokenizer.json, as a fast tokenizer of transformers writes it");
     }
     const auto status = processor_.Encode({text.data(), text.size()}, &found_);
     if (!status.ok()) throw ConfigurationError("sentencepiece cannot encode the text: " + status.ToString());
@@ -32,6 +39,8 @@ class SentencepieceEncoder : public TextEncoder {
 
  private:
   const SentencePieceProcessor& processor_;
+  /// The added tokens that the model lacks.
+  const std::vector<std::string>& lacking_;
   std::vector<int> found_;
 };
 
@@ -50,11 +59,13 @@ class SentencepieceTokenizer : public TextTokenizer {
       throw ConfigurationError("'" + file_.string() + "': found no model of sentencepiece: " + reason +
                                "; accepted: a model of sentencepiece, or a tokenizer.json of Hugging Face");
     }
-    for (const std::string& token : added_tokens_beside(file_)) require_known(token);
+    for (const std::string& token : added_tokens_beside(file_)) {
+      if (!token.empty() && !token_of(token)) lacking_.push_back(token);
+    }
   }
 
   std::unique_ptr<TextEncoder> make_encoder() const override {
-    return std::make_unique<SentencepieceEncoder>(processor_);
+    return std::make_unique<SentencepieceEncoder>(processor_, lacking_);
   }
 
   std::string decode_text(std::span<const std::int32_t> tokens, bool special) const override {
@@ -90,14 +101,6 @@ class SentencepieceTokenizer : public TextTokenizer {
   std::vector<std::filesystem::path> files() const override { return {file_}; }
 
  private:
-  /// Sentencepiece would cut an added token into pieces.
-  void require_known(const std::string& token) const {
-    if (token_of(token)) return;
-    throw ConfigurationError("'" + file_.string() + "': found the added token '" + message_text(token, 200) +
-                             "' in a file beside the model, which lacks it; accepted: a tokenizer.json, as a fast "
-                             "tokenizer of transformers writes it");
-  }
-
   /// Loads the model. \return why it cannot be loaded, or nothing. The library trusts much of what it reads.
   std::string reason_against(const std::string& bytes) {
     try {
@@ -111,6 +114,7 @@ class SentencepieceTokenizer : public TextTokenizer {
 
   std::filesystem::path file_;
   SentencePieceProcessor processor_;
+  std::vector<std::string> lacking_;
 };
 
 }  // namespace

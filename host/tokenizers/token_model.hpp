@@ -53,6 +53,8 @@ class TokenModel {
   virtual void split(std::string_view word, ModelMemory& memory, std::vector<std::int32_t>& tokens) const = 0;
   /// The text of every token, as the file writes it. Numbers that the file leaves out have an empty text.
   [[nodiscard]] virtual const std::vector<std::string>& texts() const = 0;
+  /// Number of tokens that the file lists, as Hugging Face counts them: with empty texts, without numbers left out.
+  [[nodiscard]] virtual std::size_t count() const = 0;
   /// The token of a text, or -1.
   [[nodiscard]] virtual std::int32_t token_of(std::string_view text) const = 0;
   /// True if no token extends from another letter into "▁". Then a text can be cut before each "▁" that follows one.

@@ -92,6 +92,7 @@ class UnigramModel : public TokenModel {
   }
 
   const std::vector<std::string>& texts() const override { return vocabulary_.texts(); }
+  std::size_t count() const override { return vocabulary_.count(); }
   std::int32_t token_of(std::string_view text) const override { return vocabulary_.find(text); }
 
  private:

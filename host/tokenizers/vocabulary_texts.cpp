@@ -22,7 +22,7 @@ VocabularyTexts VocabularyTexts::read_object(const JsonValue& value) {
     if (!texts[token].empty()) value.at(text).refuse("numbers that differ");
     texts[token] = text;
   }
-  return VocabularyTexts(std::move(texts));
+  return {value.raw().size(), std::move(texts)};
 }
 
 }  // namespace strata::host

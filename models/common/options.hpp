@@ -22,7 +22,7 @@ class SmallSizes {
   /// The request outlives the object.
   explicit SmallSizes(const ShrinkRequest& request) : request_(request) {}
 
-  /// What the size of `dim` must be a multiple of.
+  /// A number that divides the size of `dim`.
   [[nodiscard]] std::int64_t multiple(const Dim& dim) const {
     const auto found = request_.multiples.find(dim);
     return found == request_.multiples.end() ? 1 : found->second;

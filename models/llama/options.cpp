@@ -48,7 +48,9 @@ OptionSchema make_schema() {
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Heads of queries; 0: the size's, 12 for custom.", 4096),
       size_option("kv_heads",
-                  "Heads of keys and values; must divide heads; 0: the size's, as many as heads for custom.", 4096),
+                  "Heads of keys and values; must divide heads; 0: the size's, or as many as heads if heads is set or "
+                  "the size is custom.",
+                  4096),
       size_option("head_dim", "Width of a head, an even number; 0: the size's, embed / heads for custom.", 65536),
       size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
       size_option("ffn", "Inner width of the feed-forward block; 0: the size's, 8 / 3 embed for custom.", 4194304),
@@ -178,11 +180,11 @@ Settings settings_from(const Options& options) {
   const Overrides overrides(options);
   overrides.integer("layers", settings.layers);
   overrides.integer("embed", settings.embed);
-  overrides.integer("heads", settings.heads);
+  const bool sets_heads = overrides.integer("heads", settings.heads);
   const bool sets_kv_heads = overrides.integer("kv_heads", settings.kv_heads);
   const bool sets_head_dim = overrides.integer("head_dim", settings.head_dim);
   const bool sets_ffn = overrides.integer("ffn", settings.ffn);
-  if (custom && !sets_kv_heads) settings.kv_heads = settings.heads;
+  if ((custom || sets_heads) && !sets_kv_heads) settings.kv_heads = settings.heads;
   if (custom && !sets_head_dim) settings.head_dim = equal_head_dim(settings);
   // As many parameters as a plain block of width 4 · embed.
   if (custom && !sets_ffn) settings.ffn = settings.embed * 8 / 3;

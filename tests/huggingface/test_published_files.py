@@ -139,7 +139,7 @@ EDITED_CONFIGS = [
 
 
 def test_edited_configs(folder):
-    """What the plugin does not know stays in config.json, and so does the longest context."""
+    """Fields that the plugin does not know stay in config.json, and so does the longest context."""
     for index, (name, options, fields) in enumerate(EDITED_CONFIGS):
         case = folder / str(index)
         case.mkdir()
@@ -149,14 +149,44 @@ def test_edited_configs(folder):
         run, _ = train(case, "run", case / "original", model=options)
         found = config_of(exported(case, run, "exported"))
         check(found == config_of(case / "original") | fields, f"{name}, {options}: exported {found}")
-    # The old list of layers with a window does not fit the new windows, so the file is written anew.
-    run, _ = train(folder / "2", "other", folder / "2" / "original", model="window_layers = 2")
-    found = config_of(exported(folder / "2", run, "exported_other"))
-    check(found["max_window_layers"] == 0 and "layer_types" not in found and found["eos_token_id"] == [2, 3], str(found))
-    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder / "2" / "exported_other")
-    check(loaded.config.layer_types == ["sliding_attention"] * 2, str(loaded.config.layer_types))
-    # No Mistral has other windows in its first blocks, so the edited file would not say what the model computes.
-    run, _ = train(folder / "3", "other", folder / "3" / "original", model="window = 8\nwindow_layers = 1")
+
+
+# Model; changes of [model] beside `from`; the field that contradicts the changed ones; the changed fields.
+CONTRADICTED_FIELDS = [
+    ("qwen2_window", "window_layers = 2", "layer_types", dict(max_window_layers=0)),
+    ("llama3", "rope_base = 20000.0", "rope_parameters",
+     dict(rope_theta=20000.0, rope_scaling={key: LLAMA3[key] for key in LLAMA3 if key != "rope_theta"})),
+    ("yarn", "rope_attention_factor = 1.5", "rope_parameters",
+     dict(rope_theta=10000.0, rope_scaling=dict({key: YARN[key] for key in YARN if key != "rope_theta"},
+                                                beta_fast=32.0, beta_slow=1.0, attention_factor=1.5))),
+]
+
+
+def test_contradicted_fields(folder):
+    """A field that does not fit the changed ones goes. All others stay."""
+    for index, (name, options, field, fields) in enumerate(CONTRADICTED_FIELDS):
+        case = folder / str(index)
+        case.mkdir()
+        saved(case / "original", name)
+        write_data(case)
+        run, losses = train(case, "run", case / "original", model=options)
+        found, expected = config_of(exported(case, run, "exported")), config_of(case / "original") | fields
+        del expected[field]
+        check(found == expected, f"{name}, {options}: exported {found}, expected {expected}")
+        _, again = train(case, "again", case / "exported")
+        _, through = train(case, "through", case / "original", model=options, steps=2)
+        check(again[0] == through[1], f"{name}, {options}: the exported model has the loss {again[0]}, expected {through[1]}")
+
+
+def test_changed_types(folder):
+    """A model that is no longer of its imported type is exported as another one."""
+    saved(folder / "original", "mistral")
+    write_data(folder)
+    run, _ = train(folder, "run", folder / "original", model="window = 0\nwindow_layers = 1")
+    found = config_of(exported(folder, run, "exported"))
+    check(found["model_type"] == "llama" and "sliding_window" not in found, f"without its window: {found}")
+    # No Mistral has other windows in its first blocks.
+    run, _ = train(folder, "other", folder / "original", model="window = 8\nwindow_layers = 1")
     text = strata("export", run, folder / "refused", code=2)
     check("window: found 8" in text, text)
 

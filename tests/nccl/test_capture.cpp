@@ -181,7 +181,8 @@ TEST(Capture, NamesTheCommunicationThatALaunchHasComeTo) {
 }
 
 TEST(Capture, LaunchesWithoutAPauseDoNotRunIntoTheTimeout) {
-  const auto errors = run_processes(kRanks, 2, [](NcclWorld& world, int number) {
+  // All of them together take longer than the timeout, even on an idle machine.
+  const auto errors = run_processes(kRanks, 1, [](NcclWorld& world, int number) {
     Rank rank(world, number);
     rank.prepare();
     rank.capture();

@@ -71,9 +71,6 @@ TEST_F(LlamaModel, RefusesSizesThatDoNotFit) {
       {{{"head_dim", std::int64_t{5}}}, "head_dim: found 5; accepted: an even number"},
       {{{"embed", std::int64_t{8}}, {"heads", std::int64_t{12}}},
        "heads: found 12; accepted: a divisor of embed = 8, or an option head_dim"},
-      // Other heads leave the number of the size's heads of keys.
-      {{{"size", std::string("llama3.2-1b")}, {"heads", std::int64_t{12}}},
-       "kv_heads: found 8; accepted: a divisor of heads = 12"},
       {{{"rope_scaling", std::string("llama3")}, {"rope_low_freq_factor", 8.0}}, "is not above rope_low_freq_factor"}};
   for (const auto& [given, message] : rows) {
     try {

@@ -3,6 +3,7 @@
 Usage: compare_tokenizers.py TOKENIZER_ANSWERS STRATA FOLDER"""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -89,25 +90,27 @@ def compare_token_file(tokenizer_path, texts, strata, folder):
     return found != expected
 
 
-def check_added_tokens_beside_models(model, texts, strata, folder):
-    """A model of sentencepiece does not know the tokens that the files beside it add."""
+def check_added_tokens_beside_models(model, strata, folder):
+    """A model of sentencepiece does not know the tokens that the files beside it add. Texts with one are refused."""
     beside = os.path.join(folder, "beside")
-    os.makedirs(beside, exist_ok=True)
+    shutil.rmtree(beside, ignore_errors=True)
+    os.makedirs(beside)
     with open(os.path.join(beside, "tokenizer.model"), "wb") as file:
         file.write(model)
     inputs = os.path.join(folder, "inputs.jsonl")
-    write_lines(inputs, [{"text": text} for text in texts[:3]])
     wrong = 0
     for name, content, code in (
             ("tokenizer_config.json", {"added_tokens_decoder": {"1": {"content": "<s>"}, "2": {"content": "</s>"}}}, 0),
             ("tokenizer_config.json", {"added_tokens_decoder": {"1500": {"content": "<|im_start|>"}}}, 2),
             ("tokenizer_config.json", {}, 0),
+            ("added_tokens.json", {"<pad>": 1500}, 0),
             ("added_tokens.json", {"<|im_start|>": 1500}, 2)):
+        write_lines(inputs, [{"text": "a <|im_start|> b"}, {"text": "c"}])
         with open(os.path.join(beside, name), "w", encoding="utf-8") as file:
             json.dump(content, file)
         run = subprocess.run([strata, "tokenize", beside, inputs, "--output", os.path.join(beside, "tokens.bin"),
                               "--overwrite"], capture_output=True, text=True)
-        if run.returncode != code or (code == 2) != ("found the added token '<|im_start|>'" in run.stderr):
+        if run.returncode != code or (code == 2) != ("the text has the added token '<|im_start|>'" in run.stderr):
             wrong += 1
             print(f"{name} with {content}: exit code {run.returncode}: {run.stderr}")
     return wrong
@@ -134,7 +137,7 @@ def main():
         with open(path, "wb") as file:
             file.write(model)
         wrong += compare(name, SentencePiece(model), path, texts, answers_program, folder)
-    wrong += check_added_tokens_beside_models(models["sp_bpe"], texts, strata, folder)
+    wrong += check_added_tokens_beside_models(models["sp_bpe"], strata, folder)
     wrong += compare_token_file(os.path.join(folder, "llama3.json"), texts, strata, folder)
     return 1 if wrong else 0
 

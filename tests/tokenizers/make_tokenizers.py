@@ -119,6 +119,17 @@ def mistral(lines):
     return edited(llama2(lines), change)
 
 
+def beginnings(lines):
+    """A mark before the first word only, and normalizers that may remove what is before it."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFD(), normalizers.StripAccents(),
+                                                 normalizers.Replace("th", ""), normalizers.Replace(Regex(" {2,}"), " "),
+                                                 normalizers.Strip(left=True, right=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
+    return trained(tokenizer, lines, ["<unk>"])
+
+
 def unigram(lines, charsmap=None, fallback=False):
     tokenizer = Tokenizer(models.Unigram())
     steps = [normalizers.Replace(Regex(" {2,}"), " ")]
@@ -193,7 +204,7 @@ def hugging_face_tokenizers(lines, charsmap):
         "added": added(lines), "llama2": llama2(lines), "llama2_across": llama2(lines, across=True),
         "mistral": mistral(lines), "unigram": unigram(lines), "unigram_bytes": unigram(lines, fallback=True),
         "unigram_charsmap": unigram(lines, charsmap), "words": words(lines), "behaviors": behaviors(lines),
-        "whitespace": whitespace(lines),
+        "whitespace": whitespace(lines), "beginnings": beginnings(lines),
         "falcon": falcon(lines)}
 
 

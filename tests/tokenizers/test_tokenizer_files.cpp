@@ -57,13 +57,6 @@ std::vector<Refusal> refusals() {
       {"added_gap", put("/added_tokens/0/id", 270), "added_tokens[0].id: found 270; accepted: 259, which is the next"},
       {"option", put("/pre_tokenizer/pretokenizers/0/pattern/Regex", "a(?i)b"), "found '(?i)' behind the beginning"},
       {"hexadecimal", put("/pre_tokenizer/pretokenizers/0/pattern/Regex", R"(\x{4e)"), "found '\\x{' without its end"},
-      {"beginning",
-       [](json& file) {
-         file["normalizer"] = {{"type", "Sequence"},
-                               {"normalizers", {{{"type", "Strip"}, {"strip_left", true}, {"strip_right", false}}}}};
-         file["pre_tokenizer"] = {{"type", "Metaspace"}, {"prepend_scheme", "first"}};
-       },
-       "normalizer.normalizers[0]: found the type 'Strip' before a Metaspace whose prepend_scheme is 'first'"},
       {"no_model", [](json& file) { file.erase("model"); }, "has no key 'model'; accepted: a tokenizer.json"},
       {"chat",
        [](json& file) {

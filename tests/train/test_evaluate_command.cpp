@@ -76,6 +76,15 @@ TEST_F(EvaluateCommandTest, RefusesAModelThatLeavesAPartOfTheCheckpointOut) {
   EXPECT_THAT(result.messages, HasSubstr("unexpected: 'h.1.attn.q.weight'"));
 }
 
+TEST_F(EvaluateCommandTest, RefusesATextWhoseCharactersHaveOtherTokens) {
+  const CommandResult trained = run_command(
+      {"train", config_, "--overwrite", "--set", "data.tokenizer=chars", "--steps", "1", "--set", "device.threads=1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
+  const CommandResult result = evaluate({folder_.file("other.txt", std::string(100, 'x') + "yz").string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.messages, HasSubstr("do not stand for the text that they stood for in the checkpoint"));
+}
+
 TEST_F(EvaluateCommandTest, RefusesMoreFilesThanTheDatasetReads) {
   const std::string file = folder_.file("other.txt", test::small_text()).string();
   const CommandResult result = evaluate({file, file});

@@ -53,6 +53,15 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsRead) {
   }
 }
 
+TEST_F(SafetensorsTest, TensorsOfOtherTypesStandApart) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                             R"("b":{"dtype":"BOOL","shape":[4],"data_offsets":[8,12]},)"
+                             R"("c":{"dtype":"","shape":[],"data_offsets":[12,16]}})";
+  const SafetensorsFile file(folder_.file("tensors.safetensors", file_with(header, 16)));
+  EXPECT_EQ(file.tensors().size(), 1U);
+  EXPECT_EQ(file.foreign_types(), (std::map<std::string, std::string>{{"b", "BOOL"}, {"c", ""}}));
+}
+
 TEST_F(SafetensorsTest, EveryTruncationIsRefused) {
   const std::vector<SafetensorsTensor> tensors{{"x", DType::f32, {4}}};
   const std::string whole = safetensors_header(tensors, {}) + std::string(16, 'x');
@@ -82,7 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{R"({"x":{"dtype":"F32","shape":4,"data_offsets":[0,16]}})", "has no complete"},
         BadHeader{R"({"x":{"dtype":"F32","shape":[4],"data_offsets":[0]}})", "has no complete"},
         BadHeader{R"({"x":{"dtype":"F32","shape":[4],"data_offsets":[-16,0]}})", "has no complete"},
-        BadHeader{R"({"x":{"dtype":"Q4","shape":[4],"data_offsets":[0,16]}})", "type 'Q4'"},
+        BadHeader{R"({"x":{"dtype":"Q4","shape":[4],"data_offsets":[16,0]}})", "has data_offsets [16,0]"},
+        BadHeader{R"({"x":{"dtype":"Q4","shape":[4],"data_offsets":[0,8]}})", "8 bytes that belong to no tensor"},
         BadHeader{R"({"x":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})", "impossible shape"},
         BadHeader{R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "impossible shape"},
         BadHeader{R"({"x":{"dtype":"F32","shape":[5],"data_offsets":[0,16]}})", "of 20 bytes"},

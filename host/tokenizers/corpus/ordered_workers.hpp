@@ -32,6 +32,9 @@ class OrderedWorkers {
       end();
       throw RuntimeError("thread " + std::to_string(started + 1) + " of " + std::to_string(threads) +
                          " cannot start: " + error.what());
+    } catch (...) {
+      end();
+      throw;
     }
   }
   ~OrderedWorkers() { end(); }

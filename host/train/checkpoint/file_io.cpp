@@ -186,9 +186,12 @@ void write_named_file(const std::filesystem::path& path, std::string_view text) 
   if (!fs::is_directory(folder, ignored)) {
     throw ConfigurationError("'" + path.string() + "': there is no folder '" + folder.string() + "'");
   }
-  if (!fs::exists(status)) return replace_file(path, text);
-  if (fs::is_regular_file(status)) return replace_file(fs::canonical(path), text);
-  std::ofstream stream(path, std::ios::binary);
+  // /dev/stdout may be a file that other programs write to as well.
+  const bool is_system = path.string().starts_with("/dev/") || path.string().starts_with("/proc/");
+  if (!is_system && (!fs::exists(status) || fs::is_regular_file(status))) {
+    return replace_file(fs::is_symlink(fs::symlink_status(path)) ? fs::weakly_canonical(path) : path, text);
+  }
+  std::ofstream stream(path, std::ios::binary | std::ios::app);
   stream << text << std::flush;
   if (!stream) fail(path, "cannot be written");
 }

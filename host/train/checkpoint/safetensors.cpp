@@ -58,7 +58,7 @@ std::optional<std::uint64_t> checked_bytes(const json& shape, std::size_t elemen
 struct Located {
   SafetensorsTensor tensor;
   /// The type, if Strata has none like it.
-  std::string foreign_type;
+  std::optional<std::string> foreign_type;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
@@ -74,10 +74,10 @@ Located locate_tensor(const std::string& name, const json& entry) {
   located.tensor.name = name;
   located.begin = entry["data_offsets"][0].get<std::uint64_t>();
   located.end = entry["data_offsets"][1].get<std::uint64_t>();
-  if (located.end < located.begin) throw wrong("has data_offsets " + entry["data_offsets"].dump());
   const std::string type = entry["dtype"].get<std::string>();
   const std::optional<DType> dtype = dtype_of(type);
   if (!dtype) {
+    if (located.end < located.begin) throw wrong("has data_offsets " + entry["data_offsets"].dump());
     located.foreign_type = type;
     return located;
   }
@@ -85,7 +85,7 @@ Located locate_tensor(const std::string& name, const json& entry) {
   const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], size_of(*dtype));
   if (!bytes) throw wrong("has an impossible shape " + entry["shape"].dump());
   located.tensor.shape = entry["shape"].get<Shape>();
-  if (located.end - located.begin != *bytes) {
+  if (located.end < located.begin || located.end - located.begin != *bytes) {
     throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + entry["data_offsets"].dump());
   }
   return located;
@@ -166,8 +166,8 @@ void SafetensorsFile::parse() {
     }
     expected = each.end;
     const std::string name = each.tensor.name;
-    if (!each.foreign_type.empty()) {
-      foreign_types_[name] = each.foreign_type;
+    if (each.foreign_type) {
+      foreign_types_[name] = *each.foreign_type;
       continue;
     }
     tensors_[name] = {std::move(each.tensor), data.subspan(each.begin, each.end - each.begin)};

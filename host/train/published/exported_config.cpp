@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "strata/error.hpp"
@@ -23,7 +24,7 @@ const std::string* find_config(const ModelFiles& files) {
 class ExportedConfig {
  public:
   ExportedConfig(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes)
-      : plugin_(plugin), options_(options), sizes_(sizes), own_(config(options)) {}
+      : plugin_(plugin), sizes_(sizes), own_(config(options)) {}
 
   /// The config.json `text` with the fields in which the model now differs. Empty if the result would not describe the
   /// model, for example because the plugin now gives it another type.
@@ -41,9 +42,8 @@ class ExportedConfig {
       value ? changed.set(field, *value) : changed.set_null(field);
     }
     std::string edited = edit_json(text, removed, changed);
-    const std::optional<PublishedFields> after = config_of(edited);
-    if (!after || after->values() != own_.values()) return std::nullopt;
-    return edited;
+    if (describes_model(edited)) return edited;
+    return edit_without_a_field(text, changed);
   }
 
   /// The plugin's own fields, and the special tokens of `imported`.
@@ -64,24 +64,52 @@ class ExportedConfig {
     return call_plugin(plugin_.origin, "config", [&] { return plugin_.format->config(options, sizes_); });
   }
 
+  /// A field that the plugin does not write may contradict the changed ones. Then it goes. It is one that the plugin
+  /// reads, such as rope_parameters, for which the plugin's own fields stand; or one that it only compares with others,
+  /// such as layer_types.
+  [[nodiscard]] std::optional<std::string> edit_without_a_field(const std::string& text,
+                                                                const PublishedFields& changed) const {
+    std::set<std::string> names;
+    const PublishedFields fields = parse_published_config(text);
+    for (const auto& [field, value] : fields.values()) {
+      const std::string name = field.substr(0, field.find('.'));
+      if (!own_.contains(name) && !own_.has_value(name)) names.insert(name);
+    }
+    const std::optional<PublishedFields> before = config_of(text);
+    const auto is_read = [&](const std::string& name) {
+      const std::optional<PublishedFields> without = config_of(edit_json(text, {name}, {}));
+      return !without || without->values() != before->values();
+    };
+    for (const bool of_read : {true, false}) {
+      for (const std::string& name : names) {
+        if (is_read(name) != of_read) continue;
+        std::string edited = edit_json(text, {name}, of_read ? own_ : changed);
+        if (describes_model(edited)) return edited;
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool describes_model(const std::string& text) const {
+    const std::optional<PublishedFields> config = config_of(text);
+    return config && config->values() == own_.values();
+  }
+
   /// The plugin's own fields for the model of a config.json. Empty if it is none of the plugin's models.
   [[nodiscard]] std::optional<PublishedFields> config_of(const std::string& text) const {
     const PublishedFields fields = parse_published_config(text);
-    std::optional<Options> described;
     try {
-      described = call_plugin(plugin_.origin, "options", [&] { return plugin_.format->options(fields); });
+      const std::optional<Options> described =
+          call_plugin(plugin_.origin, "options", [&] { return plugin_.format->options(fields); });
+      if (!described) return std::nullopt;
+      return config(Options(plugin_.factory->options(), described->values()));
     } catch (const ConfigurationError&) {
       // Fields contradict each other, for example a new window and the old list of layers that have one.
       return std::nullopt;
     }
-    if (!described) return std::nullopt;
-    Options options = options_;
-    for (const auto& [name, value] : described->values()) options.set(name, value);
-    return config(options);
   }
 
   const PublishingPlugin& plugin_;
-  const Options& options_;
   const DimSizes& sizes_;
   PublishedFields own_;
 };

@@ -85,7 +85,7 @@ class FieldName {
     return at->is_object() ? at : nullptr;
   }
 
-  /// The same object, which takes the place of anything else.
+  /// The object within `root` that has the field. Creates missing objects, and replaces other values by them.
   [[nodiscard]] json& make_object(json& root) const {
     json* at = &root;
     for (const std::string& name : objects_) {

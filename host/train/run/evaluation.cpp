@@ -12,6 +12,8 @@
 #include "train/checkpoint/checkpoint_names.hpp"
 #include "train/data/batch_needs.hpp"
 #include "train/data/read_ahead.hpp"
+#include "train/published/checkpoint_fit.hpp"
+#include "train/published/model_parameters.hpp"
 #include "train/run/text_generation.hpp"
 
 namespace strata::host {
@@ -158,6 +160,7 @@ EvaluationResult evaluate(const RunSetup& setup, const CheckpointReader& checkpo
                           const EvaluationSettings& settings) {
   checkpoint.require(settings.weights);
   require_vocabulary(checkpoint, source);
+  require_parameters_of(checkpoint, model_graph(setup, source.sizes()));
   if (source.samples(settings.split) == 0) {
     throw ConfigurationError(source.description() + ": there is no sample to evaluate");
   }
