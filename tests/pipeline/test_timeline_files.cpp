@@ -133,8 +133,8 @@ TEST_F(ExplainTimeline, DrawsAStackWithoutStagesAsOne) {
 TEST_F(ExplainTimeline, LeavesNothingWhereItCannotWrite) {
   const CommandResult result =
       explain("[[strategy]]\nplugin = \"ddp\"\nsize = 2\n", {"--timeline", path("absent/a.svg")});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.messages, HasSubstr("absent/a.svg"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.messages, HasSubstr("absent/a.svg': there is no folder"));
   EXPECT_FALSE(std::filesystem::exists(path("absent")));
 }
 
