@@ -49,8 +49,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
                               .batches = own_data ? setup.configuration.run.eval_batches : 0,
                               .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained};
   if (arguments.batches >= 0) settings.batches = arguments.batches;
-  const DataSource data = setup.open_data();
-  const EvaluationResult result = evaluate(setup, checkpoint, data, settings);
+  const EvaluationResult result = evaluate(setup, checkpoint, setup.open_data(), settings);
   if (arguments.json) {
     write_json(context.out, {{"loss", result.loss},
                              {"perplexity", std::exp(result.loss)},

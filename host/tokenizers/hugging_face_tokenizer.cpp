@@ -76,7 +76,8 @@ class HuggingFaceEncoder : public TextEncoder {
  private:
   void append_normalized(std::string text, bool is_first, std::vector<std::int32_t>& tokens) {
     if (pipeline_.normalizer) {
-      is_first = is_first && pipeline_.normalizer->keeps_beginning(beginning_of(text), cut_.memory);
+      is_first = is_first && pipeline_.pre_tokenizer.treats_first &&
+                 pipeline_.normalizer->keeps_beginning(beginning_of(text), cut_.memory);
       text = pipeline_.normalizer->apply(std::move(text), cut_.memory);
     }
     normalized_parts_.clear();

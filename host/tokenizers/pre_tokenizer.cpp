@@ -183,7 +183,7 @@ const std::map<std::string, StepReader>& step_readers() {
 }
 
 /// \return the type of the step.
-std::string read_step(const JsonValue& value, Steps& steps) {
+std::string read_step(const JsonValue& value, PreTokenizerSteps& result) {
   const JsonValue type = value.at("type");
   const auto reader = step_readers().find(type.string());
   if (reader == step_readers().end()) {
@@ -191,7 +191,9 @@ std::string read_step(const JsonValue& value, Steps& steps) {
     for (const auto& [name, unused] : step_readers()) names += ", " + name;
     type.refuse(names);
   }
-  reader->second(value, steps);
+  reader->second(value, result.steps);
+  // Only Metaspace has this key.
+  if (value.string_or("prepend_scheme", "") == "first") result.treats_first = true;
   return reader->first;
 }
 
@@ -202,9 +204,9 @@ PreTokenizerSteps read_pre_tokenizer(const JsonValue& value) {
   std::string last;
   if (value.string_or("type", "") == "Sequence") {
     const JsonValue list = value.at("pretokenizers");
-    for (std::size_t i = 0; i < list.size(); ++i) last = read_step(list.element(i), result.steps);
+    for (std::size_t i = 0; i < list.size(); ++i) last = read_step(list.element(i), result);
   } else {
-    last = read_step(value, result.steps);
+    last = read_step(value, result);
   }
   result.reads_bytes = last == "ByteLevel";
   if (result.reads_bytes) result.steps.pop_back();

@@ -39,6 +39,8 @@ struct PreTokenizerSteps {
   std::vector<std::unique_ptr<const PreTokenizer>> steps;
   /// True if the last step replaces bytes by their letters. The list lacks that step: the model reads bytes instead.
   bool reads_bytes = false;
+  /// True if a step treats the word that begins where the document begins in another way than the others.
+  bool treats_first = false;
 };
 
 /// \throws ConfigurationError that names the key that it does not accept.

@@ -1,14 +1,20 @@
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "strata/graph.hpp"
 #include "strata/tensor.hpp"
 #include "train/checkpoint/checkpoint.hpp"
+#include "train/published/problem_list.hpp"
 
 namespace strata::host {
 
-/// True if a checkpoint's tensor holds the values of a parameter of this shape: once, or once for each of several
-/// replicas, which train apart.
-[[nodiscard]] bool fits_parameter(const Shape& stored, const Shape& parameter);
+/// Lists the parameters of `shapes` whose tensors in a checkpoint are missing or have another shape. A tensor may hold
+/// the values once, or once for each of several replicas, which train apart. Only parameters of `required` count as
+/// missing. `owner`: the model that has the shapes, for messages.
+[[nodiscard]] ProblemList misfits(const CheckpointReader& checkpoint, const std::map<std::string, Shape>& shapes,
+                                  const std::map<std::string, Shape>& required, const std::string& owner);
 
 /// \throws ConfigurationError that lists all differences if the checkpoint's parameters are not those of `graph`, a
 /// model's graph as its strategies have rewritten it. Then the model would leave a part of the checkpoint out, for

@@ -101,7 +101,7 @@ class Export {
 
   [[nodiscard]] const Options& options() const { return model_.setup.plugins.model.options; }
 
-  /// The name by which transformers knew the imported model. Empty if the import has none.
+  /// The name by which transformers knew the imported model. Empty if its config.json has none.
   [[nodiscard]] std::string base_model() const {
     const std::optional<PublishedFields> config = imported_config(checkpoint_.model_files());
     return config ? config->word("_name_or_path", "") : "";

@@ -43,7 +43,7 @@ class ExportedConfig {
     }
     std::string edited = edit_json(text, removed, changed);
     if (describes_model(edited)) return edited;
-    return edit_without_a_field(text, changed);
+    return edit_without_a_field(text, *before, changed);
   }
 
   /// The plugin's own fields, and the special tokens of `imported`.
@@ -66,28 +66,35 @@ class ExportedConfig {
 
   /// A field that the plugin does not write may contradict the changed ones. Then it goes. It is one that the plugin
   /// reads, such as rope_parameters, for which the plugin's own fields stand; or one that it only compares with others,
-  /// such as layer_types.
-  [[nodiscard]] std::optional<std::string> edit_without_a_field(const std::string& text,
+  /// such as layer_types. `before`: the plugin's own fields for the model of `text`.
+  [[nodiscard]] std::optional<std::string> edit_without_a_field(const std::string& text, const PublishedFields& before,
                                                                 const PublishedFields& changed) const {
+    std::vector<std::string> compared;
+    for (const std::string& name : fields_of_others(text)) {
+      const std::optional<PublishedFields> without = config_of(edit_json(text, {name}, {}));
+      if (without && without->values() == before.values()) {
+        compared.push_back(name);
+        continue;
+      }
+      std::string edited = edit_json(text, {name}, own_);
+      if (describes_model(edited)) return edited;
+    }
+    for (const std::string& name : compared) {
+      std::string edited = edit_json(text, {name}, changed);
+      if (describes_model(edited)) return edited;
+    }
+    return std::nullopt;
+  }
+
+  /// The names of the outermost fields that the plugin does not write.
+  [[nodiscard]] std::set<std::string> fields_of_others(const std::string& text) const {
     std::set<std::string> names;
     const PublishedFields fields = parse_published_config(text);
     for (const auto& [field, value] : fields.values()) {
       const std::string name = field.substr(0, field.find('.'));
       if (!own_.contains(name) && !own_.has_value(name)) names.insert(name);
     }
-    const std::optional<PublishedFields> before = config_of(text);
-    const auto is_read = [&](const std::string& name) {
-      const std::optional<PublishedFields> without = config_of(edit_json(text, {name}, {}));
-      return !without || without->values() != before->values();
-    };
-    for (const bool of_read : {true, false}) {
-      for (const std::string& name : names) {
-        if (is_read(name) != of_read) continue;
-        std::string edited = edit_json(text, {name}, of_read ? own_ : changed);
-        if (describes_model(edited)) return edited;
-      }
-    }
-    return std::nullopt;
+    return names;
   }
 
   [[nodiscard]] bool describes_model(const std::string& text) const {

@@ -4,7 +4,6 @@
 #include "strata/error.hpp"
 #include "train/published/checkpoint_fit.hpp"
 #include "train/published/model_parameters.hpp"
-#include "train/published/problem_list.hpp"
 #include "train/published/published_checkpoint.hpp"
 #include "train/run/run_setup.hpp"
 
@@ -59,16 +58,7 @@ void require_initial_values(const RunSetup& setup, const DimSizes& data) {
   const std::map<std::string, Shape> required = model_parameters(setup, data);
   // Parameters that strategies add, such as adapters, begin anew unless the checkpoint has them.
   const std::map<std::string, Shape> shapes = initial_shapes(model_graph(setup, data), stored);
-  ProblemList problems;
-  for (const auto& [name, shape] : shapes) {
-    const auto found = stored.find(name);
-    if (found == stored.end()) {
-      if (required.contains(name)) problems.add("missing: '" + name + "' " + shape_text(shape));
-    } else if (!fits_parameter(found->second.shape, shape)) {
-      problems.add("wrong shape: '" + name + "' is " + shape_text(found->second.shape) + "; this run's model has " +
-                   shape_text(shape));
-    }
-  }
+  ProblemList problems = misfits(*setup.initial, shapes, required, "this run's model");
   for (const auto& each : stored) {
     if (shapes.contains(each.first) || each.first.starts_with("optimizer/")) continue;
     problems.add("unexpected: '" + each.first + "'");
