@@ -287,12 +287,15 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   }
   place(compilation, compiled, beside);
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
-    Program program = build_program(compilation, compiled, i, beside);
+    compiled.programs.push_back(build_program(compilation, compiled, i, beside));
+  }
+  release_sent_memory(compiled.programs, compiled.class_of_rank);
+  for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
+    const Program& program = compiled.programs[i];
     verify(program, *request.registry, "compilation", request.device != nullptr);
     const SharedMemory shared = beside != nullptr ? shared_memory(request, *beside, i) : SharedMemory{};
     compiled.plans.push_back(plan_memory(program, shared));
     verify_memory(program, *request.registry, compiled.plans.back());
-    compiled.programs.push_back(std::move(program));
   }
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
   if (beside == nullptr) require_every_axis_used(compilation.stack, compilation.rules, compilation.used_axes);

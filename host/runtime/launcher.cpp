@@ -103,10 +103,7 @@ void Launcher::collective(const PreparedInstruction& prepared, const Collective&
   call.elements = input.elements();
   call.id = meeting_id(instruction, micro_batch);
   call.name = &instruction.name;
-  std::vector<ByteRange> used = ranges(instruction, micro_batch);
-  // The communicator keeps collectives in order. Messages and transfers are outside of that order, so wait for them.
-  for (const ByteRange& range : used) requests_.wait_for_messages(range);
-  requests_.add(communicator_.start(call), true, std::move(used));
+  requests_.add(communicator_.start(call), true, ranges(instruction, micro_batch));
 }
 
 void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
@@ -118,10 +115,10 @@ void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
   call.data = memory(buffer.id, micro_batch);
   call.bytes = buffer.bytes();
   call.id = meeting_id(instruction, micro_batch);
+  call.channel = sends ? instruction.as<Send>()->channel : instruction.as<Receive>()->channel;
   call.name = &instruction.name;
-  std::vector<ByteRange> used = ranges(instruction, micro_batch);
-  for (const ByteRange& range : used) requests_.wait(range);
-  requests_.add(sends ? communicator_.send(call) : communicator_.receive(call), false, std::move(used));
+  requests_.add(sends ? communicator_.send(call) : communicator_.receive(call), false,
+                ranges(instruction, micro_batch));
 }
 
 void Launcher::transfer(const Instruction& instruction, int micro_batch) {
@@ -137,9 +134,7 @@ void Launcher::transfer(const Instruction& instruction, int micro_batch) {
   call.bytes = outside.bytes();
   call.name = &instruction.name;
   offload_->touch(call.place, call.offset + call.bytes);
-  std::vector<ByteRange> used = ranges(instruction, micro_batch);
-  for (const ByteRange& range : used) requests_.wait(range);
-  requests_.add(transfers_->start(call), false, std::move(used));
+  requests_.add(transfers_->start(call), false, ranges(instruction, micro_batch));
 }
 
 std::byte* Launcher::memory(BufferId buffer, int micro_batch) {

@@ -14,8 +14,8 @@
 
 namespace strata::host {
 
-/// Launches prepared instructions on device, communicator or transfer engine. It finds their memory and waits for the
-/// asynchronous work that they need.
+/// Launches prepared instructions on device, communicator or transfer engine. It finds their memory, and waits for what
+/// the program says. It adds no wait of its own, so the program is all that the check before the run must know.
 class Launcher {
  public:
   /// `offload`: null if the program has no memory outside of the device.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/check/communication_trace.hpp"
+#include "compiler/program/communication_trace.hpp"
 #include "compiler/program/op_instance.hpp"
 #include "runtime/traffic.hpp"
 #include "strata/error.hpp"
@@ -96,15 +96,15 @@ class Preparation {
     prepared.traffic = &prepared_.traffic[traffic_key(*prepared.instruction)];
   }
 
-  void prepare(PreparedInstruction& prepared, const Send& /*send*/) {
+  void prepare(PreparedInstruction& prepared, const Send& send) {
     prepared.traffic = &prepared_.traffic[traffic_key(*prepared.instruction)];
     prepared.peer = peer(*prepared.instruction);
-    plan_.sends_to.insert(prepared.peer);
+    plan_.sends_to.insert({prepared.peer, send.channel});
   }
 
-  void prepare(PreparedInstruction& prepared, const Receive& /*receive*/) {
+  void prepare(PreparedInstruction& prepared, const Receive& receive) {
     prepared.peer = peer(*prepared.instruction);
-    plan_.receives_from.insert(prepared.peer);
+    plan_.receives_from.insert({prepared.peer, receive.channel});
   }
 
   static void prepare(PreparedInstruction& /*prepared*/, const Transfer& /*transfer*/) {}

@@ -33,16 +33,6 @@ void RequestsInFlight::wait(const ByteRange& range) {
   }
 }
 
-void RequestsInFlight::wait_for_messages(const ByteRange& range) {
-  for (std::size_t i = 0; i < entries_.size();) {
-    if (!entries_[i].is_collective && entries_[i].uses(range)) {
-      finish(i);
-    } else {
-      ++i;
-    }
-  }
-}
-
 void RequestsInFlight::wait_for_all() {
   while (!entries_.empty()) finish(0);
 }

@@ -19,8 +19,6 @@ class RequestsInFlight {
   /// that the wait for one collective also ends all earlier ones, even those of other groups. The communicator does not
   /// guarantee it, because collectives of different groups may run concurrently (strata/communicator.hpp).
   void wait(const ByteRange& range);
-  /// Waits only for messages that use any byte of `range`. A collective that is about to start must not overtake them.
-  void wait_for_messages(const ByteRange& range);
   void wait_for_all();
   /// After a failure: returns when no request accesses this rank's memory any more. Ignores the requests' errors.
   void drain() noexcept;

@@ -32,10 +32,10 @@ class Stage {
                          {end.group, CollectiveKind::all_to_all},
                          {pair_, CollectiveKind::reduce_scatter},
                          {pair_, CollectiveKind::all_gather}};
-    if (end.rank > 0) plan_.receives_from.insert(end.rank - 1);
-    if (end.rank > 0) plan_.sends_to.insert(end.rank - 1);
-    if (end.rank + 1 < kWorldSize) plan_.sends_to.insert(end.rank + 1);
-    if (end.rank + 1 < kWorldSize) plan_.receives_from.insert(end.rank + 1);
+    if (end.rank > 0) plan_.receives_from.insert({end.rank - 1, 0});
+    if (end.rank > 0) plan_.sends_to.insert({end.rank - 1, 0});
+    if (end.rank + 1 < kWorldSize) plan_.sends_to.insert({end.rank + 1, 0});
+    if (end.rank + 1 < kWorldSize) plan_.receives_from.insert({end.rank + 1, 0});
   }
 
   void make_ready() { end_.communicator.make_ready(plan_); }
@@ -46,11 +46,13 @@ class Stage {
     std::vector<std::vector<double>> arrays(16, std::vector<double>(kWorldSize));
     std::size_t next = 0;
     const auto array = [&] { return arrays[next++].data(); };
-    for (const int peer : plan_.sends_to) {
-      requests.push_back(end_.communicator.send({.peer = peer, .data = array(), .bytes = 8, .id = 1}));
+    for (const auto& [peer, channel] : plan_.sends_to) {
+      requests.push_back(
+          end_.communicator.send({.peer = peer, .channel = channel, .data = array(), .bytes = 8, .id = 1}));
     }
-    for (const int peer : plan_.receives_from) {
-      requests.push_back(end_.communicator.receive({.peer = peer, .data = array(), .bytes = 8, .id = 1}));
+    for (const auto& [peer, channel] : plan_.receives_from) {
+      requests.push_back(
+          end_.communicator.receive({.peer = peer, .channel = channel, .data = array(), .bytes = 8, .id = 1}));
     }
     for (const CommunicationPlan::Collective& each : plan_.collectives) {
       CollectiveCall call{.kind = each.kind, .dtype = DType::f64, .group = each.group};

@@ -12,6 +12,12 @@ class Waits : public ::testing::Test {
   BufferId buffer(const std::string& name) { return builder_.add_flat(name, BufferKind::activation, DType::f32, 4); }
   void send(BufferId of) { push({.work = Send{{"a", 1}}, .inputs = {of}}); }
   void receive(BufferId of) { push({.work = Receive{{"a", 0}}, .outputs = {of}}); }
+  void all_gather(BufferId from, BufferId to) {
+    push({.name = "x",
+          .work = Collective{.kind = CollectiveKind::all_gather, .axes = {"a"}},
+          .inputs = {from},
+          .outputs = {to}});
+  }
   void all_reduce(BufferId of) { push(builder_.all_reduce(of, {"a"}, std::nullopt, "x")); }
   void compute(std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
     push(host::flat_op("accumulate", "x", std::move(inputs), std::move(outputs)));
@@ -49,20 +55,32 @@ TEST_F(Waits, WhoOverwritesWhatIsBeingSentWaits) {
   EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {x}}));
 }
 
-TEST_F(Waits, OnlyTheLastReaderOfWhatIsBeingSentWaits) {
+// A reader that waited until another rank has received could wait for a rank that waits for the reader.
+TEST_F(Waits, ReadingNeverWaitsForASend) {
   const BufferId x = buffer("x");
   const BufferId y = buffer("y");
   send(x);
   compute({x}, {y});
-  compute({y}, {y});
-  compute({x}, {y});
-  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}, {}, {x}}));
+  send(x);
+  all_gather(x, y);
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}, {}, {}}));
+}
+
+TEST_F(Waits, OnlyTheLastReaderOfWhatACollectiveReadsWaits) {
+  const BufferId x = buffer("x");
+  const BufferId y = buffer("y");
+  all_gather(x, y);
+  compute({x}, {});
+  compute({y}, {});
+  compute({x}, {});
+  EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}, {y}, {}})) << "the wait for y ends the collective";
 }
 
 TEST_F(Waits, AWaitThatIsThereCountsAsTheLastTouch) {
   const BufferId x = buffer("x");
   const BufferId y = buffer("y");
-  send(x);
+  const BufferId z = buffer("z");
+  all_gather(x, z);
   compute({x}, {y});
   compute({y}, {y});
   builder_.task(Task::Kind::forward).instructions.back().waits = {x};

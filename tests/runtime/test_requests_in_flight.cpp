@@ -57,15 +57,6 @@ TEST_F(RequestsInFlightTest, WaitsForEachCollectiveBeforeTheOneThatIsNeeded) {
   EXPECT_EQ(waits_.back(), "later gradients");
 }
 
-TEST_F(RequestsInFlightTest, LetsACollectiveWaitForMessagesOnly) {
-  start("gradients", true, 1);
-  start("message", false, 1);
-  requests_.wait_for_messages(range(2));
-  EXPECT_THAT(waits_, IsEmpty());
-  requests_.wait_for_messages(range(1));
-  EXPECT_THAT(waits_, ElementsAre("message"));
-}
-
 TEST_F(RequestsInFlightTest, DrainsWhateverARequestThrows) {
   requests_.add(std::make_unique<ForeignRequest>(), true, {range(1)});
   start("later", true, 2);

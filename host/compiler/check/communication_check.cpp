@@ -2,11 +2,10 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 
-#include "compiler/check/communication_trace.hpp"
 #include "compiler/check/program_check.hpp"
+#include "compiler/program/communication_trace.hpp"
 #include "compiler/program/step_variants.hpp"
 #include "strata/error.hpp"
 
@@ -17,8 +16,10 @@ namespace {
 constexpr std::size_t kRanksToName = 8;
 
 /// Simulates the communication of all ranks in one step. Every rank has one queue that runs communication in the order
-/// in which it was started. Compute and waits are left out, because they only delay a rank and cannot change which
-/// calls match.
+/// in which it was started. A rank stops at a receive until the message is there, at a collective until all members are
+/// there, and at an instruction that waits for a send until the message is received. The executor stops at a receive
+/// or a collective only when an instruction waits for it, so it never stops where this simulation does not. Compute is
+/// left out, because it only delays a rank.
 class LockStep {
  public:
   LockStep(const RankPrograms& ranks, const CommunicatorLimits& limits, std::uint64_t step_number)
@@ -69,7 +70,10 @@ class LockStep {
   [[nodiscard]] bool done(int rank) const { return at(rank).position == at(rank).trace->steps.size(); }
   [[nodiscard]] const TracedCommunication& step(int rank) const { return at(rank).trace->steps[at(rank).position]; }
   [[nodiscard]] int counterpart(int rank) const { return at(rank).counterparts[step(rank).counterparts]; }
-  [[nodiscard]] std::int64_t channel_key(int from, int to) const { return std::int64_t{from} * rank_count() + to; }
+  /// If messages are matched by their ids, all channels between two ranks are one.
+  [[nodiscard]] std::pair<std::int64_t, int> channel_key(int from, int to, int number) const {
+    return {std::int64_t{from} * rank_count() + to, limits_.matches_messages_by_id ? 0 : number};
+  }
 
   void resolve_counterparts(int rank) {
     for (const Counterparts& with : at(rank).trace->counterparts) {
@@ -90,6 +94,7 @@ class LockStep {
 
   /// Runs the next communication of `rank`. \return false if it must wait for another rank.
   bool advance(int rank) {
+    if (step(rank).awaited) return await(rank);
     const Instruction& instruction = *step(rank).instruction;
     if (instruction.is<Send>()) return send(rank);
     return instruction.is<Receive>() ? receive(rank) : collective(rank);
@@ -113,13 +118,27 @@ class LockStep {
 
   bool send(int rank) {
     const int peer = counterpart(rank);
-    Channel& channel = channels_[channel_key(rank, peer)];
+    Channel& channel = channels_[channel_key(rank, peer, step(rank).instruction->as<Send>()->channel)];
     const auto capacity = static_cast<std::size_t>(limits_.channel_capacity);
     channel.sender_waits = capacity > 0 && channel.messages.size() >= capacity;
     if (channel.sender_waits) return false;
     channel.messages.push_back(&step(rank));
     ++at(rank).position;
     if (std::exchange(channel.receiver_waits, false)) ready_.push_back(peer);
+    return true;
+  }
+
+  /// The send that a wait is for.
+  [[nodiscard]] const TracedCommunication& awaited(int rank) const {
+    return at(rank).trace->steps[*step(rank).awaited];
+  }
+
+  bool await(int rank) {
+    const TracedCommunication& sent = awaited(rank);
+    Channel& channel = channels_[channel_key(rank, counterpart(rank), sent.instruction->as<Send>()->channel)];
+    channel.sender_waits = std::find(channel.messages.begin(), channel.messages.end(), &sent) != channel.messages.end();
+    if (channel.sender_waits) return false;
+    ++at(rank).position;
     return true;
   }
 
@@ -135,7 +154,7 @@ class LockStep {
 
   bool receive(int rank) {
     const int peer = counterpart(rank);
-    Channel& channel = channels_[channel_key(peer, rank)];
+    Channel& channel = channels_[channel_key(peer, rank, step(rank).instruction->as<Receive>()->channel)];
     const auto next = next_message(channel, step(rank));
     channel.receiver_waits = next == channel.messages.end();
     if (channel.receiver_waits) return false;
@@ -173,6 +192,10 @@ class LockStep {
 
   [[nodiscard]] std::string waited_for(int rank) const {
     const int with = counterpart(rank);
+    if (step(rank).awaited) {
+      return "rank " + std::to_string(with) + " to receive its message " + describe(awaited(rank)) + ", but " +
+             where(with);
+    }
     const Instruction& instruction = *step(rank).instruction;
     if (instruction.is<Receive>()) return "a message, but " + where(with);
     if (instruction.is<Collective>()) return missing_members(groups_[static_cast<std::size_t>(with)]);
@@ -196,8 +219,8 @@ class LockStep {
   [[nodiscard]] std::string leftover() const {
     for (const auto& [key, channel] : channels_) {
       if (channel.messages.empty()) continue;
-      return "rank " + std::to_string(key % rank_count()) + " never receives the message of rank " +
-             std::to_string(key / rank_count()) + ": " + describe(*channel.messages.front());
+      return "rank " + std::to_string(key.first % rank_count()) + " never receives the message of rank " +
+             std::to_string(key.first / rank_count()) + ": " + describe(*channel.messages.front());
     }
     return {};
   }
@@ -208,7 +231,7 @@ class LockStep {
   std::vector<Rank> ranks_;
   std::vector<Group> groups_;
   std::map<std::pair<std::vector<Axis>, std::vector<int>>, int> group_numbers_;
-  std::unordered_map<std::int64_t, Channel> channels_;
+  std::map<std::pair<std::int64_t, int>, Channel> channels_;
   std::deque<int> ready_;
   std::string fault_;
 };

@@ -40,6 +40,7 @@ class Partitioner {
     gathered_.insert();
     sinks_.reduce_task_gradients();
     if (request_.training) sinks_.add_missing_gradients();
+    values_.order_receives();
     return {sinks_.dealt(), sinks_.gradients(),    sinks_.loss(),
             sinks_.count(), std::move(used_axes_), std::move(lowered_by_)};
   }

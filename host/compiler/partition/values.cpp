@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "compiler/partition/conversion.hpp"
 #include "compiler/program/program_builder.hpp"
@@ -13,6 +14,7 @@ namespace strata::host {
 Values::Values(const PartitionRequest& request, ProgramBuilder& builder, GatheredValues& gathered)
     : request_(request), builder_(builder), gathered_(gathered) {
   for (const Node& node : request.graph.nodes()) {
+    position_.emplace(node.id, position_.size());
     for (std::size_t i = 0; i < node.operands.size(); ++i)
       uses_[node.operands[i]].push_back({&node, static_cast<int>(i)});
   }
@@ -133,11 +135,29 @@ BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& ta
 
 // --- other stages
 
+Task::Kind Values::receiving_kind(Value value, int to_chunk) const {
+  Task::Kind first = Task::Kind::weight;
+  for (const Use& use : uses_.at(value)) {
+    const TaskKey reader = task_of(*use.node);
+    if (reader.chunk == to_chunk) first = std::min(first, reader.kind);
+  }
+  return first;
+}
+
 Values::Message Values::message(Value value, int stage, int to_chunk) const {
   const Node& node = request_.graph.node(value.node);
+  const TaskKey from = task_of(node);
   Message message;
-  message.name = label(value, task_of(node)) + " to chunk " + std::to_string(to_chunk);
+  message.name = label(value, from) + " to chunk " + std::to_string(to_chunk);
   message.peer = {request_.stages.axis, stage};
+  message.receiver = {receiving_kind(value, to_chunk), to_chunk};
+  // A number for each pair of tasks. No task sends to itself, so the number is not 0.
+  const auto number = [&](const TaskKey& task) {
+    const int kind = static_cast<int>(task.kind) - static_cast<int>(Task::Kind::forward);
+    return kind * static_cast<int>(request_.stages.stage_of_chunk.size()) + task.chunk;
+  };
+  const int tasks = 3 * static_cast<int>(request_.stages.stage_of_chunk.size());
+  message.channel = number(from) * tasks + number(message.receiver);
   // The id uses the node's number, which both stages share. The node's name need not be unique.
   message.id =
       random::stream_key(static_cast<std::uint64_t>(value.node), message.name, static_cast<std::uint64_t>(to_chunk));
@@ -156,7 +176,7 @@ void Values::send_to_readers(Value value, const Home& home) {
     Message message = this->message(value, request_.stages.stage(chunk), chunk);
     Instruction send;
     send.name = std::move(message.name);
-    send.work = Send{std::move(message.peer), message.id};
+    send.work = Send{std::move(message.peer), message.id, message.channel};
     send.inputs = {home.buffer};
     builder_.task(home.task.kind, home.task.chunk).instructions.push_back(std::move(send));
   }
@@ -174,11 +194,42 @@ BufferId Values::receive(Value value, const TaskKey& task) {
                           request_.rules.local_shape(type.dims, request_.rules.canonical(type.dims)));
   Instruction receive;
   receive.name = std::move(message.name);
-  receive.work = Receive{std::move(message.peer), message.id};
+  receive.work = Receive{std::move(message.peer), message.id, message.channel};
   receive.outputs = {buffer};
-  builder_.task(task.kind, task.chunk).instructions.push_back(std::move(receive));
+  builder_.task(message.receiver.kind, task.chunk).instructions.push_back(std::move(receive));
+  receives_.emplace(message.id, SendOrder{position_.at(value.node), value.result});
   received_.emplace(key, buffer);
   return buffer;
+}
+
+void Values::order_receives() {
+  for (Task& task : builder_.program().tasks) {
+    std::vector<Instruction>& instructions = task.instructions;
+    // By channel, the positions of the receives in the order of the sends.
+    std::map<int, std::map<SendOrder, std::size_t>> channels;
+    for (std::size_t at = 0; at < instructions.size(); ++at) {
+      const auto* receive = instructions[at].as<Receive>();
+      const auto known = receive == nullptr ? receives_.end() : receives_.find(receive->id);
+      if (known != receives_.end()) channels[receive->channel][known->second] = at;
+    }
+    if (channels.empty()) continue;
+    std::vector<std::tuple<std::size_t, SendOrder, std::size_t>>
+        order;  // new position, order of the send, old position
+    constexpr SendOrder kAfterReceives{std::numeric_limits<std::size_t>::max(), 0};
+    for (std::size_t at = 0; at < instructions.size(); ++at) order.emplace_back(at, kAfterReceives, at);
+    for (const auto& [channel, receives] : channels) {
+      std::size_t first = instructions.size();
+      for (auto each = receives.rbegin(); each != receives.rend(); ++each) {
+        first = std::min(first, each->second);
+        order[each->second] = {first, each->first, each->second};
+      }
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Instruction> ordered;
+    ordered.reserve(instructions.size());
+    for (const auto& [to, sent, from] : order) ordered.push_back(std::move(instructions[from]));
+    instructions = std::move(ordered);
+  }
 }
 
 std::string Values::label(Value value, const TaskKey& task) const {

@@ -48,6 +48,10 @@ class Values {
   /// The buffer that holds `value` in `layout`, for an instruction of `task` and `block`. Equal conversions are shared
   /// within a task.
   BufferId fetch(Value value, const Layout& layout, const TaskKey& task, int block);
+  /// Orders the receives of each task and channel as their messages are sent, because some communicators match messages
+  /// by their order. A receive that is first read after those of later messages moves before the first of them. Runs
+  /// when all nodes are lowered.
+  void order_receives();
   /// Emits the conversion of a value to another layout. The value stays partial over `keep`.
   BufferId convert(Value value, const Home& home, const Layout& to, const AxisSet& keep, const TaskKey& task);
 
@@ -70,7 +74,15 @@ class Values {
     std::string name;
     Peer peer;
     std::uint64_t id = 0;
+    /// The task that receives, and the number of the channel between the two tasks.
+    TaskKey receiver;
+    int channel = 0;
   };
+  /// Messages of one task are sent in the order of their producers in the graph, then of their results.
+  using SendOrder = std::pair<std::size_t, int>;
+
+  /// The kind of the first task of a chunk that reads the value.
+  [[nodiscard]] Task::Kind receiving_kind(Value value, int to_chunk) const;
   [[nodiscard]] Message message(Value value, int stage, int to_chunk) const;
 
   const PartitionRequest& request_;
@@ -82,6 +94,8 @@ class Values {
   std::map<std::tuple<BufferId, Layout, TaskKey>, BufferId> converted_;
   std::map<std::tuple<std::string, Layout, int>, BufferId> loaded_;
   std::map<std::pair<Value, int>, BufferId> received_;  // by chunk
+  std::map<std::uint64_t, SendOrder> receives_;         // by the message's id
+  std::map<int, std::size_t> position_;                 // of a node in the graph, by its id
   std::set<Value> sent_;
   std::map<int, std::ptrdiff_t> load_count_;  // by chunk
 };

@@ -229,12 +229,14 @@ class TaskFuser {
     removed_[at] = true;
   }
 
-  /// The term that is complete first and that no instruction reads after the sum.
+  /// The term that is complete first. Empty if an instruction reads it after the sum, or if a term is sent.
   [[nodiscard]] std::optional<BufferId> first_term(const Instruction& sum, std::size_t at) const {
     std::optional<BufferId> first;
     for (const BufferId term : sum.inputs) {
       if (std::count(sum.inputs.begin(), sum.inputs.end(), term) != 1) return std::nullopt;
       if (program_.buffer(term).base >= 0 || is_persistent(term)) return std::nullopt;
+      // A sum in memory that is being sent would wait until another rank has received it.
+      if (uses_.is_sent(term)) return std::nullopt;
       if (uses_.writers(term).empty()) return std::nullopt;
       if (!first || uses_.writers(term).back() < uses_.writers(*first).back()) first = term;
     }

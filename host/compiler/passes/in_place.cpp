@@ -28,6 +28,8 @@ class InPlaceReuse {
         for (const auto* buffers : {&task.instructions[at].inputs, &task.instructions[at].outputs}) {
           for (const BufferId buffer : *buffers) note_use(program_.root(buffer), {task.kind, at}, task.chunk);
         }
+        if (!task.instructions[at].is<Send>()) continue;
+        last_use_[static_cast<std::size_t>(program_.root(task.instructions[at].inputs.front()))].is_sent = true;
       }
     }
   }
@@ -46,6 +48,8 @@ class InPlaceReuse {
     Position position;
     int chunk = -1;
     bool by_several_chunks = false;
+    /// A message is sent from the memory. To take it over, an instruction would wait until another rank has received.
+    bool is_sent = false;
   };
 
   void note_use(BufferId root, const Position& position, int chunk) {
@@ -93,7 +97,8 @@ class InPlaceReuse {
     if (from.shape != to.shape || from.dtype != to.dtype || memory.bytes() != to.bytes()) return false;
     const LastUse& last = last_use_[static_cast<std::size_t>(root)];
     const LastUse& last_of_result = last_use_[static_cast<std::size_t>(to.id)];
-    if (last.by_several_chunks || last_of_result.by_several_chunks || last.position > position) return false;
+    if (last.is_sent || last.by_several_chunks || last_of_result.by_several_chunks) return false;
+    if (last.position > position) return false;
     const auto same_root = [&](BufferId other) { return program_.root(other) == root; };
     return std::count_if(instruction.inputs.begin(), instruction.inputs.end(), same_root) == 1 &&
            std::none_of(instruction.outputs.begin(), instruction.outputs.end(), same_root);
@@ -104,6 +109,7 @@ class InPlaceReuse {
     program_.buffers[static_cast<std::size_t>(to)].base = root;
     const LastUse& last = last_use_[static_cast<std::size_t>(to)];
     note_use(root, last.position, last.chunk);
+    last_use_[static_cast<std::size_t>(root)].is_sent = last.is_sent;
   }
 
   Program& program_;

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "compiler/program/program_builder.hpp"
 #include "compiler/stack.hpp"
@@ -49,9 +50,18 @@ void reuse_operands_in_place(Program& program, const OpRegistry& registry);
 void add_workspaces(ProgramBuilder& builder, const Device& device, const PluginOrigin& origin);
 
 /// Adds to every instruction the asynchronous buffers that it must wait for. An instruction waits for a buffer in
-/// flight that it accesses if the communication writes the buffer, if the instruction writes it, or if the instruction
-/// is its last access. Existing waits stay, and count as accesses. Collectives do not wait for each other, because they
-/// run in the order in which they start. Messages and transfers have no order.
+/// flight that it accesses if the communication writes the buffer, or if the instruction writes it. It also waits if it
+/// is the last access of a buffer that a collective or a transfer reads, so that the memory can be reused. Reading
+/// never waits for a send. Existing waits stay, and count as accesses. Collectives do not wait for each other, because
+/// they run in the order in which they start. Messages and transfers have no order.
 void insert_waits(Program& program);
+
+/// Adds waits for sends, so that the memory of sent buffers can be reused within the step. A send is complete when its
+/// peer has received, so a wait too early is a deadlock. The wait stands at the first instruction of the same
+/// micro-batch that follows the last use of the memory and, by the StepClock of all ranks, the receive. Example: the
+/// first stage of a pipeline waits for the send of an activation in the backward pass of the micro-batch, where a
+/// gradient has arrived that the second stage computed from the activation. If there is no such instruction, the send
+/// is in flight until the step's end. `programs`: of all classes of ranks.
+void release_sent_memory(std::vector<Program>& programs, const std::vector<int>& class_of_rank);
 
 }  // namespace strata::host

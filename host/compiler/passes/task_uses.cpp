@@ -9,7 +9,10 @@ namespace strata::host {
 TaskUses::TaskUses(const Program& program, const Task& task) : program_(program) {
   for (const Task& each : program.tasks) {
     for (std::size_t at = 0; at < each.instructions.size(); ++at) {
-      for (const BufferId input : each.instructions[at].inputs) reads_[input].push_back({&each == &task, at});
+      for (const BufferId input : each.instructions[at].inputs) {
+        reads_[input].push_back({&each == &task, at});
+        if (each.instructions[at].is<Send>()) sent_.insert(input);
+      }
     }
   }
   for (const auto& [name, buffer] : program.reports) reads_[buffer].push_back({false, 0});
@@ -86,6 +89,7 @@ void TaskUses::rename(BufferId from, BufferId to) {
   const auto moved = reads_.find(from);
   if (moved != reads_.end()) uses.insert(uses.end(), moved->second.begin(), moved->second.end());
   reads_.erase(from);
+  if (sent_.erase(from) > 0) sent_.insert(to);
 }
 
 }  // namespace strata::host

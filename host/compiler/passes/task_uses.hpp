@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "strata/program.hpp"
@@ -19,6 +20,8 @@ class TaskUses {
   [[nodiscard]] bool is_written_after(BufferId buffer, std::size_t at) const;
   /// True if the instruction at `at` reads `buffer` once and no other instruction reads it.
   [[nodiscard]] bool is_read_only_at(BufferId buffer, std::size_t at) const;
+  /// True if a Send of any task reads `buffer`.
+  [[nodiscard]] bool is_sent(BufferId buffer) const { return sent_.contains(buffer); }
   /// True if `buffer` is read after `at`, in another task, or by the host.
   [[nodiscard]] bool is_read_after(BufferId buffer, std::size_t at) const;
   /// The last position before `at` that reads or writes `buffer`. The buffer must have a writer.
@@ -43,6 +46,7 @@ class TaskUses {
 
   const Program& program_;
   std::map<BufferId, std::vector<Use>> reads_;
+  std::set<BufferId> sent_;
   std::map<BufferId, std::vector<std::size_t>> writers_;
   std::map<BufferId, std::vector<Write>> writes_of_root_;
 };

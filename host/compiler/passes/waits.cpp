@@ -1,41 +1,37 @@
 #include <algorithm>
 #include <map>
-#include <set>
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
+#include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Walks the schedule of one variant of the step. A task collects the waits of all its runs, because waiting for a
-/// buffer that is not in flight costs nothing.
+/// Walks the schedule of one variant of the step. A task collects the waits of all its runs.
 class WaitInserter {
  public:
-  WaitInserter(Program& program, std::uint64_t step)
-      : program_(program), step_(step), is_sent_(program.buffers.size(), false) {}
+  WaitInserter(Program& program, std::uint64_t step) : program_(program), step_(step), ranges_(program) {}
 
   void run() {
-    find_sent_buffers();
+    find_read_memory();
     walk([this](const Instruction& instruction, int micro_batch) { note_touches(instruction, micro_batch); });
     walk([this](Instruction& instruction, int micro_batch) { visit(instruction, micro_batch); });
   }
 
  private:
-  using Memory = std::pair<BufferId, int>;  // root buffer and micro-batch, -1 for persistent memory
-
-  [[nodiscard]] Memory memory(BufferId buffer, int micro_batch) const {
-    const BufferId root = program_.root(buffer);
-    return {root, program_.buffer(root).persistent ? -1 : micro_batch};
-  }
-
-  /// Buffers of one memory that are in flight.
-  struct InFlight {
-    std::set<BufferId> buffers;
-    bool only_collectives = true;
+  /// Memory that an asynchronous instruction in flight reads or writes.
+  struct Use {
+    ByteRange range;
+    BufferId buffer = -1;
     bool is_written = false;
+  };
+  struct InFlight {
+    bool is_collective = false;
+    bool is_send = false;
+    std::vector<Use> uses;
   };
 
   template <class Visit>
@@ -50,17 +46,15 @@ class WaitInserter {
     }
   }
 
-  // --- last accesses of memory that asynchronous instructions read
+  // --- last accesses of memory that collectives and transfers read
 
-  [[nodiscard]] std::vector<bool>::reference is_sent(BufferId buffer) {
-    return is_sent_[static_cast<std::size_t>(program_.root(buffer))];
-  }
-
-  void find_sent_buffers() {
+  void find_read_memory() {
+    is_read_.assign(program_.buffers.size(), false);
     for (const Task& task : program_.tasks) {
       for (const Instruction& instruction : task.instructions) {
-        if (!is_asynchronous(instruction)) continue;
-        for (const BufferId buffer : instruction.inputs) is_sent(buffer) = true;
+        if (!is_asynchronous(instruction) || instruction.is<Send>()) continue;
+        for (const BufferId buffer : instruction.inputs)
+          is_read_[static_cast<std::size_t>(ranges_.root(buffer))] = true;
       }
     }
   }
@@ -68,54 +62,88 @@ class WaitInserter {
   void note_touches(const Instruction& instruction, int micro_batch) {
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs, &instruction.waits}) {
       for (const BufferId buffer : *buffers) {
-        if (is_sent(buffer)) last_touch_[memory(buffer, micro_batch)] = now_;
+        if (!is_read_[static_cast<std::size_t>(ranges_.root(buffer))]) continue;
+        last_touch_[ranges_.instance(buffer, micro_batch)] = now_;
       }
     }
+  }
+
+  [[nodiscard]] bool is_last_touch(std::int64_t instance) const {
+    const auto last = last_touch_.find(instance);
+    return last != last_touch_.end() && last->second == now_;
   }
 
   // --- waits
 
   void visit(Instruction& instruction, int micro_batch) {
-    for (const BufferId buffer : instruction.waits) in_flight_.erase(memory(buffer, micro_batch));
-    const bool is_collective = instruction.is<Collective>();
-    for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
-      for (const BufferId buffer : *buffers) {
-        const auto found = in_flight_.find(memory(buffer, micro_batch));
-        if (found == in_flight_.end()) continue;
-        // Collectives run in order among themselves. Messages and transfers have no order.
-        if (is_collective && found->second.only_collectives) continue;
-        // Two instructions may read memory in flight. The last access waits, so that the memory can be reused.
-        const bool writes = buffers == &instruction.outputs || found->second.is_written;
-        if (!writes && last_touch_.at(found->first) > now_) continue;
-        add_waits(instruction, found->second.buffers);
-        in_flight_.erase(found);
+    for (const BufferId buffer : instruction.waits) complete(ranges_.range(buffer, micro_batch));
+    for (const BufferId buffer : instruction.inputs) wait_for_conflicts(instruction, buffer, micro_batch, false);
+    for (const BufferId buffer : instruction.outputs) wait_for_conflicts(instruction, buffer, micro_batch, true);
+    if (is_asynchronous(instruction)) start(instruction, micro_batch);
+  }
+
+  void wait_for_conflicts(Instruction& instruction, BufferId buffer, int micro_batch, bool writes) {
+    const ByteRange range = ranges_.range(buffer, micro_batch);
+    const auto found = in_flight_.find(range.instance);
+    if (found == in_flight_.end()) return;
+    const bool last = is_last_touch(range.instance);
+    std::vector<Use> awaited;
+    for (const std::shared_ptr<InFlight>& each : found->second) {
+      // Collectives run in order among themselves. Messages and transfers have no order.
+      if (instruction.is<Collective>() && each->is_collective) continue;
+      for (const Use& use : each->uses) {
+        if (!use.range.overlaps(range)) continue;
+        // To reuse memory that a collective or a transfer reads, its last reader waits. A send is complete when another
+        // rank has received, which may need what this reader computes.
+        if (writes || use.is_written || (last && !each->is_send)) awaited.push_back(use);
       }
     }
-    if (!is_asynchronous(instruction)) return;
+    for (const Use& use : awaited) {
+      if (std::find(instruction.waits.begin(), instruction.waits.end(), use.buffer) == instruction.waits.end()) {
+        instruction.waits.push_back(use.buffer);
+      }
+      complete(use.range);
+    }
+  }
+
+  void start(const Instruction& instruction, int micro_batch) {
+    const auto started = std::make_shared<InFlight>();
+    started->is_collective = instruction.is<Collective>();
+    started->is_send = instruction.is<Send>();
     for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId buffer : *buffers) {
-        InFlight& started = in_flight_[memory(buffer, micro_batch)];
-        started.buffers.insert(buffer);
-        started.only_collectives = started.only_collectives && is_collective;
-        started.is_written = started.is_written || buffers == &instruction.outputs;
+        started->uses.push_back({ranges_.range(buffer, micro_batch), buffer, buffers == &instruction.outputs});
+        std::vector<std::shared_ptr<InFlight>>& here = in_flight_[started->uses.back().range.instance];
+        if (here.empty() || here.back() != started) here.push_back(started);
       }
     }
   }
 
-  static void add_waits(Instruction& instruction, const std::set<BufferId>& buffers) {
-    for (const BufferId buffer : buffers) {
-      if (std::find(instruction.waits.begin(), instruction.waits.end(), buffer) == instruction.waits.end()) {
-        instruction.waits.push_back(buffer);
+  /// Completes what uses any byte of `range`, as the executor does.
+  void complete(const ByteRange& range) {
+    const auto found = in_flight_.find(range.instance);
+    if (found == in_flight_.end()) return;
+    const std::vector<std::shared_ptr<InFlight>> here = found->second;
+    for (const std::shared_ptr<InFlight>& each : here) {
+      const bool uses_range =
+          std::any_of(each->uses.begin(), each->uses.end(), [&](const Use& use) { return use.range.overlaps(range); });
+      if (!uses_range) continue;
+      for (const Use& use : each->uses) {
+        const auto place = in_flight_.find(use.range.instance);
+        if (place == in_flight_.end()) continue;
+        std::erase(place->second, each);
+        if (place->second.empty()) in_flight_.erase(place);
       }
     }
   }
 
   Program& program_;
   std::uint64_t step_;
-  std::vector<bool> is_sent_;  // by root buffer
+  const BufferRanges ranges_;
+  std::vector<bool> is_read_;  // by root buffer
   std::int64_t now_ = 0;
-  std::map<Memory, std::int64_t> last_touch_;
-  std::map<Memory, InFlight> in_flight_;
+  std::map<std::int64_t, std::int64_t> last_touch_;                           // by instance of memory
+  std::map<std::int64_t, std::vector<std::shared_ptr<InFlight>>> in_flight_;  // by instance of memory
 };
 
 }  // namespace

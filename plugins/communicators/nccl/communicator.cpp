@@ -74,7 +74,10 @@ std::string group_key(const std::vector<int>& ranks) {
   return "group " + rendezvous::to_hex(rendezvous::digest(text));
 }
 
-std::string channel_key(int from, int to) { return "channel " + std::to_string(from) + " " + std::to_string(to); }
+std::string channel_key(const MessageChannel& channel) {
+  return "channel " + std::to_string(channel.from) + " " + std::to_string(channel.to) + " " +
+         std::to_string(channel.number);
+}
 
 }  // namespace
 
@@ -120,21 +123,21 @@ Operations NcclCommunicator::conflicts(const Operation& operation) {
   return found;
 }
 
-std::shared_ptr<Link> NcclCommunicator::channel(int from, int to) {
-  return engine_.link(channel_key(from, to), {from, to});
+std::shared_ptr<Link> NcclCommunicator::link(const MessageChannel& channel) {
+  return engine_.link(channel_key(channel), {channel.from, channel.to});
 }
 
 std::unique_ptr<Request> NcclCommunicator::send(const MessageCall& call) {
   const OperationPointer operation = message(Operation::Kind::send, call);
   if (call.peer == rank()) return to_itself(operation);
-  operation->link = channel(rank(), call.peer);
+  operation->link = link({rank(), call.peer, call.channel});
   return hand_over(operation);
 }
 
 std::unique_ptr<Request> NcclCommunicator::receive(const MessageCall& call) {
   const OperationPointer operation = message(Operation::Kind::receive, call);
   if (call.peer == rank()) return to_itself(operation);
-  operation->link = channel(call.peer, rank());
+  operation->link = link({call.peer, rank(), call.channel});
   return hand_over(operation);
 }
 

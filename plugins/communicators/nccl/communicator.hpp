@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -24,8 +25,17 @@ struct Place {
   int local_rank_count = 1;
 };
 
-/// One rank's endpoint. Each group and each pair of ranks has its own NCCL communicator and stream. A pair has one for
-/// each direction, so that messages in one direction never wait for messages in the other.
+/// A channel of messages from one world rank to another.
+struct MessageChannel {
+  int from = 0;
+  int to = 0;
+  int number = 0;
+
+  auto operator<=>(const MessageChannel&) const = default;
+};
+
+/// One rank's endpoint. Each group and each channel of messages has its own NCCL communicator and stream. NCCL matches
+/// the messages of a communicator by their order, and messages of one channel never wait for those of another.
 ///
 /// A request waits for its own communication only. The compiler assumes that collectives of all groups end in the order
 /// in which they were started. host/runtime/requests_in_flight.hpp ensures that by waiting for each of them.
@@ -54,7 +64,7 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] const std::shared_ptr<Link>& group(int number) const {
     return groups_[static_cast<std::size_t>(number)];
   }
-  [[nodiscard]] std::shared_ptr<Link> channel(int from, int to);
+  [[nodiscard]] std::shared_ptr<Link> link(const MessageChannel& channel);
   /// Collectives in flight on other links that access the memory of `operation`, so that it must not overtake them.
   [[nodiscard]] Operations conflicts(const Operation& operation);
   [[nodiscard]] std::unique_ptr<Request> hand_over(const OperationPointer& operation);
@@ -70,7 +80,7 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] int agree_on_blocks(std::size_t links);
   /// Executes a collective, or a message through a channel, once with one element, so that NCCL sets it up.
   void warm_up(const CommunicationPlan::Collective& collective);
-  void warm_up(int from, int to);
+  void warm_up(const MessageChannel& channel);
   void finish(std::unique_ptr<Request> request);
 
   Place place_;

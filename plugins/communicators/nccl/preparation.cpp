@@ -34,16 +34,16 @@ void NcclCommunicator::make_ready(const CommunicationPlan& plan) {
   for (const CommunicationPlan::Collective& each : plan.collectives) {
     if (group(each.group)->size() > 1) collectives[key_of(*group(each.group), each.kind)] = each;
   }
-  std::set<std::pair<int, int>> channels;
-  for (const int peer : plan.sends_to) channels.emplace(rank(), peer);
-  for (const int peer : plan.receives_from) channels.emplace(peer, rank());
-  std::erase_if(channels, [](const auto& each) { return each.first == each.second; });
+  std::set<MessageChannel> channels;
+  for (const auto& [peer, number] : plan.sends_to) channels.insert({rank(), peer, number});
+  for (const auto& [peer, number] : plan.receives_from) channels.insert({peer, rank(), number});
+  std::erase_if(channels, [](const MessageChannel& each) { return each.from == each.to; });
 
   std::set<std::shared_ptr<Link>> links;
   for (const std::shared_ptr<Link>& each : groups_) {
     if (each->size() > 1) links.insert(each);
   }
-  for (const auto& [from, to] : channels) links.insert(channel(from, to));
+  for (const MessageChannel& each : channels) links.insert(link(each));
   engine_.make_links({links.begin(), links.end()}, agree_on_blocks(links.size()));
   // All links are created before the first is used, because ranks that are threads of one process may wait in CUDA for
   // each other's GPUs.
@@ -53,8 +53,8 @@ void NcclCommunicator::make_ready(const CommunicationPlan& plan) {
   for (const auto& [key, collective] : collectives) {
     if (warm_.insert(key).second) warm_up(collective);
   }
-  for (const auto& [from, to] : channels) {
-    if (warm_.insert(channel(from, to)->key()).second) warm_up(from, to);
+  for (const MessageChannel& each : channels) {
+    if (warm_.insert(link(each)->key()).second) warm_up(each);
   }
 }
 
@@ -82,11 +82,16 @@ void NcclCommunicator::warm_up(const CommunicationPlan::Collective& collective) 
   finish(start(call));
 }
 
-void NcclCommunicator::warm_up(int from, int to) {
+void NcclCommunicator::warm_up(const MessageChannel& channel) {
   const std::shared_ptr<void> data = device_.allocate(kTypeBytes);
-  const MessageCall call{
-      .peer = from == rank() ? to : from, .data = data.get(), .bytes = kTypeBytes, .id = 0, .name = &kWarmUp};
-  finish(from == rank() ? send(call) : receive(call));
+  const bool sends = channel.from == rank();
+  const MessageCall call{.peer = sends ? channel.to : channel.from,
+                         .channel = channel.number,
+                         .data = data.get(),
+                         .bytes = kTypeBytes,
+                         .id = 0,
+                         .name = &kWarmUp};
+  finish(sends ? send(call) : receive(call));
 }
 
 void NcclCommunicator::finish(std::unique_ptr<Request> request) {

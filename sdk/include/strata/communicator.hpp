@@ -61,6 +61,8 @@ struct CollectiveCall {
 /// One message between two ranks.
 struct MessageCall {
   int peer = 0;  ///< rank in the world, not in a group
+  /// Messages of one channel are received in the order in which they are sent (CommunicatorLimits).
+  int channel = 0;
   void* data = nullptr;
   std::int64_t bytes = 0;
   /// As CollectiveCall::id.
@@ -70,10 +72,10 @@ struct MessageCall {
 
 /// Limits of a communicator that the program checker takes into account when it looks for deadlocks.
 struct CommunicatorLimits {
-  /// Messages that may be in flight from one rank to another before a further send blocks; 0: unlimited.
+  /// Messages that may be in flight in one channel from one rank to another before a further send blocks; 0: unlimited.
   int channel_capacity = 0;
   /// True if a receive matches the message with its id, in whatever order messages were sent. False if a rank receives
-  /// messages of one sender in the order in which they were sent.
+  /// the messages of one channel of a sender in the order in which they were sent.
   bool matches_messages_by_id = false;
 };
 
@@ -103,9 +105,16 @@ struct CommunicationPlan {
   };
 
   std::set<Collective> collectives = {};
-  /// World ranks that this rank sends messages to, and that it receives messages from.
-  std::set<int> sends_to = {};
-  std::set<int> receives_from = {};
+  /// The channels of messages to a world rank or from it.
+  struct Channel {
+    int peer = 0;
+    int number = 0;
+
+    auto operator<=>(const Channel&) const = default;
+  };
+
+  std::set<Channel> sends_to = {};
+  std::set<Channel> receives_from = {};
 };
 
 /// One rank's endpoint. A communication starts after the work that was enqueued on the device's compute stream before

@@ -161,17 +161,22 @@ struct Peer {
   bool operator==(const Peer&) const = default;
 };
 
-/// Sends the input to a peer. A send never blocks.
+/// Sends the input to a peer. A send never blocks. It is complete when the peer has received the message.
 struct Send {
   Peer to;
   /// Identifies the message, as Collective::id. The matching Receive has the same id.
   std::uint64_t id = 0;
+  /// Messages of one channel between two ranks are received in the order in which they are sent. Channels have no order
+  /// among each other. Both ends name the same channel.
+  int channel = 0;
 };
 
 /// Receives a peer's message into the output.
 struct Receive {
   Peer from;
   std::uint64_t id = 0;
+  /// As Send::channel.
+  int channel = 0;
 };
 
 /// Copies the whole input to the output, one of which is outside of the device. The copy is asynchronous until an

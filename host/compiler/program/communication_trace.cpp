@@ -1,4 +1,4 @@
-#include "compiler/check/communication_trace.hpp"
+#include "compiler/program/communication_trace.hpp"
 
 #include <algorithm>
 #include <map>
@@ -26,7 +26,7 @@ std::vector<int> member_ranks(const Counterparts& with, const Mesh& mesh, int ra
 
 TracedCommunication traced(const Program& program, const TaskInstance& at, std::size_t index,
                            const Instruction& instruction) {
-  TracedCommunication step{at, index, &instruction};
+  TracedCommunication step{.at = at, .index = index, .instruction = &instruction};
   for (const BufferId id : instruction.inputs) step.input_elements += program.buffer(id).elements();
   for (const BufferId id : instruction.outputs) step.output_elements += program.buffer(id).elements();
   const std::vector<BufferId>& any = instruction.inputs.empty() ? instruction.outputs : instruction.inputs;
@@ -89,24 +89,74 @@ Counterparts counterparts_of(const Program& program, const Instruction& instruct
   throw VerificationError("instruction '" + instruction.name + "' is no communication");
 }
 
-CommunicationTrace trace_communication(const Program& program, std::uint64_t step) {
-  CommunicationTrace trace{&program, {}, {}};
-  std::map<Counterparts, std::size_t> numbers;
-  std::map<const Instruction*, std::size_t> number_of;
-  for_each_instruction(program, step, [&](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
-    if (!is_communication(instruction)) return;
-    auto known = number_of.find(&instruction);
-    if (known == number_of.end()) {
-      const Counterparts counterparts = counterparts_of(program, instruction);
-      const auto [place, added] = numbers.try_emplace(counterparts, trace.counterparts.size());
-      if (added) trace.counterparts.push_back(counterparts);
-      known = number_of.emplace(&instruction, place->second).first;
+namespace {
+
+class Tracer {
+ public:
+  explicit Tracer(const Program& program) : program_(program), ranges_(program) { trace_.program = &program; }
+
+  CommunicationTrace run(std::uint64_t step) {
+    for_each_instruction(program_, step,
+                         [&](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
+                           for (const BufferId buffer : instruction.waits) wait(at, index, instruction, buffer);
+                           if (is_communication(instruction)) add(at, index, instruction);
+                           ++ordinal_;
+                         });
+    return std::move(trace_);
+  }
+
+ private:
+  struct SendInFlight {
+    ByteRange range;
+    std::size_t step = 0;
+  };
+
+  void add(const TaskInstance& at, std::size_t index, const Instruction& instruction) {
+    auto known = number_of_.find(&instruction);
+    if (known == number_of_.end()) {
+      const Counterparts counterparts = host::counterparts_of(program_, instruction);
+      const auto [place, added] = numbers_.try_emplace(counterparts, trace_.counterparts.size());
+      if (added) trace_.counterparts.push_back(counterparts);
+      known = number_of_.emplace(&instruction, place->second).first;
     }
-    trace.steps.push_back(traced(program, at, index, instruction));
-    trace.steps.back().counterparts = known->second;
-  });
-  return trace;
-}
+    trace_.steps.push_back(traced(program_, at, index, instruction));
+    trace_.steps.back().counterparts = known->second;
+    trace_.steps.back().ordinal = ordinal_;
+    if (!instruction.is<Send>()) return;
+    const ByteRange range = ranges_.range(instruction.inputs.front(), at.micro_batch);
+    sends_[range.instance].push_back({range, trace_.steps.size() - 1});
+  }
+
+  /// Adds a wait for every send in flight that reads memory of `buffer`, as the executor waits for all of them.
+  void wait(const TaskInstance& at, std::size_t index, const Instruction& instruction, BufferId buffer) {
+    const ByteRange range = ranges_.range(buffer, at.micro_batch);
+    const auto found = sends_.find(range.instance);
+    if (found == sends_.end()) return;
+    std::erase_if(found->second, [&](const SendInFlight& send) {
+      if (!send.range.overlaps(range)) return false;
+      trace_.steps.push_back({.at = at,
+                              .index = index,
+                              .instruction = &instruction,
+                              .ordinal = ordinal_,
+                              .awaited = send.step,
+                              .counterparts = trace_.steps[send.step].counterparts});
+      return true;
+    });
+    if (found->second.empty()) sends_.erase(found);
+  }
+
+  const Program& program_;
+  const BufferRanges ranges_;
+  CommunicationTrace trace_;
+  std::int64_t ordinal_ = 0;
+  std::map<Counterparts, std::size_t> numbers_;
+  std::map<const Instruction*, std::size_t> number_of_;
+  std::map<std::int64_t, std::vector<SendInFlight>> sends_;  // by instance of memory
+};
+
+}  // namespace
+
+CommunicationTrace trace_communication(const Program& program, std::uint64_t step) { return Tracer(program).run(step); }
 
 std::vector<int> ranks_of(const Counterparts& with, const Mesh& mesh, int rank) {
   if (!with.peer) return with.members.empty() ? mesh.group(rank, with.axes) : member_ranks(with, mesh, rank);
@@ -120,7 +170,11 @@ std::string describe(const TracedCommunication& step) {
   const Instruction& instruction = *step.instruction;
   const auto* collective = instruction.as<Collective>();
   std::string text = work_name(instruction);
-  text += " '" + instruction.name + "' (id " + std::to_string(communication_id(instruction));
+  text += " '" + instruction.name + "'";
+  if (step.awaited) {
+    return text + (step.at.micro_batch < 0 ? "" : " (micro-batch " + std::to_string(step.at.micro_batch) + ")");
+  }
+  text += " (id " + std::to_string(communication_id(instruction));
   if (step.at.micro_batch >= 0) text += ", micro-batch " + std::to_string(step.at.micro_batch);
   if (collective != nullptr) text += ", " + std::string(to_string(collective->reduction));
   const std::int64_t elements = instruction.inputs.empty() ? step.output_elements : step.input_elements;
