@@ -9,6 +9,9 @@
 namespace strata {
 namespace {
 
+/// Larger requests are mistakes, and sums of them could overflow.
+constexpr std::int64_t kMostWorkspaceBytes = std::int64_t{1} << 48;
+
 std::string label(const std::string& device, const OpInstance& instance) {
   return device + "'s '" + instance.op + "' (" + instance.name + "): ";
 }
@@ -151,6 +154,10 @@ PreparedKernel KernelSelector::prepare(const RegisteredKernel& kernel, const OpI
   PreparedKernel inner = kernel.definition.prepare(natural.op, environment_);
   if (!inner.launch) {
     throw ConfigurationError("the kernel of " + kernel.origin + " prepares no launch");
+  }
+  if (inner.workspace_bytes < 0 || inner.workspace_bytes > kMostWorkspaceBytes) {
+    throw ConfigurationError("the kernel of " + kernel.origin + " asks for " + std::to_string(inner.workspace_bytes) +
+                             " bytes of scratch memory; accepted: 0 to " + std::to_string(kMostWorkspaceBytes));
   }
   if (natural.is_wanted) return inner;
   kernels::WorkspacePlan workspace;

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 
 #include "strata/compiler_ops.hpp"
+#include "strata/error.hpp"
 #include "strata/kernel.hpp"
 
 namespace strata {
@@ -135,6 +137,31 @@ TEST(NaturalInstance, AddsNothingWhereTheKernelCannot) {
   const OpInstance natural = kernel.natural(instance({DType::f32}, {DType::f32}, true));
   EXPECT_EQ(kernel.workspace_bytes(), 64);
   EXPECT_FALSE(natural.accumulate);
+}
+
+/// With a finishing step the selector adds pieces behind the kernel's own, which a negative size would move into the
+/// memory of other values.
+TEST(Workspace, IsJudgedWithAndWithoutAFinishingStep) {
+  KernelEnvironment environment("host", 1);
+  for (const std::int64_t bytes : {std::int64_t{-64}, std::numeric_limits<std::int64_t>::max()}) {
+    KernelRegistry registry;
+    const auto prepare = [bytes](const OpInstance&, const KernelEnvironment&) {
+      return PreparedKernel{[](const KernelArguments&) {}, bytes};
+    };
+    registry.add({.op = "test", .signature = {"t", "t"}, .prepare = prepare}, "strategy 'odd'");
+    registry.add({.op = ops::kAccumulate, .signature = {"r", "r"}, .prepare = prepare_nothing}, "test");
+    const KernelSelector selector("the device", registry, environment);
+    for (const bool accumulate : {false, true}) {
+      try {
+        static_cast<void>(selector.prepare(instance({DType::f32}, {DType::f32}, accumulate)));
+        ADD_FAILURE() << "accepted " << bytes;
+      } catch (const ConfigurationError& error) {
+        EXPECT_EQ(std::string(error.what()), "the device's 'test' (x): the kernel of strategy 'odd' asks for " +
+                                                 std::to_string(bytes) +
+                                                 " bytes of scratch memory; accepted: 0 to 281474976710656");
+      }
+    }
+  }
 }
 
 }  // namespace
