@@ -11,6 +11,8 @@ std::string_view to_string(Reduction reduction) { return reduction == Reduction:
 
 LayoutRules::LayoutRules(Mesh mesh, DimSizes sizes, std::vector<Rule> rules)
     : mesh_(std::move(mesh)), sizes_(std::move(sizes)) {
+  std::set<std::pair<Dim, Axis>> everywhere;  // of rules without a filter
+  std::stable_sort(rules.begin(), rules.end(), [](const Rule& a, const Rule& b) { return a.priority < b.priority; });
   for (Rule& rule : rules) {
     if (mesh_.size(rule.axis) == 1) continue;
     const auto [place, added] = distributions_.try_emplace({rule.dim, rule.axis}, rule.distribution);
@@ -18,9 +20,12 @@ LayoutRules::LayoutRules(Mesh mesh, DimSizes sizes, std::vector<Rule> rules)
       throw ConfigurationError("two rules deal dimension '" + rule.dim + "' over axis '" + rule.axis +
                                "' in different ways (block and zigzag)");
     }
+    // After a rule for all ops, another one for the same dimension and axis decides nothing: the first has taken the
+    // axis, or other axes of the dimension left no room for it, which later rules only make less.
+    if (everywhere.contains({rule.dim, rule.axis})) continue;
+    if (!rule.filter) everywhere.insert({rule.dim, rule.axis});
     rules_.push_back(std::move(rule));
   }
-  std::stable_sort(rules_.begin(), rules_.end(), [](const Rule& a, const Rule& b) { return a.priority < b.priority; });
 }
 
 Distribution LayoutRules::distribution(const Dim& dim, const Axis& axis) const {

@@ -56,6 +56,16 @@ TEST(LayoutRules, WholeDimsAreNotSharded) {
   EXPECT_EQ(rules.assign("layer_norm", {"seq", "ffn"}, {"ffn"}).at("ffn"), Axes{});
 }
 
+/// A rule that repeats an earlier one for all ops decides nothing, so its filter is not asked.
+TEST(LayoutRules, ARepeatedRuleIsKeptOnce) {
+  int asked = 0;
+  const auto counts = [&](const std::string&, const Dims&) { return ++asked > 0; };
+  const LayoutRules rules(kMesh, kSizes,
+                          {rule("heads", "tp", 10), rule("heads", "tp", 20, counts), rule("seq", "dp", 30, counts)});
+  EXPECT_EQ(rules.canonical({"heads", "seq"}), (Layout{Axes{}, Axes{"dp"}}));  // 6 heads are no multiple of 4
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(LayoutRules, RefusesTwoWaysToDealOneDimOverOneAxis) {
   Rule zigzag = rule("seq", "tp", 10);
   zigzag.distribution = Distribution::zigzag;
