@@ -7,6 +7,7 @@
 
 #include "compiler/batch_split.hpp"
 #include "compiler/check/program_check.hpp"
+#include "compiler/check/replica_check.hpp"
 #include "compiler/graph/build_graph.hpp"
 #include "compiler/order/order.hpp"
 #include "compiler/parameters/gradient_buckets.hpp"
@@ -112,7 +113,7 @@ void place(Compilation& compilation, Compiled& compiled, const Compiled* beside)
       beside != nullptr ? beside->stages : place_blocks(compiled.graph, registry, stack.mesh, stack.strategies);
   keep_values_between_chunks(compiled.graph, compiled.stages);
   verify(compiled.graph, registry, "placement");
-  compilation.rules = LayoutRules(stack.mesh, compiled.graph.sizes, stack.rules);
+  compilation.rules = LayoutRules(stack.nesting(), compiled.graph.sizes, stack.rules);
   compilation.used_axes.insert(compiled.stages.axis);
   if (beside != nullptr) {
     store_beside(compiled, *beside);
@@ -223,6 +224,16 @@ void run_passes(Compilation& compilation, ProgramBuilder& builder) {
   insert_waits(builder.program());
 }
 
+/// Without training, ranks along a reduced axis hold the same. Outputs are gathered from all ranks for the host.
+void require_replicas_apart(const Compilation& compilation, const Program& program) {
+  const Stack& stack = compilation.stack;
+  if (!compilation.is_training() && !compilation.request.outputs.empty()) return;
+  AxisSet apart = stack.loose;
+  if (compilation.is_training()) apart.insert(stack.reduced.begin(), stack.reduced.end());
+  const std::optional<ReplicaFault> fault = find_replica_fault(program, apart);
+  if (fault) throw stack.owner(fault->axis).error(fault->message);
+}
+
 std::string program_name(const CompileRequest& request) {
   if (request.mode == GraphMode::training) return "training step";
   if (!request.continuation) return "evaluation";
@@ -293,12 +304,13 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     const Program& program = compiled.programs[i];
     verify(program, *request.registry, "compilation", request.device != nullptr);
+    require_replicas_apart(compilation, program);
     const SharedMemory shared = beside != nullptr ? shared_memory(request, *beside, i) : SharedMemory{};
     compiled.plans.push_back(plan_memory(program, shared));
     verify_memory(program, *request.registry, compiled.plans.back());
   }
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
-  if (beside == nullptr) require_every_axis_used(compilation.stack, compilation.rules, compilation.used_axes);
+  if (beside == nullptr) require_every_axis_used(compilation.stack, compiled.graph, compilation.used_axes);
   compiled.groups = std::move(compilation.groups);
   compiled.idle_strategies = idle_strategies(compilation.stack, compilation.effective);
   return compiled;

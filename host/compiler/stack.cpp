@@ -8,6 +8,9 @@
 namespace strata::host {
 namespace {
 
+/// Limit of rules, because every op and tensor walks those with a filter.
+constexpr std::size_t kMostRules = 10'000;
+
 /// By strategy.
 std::vector<std::vector<MeshAxis>> collect_axes(const std::vector<NamedStrategy>& strategies) {
   std::vector<std::vector<MeshAxis>> axes;
@@ -56,6 +59,9 @@ std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, co
       }
       rule.filter = guarded(each, std::move(rule.filter));
       rules.push_back(std::move(rule));
+      if (rules.size() <= kMostRules) continue;
+      throw each.error("adds rules until the stack has more than " + std::to_string(kMostRules) +
+                       "; accepted: at most that many");
     }
   }
   return rules;
@@ -136,6 +142,20 @@ const NamedStrategy& Stack::owner(const Axis& axis) const {
     if (adds) return strategies[i];
   }
   throw VerificationError("no strategy adds mesh axis '" + axis + "'");
+}
+
+Mesh Stack::nesting() const {
+  std::map<Axis, std::set<Dim>> dims;
+  for (const Rule& rule : rules) dims[rule.axis].insert(rule.dim);
+  const auto level = [&](const MeshAxis& axis) {
+    const bool is_reduced = std::find(reduced.begin(), reduced.end(), axis.name) != reduced.end();
+    if (is_reduced || loose.contains(axis.name)) return 0;
+    return dims[axis.name].size() < 2 ? 1 : 2;
+  };
+  std::vector<MeshAxis> nested = mesh.axes();
+  std::stable_sort(nested.begin(), nested.end(),
+                   [&](const MeshAxis& a, const MeshAxis& b) { return level(a) < level(b); });
+  return Mesh(std::move(nested));
 }
 
 Stack make_stack(std::vector<NamedStrategy> strategies) {

@@ -73,6 +73,14 @@ struct Stack {
 
   /// The strategy that adds `axis` to the mesh.
   [[nodiscard]] const NamedStrategy& owner(const Axis& axis) const;
+
+  /// The mesh with its axes in the order in which they nest in a dimension, outermost first:
+  /// 1. loose and reduced axes, because no activation may be gathered over them,
+  /// 2. axes that shard one dimension only, which keep it in every op,
+  /// 3. axes that shard several dimensions. Between ops they leave one for another, which costs a gather of each axis
+  ///    inside of them.
+  /// Each of the three keeps mesh order.
+  [[nodiscard]] Mesh nesting() const;
 };
 
 /// Asks the strategies for axes and rules. \throws PluginError if two axes have one name, if the size of an axis is

@@ -7,11 +7,16 @@ namespace strata::host {
 namespace {
 
 /// The sizes that an axis does not divide, alone or together with the other axes of the dim: "heads = 3, ffn = 48".
-std::string sizes_of_mapped_dims(const Stack& stack, const LayoutRules& rules, const Axis& axis) {
+std::string sizes_of_mapped_dims(const Stack& stack, const Graph& graph, const Axis& axis) {
+  std::set<Dim> dims;  // a model may give a size to a dimension that none of its values has
+  for (const Node& node : graph.nodes()) {
+    for (const TensorType& result : node.results) dims.insert(result.dims.begin(), result.dims.end());
+  }
   std::set<std::string> sizes;
   for (const Rule& rule : stack.rules) {
-    const auto size = rules.sizes().find(rule.dim);
-    if (rule.axis == axis && size != rules.sizes().end()) sizes.insert(rule.dim + " = " + std::to_string(size->second));
+    if (rule.axis == axis && dims.contains(rule.dim)) {
+      sizes.insert(rule.dim + " = " + std::to_string(graph.sizes.at(rule.dim)));
+    }
   }
   return join({sizes.begin(), sizes.end()}, ", ");
 }
@@ -90,10 +95,10 @@ std::vector<std::string> idle_strategies(const Stack& stack, const std::set<std:
   return idle;
 }
 
-void require_every_axis_used(const Stack& stack, const LayoutRules& rules, const std::set<Axis>& used) {
+void require_every_axis_used(const Stack& stack, const Graph& graph, const std::set<Axis>& used) {
   for (const MeshAxis& axis : stack.mesh.axes()) {
     if (axis.size == 1 || used.contains(axis.name)) continue;
-    const std::string sizes = sizes_of_mapped_dims(stack, rules, axis.name);
+    const std::string sizes = sizes_of_mapped_dims(stack, graph, axis.name);
     throw stack.owner(axis.name).error(
         "adds mesh axis '" + axis.name + "' of size " + std::to_string(axis.size) + ", which shards nothing: " +
         (sizes.empty() ? "the model has no dimension that its rules name"

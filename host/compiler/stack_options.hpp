@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/stack.hpp"
-#include "strata/layout.hpp"
+#include "strata/graph.hpp"
 
 namespace strata::host {
 
@@ -23,6 +23,6 @@ namespace strata::host {
 
 /// \throws PluginError if an axis of several ranks is not in `used`, so it shards nothing. The message lists the sizes
 /// of the dims that its rules name.
-void require_every_axis_used(const Stack& stack, const LayoutRules& rules, const std::set<Axis>& used);
+void require_every_axis_used(const Stack& stack, const Graph& graph, const std::set<Axis>& used);
 
 }  // namespace strata::host

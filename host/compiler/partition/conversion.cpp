@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/placement/bucket_collectives.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -41,16 +43,16 @@ class Conversion {
   }
 
   void resolve_partial() {
-    std::vector<Axis> remaining;  // resolved together by one all_reduce
+    AxisSet remaining;  // resolved together by one all_reduce
     for (const MeshAxis& axis : rules_.mesh().axes()) {
       if (!request_.partial.contains(axis.name)) continue;
       if (dim_that_takes(axis.name, -1) < 0) {
-        remaining.push_back(axis.name);
+        remaining.insert(axis.name);
         continue;
       }
       reduce_scatter(axis.name, static_cast<std::size_t>(dim_that_takes(axis.name, -1)));
     }
-    if (!remaining.empty()) all_reduce(remaining);
+    if (!remaining.empty()) all_reduce(in_mesh_order(builder_.mesh(), remaining));
   }
 
   void remove_axes() {

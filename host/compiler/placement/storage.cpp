@@ -18,6 +18,7 @@ class StorageResolver {
       : graph_(graph),
         describe_(graph, registry),
         rules_(rules),
+        mesh_(stack.mesh),
         strategies_(stack.strategies),
         loose_(stack.loose),
         reduced_(stack.reduced) {}
@@ -35,9 +36,9 @@ class StorageResolver {
     if (parameter.role == ParameterRole::frozen) keep_values_only(storage);
     const AxisSet sharding = axes_of(rules_.canonical(type.dims));
     for (auto* axes : {&storage.axes, &storage.secondary_axes}) {
-      std::erase_if(*axes, [&](const Axis& axis) { return rules_.mesh().size(axis) == 1 || sharding.contains(axis); });
+      std::erase_if(*axes, [&](const Axis& axis) { return mesh_.size(axis) == 1 || sharding.contains(axis); });
       std::sort(axes->begin(), axes->end(),
-                [&](const Axis& a, const Axis& b) { return rules_.mesh().order(a) < rules_.mesh().order(b); });
+                [&](const Axis& a, const Axis& b) { return mesh_.order(a) < mesh_.order(b); });
     }
     if (storage.secondary_axes == storage.axes) storage.secondary_axes.clear();
     if (storage.axes.empty()) {
@@ -105,6 +106,7 @@ class StorageResolver {
   const Graph& graph_;
   ParameterDescriptions describe_;
   const LayoutRules& rules_;
+  const Mesh& mesh_;
   const std::vector<NamedStrategy>& strategies_;
   const AxisSet& loose_;
   const std::vector<Axis>& reduced_;

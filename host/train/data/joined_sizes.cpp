@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "strata/error.hpp"
 
@@ -59,11 +60,17 @@ void add_small_sizes(DimSizes& sizes, const std::vector<DatasetInput>& inputs, c
 }
 
 std::map<Dim, std::int64_t> required_multiples(const Stack& stack) {
-  std::map<Dim, std::int64_t> multiples;
+  std::map<Dim, std::set<Axis>> axes;
+  std::set<Dim> zigzag;
   for (const Rule& rule : stack.rules) {
-    std::int64_t& multiple = multiples.try_emplace(rule.dim, 1).first->second;
-    multiple *= stack.mesh.size(rule.axis);
-    if (rule.distribution == Distribution::zigzag) multiple *= 2;
+    axes[rule.dim].insert(rule.axis);
+    if (rule.distribution == Distribution::zigzag) zigzag.insert(rule.dim);
+  }
+  // Each axis counts once, so a multiple is at most twice the number of ranks, which the mesh limits.
+  std::map<Dim, std::int64_t> multiples;
+  for (const auto& [dim, of_dim] : axes) {
+    const std::int64_t ranks = stack.mesh.size(std::vector<Axis>(of_dim.begin(), of_dim.end()));
+    multiples[dim] = zigzag.contains(dim) ? 2 * ranks : ranks;
   }
   return multiples;
 }
