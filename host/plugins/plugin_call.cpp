@@ -15,6 +15,11 @@ VerificationError defect_of(const PluginOrigin& origin, const std::string& messa
   return VerificationError(origin.label + ": " + message);
 }
 
+RuntimeError failure_of(const PluginOrigin& origin, const char* hook, const std::string& message) {
+  if (message.starts_with(origin.label)) return RuntimeError(message);
+  return RuntimeError(origin.label + ": hook '" + hook + "': " + message);
+}
+
 std::string hook_failure(const char* hook) {
   return "hook '" + std::string(hook) + "' threw " + current_exception_text();
 }

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "plugins/hook_scope.hpp"
+#include "strata/communicator.hpp"
 #include "strata/error.hpp"
 #include "strata/plugin.hpp"
 
@@ -52,26 +54,37 @@ class PluginError : public ConfigurationError {
 /// Makes the error for a defect that a hook found, with the plugin's name in front unless it is there.
 [[nodiscard]] VerificationError defect_of(const PluginOrigin& origin, const std::string& message);
 
+/// Makes the error for a failure of the machine during a hook: "device 'cpu': hook 'allocate': …". A message that
+/// begins with the plugin's name is not given that name again.
+[[nodiscard]] RuntimeError failure_of(const PluginOrigin& origin, const char* hook, const std::string& message);
+
 /// The message for the exception being handled, which a hook threw. Call it only in a catch block.
 [[nodiscard]] std::string hook_failure(const char* hook);
 
-/// Calls a hook of a plugin and translates its exceptions. A ConfigurationError becomes a PluginError. A
-/// VerificationError gets the plugin's name in front. Other errors of Strata pass unchanged. Anything else becomes a
-/// PluginError that names the hook.
+/// Calls a hook of a plugin and translates its exceptions, so that every error names the plugin:
+/// - a ConfigurationError becomes a PluginError: exit code 2;
+/// - a VerificationError stays one: exit code 1, but `strata check` refuses the run with 2;
+/// - a RuntimeError stays one, since the machine is at fault: exit codes as before. An AbortedError passes unchanged:
+/// it
+///   names the rank that failed;
+/// - anything else becomes a PluginError: exit code 2.
 template <class Call>
 auto call_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> decltype(call()) {
+  const HookScope scope(origin.label, hook);
   try {
     return std::forward<Call>(call)();
   } catch (const PluginError&) {
     throw;
-  } catch (const OptionError& error) {
-    throw refusal_of(origin, hook, error.option(), error.what());
-  } catch (const ConfigurationError& error) {
-    throw refusal_of(origin, hook, "", error.what());
-  } catch (const VerificationError& error) {
-    throw defect_of(origin, error.what());
-  } catch (const Error&) {
+  } catch (const AbortedError&) {
     throw;
+  } catch (const OptionError& error) {
+    throw refusal_of(origin, hook, error.option(), current_exception_text());
+  } catch (const ConfigurationError&) {
+    throw refusal_of(origin, hook, "", current_exception_text());
+  } catch (const VerificationError&) {
+    throw defect_of(origin, current_exception_text());
+  } catch (const RuntimeError&) {
+    throw failure_of(origin, hook, current_exception_text());
   } catch (...) {
     throw PluginError(origin, hook, "", hook_failure(hook));
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 
+#include "plugins/hook_scope.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -99,6 +101,8 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
   if (file == nullptr) throw not_found(kind, name);
   const std::string where = file->path.string() + ": ";
   auto loaded = std::make_unique<Loaded>();
+  // The loader trusts the file's tables, and the plugin's constructors run: either may end the program.
+  const HookScope scope(file->path.string(), "load");
   try {
     file->library->require_unchanged();
     loaded->library.load(file->path, kLoadMode);

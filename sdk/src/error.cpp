@@ -30,15 +30,21 @@ std::string current_exception_type() {
   return name ? name.get() : type->name();
 }
 
+/// what() of an exception of any plugin, which may return null.
+std::string text_of(const std::exception& error) {
+  const char* text = error.what();
+  return text == nullptr ? "(its what() returns a null pointer)" : text;
+}
+
 }  // namespace
 
 std::string current_exception_text() {
   try {
     throw;
   } catch (const Error& error) {
-    return error.what();
+    return text_of(error);
   } catch (const std::exception& error) {
-    return current_exception_type() + ": " + error.what();
+    return current_exception_type() + ": " + text_of(error);
   } catch (...) {
     return "an exception of type " + current_exception_type();
   }

@@ -8,7 +8,7 @@
 namespace strata {
 
 /// Base of every error that Strata or a plugin throws. The message is complete: it says where, what was found and what
-/// is accepted. If a plugin throws another exception (std::bad_alloc, …), the host adds the plugin and the hook.
+/// is accepted. The host adds the plugin to what a hook throws. docs/sdk/phases.md has the exit codes.
 class STRATA_API Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message) : std::runtime_error(message) {}
