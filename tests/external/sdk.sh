@@ -117,6 +117,21 @@ says "^  ok +neighbour .* \('layers\.0\.neighbour', model 'shifted'\)$"
 says '^send +halo '
 never_says '^all_gather +halo '
 
+echo "== what the pages build upon is installed"
+examples=$prefix/share/strata/examples
+mkdir "$work/own"
+cat >"$work/own/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.25)
+project(own LANGUAGES CXX)
+find_package(Strata REQUIRED)
+add_subdirectory($examples/common common)
+add_subdirectory($examples/adafactor adafactor)
+END
+for project in "$work/own" "$examples/grid" "$examples/rotary"; do
+  run 0 cmake -S "$project" -B "$work/installed/$(basename "$project")" "$@"
+  run 0 cmake --build "$work/installed/$(basename "$project")"
+done
+
 echo "== a communicator"
 export STRATA_PLUGIN_PATH="$work/sockets/lib/strata/plugins"
 for command in train launch; do
