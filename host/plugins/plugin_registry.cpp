@@ -95,10 +95,24 @@ const PluginFile* PluginRegistry::find(PluginKind kind, const std::string& name)
   return nullptr;
 }
 
+const PluginFile* PluginRegistry::find_refused(PluginKind kind, const std::string& name) const {
+  const std::string file_name = kind_name(kind) + "_" + name + ".so";
+  for (const PluginFile& file : files_) {
+    const bool described = file.description && file.description->kind == kind && file.description->name == name;
+    if (!file.refusal.empty() && (described || file.path.filename() == file_name)) return &file;
+  }
+  return nullptr;
+}
+
 const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& name) {
   if (const auto found = loaded_.find({kind, name}); found != loaded_.end()) return *found->second->factory;
   const PluginFile* file = find(kind, name);
   if (file == nullptr) throw not_found(kind, name);
+  // To take the next one in silence would run another plugin than the one that the user put first.
+  if (const PluginFile* refused = find_refused(kind, name); refused != nullptr && refused < file) {
+    throw ConfigurationError(refused->path.string() + ": refused: " + refused->refusal + "; it is searched before " +
+                             file->path.string() + "; accepted: repair or remove it");
+  }
   const std::string where = file->path.string() + ": ";
   auto loaded = std::make_unique<Loaded>();
   // The loader trusts the file's tables, and the plugin's constructors run: either may end the program.
@@ -126,14 +140,12 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
 }
 
 ConfigurationError PluginRegistry::not_found(PluginKind kind, const std::string& name) const {
-  const std::string file_name = kind_name(kind) + "_" + name + ".so";
+  if (const PluginFile* refused = find_refused(kind, name)) {
+    return ConfigurationError(refused->path.string() + ": refused: " + refused->refusal);
+  }
   std::vector<std::string> available;
   std::string other_kind;
   for (const PluginFile& file : files_) {
-    const bool described = file.description && file.description->kind == kind && file.description->name == name;
-    if (!file.refusal.empty() && (described || file.path.filename() == file_name)) {
-      return ConfigurationError(file.path.string() + ": refused: " + file.refusal);
-    }
     if (!file.refusal.empty()) continue;
     if (file.description->kind == kind) available.push_back(file.description->name);
     if (file.description->name == name) other_kind = kind_name(file.description->kind);

@@ -69,6 +69,9 @@ class PluginRegistry {
   /// Permissions that are wider than necessary, of all files that are not refused. Each text names its file or folder.
   [[nodiscard]] std::vector<std::string> warnings() const;
 
+  /// The file that load() takes, or null.
+  [[nodiscard]] const PluginFile* find(PluginKind kind, const std::string& name) const;
+
   /// Loads a plugin, unless it is loaded. The registry owns the factory. \throws ConfigurationError if no plugin has
   /// that name (with the searched folders and the nearest name), or if it is refused or cannot be loaded (with its
   /// path).
@@ -87,7 +90,8 @@ class PluginRegistry {
   struct Loaded;
 
   void scan(const std::filesystem::path& folder);
-  [[nodiscard]] const PluginFile* find(PluginKind kind, const std::string& name) const;
+  /// The first refused file that has this kind and name, or is named so.
+  [[nodiscard]] const PluginFile* find_refused(PluginKind kind, const std::string& name) const;
   [[nodiscard]] ConfigurationError not_found(PluginKind kind, const std::string& name) const;
   [[nodiscard]] ConfigurationError wrong_factory(PluginKind kind, const std::string& name) const;
 

@@ -97,6 +97,21 @@ TEST_F(PluginRegistryTest, RefusesEverythingInAFolderThatOthersCanWrite) {
               AllOf(StartsWith(path("strategy_sample.so")), HasSubstr("can be written by anyone")));
 }
 
+TEST_F(PluginRegistryTest, DoesNotTakeTheNextPluginInSilence) {
+  TemporaryFolder first;
+  std::string bytes = read_sample("strategy_sample.so");
+  bytes[record_offset(bytes) + offsetof(PluginRecord, abi)] = 9;
+  write_file(first.path() / "strategy_sample.so", bytes);
+  copy_sample("strategy_sample.so", folder_.path());
+  PluginRegistry registry({first.path(), folder_.path()});
+  EXPECT_THAT(refusal([&] { return &registry.load<StrategyFactory>("sample"); }),
+              AllOf(StartsWith((first.path() / "strategy_sample.so").string() + ": refused: it is built for ABI 9"),
+                    HasSubstr("it is searched before " + path("strategy_sample.so"))));
+  // A refused file that is searched later would not be taken anyway.
+  PluginRegistry other({folder_.path(), first.path()});
+  EXPECT_NE(&other.load<StrategyFactory>("sample"), nullptr);
+}
+
 TEST_F(PluginRegistryTest, TheFirstPlaceWins) {
   TemporaryFolder second;
   copy_sample("strategy_sample.so", folder_.path());
