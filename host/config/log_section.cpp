@@ -40,7 +40,8 @@ SectionDeclaration log_declaration() {
            .default_value = 0.0,
            .documentation = "Peak rate of one rank's device in 10^12 FLOP/s, of which the model FLOPs utilisation is a "
                             "share. 0: with tensorboard, the rate of a matrix product, measured at the start.",
-           .minimum = 0}}};
+           .minimum = 0,
+           .may_differ = true}}};
 }
 
 LogSection log_section(const Options& options) {

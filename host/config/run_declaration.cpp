@@ -57,13 +57,15 @@ SectionDeclaration run_declaration() {
            .type = OptionType::integer,
            .default_value = 10,
            .documentation = "Steps between progress lines if the output is not a terminal.",
-           .minimum = 1},
+           .minimum = 1,
+           .may_differ = true},
           {.name = "resume",
            .type = OptionType::word,
            .default_value = "",
            .documentation = "What the run continues from: \"auto\" starts the run or continues its newest whole "
                             "checkpoint, a folder "
-                            "is a checkpoint or a run's output. Empty starts anew."},
+                            "is a checkpoint or a run's output. Empty starts anew.",
+           .may_differ = true},
           {.name = "accept_changed",
            .type = OptionType::words,
            .default_value = std::vector<std::string>{},
@@ -73,17 +75,20 @@ SectionDeclaration run_declaration() {
            .type = OptionType::word,
            .default_value = "",
            .documentation = "Time after which the run writes a checkpoint and ends with exit code 75, such as "
-                            "\"3h50m\". Empty: none."},
+                            "\"3h50m\". Empty: none.",
+           .may_differ = true},
           {.name = "stop_before_job_end",
            .type = OptionType::word,
            .default_value = "",
-           .documentation = "How long before the end of its Slurm job the run stops likewise, such as \"10m\"."},
+           .documentation = "How long before the end of its Slurm job the run stops likewise, such as \"10m\".",
+           .may_differ = true},
           {.name = "watchdog",
            .type = OptionType::number,
            .default_value = 60.0,
            .documentation = "Seconds after which a rank that does not get on is named, with what it does; 0 watches "
                             "none.",
-           .minimum = 0},
+           .minimum = 0,
+           .may_differ = true},
       }};
 }
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "config/run_configuration.hpp"
+#include "config/configuration_tables.hpp"
 #include "config/section_values.hpp"
 #include "config/sections.hpp"
 
@@ -19,57 +19,63 @@ std::string line(const std::string& key, const OptionValue& value) {
 }
 
 /// The keys of a section, then the options of its plugin if it selects one.
-std::string section_text(const std::string& path, const Options& options, const PluginSection* plugin = nullptr) {
+ConfigurationTable section_table(const std::string& path, const Options& options,
+                                 const PluginSection* plugin = nullptr) {
   const SectionDeclaration& section = section_declaration(path);
-  std::string text = section.repeated ? "[[" + path + "]]\n" : "[" + path + "]\n";
+  ConfigurationTable table{path, section.repeated, {}};
   for (const OptionSpecification& option : section.schema.options()) {
-    text += line(option.name, options.values().at(option.name));
+    table.values.emplace_back(option.name, options.values().at(option.name));
   }
-  if (plugin != nullptr) {
-    for (const auto& [name, value] : plugin->options) text += line(name, value);
-  }
-  return text + "\n";
+  if (plugin != nullptr) table.values.insert(table.values.end(), plugin->options.begin(), plugin->options.end());
+  return table;
 }
 
-std::string plugin_text(const std::string& heading, const PluginSection& section) {
-  std::string text = heading + "\n" + line("plugin", section.plugin);
-  for (const auto& [name, value] : section.options) text += line(name, value);
-  return text + "\n";
+ConfigurationTable plugin_table(const std::string& path, const PluginSection& section) {
+  ConfigurationTable table{path, section_declaration(path).repeated, {{"plugin", section.plugin}}};
+  table.values.insert(table.values.end(), section.options.begin(), section.options.end());
+  return table;
 }
 
-std::string model_text(const RunConfiguration& configuration) {
-  if (configuration.model_from.empty()) return plugin_text("[model]", configuration.model);
-  const std::string from = line("from", configuration.model_from);
-  if (!configuration.model.plugin.empty())
-    return plugin_text("[model]\n" + from.substr(0, from.size() - 1), configuration.model);
-  std::string text = "[model]\n" + from;
-  for (const auto& [name, value] : configuration.model.options) text += line(name, value);
-  return text + "\n";
+ConfigurationTable model_table(const RunConfiguration& configuration) {
+  ConfigurationTable table = plugin_table("model", configuration.model);
+  if (configuration.model_from.empty()) return table;
+  if (configuration.model.plugin.empty()) table.values.erase(table.values.begin());
+  table.values.emplace(table.values.begin(), "from", configuration.model_from);
+  return table;
 }
 
 }  // namespace
 
-std::string to_toml(const RunConfiguration& configuration) {
-  std::string text = section_text("run", to_options(configuration.run));
-  text += section_text("run.shrink", to_options(configuration.run.shrink));
-  text += model_text(configuration);
-  text += section_text("data", to_options(configuration.data), &configuration.data.dataset);
-  text += section_text("batch", to_options(configuration.batch));
+std::vector<ConfigurationTable> configuration_tables(const RunConfiguration& configuration) {
   const OptimizerSection& optimizer = configuration.optimizer;
-  text += section_text("optimizer", to_options(optimizer), &optimizer.optimizer);
-  text += section_text("optimizer.schedule", to_options(optimizer.schedule, kMinLearningRate));
-  text += section_text("optimizer.weight_decay_schedule", to_options(optimizer.weight_decay_schedule, kMinFactor));
-  text += section_text("optimizer.average", to_options(optimizer.average));
+  std::vector<ConfigurationTable> tables{
+      section_table("run", to_options(configuration.run)),
+      section_table("run.shrink", to_options(configuration.run.shrink)),
+      model_table(configuration),
+      section_table("data", to_options(configuration.data), &configuration.data.dataset),
+      section_table("batch", to_options(configuration.batch)),
+      section_table("optimizer", to_options(optimizer), &optimizer.optimizer),
+      section_table("optimizer.schedule", to_options(optimizer.schedule, kMinLearningRate)),
+      section_table("optimizer.weight_decay_schedule", to_options(optimizer.weight_decay_schedule, kMinFactor)),
+      section_table("optimizer.average", to_options(optimizer.average))};
   for (const OptimizerGroupSection& group : optimizer.groups) {
-    text += section_text("optimizer.group", to_options(group), &group.optimizer);
+    tables.push_back(section_table("optimizer.group", to_options(group), &group.optimizer));
   }
-  text += section_text("health", to_options(configuration.health));
-  text += section_text("log", to_options(configuration.log));
-  text += plugin_text("[device]", configuration.device);
-  text += plugin_text("[communicator]", configuration.communicator);
-  for (const PluginSection& strategy : configuration.strategies) text += plugin_text("[[strategy]]", strategy);
-  for (const PluginSection& library : configuration.libraries) text += plugin_text("[[library]]", library);
-  text.pop_back();
+  tables.push_back(section_table("health", to_options(configuration.health)));
+  tables.push_back(section_table("log", to_options(configuration.log)));
+  tables.push_back(plugin_table("device", configuration.device));
+  tables.push_back(plugin_table("communicator", configuration.communicator));
+  for (const PluginSection& strategy : configuration.strategies) tables.push_back(plugin_table("strategy", strategy));
+  for (const PluginSection& library : configuration.libraries) tables.push_back(plugin_table("library", library));
+  return tables;
+}
+
+std::string to_toml(const RunConfiguration& configuration) {
+  std::string text;
+  for (const ConfigurationTable& table : configuration_tables(configuration)) {
+    text += (text.empty() ? "" : "\n") + (table.repeated ? "[[" + table.path + "]]\n" : "[" + table.path + "]\n");
+    for (const auto& [name, value] : table.values) text += line(name, value);
+  }
   return text;
 }
 

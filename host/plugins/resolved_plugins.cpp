@@ -41,12 +41,13 @@ ResolvedPlugin<Factory> resolve(const RunConfiguration& configuration, PluginSec
   } catch (const ConfigurationError& error) {
     throw configuration.error(section.path + ".plugin", error.what());
   }
-  const OptionSchema schema = with_places(configuration, [&] {
+  resolved.file = registry.find(PluginKindOf<Factory>::value, section.plugin);
+  resolved.schema = with_places(configuration, [&] {
     const OptionSchema declared = call_plugin(resolved.origin, "options", [&] { return resolved.factory->options(); });
     require_names(resolved.origin, declared, declared_path(section.path));
     return declared;
   });
-  resolved.options = resolve_options(configuration, section, schema);
+  resolved.options = resolve_options(configuration, section, resolved.schema);
   section.options = resolved.options.values();
   return resolved;
 }

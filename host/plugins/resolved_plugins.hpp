@@ -17,6 +17,10 @@ struct ResolvedPlugin {
   const Factory* factory = nullptr;
   PluginOrigin origin;
   Options options;
+  /// The declaration of the options.
+  OptionSchema schema = {};
+  /// The plugin's file. The registry owns it.
+  const PluginFile* file = nullptr;
 
   /// Calls a hook of the factory that creates an object. \throws PluginError, also if the hook returns null.
   template <class Call>

@@ -142,6 +142,71 @@ TEST_F(Training, VerifiesInProcesses) {
   EXPECT_EQ(ends[1].output, "");
 }
 
+/// Settings of rank 1 alone, and what the message says.
+struct OtherRank {
+  std::string name;
+  std::vector<std::string> settings;
+  std::string message;
+};
+
+void PrintTo(const OtherRank& other, std::ostream* out) { *out << other.name; }
+
+class OtherRanks : public Training, public ::testing::WithParamInterface<OtherRank> {
+ protected:
+  /// How the two processes of a run end, if rank 1 has more settings than rank 0.
+  std::vector<testing::GroupEnd> run(const std::vector<std::string>& settings) {
+    testing::ProcessGroup group;
+    const std::string port = free_port();
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::string> words = arguments("train", "gloo", {test::ddp(2), "run.eval_every=4"});
+      for (std::string setting : rank == 0 ? std::vector<std::string>{} : settings) {
+        const std::size_t folder = setting.find("FOLDER");
+        if (folder != std::string::npos) setting.replace(folder, 6, folder_.path().string());
+        words.insert(words.end(), {"--set", setting});
+      }
+      start(group, rank, port, words);
+    }
+    return group.wait(std::chrono::seconds(120));
+  }
+};
+
+TEST_P(OtherRanks, EndTheRunBeforeItsFirstStep) {
+  ASSERT_TRUE(std::filesystem::exists(folder_.file("other.txt", std::string(4000, 'x') + "y")));
+  for (const testing::GroupEnd& end : run(GetParam().settings)) {
+    EXPECT_EQ(end.exit_code, 2) << end.output;
+    EXPECT_THAT(end.output, AllOf(HasSubstr("rank 1 is not of the same run as rank 0: "), HasSubstr(GetParam().message),
+                                  ::testing::Not(HasSubstr("step 1/"))));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Gloo, OtherRanks,
+    ::testing::Values(
+        OtherRank{"lr", {"optimizer.lr=0.03"}, "optimizer.lr: rank 1 has 0.03, rank 0 has "},
+        OtherRank{"betas", {"optimizer.betas=[0.8,0.9]"}, "optimizer.betas: rank 1 has [0.8, 0.9], rank 0 has "},
+        OtherRank{"decay", {"optimizer.weight_decay=0.3"}, "optimizer.weight_decay: rank 1 has 0.3, rank 0 has "},
+        OtherRank{"clip", {"optimizer.clip=0.5"}, "optimizer.clip: rank 1 has 0.5, rank 0 has "},
+        OtherRank{"schedule", {"optimizer.schedule.kind=linear"}, "optimizer.schedule.kind: rank 1 has \"linear\""},
+        OtherRank{"seed", {"run.seed=99"}, "run.seed: rank 1 has 99, rank 0 has "},
+        OtherRank{"dropout", {"model.dropout=0.25"}, "model.dropout: rank 1 has 0.25, rank 0 has "},
+        OtherRank{"validation", {"data.validation=0.25"}, "data.validation: rank 1 has 0.25, rank 0 has "},
+        OtherRank{"data", {"data.path=FOLDER/other.txt"}, "fingerprint of the data: rank 1 has "},
+        OtherRank{"health", {"health.not_finite=skip"}, "health.not_finite: rank 1 has \"skip\", rank 0 has \"stop\""},
+        OtherRank{"output", {"run.output=FOLDER/elsewhere"}, "run.output: rank 1 has "},
+        OtherRank{"optimizer", {"optimizer.plugin=sgd"}, "optimizer.plugin: rank 1 has \"sgd\", rank 0 has \"adamw\""},
+        OtherRank{
+            "device", {"device.plugin=reference"}, "device.plugin: rank 1 has \"reference\", rank 0 has \"cpu\""}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_F(OtherRanks, MayDifferInWhatIsOfOneMachine) {
+  const std::string text = test::read_file(folder_.path() / "text.txt");
+  ASSERT_TRUE(std::filesystem::exists(folder_.file("copy.txt", text)));
+  for (const testing::GroupEnd& end : run({"device.threads=1", "run.log_every=3", "log.peak_tflops=1", "run.watchdog=7",
+                                           "data.path=FOLDER/copy.txt"})) {
+    EXPECT_EQ(end.exit_code, 0) << end.output;
+  }
+}
+
 /// Settings of a run of four ranks: two processes of two threads each.
 std::vector<std::string> two_by_two() {
   return {R"(strategy=[{plugin="ddp", size=2}, {plugin="tensor", size=2}])", "communicator.ranks_per_process=2"};

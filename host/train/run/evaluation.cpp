@@ -14,6 +14,7 @@
 #include "train/data/read_ahead.hpp"
 #include "train/published/checkpoint_fit.hpp"
 #include "train/published/model_parameters.hpp"
+#include "train/run/joined_world.hpp"
 #include "train/run/text_generation.hpp"
 
 namespace strata::host {
@@ -42,7 +43,13 @@ class Evaluation {
         compiled_(compile()),
         reader_(source, compiled_.graph.sizes, batch_needs(compiled_, world_->local_ranks(), source.inputs()),
                 [this](std::uint64_t step, std::int64_t sample) { return key(step, sample); }),
-        data_(reader_, {.readers = static_cast<int>(world_->local_ranks().size())}) {}
+        data_(reader_, {.readers = static_cast<int>(world_->local_ranks().size())}) {
+    RankTerms terms = data_terms(source);
+    terms.push_back(program_term("evaluation", compiled_));
+    const RunState& run = checkpoint.run();
+    terms.emplace_back("checkpoint", "step " + std::to_string(run.step) + " of run " + run.identity);
+    world_ = joined_world(std::move(world_), std::move(terms));
+  }
 
   EvaluationResult run() {
     run_rank_threads(

@@ -9,8 +9,10 @@
 #include "train/data/joined_sizes.hpp"
 #include "train/published/initial_values.hpp"
 #include "train/run/group_norms.hpp"
+#include "train/run/joined_world.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/run/model_contract.hpp"
+#include "train/run/rank_terms.hpp"
 #include "train/run/shrunk_axis.hpp"
 
 namespace strata::host {
@@ -224,7 +226,8 @@ std::unique_ptr<World> RunSetup::make_world() const {
                                   "', which runs all ranks in one process; accepted for the processes of strata "
                                   "launch: one that joins processes, such as gloo on CPUs and nccl on GPUs");
   }
-  return world;
+  if (static_cast<int>(local.size()) == ranks) return world;
+  return joined_world(std::move(world), setup_terms(*this));
 }
 
 RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {

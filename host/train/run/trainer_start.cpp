@@ -5,6 +5,7 @@
 
 #include "strata/error.hpp"
 #include "train/published/initial_values.hpp"
+#include "train/run/joined_world.hpp"
 #include "train/run/remarks.hpp"
 #include "train/run/resume_check.hpp"
 #include "train/run/trainer.hpp"
@@ -34,6 +35,10 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
     remarks_ = with_places(setup.configuration, [&] { return find_remarks(programs_, *device); });
     plan_checkpoints(*device);
   }
+  RankTerms terms = data_terms(source);
+  terms.push_back(program_term("training", programs_.training));
+  if (programs_.evaluation) terms.push_back(program_term("evaluation", *programs_.evaluation));
+  world_ = joined_world(std::move(world_), std::move(terms));
   data_ = {source.fingerprint(), source.description(), source.sizes()};
   summary_.planned_peak_bytes = programs_.planned_peak_bytes();
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());

@@ -18,7 +18,8 @@ NcclCommunicatorFactory::NcclCommunicatorFactory()
                .documentation = "NCCL's shared library: a name that the loader finds, or a path.",
                .minimum = {},
                .maximum = {},
-               .choices = {}}} {}
+               .choices = {},
+               .may_differ = true}} {}
 
 std::unique_ptr<World> NcclCommunicatorFactory::create(const Options& options, int rank_count) const {
   // The ranks' threads start later, so it is safe to change the environment here.

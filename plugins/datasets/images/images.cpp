@@ -9,8 +9,8 @@ namespace {
 using namespace strata;
 
 OptionSpecification list_of(const std::string& name, OptionType type, const OptionValue& empty,
-                            const std::string& documentation) {
-  return {.name = name, .type = type, .default_value = empty, .documentation = documentation};
+                            const std::string& documentation, bool may_differ = false) {
+  return {.name = name, .type = type, .default_value = empty, .documentation = documentation, .may_differ = may_differ};
 }
 
 OptionSchema make_schema() {
@@ -26,8 +26,10 @@ OptionSchema make_schema() {
        .choices = {"cifar10", "mnist"}},
       {.name = "paths",
        .type = OptionType::words,
-       .documentation = "Files for training. With mnist, pairs: a file of images, the file of their labels."},
-      list_of("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise."),
+       .documentation = "Files for training. With mnist, pairs: a file of images, the file of their labels.",
+       .may_differ = true},
+      list_of("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise.",
+              true),
       {.name = "classes",
        .type = OptionType::integer,
        .default_value = OptionValue(std::int64_t{10}),

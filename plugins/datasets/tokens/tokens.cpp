@@ -18,8 +18,8 @@ using namespace strata;
 constexpr std::int64_t kCheckedTokens = std::int64_t{64} << 20;
 
 OptionSpecification list_option(const std::string& name, OptionType type, const OptionValue& empty,
-                                const std::string& documentation) {
-  return {.name = name, .type = type, .default_value = empty, .documentation = documentation};
+                                const std::string& documentation, bool may_differ = false) {
+  return {.name = name, .type = type, .default_value = empty, .documentation = documentation, .may_differ = may_differ};
 }
 
 OptionSchema make_schema() {
@@ -31,11 +31,12 @@ OptionSchema make_schema() {
   return OptionSchema({
       list_option("path", OptionType::word, std::string(),
                   "File with the tokens: raw, with the header of llm.c, or the .idx file of Megatron-LM, whose .bin "
-                  "file lies beside it."),
-      list_option("paths", OptionType::words, no_words, "Several such files, instead of `path`."),
+                  "file lies beside it.",
+                  true),
+      list_option("paths", OptionType::words, no_words, "Several such files, instead of `path`.", true),
       weights,
       list_option("validation_paths", OptionType::words, no_words,
-                  "Files that are kept for evaluation. Empty: a share of each file, as `validation` says."),
+                  "Files that are kept for evaluation. Empty: a share of each file, as `validation` says.", true),
       validation_option(),
       {.name = "type",
        .type = OptionType::word,

@@ -80,7 +80,8 @@ const OptionSchema& schema() {
        .default_value = OptionValue(std::string()),
        .documentation =
            "Directory of the files of offload_optimizer and offload_param, one nameless file per rank; empty: "
-           "run.output."},
+           "run.output.",
+       .may_differ = true},
       {.name = "quantized_weights",
        .type = OptionType::boolean,
        .default_value = OptionValue(false),

@@ -36,6 +36,9 @@ struct OptionSpecification {
   std::optional<double> maximum = {};
   /// Accepted words. Empty: every word is accepted.
   std::vector<std::string> choices = {};
+  /// True if ranks of a run may have different values, because the value is of one machine: a device's number, a
+  /// network interface, the path of data whose content is compared. All other values must be equal.
+  bool may_differ = false;
 };
 
 /// The accepted values in words, for messages and help: "an integer of at least 1", "one of \"adamw\", \"sgd\"".

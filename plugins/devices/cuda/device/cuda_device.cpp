@@ -240,7 +240,8 @@ const OptionSchema& CudaDeviceFactory::options() const {
        .default_value = std::int64_t{-1},
        .documentation = "The GPU of every rank; -1 deals the machine's GPUs to its ranks in turn.",
        .minimum = -1,
-       .maximum = 1023},
+       .maximum = 1023,
+       .may_differ = true},
       {.name = "graph",
        .type = OptionType::boolean,
        .default_value = true,
@@ -251,7 +252,8 @@ const OptionSchema& CudaDeviceFactory::options() const {
        .documentation = "MiB of the GPU that a rank leaves to CUDA graphs, cuBLASLt and NCCL beside its plan; -1: a "
                         "sixteenth of its share, at most 2048.",
        .minimum = -1,
-       .maximum = 1 << 20}};
+       .maximum = 1 << 20,
+       .may_differ = true}};
   return kOptions;
 }
 
