@@ -29,6 +29,7 @@ nlohmann::ordered_json to_json(const Verification& verification, double toleranc
           {"tolerance", tolerance},
           {"loss", difference.loss},
           {"grad_norm", difference.gradient_norm},
+          {"evaluation", difference.evaluation},
           {"parameters", difference.parameter},
           {"worst_parameter", difference.worst_parameter},
           {"replicas", verification.stack.replica_difference},
@@ -44,6 +45,7 @@ void print(std::ostream& out, const Verification& verification, double tolerance
       << " steps in f64; largest relative difference of\n"
       << std::scientific << std::setprecision(2) << "  loss           " << difference.loss << '\n'
       << "  gradient norm  " << difference.gradient_norm << '\n'
+      << "  evaluation     " << difference.evaluation << '\n'
       << "  parameters     " << difference.parameter << "  (" << difference.worst_parameter << ")\n"
       << "  replicas       " << verification.stack.replica_difference
       << "  (absolute, among ranks that hold the same)\n";

@@ -25,6 +25,7 @@ void compare_training(const RunEvidence& evidence, std::vector<std::string>& fau
   };
   require(difference.loss, evidence.tolerance.loss, "the loss");
   require(difference.gradient_norm, evidence.tolerance.gradient_norm, "the gradient norm");
+  require(difference.evaluation, evidence.tolerance.loss, "the loss of an evaluation");
   require(difference.parameter, evidence.tolerance.parameter, "parameter " + difference.worst_parameter);
   if (evidence.stack.replica_difference != 0) add(faults, "replicas differ by ", evidence.stack.replica_difference);
 }
@@ -40,11 +41,10 @@ void compare_memory(const RunEvidence& evidence, std::vector<std::string>& fault
   }
 }
 
-/// The traffic of a program's ranks in `steps` steps, as `strata explain` reports it.
-TrafficByAxes explained_traffic(const Program& program, int steps) {
-  TrafficByAxes explained;
-  for (int step = 0; step < steps; ++step) {
-    for (const auto& each : summarize_communication(program, static_cast<std::uint64_t>(step))) {
+/// Adds the traffic of a program's ranks in `steps` steps, as `strata explain` reports it.
+void add_explained(const Program& program, std::size_t steps, TrafficByAxes& explained) {
+  for (std::size_t step = 0; step < steps; ++step) {
+    for (const auto& each : summarize_communication(program, step)) {
       std::vector<Axis> axes;
       std::istringstream stream(each.axes);
       for (Axis axis; std::getline(stream, axis, '+');) {
@@ -57,7 +57,6 @@ TrafficByAxes explained_traffic(const Program& program, int steps) {
       traffic.bytes_sent += each.bytes;
     }
   }
-  return explained;
 }
 
 bool equal(const Traffic& a, const Traffic& b) {
@@ -66,9 +65,13 @@ bool equal(const Traffic& a, const Traffic& b) {
 }
 
 void compare_traffic(const RunEvidence& evidence, std::vector<std::string>& faults) {
-  const auto steps = static_cast<int>(evidence.stack.losses.size());
   for (std::size_t rank = 0; rank < evidence.traffic.size(); ++rank) {
-    TrafficByAxes explained = explained_traffic(evidence.compiled.program(static_cast<int>(rank)), steps);
+    TrafficByAxes explained;
+    add_explained(evidence.compiled.program(static_cast<int>(rank)), evidence.stack.losses.size(), explained);
+    if (evidence.evaluation != nullptr) {
+      const Program& evaluation = evidence.evaluation->program(static_cast<int>(rank));
+      add_explained(evaluation, evidence.stack.evaluations.size(), explained);
+    }
     TrafficByAxes counted = evidence.traffic[rank];
     for (const auto& [key, traffic] : explained) counted.try_emplace(key);
     for (const auto& [key, traffic] : counted) {

@@ -27,6 +27,8 @@ struct RunEvidence {
   const std::vector<TrafficByAxes>& traffic;
   StackDifference difference;
   Tolerance tolerance = kExact;
+  /// The evaluation pass that ran between the steps. Null: none.
+  const Compiled* evaluation = nullptr;
 };
 
 /// The faults of a stack, one per line.

@@ -32,16 +32,20 @@ constexpr Tolerance kQuantizedOuterGradients{5e-2, 4.0 / 14, std::numeric_limits
 constexpr Tolerance kChosenGradients{1e-2, 0.5, std::numeric_limits<double>::infinity()};
 
 /// Trains as the programs say, or for a single rank as the definitions of optimizers and strategies say.
-StackResult train_stack(const RunSetup& setup, const Compiled& compiled, World& world, int steps,
+StackResult train_stack(const RunSetup& setup, const StepPrograms& programs, World& world, int steps,
                         const SimulatedReplicas* defined = nullptr) {
   const RunConfiguration& configuration = setup.configuration;
   const auto seed = static_cast<std::uint64_t>(configuration.run.seed);
   RandomInputs inputs(seed, setup.inputs, setup.sizes_without_data());
   const int ranks = setup.stack.mesh.rank_count();
   const auto make_device = [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); };
-  const StackSettings settings{seed, configuration.optimizer.lr, steps};
-  if (defined == nullptr) return run_stack(compiled, world, make_device, settings, inputs);
-  return run_definition(compiled, world, make_device, settings, setup.optimizer, *defined, inputs);
+  const StackSettings settings{.seed = seed,
+                               .learning_rate = configuration.optimizer.lr,
+                               .steps = steps,
+                               .evaluation = &programs.evaluation,
+                               .evaluates_average = configuration.optimizer.average.is_evaluated()};
+  if (defined == nullptr) return run_stack(programs.training, world, make_device, settings, inputs);
+  return run_definition(programs.training, world, make_device, settings, setup.optimizer, *defined, inputs);
 }
 
 /// What distinguishes the replicas of two stacks: who trains on which samples, the options of strategies with loose or
@@ -88,6 +92,15 @@ const Tolerance& tolerance_in_short_types(const RunConfiguration& configuration)
   return has_option(configuration, "quantized_gradients", true) ? kQuantizedGradients : kShortTypes;
 }
 
+/// The request to compile a training step without data. `device` answers which ops are supported.
+CompileRequest step_request(const RunSetup& setup, DType float_type, bool is_defined, const Device& device) {
+  CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
+  request.float_type = float_type;
+  request.optimizer.is_update_outside = is_defined;
+  request.device = &device;
+  return request;
+}
+
 /// A hash over the programs of all classes of ranks.
 std::size_t fingerprint(const Compiled& compiled) {
   std::string text;
@@ -98,12 +111,17 @@ std::size_t fingerprint(const Compiled& compiled) {
 }  // namespace
 
 Compiled compile_step(const RunSetup& setup, DType float_type, bool is_defined) {
-  CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
-  request.float_type = float_type;
-  request.optimizer.is_update_outside = is_defined;
   const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
-  request.device = device.get();
-  return setup.compile(request);
+  return setup.compile(step_request(setup, float_type, is_defined, *device));
+}
+
+StepPrograms compile_programs(const RunSetup& setup, DType float_type, bool is_defined) {
+  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
+  const CompileRequest request = step_request(setup, float_type, is_defined, *device);
+  StepPrograms programs;
+  programs.training = setup.compile(request);
+  programs.evaluation = compile_evaluation(setup, request, programs.training);
+  return programs;
 }
 
 bool is_hook_failure(const std::string& message) {
@@ -120,10 +138,10 @@ std::vector<std::string> StackProof::findings() const {
 StackProof StackProver::prove(const RunConfiguration& configuration) {
   StackProof proof;
   std::optional<RunSetup> setup;
-  Compiled compiled;
+  StepPrograms programs;
   try {
     setup = prepare(configuration, plugins_);
-    compiled = compile_step(*setup, DType::f64);
+    programs = compile_programs(*setup, DType::f64);
   } catch (const ConfigurationError& error) {
     proof.message = error.what();
     if (!is_hook_failure(proof.message)) proof.verdict = StackVerdict::refused;
@@ -133,11 +151,11 @@ StackProof StackProver::prove(const RunConfiguration& configuration) {
     return proof;
   }
   try {
-    proof.ranks = compiled.mesh.rank_count();
-    proof.programs = fingerprint(compiled);
-    compare_with_one_rank(*setup, compiled, DType::f64, proof);
-    compiled = compile_step(*setup, DType::f32);
-    if (has_short_parameters(compiled.graph)) compare_with_one_rank(*setup, compiled, DType::f32, proof);
+    proof.ranks = programs.training.mesh.rank_count();
+    proof.programs = fingerprint(programs.training);
+    compare_with_one_rank(*setup, programs, DType::f64, proof);
+    programs = compile_programs(*setup, DType::f32);
+    if (has_short_parameters(programs.training.graph)) compare_with_one_rank(*setup, programs, DType::f32, proof);
   } catch (...) {
     proof.message = "running: " + current_exception_text();
   }
@@ -151,19 +169,22 @@ int StackProver::steps_of(const Compiled& stack) const {
   return std::max(kLeastSteps, enough);
 }
 
-void StackProver::compare_with_one_rank(const RunSetup& setup, const Compiled& compiled, DType float_type,
+void StackProver::compare_with_one_rank(const RunSetup& setup, const StepPrograms& programs, DType float_type,
                                         StackProof& proof) {
+  const Compiled& compiled = programs.training;
   const Tolerance& tolerance = float_type == DType::f64 ? kExact : tolerance_in_short_types(setup.configuration);
   CountingWorld world(setup.make_world(), compiled.mesh);
-  if (const auto fault = find_communication_fault(rank_programs(compiled), world.limits())) {
-    proof.faults.communication.push_back("communication: " + *fault);
+  for (const Compiled* each : {&programs.training, &programs.evaluation}) {
+    const auto fault = find_communication_fault(rank_programs(*each), world.limits());
+    if (!fault) continue;
+    proof.faults.communication.push_back("communication of " + each->programs.front().name + ": " + *fault);
     return;
   }
   const SingleRank& single = single_rank(setup, compiled, float_type);
-  const StackResult stack = train_stack(setup, compiled, world, steps_of(compiled));
+  const StackResult stack = train_stack(setup, programs, world, steps_of(compiled));
   const StackDifference difference = compare(stack, single.result, single.graph);
   if (float_type == DType::f64) proof.worst_difference = difference.worst();
-  find_faults({compiled, stack, world.traffic(), difference, tolerance}, proof.faults);
+  find_faults({compiled, stack, world.traffic(), difference, tolerance, &programs.evaluation}, proof.faults);
   // Memory of instructions that were not executed was not used.
   const bool is_complete = step_variants(compiled).steps_to_execute_all() <= stack.losses.size();
   if (!is_complete) proof.faults.memory.clear();
@@ -194,10 +215,10 @@ const StackProver::SingleRank& StackProver::single_rank(const RunSetup& stack, c
   const bool works = std::any_of(replicas.loose_of.begin(), replicas.loose_of.end(),
                                  [](const std::vector<Axis>& loose) { return !loose.empty(); });
   const bool is_defined = float_type == DType::f64 || works || stack.stack.reducer >= 0;
-  Compiled compiled = compile_step(setup, float_type, is_defined);
+  StepPrograms programs = compile_programs(setup, float_type, is_defined);
   const std::unique_ptr<World> world = setup.make_world();
-  StackResult result = train_stack(setup, compiled, *world, steps, is_defined ? &replicas : nullptr);
-  return single_ranks_.emplace(key, SingleRank{std::move(result), std::move(compiled.graph)}).first->second;
+  StackResult result = train_stack(setup, programs, *world, steps, is_defined ? &replicas : nullptr);
+  return single_ranks_.emplace(key, SingleRank{std::move(result), std::move(programs.training.graph)}).first->second;
 }
 
 }  // namespace strata::host

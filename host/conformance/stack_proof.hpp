@@ -35,6 +35,12 @@ struct StackProof {
   [[nodiscard]] std::vector<std::string> findings() const;
 };
 
+/// A training step and the evaluation pass beside it.
+struct StepPrograms {
+  Compiled training;
+  Compiled evaluation;
+};
+
 /// Proves stacks on the configured device. The single rank uses the reference device. Used by one thread at a time.
 class StackProver {
  public:
@@ -42,7 +48,8 @@ class StackProver {
   explicit StackProver(PluginRegistry& plugins, int most_steps = 1 << 20)
       : plugins_(plugins), most_steps_(most_steps) {}
 
-  /// Compiles a configuration in f64, checks its communication, trains some steps and compares them with one rank. A
+  /// Compiles a configuration in f64, checks its communication, trains some steps, evaluates between them, and compares
+  /// both with one rank. A
   /// stack that chooses 16-bit types is also trained in these and compared with a tolerance for them.
   [[nodiscard]] StackProof prove(const RunConfiguration& configuration);
 
@@ -53,7 +60,7 @@ class StackProver {
     Graph graph;
   };
 
-  void compare_with_one_rank(const RunSetup& setup, const Compiled& compiled, DType float_type, StackProof& proof);
+  void compare_with_one_rank(const RunSetup& setup, const StepPrograms& programs, DType float_type, StackProof& proof);
   const SingleRank& single_rank(const RunSetup& stack, const Compiled& of_stack, DType float_type);
   [[nodiscard]] int steps_of(const Compiled& stack) const;
 
@@ -65,6 +72,9 @@ class StackProver {
 
 /// Compiles the training step. `is_defined`: the optimizers' definitions update the parameters.
 [[nodiscard]] Compiled compile_step(const RunSetup& setup, DType float_type, bool is_defined = false);
+
+/// Compiles the training step and the evaluation pass.
+[[nodiscard]] StepPrograms compile_programs(const RunSetup& setup, DType float_type, bool is_defined = false);
 
 /// True if `message` says that a hook of a plugin failed, as opposed to a refusal.
 [[nodiscard]] bool is_hook_failure(const std::string& message);

@@ -104,6 +104,11 @@ TEST_F(Evidence, ShowsAnotherResult) {
   EXPECT_THAT(faults(), ::testing::ElementsAre(::testing::HasSubstr("the gradient norm")));
 }
 
+TEST_F(Evidence, ShowsAnotherEvaluation) {
+  difference_.evaluation = 2e-9;
+  EXPECT_THAT(faults(), ::testing::ElementsAre(::testing::HasSubstr("the loss of an evaluation")));
+}
+
 TEST_F(Evidence, ShowsAResultThatIsNoNumber) {
   difference_.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(faults(), ::testing::ElementsAre(::testing::HasSubstr("the loss")));

@@ -1,6 +1,7 @@
 #include "train/run/training_programs.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "train/run/health_rule.hpp"
 
@@ -40,10 +41,18 @@ TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, 
   TrainingPrograms programs;
   programs.training = setup.compile(request);
   if (setup.configuration.run.eval_every == 0) return programs;
-  request.mode = GraphMode::evaluation;
-  if (setup.configuration.optimizer.average.is_evaluated()) request.average_period = evaluation_batches;
-  programs.evaluation = setup.compile(request, &programs.training);
+  programs.evaluation = compile_evaluation(setup, std::move(request), programs.training, evaluation_batches);
   return programs;
+}
+
+Compiled compile_evaluation(const RunSetup& setup, CompileRequest request, const Compiled& training,
+                            std::int64_t batches) {
+  request.mode = GraphMode::evaluation;
+  // Where the definitions update the parameters, they also evaluate the averages.
+  const bool reads_average =
+      setup.configuration.optimizer.average.is_evaluated() && !request.optimizer.is_update_outside;
+  if (reads_average) request.average_period = batches;
+  return setup.compile(request, &training);
 }
 
 RankPrograms rank_programs(const Compiled& compiled) {

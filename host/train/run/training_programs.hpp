@@ -28,6 +28,10 @@ struct TrainingPrograms {
 [[nodiscard]] TrainingPrograms compile_training(const RunSetup& setup, const DimSizes& sizes, const Device* device,
                                                 std::int64_t evaluation_batches = 1);
 
+/// Compiles the evaluation pass beside a training step. `request`: that of the step.
+[[nodiscard]] Compiled compile_evaluation(const RunSetup& setup, CompileRequest request, const Compiled& training,
+                                          std::int64_t batches = 1);
+
 /// The programs of all ranks, for the checker.
 [[nodiscard]] RankPrograms rank_programs(const Compiled& compiled);
 

@@ -58,6 +58,24 @@ class DefinedRun {
     result.gradient_norms.push_back(norm);
   }
 
+  /// Evaluates the parameters of each replica, or their averages, on that replica's samples. `evaluation` shares its
+  /// parameters with the training step.
+  void evaluate(Executor& evaluation, std::uint64_t pass, bool reads_averages, InputSource& inputs,
+                StackResult& result) {
+    double loss = 0;
+    double count = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      write(reads_averages ? averages_[i] : values_[i]);
+      for (int worker = 0; worker < replicas_.workers.rank_count(); ++worker) {
+        ReplicaInputs of_worker(inputs, replicas_, replicas_.part(static_cast<int>(i), worker));
+        const Reports reports = evaluation.run(pass, 0, of_worker);
+        loss += reports.at("loss");
+        count += reports.at("count");
+      }
+    }
+    result.evaluations.push_back(loss / count);
+  }
+
   /// The parameters of all replicas, one after another. Parameters that no optimizer updates are there once.
   void collect(StackResult& result) {
     for (const StoredParameter& parameter : executor_.program().parameters) {
@@ -154,12 +172,21 @@ StackResult run_definition(const Compiled& single, World& world, const MakeDevic
   StackResult result;
   run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
     const MemoryPlan& plan = single.plan(0);
-    const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
+    const Compiled* evaluated = settings.evaluation;
+    const std::int64_t evaluated_bytes = evaluated == nullptr ? 0 : evaluated->plan(0).arena_bytes;
+    const auto arena = std::make_shared<Arena>(device, std::max(plan.arena_bytes, evaluated_bytes));
     Executor executor(single.program(0), plan, 0, settings.seed, device, communicator, arena);
+    std::optional<Executor> evaluation;
+    if (evaluated != nullptr) {
+      evaluation.emplace(evaluated->program(0), evaluated->plan(0), 0, settings.seed, device, communicator, arena);
+    }
+    std::uint64_t evaluations = 0;
     initialize(executor, settings.seed);
     DefinedRun run(single, executor, optimizer, replicas);
     for (int step = 0; step < settings.steps; ++step) {
       run.step(static_cast<std::uint64_t>(step), settings.learning_rate, inputs, result);
+      if (!settings.evaluates_after(step)) continue;
+      run.evaluate(*evaluation, evaluations++, settings.evaluates_average, inputs, result);
     }
     run.collect(result);
   });

@@ -78,6 +78,7 @@ std::string RankResult::encode() const {
   Encoder encoder;
   encoder.add(losses);
   encoder.add(gradient_norms);
+  encoder.add(evaluations);
   encoder.add(parameters);
   encoder.add(averages);
   encoder.add(planned_peak_bytes);
@@ -90,6 +91,7 @@ RankResult RankResult::decode(const std::string& text) {
   RankResult result;
   result.losses = decoder.values();
   result.gradient_norms = decoder.values();
+  result.evaluations = decoder.values();
   result.parameters = decoder.tensors();
   result.averages = decoder.tensors();
   result.planned_peak_bytes = decoder.number();

@@ -12,6 +12,7 @@ namespace strata::host {
 struct RankResult {
   std::vector<double> losses = {};
   std::vector<double> gradient_norms = {};
+  std::vector<double> evaluations = {};
   /// Whole tensors. Elements that the rank does not hold are NaN.
   WholeTensors parameters = {};
   WholeTensors averages = {};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <mutex>
 
 #include "runtime/element.hpp"
@@ -123,7 +124,21 @@ void join_processes(Communicator& communicator, Device& device, Executor& execut
     if (rank != 0) continue;
     result.losses = other.losses;
     result.gradient_norms = other.gradient_norms;
+    result.evaluations = other.evaluations;
   }
+}
+
+/// Memory of a rank for its training step and its evaluation pass, which share it.
+struct PlannedBytes {
+  std::int64_t arena = 0;
+  OffloadBytes offload;
+};
+
+PlannedBytes planned_bytes(const Compiled& training, const Compiled* evaluation, int rank) {
+  const MemoryPlan& plan = training.plan(rank);
+  if (evaluation == nullptr) return {plan.arena_bytes, plan.offload};
+  const MemoryPlan& evaluated = evaluation->plan(rank);
+  return {std::max(plan.arena_bytes, evaluated.arena_bytes), largest(plan.offload, evaluated.offload)};
 }
 
 /// Folder of offload files. Verification has no output folder, so the default is the system's temporary folder.
@@ -134,7 +149,7 @@ std::filesystem::path offload_directory(const Program& program) {
 
 }  // namespace
 
-double StackDifference::worst() const { return std::max({loss, gradient_norm, parameter}); }
+double StackDifference::worst() const { return std::max({loss, gradient_norm, evaluation, parameter}); }
 
 StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
                       const StackSettings& settings, InputSource& inputs) {
@@ -149,11 +164,17 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
   ParameterCollector parameters(result);
   run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
     const int rank = communicator.rank();
-    const MemoryPlan& plan = compiled.plan(rank);
-    const auto arena = std::make_shared<Arena>(device, plan.arena_bytes);
-    const auto offload = make_offload_memory(plan.offload, offload_directory(compiled.program(rank)));
-    Executor executor(compiled.program(rank), plan, rank, settings.seed, device, communicator, arena, offload,
-                      !compiled.has_transfers());
+    const PlannedBytes planned = planned_bytes(compiled, settings.evaluation, rank);
+    const auto arena = std::make_shared<Arena>(device, planned.arena);
+    const auto offload = make_offload_memory(planned.offload, offload_directory(compiled.program(rank)));
+    const auto make_executor = [&](const Compiled& of) {
+      return std::make_unique<Executor>(of.program(rank), of.plan(rank), rank, settings.seed, device, communicator,
+                                        arena, offload, !of.has_transfers());
+    };
+    const std::unique_ptr<Executor> training = make_executor(compiled);
+    const std::unique_ptr<Executor> evaluation = settings.evaluation ? make_executor(*settings.evaluation) : nullptr;
+    Executor& executor = *training;
+    std::uint64_t evaluations = 0;
     initialize(executor, settings.seed);
     LossScaler scaler(compiled);
     for (int step = 0; step < settings.steps; ++step) {
@@ -165,13 +186,17 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
       context.skipped_steps = scaler.state().skipped_steps;
       const Reports reports = executor.run(context, inputs);
       scaler.skips(reports.at("grad_norm"));
-      if (rank != 0) continue;
-      result.losses.push_back(reports.at("loss") / reports.at("count"));
-      result.gradient_norms.push_back(reports.at("grad_norm"));
+      if (rank == 0) {
+        result.losses.push_back(reports.at("loss") / reports.at("count"));
+        result.gradient_norms.push_back(reports.at("grad_norm"));
+      }
+      if (!settings.evaluates_after(step)) continue;
+      const Reports evaluated = evaluation->run(evaluations++, 0, inputs);
+      if (rank == 0) result.evaluations.push_back(evaluated.at("loss") / evaluated.at("count"));
     }
-    result.planned_peak_bytes[static_cast<std::size_t>(rank)] = plan.arena_bytes;
+    result.planned_peak_bytes[static_cast<std::size_t>(rank)] = planned.arena;
     result.arena_peak_bytes[static_cast<std::size_t>(rank)] = arena->peak_bytes();
-    result.planned_offload[static_cast<std::size_t>(rank)] = plan.offload;
+    result.planned_offload[static_cast<std::size_t>(rank)] = planned.offload;
     if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
     parameters.add(executor);
     if (!settings.joins_processes || local_ranks.size() == ranks) return;
@@ -179,8 +204,9 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     if (rank == 0) {
       values.losses = result.losses;
       values.gradient_norms = result.gradient_norms;
+      values.evaluations = result.evaluations;
     }
-    values.planned_peak_bytes = plan.arena_bytes;
+    values.planned_peak_bytes = planned.arena;
     values.arena_peak_bytes = arena->peak_bytes();
     join_processes(communicator, device, executor, values, local_ranks, parameters, result);
   });
@@ -191,6 +217,7 @@ StackDifference compare(const StackResult& stack, const StackResult& single, con
   StackDifference difference;
   difference.loss = worst_step(stack.losses, single.losses);
   difference.gradient_norm = worst_step(stack.gradient_norms, single.gradient_norms);
+  difference.evaluation = worst_step(stack.evaluations, single.evaluations);
   const auto compare_tensor = [&](const WholeTensors& found, const std::vector<double>& expected,
                                   const std::string& parameter, const std::string& description) {
     const auto tensor = found.find(parameter);

@@ -20,6 +20,7 @@ using WholeTensors = std::map<std::string, std::vector<double>>;
 struct StackResult {
   std::vector<double> losses;          ///< mean over tokens, one per step
   std::vector<double> gradient_norms;  ///< one per step
+  std::vector<double> evaluations;     ///< mean over tokens, one per evaluation; empty without an evaluation pass
 
   /// Every whole parameter after the last step. Replicas along loose axes follow one another in the order of the mesh.
   WholeTensors parameters;
@@ -40,6 +41,7 @@ struct StackResult {
 struct StackDifference {
   double loss = 0;
   double gradient_norm = 0;
+  double evaluation = 0;
   double parameter = 0;
   /// The parameter with the largest difference.
   std::string worst_parameter;
@@ -62,6 +64,13 @@ struct StackSettings {
   int steps = 3;
   /// If each rank is a process, every process gets the whole result.
   bool joins_processes = false;
+  /// The evaluation pass that was compiled beside the training step. It runs after each of the last two steps, so that
+  /// a step follows an evaluation. Null: none.
+  const Compiled* evaluation = nullptr;
+  /// True if evaluations read the moving averages of the weights.
+  bool evaluates_average = false;
+
+  [[nodiscard]] bool evaluates_after(int step) const { return evaluation != nullptr && step + 2 >= steps; }
 };
 
 /// Runs compiled f64 programs for some steps, with one thread per rank of this process.

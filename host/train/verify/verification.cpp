@@ -6,6 +6,7 @@
 #include "compiler/program/step_variants.hpp"
 #include "plugins/model_strategies.hpp"
 #include "train/data/joined_sizes.hpp"
+#include "train/run/training_programs.hpp"
 #include "train/verify/defined_run.hpp"
 #include "train/verify/random_inputs.hpp"
 
@@ -41,7 +42,7 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
 
 namespace {
 
-/// The training step of `setup`, with random inputs.
+/// The training step of `setup` and an evaluation pass beside it, with random inputs.
 class PreparedRun {
  public:
   PreparedRun(const RunSetup& setup, DType float_type, bool is_update_outside)
@@ -52,11 +53,17 @@ class PreparedRun {
     const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
     request.device = device.get();
     compiled_ = setup.compile(request);
+    evaluation_ = compile_evaluation(setup, request, compiled_);
   }
 
   [[nodiscard]] const Compiled& compiled() const { return compiled_; }
   [[nodiscard]] StackSettings settings(int steps) const {
-    return {setup_.seed(), setup_.configuration.optimizer.lr, steps, true};
+    return {.seed = setup_.seed(),
+            .learning_rate = setup_.configuration.optimizer.lr,
+            .steps = steps,
+            .joins_processes = true,
+            .evaluation = &evaluation_,
+            .evaluates_average = setup_.configuration.optimizer.average.is_evaluated()};
   }
 
   [[nodiscard]] StackResult run(int steps, const MakeDevice& make_device) {
@@ -73,6 +80,7 @@ class PreparedRun {
   const RunSetup& setup_;
   RandomInputs inputs_;
   Compiled compiled_;
+  Compiled evaluation_;
 };
 
 }  // namespace
