@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "build_paths.hpp"
+#include "matrix/drawn_run.hpp"
 #include "matrix/proof.hpp"
 #include "matrix/random_stack.hpp"
 #include "matrix/refusals.hpp"
@@ -27,11 +29,22 @@ struct Arguments {
   bool run = false;
   bool quiet = false;
   bool refusals = false;
+  bool graphs = false;
   std::vector<std::string> files;
   std::string plugins = strata::plugin_folder();
 };
 
-std::string name_of(std::uint64_t number) { return "stack-" + std::to_string(number) + ".toml"; }
+std::string name_of(const Arguments& arguments, std::uint64_t number) {
+  return (arguments.graphs ? "graph-" : "stack-") + std::to_string(number) + ".toml";
+}
+
+std::string configuration_of(const Arguments& arguments, std::uint64_t number) {
+  return arguments.graphs ? drawn_run(number) : to_toml(random_stack(number));
+}
+
+std::vector<std::filesystem::path> folders_of(const Arguments& arguments) {
+  return {arguments.plugins, drawn_plugin_folder()};
+}
 
 void print(std::ostream& out, const std::string& name, const std::string& toml, const Proof& proof, bool quiet) {
   switch (proof.verdict) {
@@ -54,15 +67,16 @@ int prove(const Arguments& arguments) {
   std::mutex mutex;
   std::atomic<std::uint64_t> next = arguments.from;
   const auto work = [&] {
-    Prover prover(arguments.plugins);
+    Prover prover(folders_of(arguments));
     for (;;) {
       const std::uint64_t number = next++;
       if (number >= arguments.from + arguments.count) return;
-      const std::string toml = to_toml(random_stack(number));
-      const Proof proof = prover.prove(toml, name_of(number));
+      const std::string name = name_of(arguments, number);
+      const std::string toml = configuration_of(arguments, number);
+      const Proof proof = prover.prove(toml, name);
       const std::lock_guard lock(mutex);
-      print(std::cout, name_of(number), toml, proof, arguments.quiet);
-      summary.add(name_of(number), toml, proof);
+      print(std::cout, name, toml, proof, arguments.quiet);
+      summary.add(name, toml, proof);
     }
   };
   std::vector<std::thread> threads;
@@ -75,7 +89,7 @@ int prove(const Arguments& arguments) {
 /// Proves the configurations of files, such as smaller forms of a stack that failed. \return the exit code.
 int prove_files(const Arguments& arguments) {
   Summary summary;
-  Prover prover(arguments.plugins);
+  Prover prover(folders_of(arguments));
   for (const std::string& file : arguments.files) {
     std::ifstream stream(file);
     const std::string toml(std::istreambuf_iterator<char>(stream), {});
@@ -89,7 +103,7 @@ int prove_files(const Arguments& arguments) {
 
 void list(const Arguments& arguments) {
   for (std::uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
-    std::cout << "# " << name_of(number) << '\n' << to_toml(random_stack(number)) << '\n';
+    std::cout << "# " << name_of(arguments, number) << '\n' << configuration_of(arguments, number) << '\n';
   }
 }
 
@@ -107,6 +121,7 @@ int main(int argc, char** argv) {
   app.add_option("--count", arguments.count, "How many")->capture_default_str();
   app.add_option("--jobs", arguments.jobs, "Stacks at a time")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--plugins", arguments.plugins, "Folder of the plugins")->capture_default_str();
+  app.add_flag("--graphs", arguments.graphs, "Draw the model's graph too, instead of taking gpt2 or llama");
   app.add_flag("--quiet", arguments.quiet, "Print failures and the summary only");
   app.add_flag("--refusals", arguments.refusals, "Print the reasons for which a stack may be refused");
   app.add_option("files", arguments.files, "Configurations to prove instead")->check(CLI::ExistingFile);

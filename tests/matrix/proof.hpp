@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct Proof {
 /// Proves stacks of the grammar on the reference device. Used by one thread at a time.
 class Prover {
  public:
-  explicit Prover(const std::string& plugin_folder) : plugins_({plugin_folder}), prover_(plugins_) {}
+  explicit Prover(const std::vector<std::filesystem::path>& plugin_folders)
+      : plugins_(plugin_folders), prover_(plugins_) {}
 
   /// Proves a configuration with host::StackProver. A refusal counts only if the grammar knows its reason.
   /// \param name of the configuration in messages.

@@ -81,14 +81,16 @@ StrategyChoice plain_strategy(std::size_t row) {
 }
 
 std::string to_toml(const Stack& stack) {
+  return to_toml(stack, section_lines(stack, "model"),
+                 "plugin = \"tokens\"\npath = \"none\"\ndocuments = \"token\"\ndocument_end = 0\n");
+}
+
+std::string to_toml(const Stack& stack, const std::string& model, const std::string& data) {
   const ModelSizes& sizes = grammar().sizes.at(stack.sizes);
-  std::string text = "[run]\nsteps = 3\n\n[model]\n";
-  text += section_lines(stack, "model");
+  std::string text = "[run]\nsteps = 3\n\n[model]\n" + model;
   text += "heads = " + std::to_string(sizes.heads) + "\nembed = " + std::to_string(sizes.embed) +
           "\ncontext = " + std::to_string(sizes.context) + "\nvocab = " + std::to_string(sizes.vocab) + "\n";
-  text +=
-      "\n[data]\nplugin = \"tokens\"\npath = \"none\"\ndocuments = \"token\"\ndocument_end = 0\n\n[batch]\nglobal = " +
-      std::to_string(stack.global_batch()) + "\n";
+  text += "\n[data]\n" + data + "\n[batch]\nglobal = " + std::to_string(stack.global_batch()) + "\n";
   text += section_lines(stack, "batch");
   text += "\n[optimizer]\n" + section_lines(stack, "optimizer");
   text += "\n[device]\nplugin = \"reference\"\n\n[communicator]\nplugin = \"local\"\ntimeout = 120\n";

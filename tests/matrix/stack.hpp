@@ -42,6 +42,9 @@ struct Stack {
 /// The stack's configuration. `strata verify --full` accepts it too.
 [[nodiscard]] std::string to_toml(const Stack& stack);
 
+/// The same with other lines of the sections [model], besides the sizes, and [data].
+[[nodiscard]] std::string to_toml(const Stack& stack, const std::string& model, const std::string& data);
+
 /// Positions of the model sizes that the stack's axes divide.
 [[nodiscard]] std::vector<std::size_t> fitting_sizes(const Stack& stack);
 

@@ -19,7 +19,7 @@ constexpr int kMostStacks = kSanitized ? 2 : 1000;
 /// of every other strategy: the stack trains like one rank, unless the grammar lists a conflict. So an unnecessary
 /// refusal fails too.
 TEST(Matrix, EveryPairOfOptionsTrainsAsOneRank) {
-  Prover prover(plugin_folder());
+  Prover prover({plugin_folder()});
   CoveringStacks stacks;
   Summary summary;
   int accepted = 0;
