@@ -24,7 +24,7 @@ namespace strata::host {
 /// How the agent's greeting begins.
 inline constexpr const char* kAgentGreeting = "strata-launch-host ";
 
-/// The version that both sides must have: "0.4.0 (ABI 6)".
+/// The version that both sides must have: "0.4.0 (ABI 7)".
 [[nodiscard]] std::string launch_version();
 
 namespace frame {

@@ -13,7 +13,7 @@ namespace strata {
 /// Version of the binary interface. The host loads a plugin only if both have the same number. Within one number,
 /// classes that plugins derive from and structs that they pass by value keep their layout. The number is also the
 /// SONAME of libstrata.
-inline constexpr std::uint16_t kAbiNumber = 6;
+inline constexpr std::uint16_t kAbiNumber = 7;
 
 /// The kind of a plugin, which determines its factory.
 enum class PluginKind : std::uint32_t {
