@@ -19,7 +19,7 @@
 namespace strata {
 
 /// One input that a dataset has for models. A model reads it by name, dimensions and type. Several inputs may have one
-/// name if they have different dimensions.
+/// name if they have different numbers of dimensions.
 struct DatasetInput {
   std::string name;
   /// Dimensions of the values of one sample, without "batch".
