@@ -299,12 +299,13 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   place(compilation, compiled, beside);
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     compiled.programs.push_back(build_program(compilation, compiled, i, beside));
+    verify(compiled.programs.back(), *request.registry, "compilation", request.device != nullptr);
+    require_replicas_apart(compilation, compiled.programs.back());
   }
   release_sent_memory(compiled.programs, compiled.class_of_rank);
+  merge_channels(compiled.programs, compiled.class_of_rank);
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     const Program& program = compiled.programs[i];
-    verify(program, *request.registry, "compilation", request.device != nullptr);
-    require_replicas_apart(compilation, program);
     const SharedMemory shared = beside != nullptr ? shared_memory(request, *beside, i) : SharedMemory{};
     compiled.plans.push_back(plan_memory(program, shared));
     verify_memory(program, *request.registry, compiled.plans.back());

@@ -83,6 +83,46 @@ void send_beside_collective(Communicator& communicator, Device& device) {
   require(data.get().front() == 42 && value.get().front() == 2, "a message beside a collective gives wrong values");
 }
 
+/// Messages of two channels, received in the other order.
+void receive_channels_in_another_order(Communicator& communicator, Device& device) {
+  DeviceNumbers a(device, DType::f64, 1);
+  DeviceNumbers b(device, DType::f64, 1);
+  MessageCall first = message(1 - communicator.rank(), a, 11);
+  MessageCall second = message(1 - communicator.rank(), b, 12);
+  first.channel = 1;
+  second.channel = 2;
+  if (communicator.rank() == 0) {
+    a.set({1});
+    b.set({2});
+    const auto one = communicator.send(first);
+    const auto two = communicator.send(second);
+    one->wait();
+    two->wait();
+    return device.synchronize(StreamKind::compute);
+  }
+  communicator.receive(second)->wait();
+  communicator.receive(first)->wait();
+  require(a.get().front() == 1 && b.get().front() == 2, "messages of two channels are mixed up");
+}
+
+/// A send ends although its receiver waits for a later message only.
+void send_to_a_rank_that_does_not_wait(Communicator& communicator, Device& device) {
+  DeviceNumbers a(device, DType::f64, 1);
+  DeviceNumbers b(device, DType::f64, 1);
+  const int peer = 1 - communicator.rank();
+  if (communicator.rank() == 0) {
+    a.set({1});
+    b.set({2});
+    communicator.send(message(peer, a, 13))->wait();
+    communicator.send(message(peer, b, 14))->wait();
+    return device.synchronize(StreamKind::compute);
+  }
+  const auto early = communicator.receive(message(peer, a, 13));
+  communicator.receive(message(peer, b, 14))->wait();
+  early->wait();
+  require(a.get().front() == 1 && b.get().front() == 2, "a message that is waited for late was changed");
+}
+
 /// A rank sends a message and an empty one to itself.
 void send_to_itself(Communicator& communicator, Device& device) {
   DeviceNumbers from(device, DType::f32, 2);
@@ -113,6 +153,8 @@ void try_messages(const CommunicatorBench& bench) {
       "two messages each way");
   require_no_error(run_ranks(bench, 2, send_in_order), "messages with one id");
   require_no_error(run_ranks(bench, 2, send_beside_collective), "a message beside a collective");
+  require_no_error(run_ranks(bench, 2, receive_channels_in_another_order), "messages of two channels");
+  require_no_error(run_ranks(bench, 2, send_to_a_rank_that_does_not_wait), "a send whose receiver does not wait");
   require_no_error(run_ranks(bench, 1, send_to_itself), "messages to oneself");
 }
 

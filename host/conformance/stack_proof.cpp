@@ -174,11 +174,14 @@ void StackProver::compare_with_one_rank(const RunSetup& setup, const StepProgram
   const Compiled& compiled = programs.training;
   const Tolerance& tolerance = float_type == DType::f64 ? kExact : tolerance_in_short_types(setup.configuration);
   CountingWorld world(setup.make_world(), compiled.mesh);
-  for (const Compiled* each : {&programs.training, &programs.evaluation}) {
-    const auto fault = find_communication_fault(rank_programs(*each), world.limits());
-    if (!fault) continue;
-    proof.faults.communication.push_back("communication of " + each->programs.front().name + ": " + *fault);
-    return;
+  // Communicators such as nccl match messages by their order. A stack must run on them too.
+  for (const CommunicatorLimits& limits : {world.limits(), CommunicatorLimits{.matches_messages_by_id = false}}) {
+    for (const Compiled* each : {&programs.training, &programs.evaluation}) {
+      const auto fault = find_communication_fault(rank_programs(*each), limits);
+      if (!fault) continue;
+      proof.faults.communication.push_back("communication of " + each->programs.front().name + ": " + *fault);
+      return;
+    }
   }
   const SingleRank& single = single_rank(setup, compiled, float_type);
   const StackResult stack = train_stack(setup, programs, world, steps_of(compiled));

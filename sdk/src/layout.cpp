@@ -34,7 +34,7 @@ Distribution LayoutRules::distribution(const Dim& dim, const Axis& axis) const {
 }
 
 IterationLayout LayoutRules::assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole) const {
-  IterationLayout general;   // axes of rules without a filter, which nest in mesh order
+  IterationLayout general;   // axes of rules without a filter, which nest in the order of mesh()
   IterationLayout filtered;  // axes of filtered rules, which are innermost
   for (const Dim& dim : dims) {
     general[dim];

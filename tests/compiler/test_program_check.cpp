@@ -236,6 +236,49 @@ TEST(CommunicationFault, MessagesArriveInTheOrderInWhichTheyWereSent) {
                 "ended"));
 }
 
+TEST(CommunicationFault, ChannelsHaveNoOrderAmongEachOther) {
+  const auto in_channels = [](int peer, const std::vector<int>& sent, const std::vector<int>& received) {
+    return [=](TaskSketch& test) {
+      messages(peer, sent, received)(test);
+      for (Instruction& each : test.program.tasks[0].instructions) {
+        if (auto* send = each.as<Send>()) send->channel = static_cast<int>(send->id);
+        if (auto* receive = each.as<Receive>()) receive->channel = static_cast<int>(receive->id);
+      }
+    };
+  };
+  EXPECT_EQ(fault_of_two(in_channels(1, {1, 2}, {}), in_channels(0, {}, {2, 1})), "");
+}
+
+/// The wait of rank 0 ends when rank 1 receives, which comes after a message that rank 0 sends after the wait.
+TEST(CommunicationFault, AWaitForASendEndsWhenTheMessageIsReceived) {
+  const auto sender = [](bool waits) {
+    return [waits](TaskSketch& test) {
+      const BufferId x = test.loaded("x");
+      const BufferId y = test.sketch.buffer("y", 8);
+      test.push(test.sketch.send(1, "dp", 1, x));
+      Instruction reader = test.sketch.op("unary", "reader", {x}, y);
+      if (waits) reader.waits = {x};
+      test.push(std::move(reader));
+      test.push(test.sketch.send(2, "dp", 1, y));
+    };
+  };
+  const auto receiver = [](const std::vector<int>& order) { return messages(0, {}, order); };
+  EXPECT_EQ(fault_of_two(sender(true), receiver({1, 2})), "");
+  EXPECT_THAT(fault_of_two(sender(false), receiver({2, 1})), HasSubstr("differ in id"));
+  TaskSketch first;
+  sender(true)(first);
+  TaskSketch second;
+  receiver({2, 1})(second);
+  EXPECT_THAT(find_communication_fault({first.program.mesh, {&first.program, &second.program}},
+                                       {.matches_messages_by_id = true})
+                  .value_or(""),
+              HasSubstr("deadlock: rank 0 is at unary 'reader' and waits for rank 1 to receive its message send 'm1'"));
+  first.program.tasks[0].instructions[2].waits = {};
+  EXPECT_EQ(find_communication_fault({first.program.mesh, {&first.program, &second.program}},
+                                     {.matches_messages_by_id = true}),
+            std::nullopt);
+}
+
 TEST(CommunicationFault, NoRankSendsToItself) {
   EXPECT_THAT(fault_of_two(messages(0, {1}, {}), messages(0, {}, {1})),
               HasSubstr("rank 0 exchanges messages with itself"));

@@ -124,8 +124,8 @@ void run_messages(Communicator& communicator, Device& device) {
   DeviceArray sent(device, DType::f32, kPiece);
   DeviceArray received(device, DType::f32, kPiece);
   sent.fill(communicator.rank());
-  const auto send = communicator.send({(communicator.rank() + 1) % ranks, sent.data(), sent.bytes(), 1000, &name});
-  const auto receive = communicator.receive({before, received.data(), received.bytes(), 1000, &name});
+  const auto send = communicator.send({(communicator.rank() + 1) % ranks, 0, sent.data(), sent.bytes(), 1000, &name});
+  const auto receive = communicator.receive({before, 0, received.data(), received.bytes(), 1000, &name});
   receive->wait();
   send->wait();
   EXPECT_EQ(received.wrong([&](std::int64_t i) { return value_of(before, i); }), 0) << "rank " << communicator.rank();

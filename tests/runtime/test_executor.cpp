@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "compiler/memory/memory_plan.hpp"
+#include "compiler/passes/passes.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "runtime/requests_in_flight.hpp"
@@ -207,7 +208,7 @@ TYPED_TEST(ExecutorOn, SendsToAnotherStage) {
 }
 
 TYPED_TEST(ExecutorOn, AMessageIsInOrderWithACollectiveOnTheSameBuffer) {
-  // Rank 1 receives into the buffer that it then reduces, without an instruction in between that waits.
+  // Rank 1 receives into the buffer that it then reduces. The collective waits for the message, as insert_waits() says.
   ToyProgram first(Mesh({{"pp", 2}}));
   ToyProgram second(Mesh({{"pp", 2}}));
   BufferId value = -1;
@@ -224,6 +225,7 @@ TYPED_TEST(ExecutorOn, AMessageIsInOrderWithACollectiveOnTheSameBuffer) {
     }
     task.instructions.push_back(toy->collective(CollectiveKind::all_reduce, "sum", value, value, {"pp"}));
   }
+  for (ToyProgram* toy : {&first, &second}) insert_waits(toy->program);
   const auto results = run<TypeParam>({first.program, second.program}, 1, {value});
   std::vector<double> expected;
   for (int i = 0; i < 1000; ++i) expected.push_back(2.0 * i);

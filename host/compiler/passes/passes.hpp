@@ -64,4 +64,9 @@ void insert_waits(Program& program);
 /// is in flight until the step's end. `programs`: of all classes of ranks.
 void release_sent_memory(std::vector<Program>& programs, const std::vector<int>& class_of_rank);
 
+/// Makes the channels between two classes of ranks one channel, if the messages of all of them are received in the
+/// order in which they are sent. Example: 1F1B needs one channel for each direction between neighbours. A communicator
+/// such as nccl has resources for each channel.
+void merge_channels(std::vector<Program>& programs, const std::vector<int>& class_of_rank);
+
 }  // namespace strata::host

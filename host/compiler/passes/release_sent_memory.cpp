@@ -24,15 +24,14 @@ class SentMemory {
     find_sends();
     if (sends_.empty()) return;
     find_runs();
-    for (const auto& [send, instances] : sends_) {
-      if (const auto place = earliest_place(instances)) add_wait(*place, instances.front().buffer);
+    for (const auto& [root, instances] : sends_) {
+      if (const auto place = earliest_place(instances)) add_wait(*place, root);
     }
   }
 
  private:
-  /// One run of a send that no instruction waits for.
+  /// One run of a send.
   struct SendInstance {
-    BufferId buffer = -1;
     int micro_batch = -1;
     std::int64_t instance = 0;  ///< of the memory
     std::int64_t ordinal = 0;
@@ -45,8 +44,6 @@ class SentMemory {
   struct Place {
     int task = 0;
     std::size_t index = 0;
-
-    auto operator<=>(const Place&) const = default;
   };
 
   void find_sends() {
@@ -55,21 +52,23 @@ class SentMemory {
     for (const TracedCommunication& step : steps) {
       if (step.awaited) awaited.insert(*step.awaited);
     }
-    std::set<Place> impossible;
+    std::set<BufferId> open;        // has a send that no instruction waits for
+    std::set<BufferId> impossible;  // has a send that no class receives
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const TracedCommunication& step = steps[i];
-      if (step.awaited || !step.instruction->is<Send>() || awaited.contains(i)) continue;
-      const BufferId buffer = step.instruction->inputs.front();
+      if (step.awaited || !step.instruction->is<Send>()) continue;
+      const BufferId root = ranges_.root(step.instruction->inputs.front());
       // Persistent memory is never reused. Waits of prologue and epilogue would end at the step's end anyway.
-      if (ranges_.persistent(buffer) || step.at.micro_batch < 0) continue;
-      const Place send{step.at.task, step.index};
+      if (ranges_.persistent(root) || step.at.micro_batch < 0) continue;
       const auto received = clock_.received(number_, i);
-      if (!received) impossible.insert(send);
-      sends_[send].push_back({buffer, step.at.micro_batch, ranges_.instance(buffer, step.at.micro_batch), step.ordinal,
-                              received.value_or(0)});
-      last_touch_[sends_[send].back().instance] = step.ordinal;
+      if (!received) impossible.insert(root);
+      if (!awaited.contains(i)) open.insert(root);
+      const std::int64_t instance = ranges_.instance(root, step.at.micro_batch);
+      sends_[root].push_back({step.at.micro_batch, instance, step.ordinal, received.value_or(0)});
+      last_touch_[instance] = step.ordinal;
     }
-    for (const Place& send : impossible) sends_.erase(send);
+    std::erase_if(sends_,
+                  [&](const auto& each) { return impossible.contains(each.first) || !open.contains(each.first); });
   }
 
   /// Finds the runs of all tasks, and the last instruction that uses memory which is sent.
@@ -96,7 +95,7 @@ class SentMemory {
     }
   }
 
-  /// The first instruction at which every run of the send is complete, after the last use of its memory. Empty if there
+  /// The first instruction at which all these sends are complete, after the last use of its memory. Empty if there
   /// is none in the tasks of the send's micro-batch: the memory is then in use until the step's end.
   [[nodiscard]] std::optional<Place> earliest_place(const std::vector<SendInstance>& instances) const {
     for (const auto& [task, first_run] : runs_.at(instances.front().micro_batch)) {
@@ -153,7 +152,8 @@ class SentMemory {
   std::size_t number_;
   std::uint64_t step_;
   const BufferRanges ranges_;
-  std::map<Place, std::vector<SendInstance>> sends_;
+  /// By root buffer, because a wait ends all sends of the memory.
+  std::map<BufferId, std::vector<SendInstance>> sends_;
   std::map<std::int64_t, std::int64_t> last_touch_;  // by instance of memory that is sent
   /// By task: the instructions of a run that is not the last, and of the last run.
   std::vector<std::array<std::vector<std::size_t>, 2>> executed_;

@@ -49,10 +49,6 @@ void compare(std::vector<std::string>& differences, const std::string& what, con
   differences.push_back(what + ": " + text(a) + " and " + text(b));
 }
 
-}  // namespace
-
-namespace {
-
 Counterparts counterparts_of(const Program& program, const std::string& name, const Collective& collective) {
   Counterparts result{collective.axes, collective.members, std::nullopt, false};
   for (const Axis& axis : result.axes) static_cast<void>(program.mesh.order(axis));  // throws on an unknown axis

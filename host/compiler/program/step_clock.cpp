@@ -78,7 +78,7 @@ bool StepClock::collective(int number, const TracedCommunication& step, std::int
     pass(number, moment);
     return true;
   }
-  std::map<int, std::int64_t>& arrived = arrived_[{communication_id(*step.instruction), step.at.micro_batch}];
+  std::map<int, std::int64_t>& arrived = arrived_[{members, communication_id(*step.instruction), step.at.micro_batch}];
   arrived[number] = moment;
   if (arrived.size() < members.size()) return false;
   std::int64_t last = 0;
@@ -104,6 +104,11 @@ std::int64_t StepClock::moment(std::size_t program, std::int64_t ordinal) const 
   if (next == steps.begin()) return ordinal;
   const auto before = static_cast<std::size_t>(next - steps.begin()) - 1;
   return own.moments[before] + ordinal - steps[before].ordinal;
+}
+
+int StepClock::peer(std::size_t program, std::size_t message) const {
+  const Class& own = classes_[program];
+  return own.counterparts.at(own.trace.steps.at(message).counterparts).front();
 }
 
 std::optional<std::int64_t> StepClock::received(std::size_t program, std::size_t send) const {

@@ -29,6 +29,8 @@ class StepClock {
   [[nodiscard]] const CommunicationTrace& trace(std::size_t program) const { return classes_[program].trace; }
   /// Moment of the instruction with number `ordinal` among those that the class executes in the step.
   [[nodiscard]] std::int64_t moment(std::size_t program, std::int64_t ordinal) const;
+  /// The class of the other end of a message, an index into the trace's steps.
+  [[nodiscard]] int peer(std::size_t program, std::size_t message) const;
   /// Moment at which the last receiver takes the message of a send, an index into the trace's steps. Empty if no rank
   /// receives it.
   [[nodiscard]] std::optional<std::int64_t> received(std::size_t program, std::size_t send) const;
@@ -58,8 +60,8 @@ class StepClock {
 
   std::vector<Class> classes_;
   std::map<MessageKey, Message> messages_;
-  /// The classes that have arrived at a collective, by its id and micro-batch.
-  std::map<std::pair<std::uint64_t, int>, std::map<int, std::int64_t>> arrived_;
+  /// The classes that have arrived at a collective, by its members, id and micro-batch.
+  std::map<std::tuple<std::vector<int>, std::uint64_t, int>, std::map<int, std::int64_t>> arrived_;
   std::deque<int> ready_;
   bool has_ended_ = false;
 };

@@ -73,6 +73,7 @@ struct MessageCall {
 /// Limits of a communicator that the program checker takes into account when it looks for deadlocks.
 struct CommunicatorLimits {
   /// Messages that may be in flight in one channel from one rank to another before a further send blocks; 0: unlimited.
+  /// If messages are matched by id, all channels together count.
   int channel_capacity = 0;
   /// True if a receive matches the message with its id, in whatever order messages were sent. False if a rank receives
   /// the messages of one channel of a sender in the order in which they were sent.

@@ -84,15 +84,18 @@ STRATA_API std::vector<IndexSegment> split_dimension(std::int64_t size, int coun
 class STRATA_API LayoutRules {
  public:
   LayoutRules() = default;
-  /// Keeps the rules whose axis has more than one rank, sorted by priority. Rules of equal priority keep their order.
+  /// Keeps the rules whose axis has more than one rank, sorted by priority, without those that repeat an earlier rule
+  /// for all ops. Rules of equal priority keep their order. `mesh`: its axes in the order in which they nest in a
+  /// dimension.
   LayoutRules(Mesh mesh, DimSizes sizes, std::vector<Rule> rules);
 
+  /// Its order is that of nesting. Ranks are numbered by the program's mesh.
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] const DimSizes& sizes() const { return sizes_; }
 
   /// Applies the rules, by priority, to the iteration dims of an op, or with an empty name to the dims of a tensor.
   /// Dims in `whole` are never sharded. An axis is used at most once. A dimension that the product of its axes does not
-  /// divide is skipped. Axes of one dimension nest in mesh order, with the axes of filtered rules innermost.
+  /// divide is skipped. Axes of one dimension nest in the order of mesh(), with the axes of filtered rules innermost.
   [[nodiscard]] IterationLayout assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole = {}) const;
   /// The layout of a tensor of `dims` at rest.
   [[nodiscard]] Layout canonical(const Dims& dims) const;
