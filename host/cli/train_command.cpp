@@ -133,10 +133,8 @@ class RunReporter : public TrainingObserver {
     if (progress_) return progress_->note("warning: " + text);
     messages_.warning(text);
   }
-  StopReason stop() override {
-    const int signal = signal_.received();
-    return signal != 0 ? reason_of_signal(signal) : deadline_.reached();
-  }
+  StopReason stop() override { return reason(); }
+  bool asked_to_stop() const override { return reason() != StopReason::none; }
   void stuck(const std::string& report) override {
     // Its threads cannot be ended, so the process ends without them.
     messages_.error(report);
@@ -155,6 +153,10 @@ class RunReporter : public TrainingObserver {
   [[nodiscard]] const fs::path& last_checkpoint() const { return last_checkpoint_; }
 
  private:
+  [[nodiscard]] StopReason reason() const {
+    const int signal = signal_.received();
+    return signal != 0 ? reason_of_signal(signal) : deadline_.reached();
+  }
   /// Adds what the trainer does not know.
   [[nodiscard]] StepRecord completed(StepRecord record) const {
     record.model_flops_per_second = facts_.model_flops / record.seconds;

@@ -78,6 +78,8 @@ struct RunSection {
   std::string stop_before_job_end;
   /// Seconds; 0: none.
   double watchdog = 0;
+  /// Seconds; 0: no limit.
+  double stop_grace = 0;
   ShrinkSection shrink;
 
   bool operator==(const RunSection&) const = default;

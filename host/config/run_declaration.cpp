@@ -89,6 +89,13 @@ SectionDeclaration run_declaration() {
                             "none.",
            .minimum = 0,
            .may_differ = true},
+          {.name = "stop_grace",
+           .type = OptionType::number,
+           .default_value = 30.0,
+           .documentation = "Seconds after which a run that was asked to stop fails, if none of its ranks gets on; 0 "
+                            "waits without a limit.",
+           .minimum = 0,
+           .may_differ = true},
       }};
 }
 

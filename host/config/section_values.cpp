@@ -43,6 +43,7 @@ RunSection run_section(const Options& options, const Options& shrink) {
                      .stop_after = options.word("stop_after"),
                      .stop_before_job_end = options.word("stop_before_job_end"),
                      .watchdog = options.number("watchdog"),
+                     .stop_grace = options.number("stop_grace"),
                      .shrink = {.axis = shrink.word("axis"), .min = shrink.integer("min")}};
   if (section.output.empty()) section.output = "runs/" + section.name;
   return section;
@@ -103,7 +104,8 @@ Options to_options(const RunSection& section) {
                   {"accept_changed", section.accept_changed},
                   {"stop_after", section.stop_after},
                   {"stop_before_job_end", section.stop_before_job_end},
-                  {"watchdog", section.watchdog}});
+                  {"watchdog", section.watchdog},
+                  {"stop_grace", section.stop_grace}});
 }
 
 Options to_options(const ShrinkSection& section) { return Options({{"axis", section.axis}, {"min", section.min}}); }

@@ -53,6 +53,20 @@ void RecordFolder::write(const FlightRecord& record) const {
   replace_file(path_ / record_name(record.rank), to_json_text(record));
 }
 
+std::optional<FlightRecord> RecordFolder::read_recent(int rank, int reference, std::chrono::seconds age) const {
+  try {
+    // The clock of the file system dates both, as those of hosts may differ.
+    const std::filesystem::path path = path_ / record_name(rank);
+    const auto written = std::filesystem::last_write_time(path);
+    if (written + age < std::filesystem::last_write_time(path_ / record_name(reference))) return {};
+    const MappedFile file(path);
+    const auto bytes = file.bytes();
+    return parse_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
 void RecordFolder::request(const std::string& reason) {
   if (is_requested()) return;
   std::filesystem::create_directories(path_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -31,6 +32,8 @@ class RecordFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Writes a rank's record. Readers see the old or the new one. \throws RuntimeError if that fails.
   void write(const FlightRecord& record) const;
+  /// The record of `rank`, if it can be read and was written at most `age` before that of `reference`.
+  [[nodiscard]] std::optional<FlightRecord> read_recent(int rank, int reference, std::chrono::seconds age) const;
   /// Asks the other processes for their records, unless one of them has just asked. \throws RuntimeError if that fails.
   void request(const std::string& reason);
   /// True if another process has asked since the last call.

@@ -15,6 +15,19 @@ using WatchSeconds = std::chrono::duration<double>;
 
 /// Longest time between two looks, so that requests are answered soon.
 constexpr double kLongestPause = 1;
+/// Time in which other processes answer a request for records, in looks of this length.
+constexpr double kAnswer = 3 * kLongestPause;
+/// Oldest record that says what a rank does now.
+constexpr std::chrono::seconds kRecent{10};
+
+/// Time between two looks, short enough for all times after which something is done.
+double pause_of(const DiagnosisSettings& settings) {
+  double pause = kLongestPause;
+  for (const double time : {settings.interval, settings.stop_grace}) {
+    if (time > 0) pause = std::min(pause, time / 4);
+  }
+  return pause;
+}
 
 bool is_refusal(const std::exception_ptr& error) {
   try {
@@ -34,6 +47,7 @@ RunDiagnosis::RunDiagnosis(const World& world, DiagnosisSettings settings, std::
       rank_count_(world.rank_count()),
       say_(std::move(say)),
       watchdog_(recorders_, settings_.interval),
+      stop_grace_(recorders_, settings_.stop_grace),
       signals_(RecordSignal::count()) {
   if (!settings_.folder.empty()) folder_.emplace(settings_.folder);
   thread_ = std::thread([this] { watch(); });
@@ -49,7 +63,7 @@ RunDiagnosis::~RunDiagnosis() {
 }
 
 void RunDiagnosis::watch() {
-  const double pause = settings_.interval > 0 ? std::min(settings_.interval / 4, kLongestPause) : kLongestPause;
+  const double pause = pause_of(settings_);
   double now = pause;
   WatchClock::time_point last = WatchClock::now();
   std::unique_lock lock(mutex_);
@@ -75,6 +89,7 @@ void RunDiagnosis::look(double now) {
     is_requested = folder_ && folder_->is_requested();
   }
   if (is_requested) write_all();
+  stop_if_hung(now);
 }
 
 void RunDiagnosis::name_standstills(double now) {
@@ -82,7 +97,11 @@ void RunDiagnosis::name_standstills(double now) {
   for (const std::string& message : findings.messages) say_(message);
   if (!findings.hangs || !folder_) return;
   request(findings.messages.front());
-  if (!write_all() || std::exchange(has_told_folder_, true)) return;
+  if (write_all()) tell_folder();
+}
+
+void RunDiagnosis::tell_folder() {
+  if (std::exchange(has_told_folder_, true)) return;
   say_("to compare what all ranks do: strata diagnose " + folder_->path().string());
 }
 
@@ -91,6 +110,43 @@ void RunDiagnosis::answer_signal() {
   if (std::exchange(signals_, signals) == signals || !folder_) return;
   request("SIGQUIT to the process of " + rank_text());
   if (write_all()) say_("on SIGQUIT, the records of " + rank_text() + " were written to " + folder_->path().string());
+}
+
+void RunDiagnosis::set_stop(StopRanks stop) {
+  const std::lock_guard lock(stopping_);
+  stop_ = std::move(stop);
+}
+
+void RunDiagnosis::stop_if_hung(double now) {
+  if (has_stopped_ || !settings_.asked_to_stop) return;
+  if (!stop_grace_.look(now, settings_.asked_to_stop())) {
+    others_asked_.reset();
+    return;
+  }
+  if (others_may_go_on(now)) return;
+  has_stopped_ = true;
+  const std::string reason =
+      "asked to stop, but no rank gets on (run.stop_grace): " + join(watchdog_.describe_all(now), "; ");
+  request(reason);
+  if (write_all()) tell_folder();
+  const std::lock_guard lock(stopping_);
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(WatchSeconds(settings_.stop_grace));
+  if (stop_) stop_(reason, patience);
+}
+
+bool RunDiagnosis::others_may_go_on(double now) {
+  const auto& own = recorders_.all();
+  if (!folder_ || static_cast<int>(own.size()) == rank_count_) return false;
+  request("asked to stop, but no move of " + rank_text());
+  if (!write_all()) return false;
+  if (!others_asked_) others_asked_ = now;
+  if (now - *others_asked_ < kAnswer) return true;
+  for (int rank = 0; rank < rank_count_; ++rank) {
+    if (std::any_of(own.begin(), own.end(), [&](const auto& each) { return each.first == rank; })) continue;
+    const std::optional<FlightRecord> record = folder_->read_recent(rank, own.front().first, kRecent);
+    if (record && stop_grace_.may_go_on(*record)) return true;
+  }
+  return false;
 }
 
 void RunDiagnosis::failed(int rank, const std::exception_ptr& error) {

@@ -10,8 +10,10 @@
 #include <thread>
 
 #include "diagnosis/record_folder.hpp"
+#include "diagnosis/stop_grace.hpp"
 #include "diagnosis/watchdog.hpp"
 #include "runtime/flight_recorder.hpp"
+#include "runtime/rank_threads.hpp"
 
 namespace strata::host {
 
@@ -21,10 +23,15 @@ struct DiagnosisSettings {
   double interval = 0;
   /// Where records are written; empty: nowhere.
   std::filesystem::path folder = {};
+  /// True if the run was asked to stop, and may be stopped now. Called on the thread. Empty: it never is.
+  std::function<bool()> asked_to_stop = {};
+  /// StopGrace::seconds.
+  double stop_grace = 0;
 };
 
 /// Records what the ranks of a process do. A thread of its own names ranks that hang, and writes the records of all
-/// ranks if one hangs, if a rank of any process has failed, or on request (RecordSignal).
+/// ranks if one hangs, if a rank of any process has failed, or on request (RecordSignal). It stops the ranks of a run
+/// that was asked to stop and hangs.
 class RunDiagnosis {
  public:
   /// `say`: called on the thread.
@@ -38,6 +45,8 @@ class RunDiagnosis {
   /// A rank of this process has failed, and its recorder knows. Writes its record, and those of the others if it is the
   /// first one. Thread-safe.
   void failed(int rank, const std::exception_ptr& error);
+  /// RankWatch::stoppable.
+  void set_stop(StopRanks stop);
 
  private:
   void watch();
@@ -45,6 +54,10 @@ class RunDiagnosis {
   void look(double now);
   void name_standstills(double now);
   void answer_signal();
+  void stop_if_hung(double now);
+  /// Whether a rank of another process may get on. Their answers take some looks.
+  [[nodiscard]] bool others_may_go_on(double now);
+  void tell_folder();
   /// Asks the other processes for their records.
   void request(const std::string& reason);
   /// \return true if there is a folder, and all records were written.
@@ -58,6 +71,7 @@ class RunDiagnosis {
   int rank_count_;
   std::function<void(const std::string&)> say_;
   Watchdog watchdog_;
+  StopGrace stop_grace_;
   /// Guards the files and the next three members.
   std::mutex files_;
   std::optional<RecordFolder> folder_;
@@ -66,6 +80,12 @@ class RunDiagnosis {
   // Used by the thread only.
   bool has_told_folder_ = false;
   std::uint64_t signals_;
+  /// When the other processes were asked whether their ranks get on.
+  std::optional<double> others_asked_;
+  bool has_stopped_ = false;
+  /// Guards stop_, also while it is called.
+  std::mutex stopping_;
+  StopRanks stop_;
   /// Guards the end of the thread.
   std::mutex mutex_;
   std::condition_variable ends_;

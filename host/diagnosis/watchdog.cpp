@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace strata::host {
 namespace {
@@ -31,6 +32,17 @@ void add_standstill(std::vector<Standstill>& all, const FlightRecord& record, do
   found->seconds = std::min(found->seconds, seconds);
 }
 
+/// Those that do not wait for others first.
+std::vector<std::string> messages_of(std::vector<Standstill> all) {
+  std::stable_sort(all.begin(), all.end(), [](const Standstill& a, const Standstill& b) { return a.waits < b.waits; });
+  std::vector<std::string> messages;
+  for (const Standstill& each : all) {
+    messages.push_back(rank_subject(each.ranks, " has been ", " have been ") + each.what + " for " +
+                       whole_seconds(each.seconds));
+  }
+  return messages;
+}
+
 }  // namespace
 
 Watchdog::Watchdog(const FlightRecorders& recorders, double interval) : recorders_(recorders), interval_(interval) {}
@@ -53,16 +65,21 @@ Watchdog::Findings Watchdog::look(double now) {
       findings.hangs = true;
     }
   }
-  std::stable_sort(still.begin(), still.end(),
-                   [](const Standstill& a, const Standstill& b) { return a.waits < b.waits; });
-  for (const Standstill& each : still) {
-    findings.messages.push_back(rank_subject(each.ranks, " has been ", " have been ") + each.what + " for " +
-                                whole_seconds(each.seconds));
-  }
+  findings.messages = messages_of(std::move(still));
   for (const auto& [seconds, ranks] : going_on) {
     findings.messages.push_back(rank_subject(ranks, " goes on", " go on") + " after " + seconds);
   }
   return findings;
+}
+
+std::vector<std::string> Watchdog::describe_all(double now) const {
+  std::vector<Standstill> all;
+  for (const auto& [rank, recorder] : recorders_.all()) {
+    const auto seen = seen_.find(rank);
+    if (seen == seen_.end() || recorder->movement().is_over) continue;
+    add_standstill(all, recorder->read(), now - seen->second.since);
+  }
+  return messages_of(std::move(all));
 }
 
 }  // namespace strata::host

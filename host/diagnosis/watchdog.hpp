@@ -24,6 +24,8 @@ class Watchdog {
   /// Looks at all ranks. A rank that hangs is found after the interval, twice the interval, four times, and so on.
   /// `now`: seconds of a clock that stands still while the process is stopped.
   Findings look(double now);
+  /// What all ranks do that have not ended, and since when, whether they hang or not. `now`: of the last look.
+  [[nodiscard]] std::vector<std::string> describe_all(double now) const;
 
  private:
   struct Seen {

@@ -172,7 +172,7 @@ void FlightRecorder::fail_with_current_exception() {
 
 FlightRecorder::Movement FlightRecorder::movement() const {
   const std::lock_guard lock(mutex_);
-  return {moves_, failed_ || activity_ == Activity::ended};
+  return {moves_, failed_ || activity_ == Activity::ended, activity_};
 }
 
 void FlightRecorder::observe(double now) {

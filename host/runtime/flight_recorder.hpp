@@ -40,6 +40,7 @@ class FlightRecorder {
     std::uint64_t moves = 0;
     /// True if the rank has ended or failed.
     bool is_over = false;
+    Activity activity = Activity::connecting;
   };
 
   FlightRecorder(int rank, int rank_count) : rank_(rank), rank_count_(rank_count) {}

@@ -38,7 +38,17 @@ class RankThreads {
  public:
   RankThreads(World& world, const MakeDevice& make_device, const RankBody& body, const StuckRanks& stuck,
               const RankWatch& watch)
-      : world_(world), make_device_(make_device), body_(body), stuck_(stuck), watch_(watch) {}
+      : world_(world), make_device_(make_device), body_(body), stuck_(stuck), watch_(watch), patience_(stuck.patience) {
+    if (!watch_.stoppable) return;
+    watch_.stoppable([this](const std::string& reason, std::chrono::milliseconds patience) {
+      stop(std::make_exception_ptr(RuntimeError(reason)), false, reason, patience);
+    });
+  }
+  ~RankThreads() {
+    if (watch_.stoppable) watch_.stoppable(nullptr);
+  }
+  RankThreads(const RankThreads&) = delete;
+  RankThreads& operator=(const RankThreads&) = delete;
 
   void run() {
     std::vector<std::thread> threads;
@@ -77,7 +87,7 @@ class RankThreads {
   void watch() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return failed_ || running_.empty(); });
-    if (changed_.wait_for(lock, stuck_.patience, [&] { return running_.empty(); })) return;
+    if (changed_.wait_for(lock, patience_, [&] { return running_.empty(); })) return;
     std::vector<std::string> ranks;
     for (const int rank : running_) ranks.push_back(std::to_string(rank));
     const std::string report = reason_ + "; stuck, and so ended by force: rank " + join(ranks, ", ");
@@ -139,16 +149,18 @@ class RankThreads {
     const bool echo = is_echo(error);
     const std::string message = message_of(error);
     if (watch_.recorders != nullptr) watch_.recorders->of(rank).fail(message, echo);
-    stop_others(error, echo, message);
+    stop(error, echo, message, stuck_.patience);
     if (watch_.failed) watch_.failed(rank, error);
   }
 
-  void stop_others(const std::exception_ptr& error, bool echo, const std::string& message) {
+  void stop(const std::exception_ptr& error, bool echo, const std::string& message,
+            std::chrono::milliseconds patience) {
     const std::lock_guard lock(mutex_);
     std::exception_ptr& place = echo ? echo_ : cause_;
     if (!place) place = error;
     if (failed_) return;
     failed_ = true;
+    patience_ = patience;
     reason_ = message;
     changed_.notify_all();
     for (Communicator* communicator : connected_) communicator->abort(reason_);
@@ -160,6 +172,7 @@ class RankThreads {
   const StuckRanks& stuck_;
   const RankWatch& watch_;
   std::mutex mutex_;
+  std::chrono::milliseconds patience_;
   std::condition_variable changed_;
   std::set<int> running_;
   std::vector<Communicator*> connected_;

@@ -27,12 +27,18 @@ struct StuckRanks {
   std::function<void(const std::string& report)> report = {};
 };
 
+/// Stops all ranks of a process because of `reason`, of which run_rank_threads() makes a RuntimeError. `patience`: time
+/// that they get to end.
+using StopRanks = std::function<void(const std::string& reason, std::chrono::milliseconds patience)>;
+
 /// Follows the ranks of a process for those who look for the cause of a failure.
 struct RankWatch {
   /// Notes what the ranks do. Outlives the ranks. Null: nothing is noted.
   const FlightRecorders* recorders = nullptr;
   /// Called when a rank has failed and the others have been stopped, on its thread.
   std::function<void(int rank, const std::exception_ptr& error)> failed = {};
+  /// Gets what stops the ranks before they start, and null when they have ended. Any thread may stop them in between.
+  std::function<void(StopRanks)> stoppable = {};
 };
 
 /// Runs `body` for every rank of this process, each on its own thread with its own device and communicator. Returns

@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"seed = 7", "sead = 7",
                  "c.toml:4:1: run.sead: unknown key; did you mean 'seed'?; accepted: name, steps, seed, output, "
                  "checkpoint_every, keep_checkpoints, checkpoint_mode, eval_every, eval_batches, log_every, resume, "
-                 "accept_changed, stop_after, stop_before_job_end, watchdog, shrink"},
+                 "accept_changed, stop_after, stop_before_job_end, watchdog, stop_grace, shrink"},
         BadInput{"micro = 8", "micro = 8\nlr = 1",
                  "c.toml:26:1: batch.lr: unknown key; did you mean 'optimizer.lr'?; accepted: global, micro"},
         BadInput{"warmup = 20", "warm_up = 20",

@@ -26,6 +26,7 @@ TEST(Configuration, ReadsEveryKey) {
                                .stop_after = "",
                                .stop_before_job_end = "",
                                .watchdog = 60,
+                               .stop_grace = 30,
                                .shrink = {}}));
   EXPECT_EQ(c.model.plugin, "gpt2");
   EXPECT_EQ(c.model.options, (std::map<std::string, OptionValue>{

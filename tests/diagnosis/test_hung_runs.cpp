@@ -26,6 +26,12 @@ class HungRuns : public test::RestartFixture {
   static void await_message(const RunningCommand& command, const std::string& text) {
     wait_until([&] { return command.messages().find(text) != std::string::npos; }, text);
   }
+  /// The processes that `parent` has started.
+  [[nodiscard]] static std::vector<pid_t> children_of(pid_t parent) {
+    const std::string id = std::to_string(parent);
+    std::ifstream children("/proc/" + id + "/task/" + id + "/children");
+    return {std::istream_iterator<pid_t>(children), {}};
+  }
   [[nodiscard]] std::string diagnosis(const std::string& output) const {
     const CommandResult result = run_command({"diagnose", path(output)});
     EXPECT_EQ(result.exit_code, 0) << result.messages;
@@ -77,9 +83,7 @@ TEST_F(HungRuns, LeaveTheRecordsOfAllRanksWhenACommunicationTimesOut) {
 TEST_F(HungRuns, NameARankWhoseProcessIsStopped) {
   RunningCommand command(arguments("launch", "output", {"--steps", "1000000", "--set", "run.watchdog=1"}));
   wait_for_log("output", "\"step\":3,");
-  const std::string id = std::to_string(command.id());
-  std::ifstream children("/proc/" + id + "/task/" + id + "/children");
-  const std::vector<pid_t> ranks{std::istream_iterator<pid_t>(children), {}};
+  const std::vector<pid_t> ranks = children_of(command.id());
   ASSERT_EQ(ranks.size(), 2U);
   ::kill(ranks[1], SIGSTOP);
   std::filesystem::remove_all(path("output/diagnosis"));
@@ -89,6 +93,43 @@ TEST_F(HungRuns, NameARankWhoseProcessIsStopped) {
   ::kill(ranks[1], SIGKILL);
   EXPECT_EQ(command.wait().exit_code, 1);
   EXPECT_TRUE(has_record("output", "rank-00000.json"));
+}
+
+TEST_F(HungRuns, EndAfterOneSignal) {
+  RunningCommand command(train("output", stall("step=3", {"--set", "run.stop_grace=1"})));
+  await_message(command, "warning: rank 1 has been computing add 'embedding' (step 4");
+  const CommandResult result = command.end(SIGTERM);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.messages,
+              ContainsRegex("error: asked to stop, but no rank gets on \\(run.stop_grace\\): rank 1 has been computing "
+                            "add 'embedding' \\(step 4, forward, micro-batch 0\\) for [0-9]+ s; rank 0 has been "
+                            ".* for [0-9]+ s; stuck, and so ended by force: rank 1\n"));
+}
+
+/// Rank 0 waits in a communication, which the end aborts.
+TEST_F(HungRuns, EndAfterOneSignalWhileAProcessIsStopped) {
+  RunningCommand command(arguments("launch", "output", {"--steps", "1000000", "--set", "run.stop_grace=1"}));
+  wait_for_log("output", "\"step\":3,");
+  const std::vector<pid_t> ranks = children_of(command.id());
+  ASSERT_EQ(ranks.size(), 2U);
+  ::kill(ranks[1], SIGSTOP);
+  command.send(SIGTERM);
+  await_message(command, "error: asked to stop, but no rank gets on (run.stop_grace): rank 0 has been ");
+  ::kill(ranks[1], SIGKILL);
+  EXPECT_EQ(command.wait().exit_code, 1);
+}
+
+TEST_F(HungRuns, EndWhenTheLauncherIsKilled) {
+  RunningCommand command(arguments("launch", "output", stall("step=3", {"--set", "run.stop_grace=1"})));
+  await_message(command, "warning: rank 1 has been computing add 'embedding' (step 4");
+  const std::vector<pid_t> ranks = children_of(command.id());
+  ASSERT_EQ(ranks.size(), 2U);
+  command.end(SIGKILL);
+  for (const pid_t rank : ranks) {
+    // A process that has ended has no command line, whether or not its new parent has noticed.
+    wait_until([&] { return test::read_file("/proc/" + std::to_string(rank) + "/cmdline").empty(); }, "a rank's end");
+  }
+  EXPECT_THAT(diagnosis("output"), AllOf(HasSubstr("2 of 2 ranks"), HasSubstr("\nrank 1 has been computing add")));
 }
 
 TEST_F(HungRuns, SlowRanksAreNamedAndInTheLog) {

@@ -245,5 +245,20 @@ TEST(RecordFolder, TellsOtherProcessesOfARequest) {
   EXPECT_FALSE(second.is_requested()) << "answered";
 }
 
+TEST(RecordFolder, ReadsWhatAnotherRankDoesNow) {
+  const test::TemporaryFolder output;
+  const RecordFolder folder(output.path());
+  folder.write(Story(0).record);
+  const auto read = [&] { return folder.read_recent(1, 0, std::chrono::seconds(10)).has_value(); };
+  EXPECT_FALSE(read()) << "there is none";
+  folder.write(Story(1).record);
+  EXPECT_TRUE(read());
+  const std::filesystem::path path = output.path() / record_name(1);
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - std::chrono::seconds(60));
+  EXPECT_FALSE(read()) << "its process is stopped";
+  static_cast<void>(output.file(record_name(1), "{"));
+  EXPECT_FALSE(read()) << "it is damaged";
+}
+
 }  // namespace
 }  // namespace strata::host

@@ -74,6 +74,27 @@ TEST(RankThreads, TellWhichRankIsStuckAfterAFailure) {
   EXPECT_EQ(report, "rank 1 did not answer; stuck, and so ended by force: rank 1");
 }
 
+TEST(RankThreads, CanBeStoppedFromOutside) {
+  StopRanks stop;
+  std::vector<bool> can_stop;
+  const auto stoppable = [&](const StopRanks& given) {
+    stop = given;
+    can_stop.push_back(given != nullptr);
+  };
+  local::LocalWorld world(3, 3600);
+  const RankBody body = [&](Device&, Communicator& communicator) {
+    if (communicator.rank() == 1) stop("nobody gets on", std::chrono::seconds(60));
+    wait_for_everyone(communicator);
+  };
+  try {
+    run_rank_threads(world, make_device, body, {}, {.stoppable = stoppable});
+    FAIL() << "no error";
+  } catch (const RuntimeError& error) {
+    EXPECT_STREQ(error.what(), "nobody gets on");
+  }
+  EXPECT_EQ(can_stop, (std::vector<bool>{true, false}));
+}
+
 TEST(RankThreads, StopTheOthersWhenARankCannotEvenConnect) {
   const MakeDevice devices = [](int rank) {
     if (rank == 3) throw RuntimeError("no memory");

@@ -12,6 +12,18 @@ namespace {
 /// Longest time that a rank's thread waits before it asks the others again.
 constexpr std::chrono::milliseconds kPollInterval{5};
 
+/// Is one of the writers of a process during its lifetime.
+class Writer {
+ public:
+  explicit Writer(std::atomic<int>& writers) : writers_(writers) { ++writers_; }
+  ~Writer() { --writers_; }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+ private:
+  std::atomic<int>& writers_;
+};
+
 CopyRing make_ring(const CheckpointShare& share, int rank, Device& device) {
   const std::int64_t bytes = share.copy_bytes.at(static_cast<std::size_t>(rank));
   std::shared_ptr<void> memory;
@@ -88,7 +100,12 @@ void RankCheckpoints::wait() {
 
 void RankCheckpoints::begin(Phase phase, std::function<void()> work) {
   phase_ = phase;
-  task_ = work ? std::make_unique<BackgroundTask>(std::move(work)) : nullptr;
+  task_.reset();
+  if (!work) return;
+  task_ = std::make_unique<BackgroundTask>([&writers = share_.writers, work = std::move(work)] {
+    const Writer writer(writers);
+    work();
+  });
 }
 
 void RankCheckpoints::end_phase() {

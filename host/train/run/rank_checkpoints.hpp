@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,8 @@ struct CheckpointShare {
   /// Why a rank of this process could not write the current checkpoint.
   std::mutex mutex = {};
   std::optional<std::string> failure = {};
+  /// Threads that write now.
+  std::atomic<int> writers{0};
 };
 
 /// One rank's part in the checkpoints of a run. A thread of the rank writes its file. When the threads of all ranks

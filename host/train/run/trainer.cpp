@@ -367,7 +367,10 @@ bool has_first_rank(const World& world) {
 
 TrainingSummary Trainer::run() {
   {
-    RunDiagnosis diagnosis(*world_, {setup_.configuration.run.watchdog, record_folder_},
+    const RunSection& run = setup_.configuration.run;
+    // A checkpoint that is being written is not interrupted.
+    const auto asked_to_stop = [&] { return checkpoint_share_->writers == 0 && observer_.asked_to_stop(); };
+    RunDiagnosis diagnosis(*world_, {run.watchdog, record_folder_, asked_to_stop, run.stop_grace},
                            [&](const std::string& text) { observer_.hangs(text); });
     const auto body = [&](Device& device, Communicator& communicator) {
       FlightRecorder& recorder = diagnosis.recorders().of(communicator.rank());
@@ -377,7 +380,7 @@ TrainingSummary Trainer::run() {
     const auto failed = [&](int rank, const std::exception_ptr& error) { diagnosis.failed(rank, error); };
     run_rank_threads(*world_, [&](int rank) { return setup_.make_device(rank, *world_); }, body,
                      {kPatience, [&](const std::string& report) { observer_.stuck(report); }},
-                     {&diagnosis.recorders(), failed});
+                     {&diagnosis.recorders(), failed, [&](StopRanks stop) { diagnosis.set_stop(std::move(stop)); }});
   }
   training_data_.reset();
   validation_data_.reset();

@@ -42,7 +42,7 @@ struct RunStart {
 };
 
 /// Receives the progress of a run and may stop it. The first rank's thread makes all calls, except of started() and
-/// stop(), which the thread of its first rank makes in every process, and hangs().
+/// stop(), which the thread of its first rank makes in every process, and those of which a comment says so.
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
@@ -68,6 +68,9 @@ class TrainingObserver {
   /// Called after every step and before every batch of an evaluation. \return a reason to stop all ranks with a
   /// checkpoint of the last step.
   [[nodiscard]] virtual StopReason stop() { return StopReason::none; }
+  /// Called in every process, on the thread of hangs(). \return true if stop() has a reason, or will have at its next
+  /// call.
+  [[nodiscard]] virtual bool asked_to_stop() const { return false; }
   /// Called in every process, on the thread of Trainer::run(), if a rank has failed and others do not end.
   virtual void stuck(const std::string& /*report*/) {}
   /// Called in every process, on a thread of its own, if ranks of the process hang or go on, and when records were
