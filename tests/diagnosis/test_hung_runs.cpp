@@ -1,7 +1,7 @@
 #include <fstream>
 
 #include "build_paths.hpp"
-#include "restart/restart_fixture.hpp"
+#include "restart/hosts_fixture.hpp"
 
 namespace strata::host {
 namespace {
@@ -14,15 +14,19 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Runs on two ranks, of which rank 1 stalls in a kernel of the plugin `stall`.
+/// Arguments of a run of which all ranks but the first stall in a kernel of the plugin `stall`.
+std::vector<std::string> stall(const std::string& options, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> all{"--set", "library=[{plugin=\"stall\", " + options + "}]", "--set", "run.watchdog=1"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// A process that has ended has no command line, whether or not its new parent has noticed.
+bool has_ended(pid_t process) { return test::read_file("/proc/" + std::to_string(process) + "/cmdline").empty(); }
+
+/// Runs on two ranks.
 class HungRuns : public test::RestartFixture {
  protected:
-  [[nodiscard]] static std::vector<std::string> stall(const std::string& options,
-                                                      const std::vector<std::string>& more = {}) {
-    std::vector<std::string> all{"--set", "library=[{plugin=\"stall\", " + options + "}]", "--set", "run.watchdog=1"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
   static void await_message(const RunningCommand& command, const std::string& text) {
     wait_until([&] { return command.messages().find(text) != std::string::npos; }, text);
   }
@@ -126,10 +130,21 @@ TEST_F(HungRuns, EndWhenTheLauncherIsKilled) {
   ASSERT_EQ(ranks.size(), 2U);
   command.end(SIGKILL);
   for (const pid_t rank : ranks) {
-    // A process that has ended has no command line, whether or not its new parent has noticed.
-    wait_until([&] { return test::read_file("/proc/" + std::to_string(rank) + "/cmdline").empty(); }, "a rank's end");
+    wait_until([&] { return has_ended(rank); }, "a rank's end");
   }
   EXPECT_THAT(diagnosis("output"), AllOf(HasSubstr("2 of 2 ranks"), HasSubstr("\nrank 1 has been computing add")));
+}
+
+using HungHosts = test::HostsFixture;
+
+TEST_F(HungHosts, EndWhenTheLauncherIsKilled) {
+  RunningCommand command(on_hosts("output", stall("step=3", {"--set", "run.stop_grace=1"})));
+  const std::string hung = "rank 3 has been computing add 'embedding' (step 4";
+  wait_until([&] { return rank_log("output", 3).find(hung) != std::string::npos; }, hung);
+  const std::vector<pid_t> agents{agent("node1"), agent("node2")};
+  command.end(SIGKILL);
+  for (const pid_t each : agents) wait_until([&] { return has_ended(each); }, "an agent's end");
+  EXPECT_THAT(rank_log("output", 3), HasSubstr("; stuck, and so ended by force: rank 3"));
 }
 
 TEST_F(HungRuns, SlowRanksAreNamedAndInTheLog) {
