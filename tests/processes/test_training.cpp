@@ -202,7 +202,7 @@ TEST_F(OtherRanks, MayDifferInWhatIsOfOneMachine) {
   const std::string text = test::read_file(folder_.path() / "text.txt");
   ASSERT_TRUE(std::filesystem::exists(folder_.file("copy.txt", text)));
   for (const testing::GroupEnd& end : run({"device.threads=1", "run.log_every=3", "log.peak_tflops=1", "run.watchdog=7",
-                                           "data.path=FOLDER/copy.txt"})) {
+                                           "run.stop_grace=7", "data.path=FOLDER/copy.txt"})) {
     EXPECT_EQ(end.exit_code, 0) << end.output;
   }
 }
