@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "cli/log.hpp"
+#include "cli/plugin_warnings.hpp"
 #include "plugins/plugin_registry.hpp"
 
 namespace strata::host {
@@ -27,20 +28,19 @@ class CommandContext {
   PluginRegistry& plugins() {
     if (!plugins_) {
       plugins_ = std::make_unique<PluginRegistry>(plugin_search_places());
-      warn();
+      warn(plugin_warnings(*plugins_));
     }
     return *plugins_;
   }
 
- private:
-  /// Logs one line for all warnings. `strata plugins list` shows them.
-  void warn() {
-    const std::vector<std::string> warnings = plugins_->warnings();
+  /// Logs one line for all warnings about plugins. `strata plugins list` shows them.
+  void warn(const std::vector<std::string>& warnings) {
     if (warnings.empty()) return;
     const std::string others = std::to_string(warnings.size() - 1) + " more warnings: strata plugins list";
     log.warning(warnings.front() + (warnings.size() == 1 ? "" : "; " + others));
   }
 
+ private:
   std::unique_ptr<PluginRegistry> plugins_;
 };
 

@@ -46,6 +46,7 @@ ordered_json report_json(const ConformanceReport& report) {
 int check_plugin(const PluginsCheckArguments& arguments, CommandContext& context) {
   ConformanceSettings settings = arguments.settings;
   settings.places = plugin_search_places();
+  context.warn(plugin_path_warnings(plugin_environment()));
   if (arguments.json) {
     const ConformanceReport report = check_conformance(settings);
     write_json(context.out, report_json(report));

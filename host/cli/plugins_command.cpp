@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/json_output.hpp"
 #include "cli/plugin_ops.hpp"
+#include "cli/plugin_warnings.hpp"
 #include "config/reference.hpp"
 #include "plugins/plugin_call.hpp"
 
@@ -55,7 +56,7 @@ int list_as_json(const PluginRegistry& registry, std::ostream& out) {
       document["refused"].push_back({{"path", file.path.string()}, {"reason", file.refusal}});
     }
   }
-  document["warnings"] = registry.warnings();
+  document["warnings"] = plugin_warnings(registry);
   write_json(out, document);
   return 0;
 }
@@ -76,7 +77,7 @@ int list(const PluginRegistry& registry, std::ostream& out) {
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty()) out << "refused: " << file.path.string() << ": " << file.refusal << '\n';
   }
-  for (const std::string& warning : registry.warnings()) out << "warning: " << warning << '\n';
+  for (const std::string& warning : plugin_warnings(registry)) out << "warning: " << warning << '\n';
   for (const auto& place : registry.places()) {
     out << "searched: " << place.string() << (std::filesystem::is_directory(place) ? "" : " (no such folder)") << '\n';
   }

@@ -67,6 +67,23 @@ TEST_F(PluginsCommand, WarnsOfAFolderThatThePrivateGroupMayWrite) {
   EXPECT_THAT(shown.messages, AllOf(HasSubstr(warning), HasSubstr("chmod g-w " + folder_.path().string())));
 }
 
+/// A mistyped folder would otherwise end in "plugin not found", or in another plugin of the same name.
+TEST_F(PluginsCommand, WarnsOfFoldersOfThePathThatCannotBeRead) {
+  const std::string file = (folder_.path() / "model_broken.so").string();
+  ::setenv("STRATA_PLUGIN_PATH", ("/nowhere/plugins::" + folder_.path().string() + ":/nowhere/plugins:" + file).c_str(),
+           1);
+  const std::string absent =
+      "STRATA_PLUGIN_PATH: the folder '/nowhere/plugins' cannot be read: No such file or directory";
+  const Result shown = run({"plugins", "show", "sample"});
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_THAT(shown.messages, HasSubstr(absent + "; 1 more warnings: strata plugins list\n"));
+  EXPECT_THAT(run({"plugins", "check", "/nowhere/strategy_sample.so"}).messages, HasSubstr(absent));
+  EXPECT_THAT(run({"plugins", "list"}).out,
+              AllOf(HasSubstr("warning: " + absent + "\n"), HasSubstr("warning: STRATA_PLUGIN_PATH: the folder '" +
+                                                                      file + "' cannot be read: Not a directory\n")));
+  EXPECT_EQ(json::parse(run({"plugins", "list", "--json"}).out)["warnings"].size(), 2U);
+}
+
 TEST_F(PluginsCommand, ListsFoundAndRefusedFiles) {
   const Result text = run({"plugins", "list"});
   EXPECT_EQ(text.code, 0);

@@ -1,0 +1,32 @@
+#include "cli/plugin_warnings.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+namespace strata::host {
+
+std::vector<std::string> plugin_path_warnings(const PluginEnvironment& environment) {
+  std::vector<std::string> warnings;
+  std::stringstream chosen(environment.plugin_path);
+  for (std::string place; std::getline(chosen, place, ':');) {
+    if (place.empty()) continue;
+    std::error_code error;
+    static_cast<void>(std::filesystem::directory_iterator(place, error));
+    if (!error) continue;
+    const std::string warning = "STRATA_PLUGIN_PATH: the folder '" + std::filesystem::absolute(place).string() +
+                                "' cannot be read: " + error.message();
+    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+  }
+  return warnings;
+}
+
+std::vector<std::string> plugin_warnings(const PluginRegistry& registry) {
+  std::vector<std::string> warnings = plugin_path_warnings(plugin_environment());
+  const std::vector<std::string> of_files = registry.warnings();
+  warnings.insert(warnings.end(), of_files.begin(), of_files.end());
+  return warnings;
+}
+
+}  // namespace strata::host
