@@ -48,6 +48,7 @@ int check(const CheckArguments& arguments, CommandContext& context) {
     const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
     static_cast<void>(named_tokenizer(inspection.setup));
     if (const auto fault = find_fault(inspection)) return refuse_run(context, arguments.json, *fault);
+    require_connection(inspection);
     return report_acceptance(context, arguments.json, inspection);
   } catch (...) {
     // Any exception of a plugin means that the run cannot work.

@@ -163,7 +163,18 @@ INSTANTIATE_TEST_SUITE_P(
                             "communicator 'faulty_communicator': hook 'limits' threw an exception of type int"},
                       Fault{"local_ranks_throw",
                             {"communicator.plugin=faulty_communicator", "communicator.fault=local_ranks"},
-                            "communicator 'faulty_communicator': hook 'local_ranks' threw an exception of type int"}),
+                            "communicator 'faulty_communicator': hook 'local_ranks' threw an exception of type int"},
+                      Fault{"connects_to_nothing",
+                            {"communicator.plugin=faulty_communicator"},
+                            "the communicator connects rank 0 to nothing (a null pointer)"},
+                      Fault{"connect_throws",
+                            {"communicator.plugin=faulty_communicator", "communicator.fault=connect throws"},
+                            "the communicator cannot connect rank 0: hook 'connect' threw an exception of type int"},
+                      // As nccl refuses a cpu.
+                      Fault{"refuses_the_device",
+                            {"communicator.plugin=faulty_communicator", "communicator.fault=refuses the device",
+                             "device.plugin=faulty_device", "device.fault=none"},
+                            "found 'faulty'; accepted: a GPU"}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -221,6 +232,14 @@ TEST_F(CommandsBesideSamples, CheckAcceptsTheSoundModelAndItsOps) {
   EXPECT_EQ(printed.exit_code, 0) << printed.out;
   EXPECT_EQ(json::parse(printed.out).at("ok"), true);
   EXPECT_THAT(json::parse(printed.out).at("remarks"), IsEmpty());
+}
+
+/// The connection is tried by one rank, which a communicator may refuse although it takes the run's ranks.
+TEST_F(CommandsBesideSamples, CheckAcceptsACommunicatorForSeveralRanks) {
+  const CommandResult text =
+      run("check", {"communicator.plugin=faulty_communicator", "communicator.fault=refuses one rank",
+                    "strategy=[{plugin=\"ddp\", size=2}]", "batch.micro=2"});
+  EXPECT_EQ(text.exit_code, 0) << text.messages;
 }
 
 TEST_F(CommandsBesideSamples, AFileThatIsNotThereIsJsonToo) {
@@ -322,6 +341,9 @@ TEST_F(CommandsBesideSamples, TrainingNamesThePluginWhoseFunctionThrows) {
               HasSubstr("device 'faulty_device': hook 'prepare' threw an exception of type int"));
   EXPECT_THAT(failure(1, {"device.plugin=faulty_device", "device.fault=copy_to_host"}),
               HasSubstr("device 'faulty_device': hook 'copy_to_host' threw std::out_of_range: too far"));
+  EXPECT_THAT(failure(2, {"communicator.plugin=faulty_communicator", "communicator.fault=refuses the device",
+                          "device.plugin=faulty_device", "device.fault=none"}),
+              HasSubstr("found 'faulty'; accepted: a GPU"));
   EXPECT_THAT(failure(2, {"communicator.plugin=faulty_communicator", "communicator.fault=ranks_on_host"}),
               HasSubstr("communicator 'faulty_communicator': hook 'ranks_on_host' threw an exception of type int"));
 }

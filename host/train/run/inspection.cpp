@@ -1,5 +1,6 @@
 #include "train/run/inspection.hpp"
 
+#include "runtime/rank_threads.hpp"
 #include "train/checkpoint/checkpoint_plan.hpp"
 #include "train/checkpoint/rank_pieces.hpp"
 #include "train/published/initial_values.hpp"
@@ -33,6 +34,21 @@ std::optional<std::string> find_fault(const Inspection& inspection) {
   }
   return find_copy_fault(inspection.planned_peak_bytes, inspection.planned_checkpoint_bytes, *inspection.device,
                          inspection.device_bytes);
+}
+
+void require_connection(const Inspection& inspection) {
+  const RunSetup& setup = inspection.setup;
+  const ResolvedPlugin<CommunicatorFactory>& plugin = setup.plugins.communicator;
+  std::unique_ptr<World> world;
+  try {
+    world =
+        plugin.create("create", [&](const CommunicatorFactory& factory) { return factory.create(plugin.options, 1); });
+  } catch (const Error&) {
+    // For example, a launcher has started several processes, or an option asks for several ranks.
+    return;
+  }
+  run_rank_threads(
+      *world, [&](int rank) { return setup.make_device(rank, *world); }, [](Device&, Communicator&) {});
 }
 
 }  // namespace strata::host

@@ -23,8 +23,11 @@ class FaultyWorld final : public strata::World {
     if (fault_ == "limits") throw 42;
     return {};
   }
-  [[nodiscard]] std::unique_ptr<strata::Communicator> connect(int /*rank*/, strata::Device& /*device*/) override {
+  [[nodiscard]] std::unique_ptr<strata::Communicator> connect(int /*rank*/, strata::Device& device) override {
     if (fault_ == "connect throws") throw 42;
+    if (fault_ == "refuses the device") {
+      throw strata::ConfigurationError("found '" + device.description() + "'; accepted: a GPU");
+    }
     return nullptr;
   }
 
@@ -38,6 +41,9 @@ class Factory final : public strata::CommunicatorFactory {
   [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::unique_ptr<strata::World> create(const strata::Options& options, int rank_count) const override {
     if (options.word("fault") == "nothing") return nullptr;
+    if (options.word("fault") == "refuses one rank" && rank_count == 1) {
+      throw strata::ConfigurationError("found 1 rank; accepted: more");
+    }
     return std::make_unique<FaultyWorld>(options.word("fault"), rank_count);
   }
 
