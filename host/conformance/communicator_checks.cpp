@@ -169,7 +169,7 @@ std::string check_communicator_stacks(Subject& subject) {
   if (find_bench(subject, subject.options()).is_of_processes) {
     throw CheckSkipped("its ranks are processes; strata verify --communicator, under a launcher, proves a stack");
   }
-  return prove_with_every_strategy(subject.configuration(), subject.plugins(), false);
+  return prove_with_every_strategy(subject, false);
 }
 
 }  // namespace strata::host

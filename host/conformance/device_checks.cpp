@@ -39,7 +39,7 @@ std::string check_device_reductions(Subject& subject) {
 
 std::string check_device_stacks(Subject& subject) {
   static_cast<void>(DeviceUnderTest(subject));
-  return prove_with_every_strategy(subject.configuration(), subject.plugins(), false);
+  return prove_with_every_strategy(subject, false);
 }
 
 }  // namespace strata::host

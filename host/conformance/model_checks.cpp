@@ -92,14 +92,12 @@ std::string check_model_gradients(Subject& subject) {
 }
 
 std::string check_model_accumulation(Subject& subject) {
-  ProvedStacks proved;
+  ProvedStacks proved(subject);
   proved.add("on one rank", StackProver(subject.plugins()).prove(subject.configuration()));
   return proved.summary();
 }
 
-std::string check_model_stacks(Subject& subject) {
-  return prove_with_every_strategy(subject.configuration(), subject.plugins(), false);
-}
+std::string check_model_stacks(Subject& subject) { return prove_with_every_strategy(subject, false); }
 
 std::string check_model_shrinking(Subject& subject) {
   const Options options = subject.options_in_full();

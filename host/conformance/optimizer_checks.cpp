@@ -96,18 +96,16 @@ StackResult run_steps(const RunSetup& setup, const Compiled& compiled, int steps
 }  // namespace
 
 std::string check_optimizer_definition(Subject& subject) {
-  ProvedStacks proved;
+  ProvedStacks proved(subject);
   proved.add("on one rank", StackProver(subject.plugins()).prove(subject.configuration()));
   return proved.summary();
 }
 
-std::string check_optimizer_stacks(Subject& subject) {
-  return prove_with_every_strategy(subject.configuration(), subject.plugins(), true);
-}
+std::string check_optimizer_stacks(Subject& subject) { return prove_with_every_strategy(subject, true); }
 
 std::string check_optimizer_small_parameters(Subject& subject) {
   if (subject.has_configuration()) throw CheckSkipped("the small parameters are those of the built-in small run");
-  ProvedStacks proved;
+  ProvedStacks proved(subject);
   StackProver prover(subject.plugins(), kMostStepsOfMany);
   RunConfiguration small = subject.configuration();
   small.model.options["heads"] = std::int64_t{1};

@@ -1,6 +1,5 @@
 #include "conformance/proved_stacks.hpp"
 
-#include "conformance/subject.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata::host {
@@ -30,15 +29,19 @@ std::string ProvedStacks::summary() const {
   if (held_ == 0 && refused_.empty()) throw CheckSkipped("there is nothing to vary");
   std::string text = std::to_string(held_) + (held_ == 1 ? " stack holds" : " stacks hold");
   if (!refused_.empty()) text += ", " + std::to_string(refused_.size()) + " refused: " + joined_lines(refused_);
-  if (held_ == 0) throw CheckFailed("no stack holds; " + text);
+  if (held_ == 0) {
+    throw CheckFailed("no stack holds; " + text +
+                      (has_configuration_ ? "" : ". A run in which one holds can be given with --config"));
+  }
   return text;
 }
 
-std::string prove_with_every_strategy(const RunConfiguration& configuration, PluginRegistry& plugins, bool variants) {
-  ProvedStacks proved;
+std::string prove_with_every_strategy(Subject& subject, bool variants) {
+  ProvedStacks proved(subject);
+  PluginRegistry& plugins = subject.plugins();
   StackProver prover(plugins, kMostStepsOfMany);
   const auto prove = [&](const PluginSection& strategy, const std::string& what) {
-    RunConfiguration stack = configuration;
+    RunConfiguration stack = subject.configuration();
     stack.strategies = {strategy};
     proved.add("with strategy '" + strategy.plugin + "'" + what, prover.prove(stack));
   };

@@ -14,7 +14,8 @@ namespace {
 StackProof prove_alone(Subject& subject) {
   StackProof proof = StackProver(subject.plugins(), kMostVerifiedSteps).prove(subject.configuration());
   if (proof.verdict == StackVerdict::refused) {
-    throw CheckFailed("alone it is refused: " + proof.message + ". Options that fit can be given with --set");
+    throw CheckFailed("alone it is refused: " + proof.message + ". Options that fit can be given with --set" +
+                      (subject.has_configuration() ? "" : ", and a run that it fits with --config"));
   }
   if (!proof.message.empty()) throw CheckFailed(proof.message);
   return proof;
@@ -27,7 +28,7 @@ std::string require_none(const std::vector<std::string>& faults) {
 
 /// Proves the strategy together with each other installed one.
 std::string prove_pairs(Subject& subject, bool is_outside) {
-  ProvedStacks proved;
+  ProvedStacks proved(subject);
   StackProver prover(subject.plugins(), kMostStepsOfMany);
   const RunConfiguration& alone = subject.configuration();
   for (const PluginSection& other : installed_strategies(subject.plugins(), subject.name())) {
@@ -63,7 +64,7 @@ std::string check_strategy_memory(Subject& subject) { return require_none(prove_
 std::string check_strategy_traffic(Subject& subject) { return require_none(prove_alone(subject).faults.traffic); }
 
 std::string check_strategy_choices(Subject& subject) {
-  ProvedStacks proved;
+  ProvedStacks proved(subject);
   StackProver prover(subject.plugins(), kMostStepsOfMany);
   const OptionSchema schema = subject.factory().options();
   for (const OptionVariants& varied : variants_of(schema, subject.options())) {
