@@ -21,10 +21,10 @@ std::string to_string(DeviceKind kind) {
 
 std::unique_ptr<World> make_world(DeviceKind kind, int count, double timeout) {
   if (kind != DeviceKind::nccl) return std::make_unique<local::LocalWorld>(count, timeout);
-  const auto load = [] {
-    return nccl::Backend{std::make_shared<FakeNccl>(), std::make_shared<FakeGpuRuntime>(), "host threads"};
-  };
-  return std::make_unique<nccl::NcclWorld>(load, count, nccl::Timeouts{timeout, timeout});
+  nccl::BackendLoader loader{"host threads", [] {
+                               return nccl::Backend{std::make_shared<FakeNccl>(), std::make_shared<FakeGpuRuntime>()};
+                             }};
+  return std::make_unique<nccl::NcclWorld>(std::move(loader), count, nccl::Timeouts{timeout, timeout});
 }
 
 }  // namespace strata::testing

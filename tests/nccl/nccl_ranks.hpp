@@ -20,8 +20,8 @@ struct Libraries {
   std::shared_ptr<strata::testing::FakeNccl> nccl = std::make_shared<strata::testing::FakeNccl>();
   std::shared_ptr<strata::testing::FakeGpuRuntime> gpu = std::make_shared<strata::testing::FakeGpuRuntime>();
 
-  [[nodiscard]] nccl::LoadBackend load() const {
-    return [*this] { return nccl::Backend{nccl, gpu, "host threads"}; };
+  [[nodiscard]] nccl::BackendLoader load() const {
+    return {"host threads", [*this] { return nccl::Backend{nccl, gpu}; }};
   }
 };
 

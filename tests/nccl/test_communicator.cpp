@@ -113,8 +113,11 @@ TEST(Misuse, AMessageToOneselfNeedsBothEnds) {
   EXPECT_THAT(errors[0], HasSubstr("receive '' (id 4) from rank 0: waited 0.2 s for its other end"));
 }
 
+/// Also if the libraries are missing, because a user would install them in vain.
 TEST(Connecting, NeedsADeviceWithStreamsOfTheSameRuntime) {
-  NcclWorld world(Libraries().load(), 1, Timeouts{60, 60});
+  nccl::BackendLoader loader{"host threads",
+                             []() -> nccl::Backend { throw ConfigurationError("library: there is none"); }};
+  NcclWorld world(std::move(loader), 1, Timeouts{60, 60});
   testing::HostDevice device;
   try {
     (void)world.connect(0, device);
@@ -134,12 +137,11 @@ TEST(Connecting, HappensOnceForEveryRank) {
 
 TEST(Connecting, LoadsTheLibrariesWhenARankNeedsThem) {
   int loads = 0;
-  NcclWorld world(
-      [&]() -> nccl::Backend {
-        ++loads;
-        throw ConfigurationError("library: there is none");
-      },
-      2, Timeouts{60, 60});
+  nccl::BackendLoader loader{"host threads", [&]() -> nccl::Backend {
+                               ++loads;
+                               throw ConfigurationError("library: there is none");
+                             }};
+  NcclWorld world(std::move(loader), 2, Timeouts{60, 60});
   EXPECT_EQ(world.rank_count(), 2);
   EXPECT_THAT(world.local_ranks(), ::testing::ElementsAre(0, 1));
   EXPECT_FALSE(world.limits().matches_messages_by_id);

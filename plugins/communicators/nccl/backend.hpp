@@ -13,12 +13,14 @@ namespace strata::nccl {
 struct Backend {
   std::shared_ptr<NcclLibrary> nccl;
   std::shared_ptr<GpuRuntime> gpu;
-  /// The runtime of the device's streams, such as "cuda".
-  std::string runtime;
 };
 
-/// Loads the libraries when the first rank connects, because compiling needs none. \throws ConfigurationError if a
-/// library is missing.
-using LoadBackend = std::function<Backend()>;
+/// How the libraries are loaded when the first rank connects. Compiling needs none.
+struct BackendLoader {
+  /// The runtime of the device's streams, such as "cuda".
+  std::string runtime;
+  /// \throws ConfigurationError if a library is missing.
+  std::function<Backend()> load;
+};
 
 }  // namespace strata::nccl

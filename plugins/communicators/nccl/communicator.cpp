@@ -60,13 +60,6 @@ class CapturedOperations final : public CapturedCommunication {
   std::shared_ptr<const Operations> operations_;
 };
 
-NativeStream compute_stream(Device& device, const Backend& backend) {
-  const NativeStream stream = device.native_stream(StreamKind::compute);
-  if (stream.runtime == backend.runtime) return stream;
-  throw ConfigurationError("communicator 'nccl' works with devices whose streams are those of '" + backend.runtime +
-                           "'; found the device '" + device.description() + "'");
-}
-
 /// The key of a group's link, equal on all ranks: its rank numbers in a form of bounded length.
 std::string group_key(const std::vector<int>& ranks) {
   std::string text;
@@ -88,7 +81,7 @@ NcclCommunicator::NcclCommunicator(Backend backend, std::shared_ptr<rendezvous::
       store_(store),
       timeout_(timeout),
       gpu_(backend.gpu),
-      compute_(compute_stream(device, backend)),
+      compute_(device.native_stream(StreamKind::compute)),
       marks_(*gpu_),
       engine_(std::move(backend), std::move(store), place.rank, compute_.device, timeout) {}
 

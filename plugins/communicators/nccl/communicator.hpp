@@ -41,7 +41,7 @@ struct MessageChannel {
 /// in which they were started. host/runtime/requests_in_flight.hpp ensures that by waiting for each of them.
 class NcclCommunicator final : public Communicator {
  public:
-  /// \throws ConfigurationError if the device's streams belong to another runtime than the backend's.
+  /// `device`: one whose streams belong to the runtime of `backend`.
   NcclCommunicator(Backend backend, std::shared_ptr<rendezvous::Store> store, const Place& place, Device& device,
                    double timeout);
 

@@ -25,17 +25,17 @@ std::unique_ptr<World> NcclCommunicatorFactory::create(const Options& options, i
   // The ranks' threads start later, so it is safe to change the environment here.
   set_library_environment();
   const Timeouts timeouts = communicators::read_timeouts(options);
-  LoadBackend load = [library = options.word("library")] {
-    return Backend{std::make_shared<LoadedNccl>(library), std::make_shared<CudaGpuRuntime>(), "cuda"};
-  };
+  BackendLoader loader{"cuda", [library = options.word("library")] {
+                         return Backend{std::make_shared<LoadedNccl>(library), std::make_shared<CudaGpuRuntime>()};
+                       }};
   const auto environment = rendezvous::read_process_environment(rendezvous::environment_variable);
-  if (!environment) return std::make_unique<NcclWorld>(std::move(load), rank_count, timeouts);
+  if (!environment) return std::make_unique<NcclWorld>(std::move(loader), rank_count, timeouts);
   if (environment->rank_count != rank_count) {
     throw ConfigurationError("found " + std::to_string(environment->rank_count) +
                              " processes; accepted: one for each of the mesh's " + std::to_string(rank_count) +
                              " ranks, or none but this one");
   }
-  return std::make_unique<NcclWorld>(std::move(load), *environment, timeouts);
+  return std::make_unique<NcclWorld>(std::move(loader), *environment, timeouts);
 }
 
 }  // namespace strata::nccl

@@ -20,10 +20,16 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
+void require_runtime(Device& device, const std::string& runtime) {
+  if (device.native_stream(StreamKind::compute).runtime == runtime) return;
+  throw ConfigurationError("communicator 'nccl' works with devices whose streams are those of '" + runtime +
+                           "'; found the device '" + device.description() + "'");
+}
+
 }  // namespace
 
-NcclWorld::NcclWorld(LoadBackend load, int rank_count, const Timeouts& timeouts)
-    : load_(std::move(load)),
+NcclWorld::NcclWorld(BackendLoader loader, int rank_count, const Timeouts& timeouts)
+    : loader_(std::move(loader)),
       rank_count_(rank_count),
       timeouts_(timeouts),
       local_ranks_(static_cast<std::size_t>(rank_count)),
@@ -32,8 +38,8 @@ NcclWorld::NcclWorld(LoadBackend load, int rank_count, const Timeouts& timeouts)
   std::iota(local_ranks_.begin(), local_ranks_.end(), 0);
 }
 
-NcclWorld::NcclWorld(LoadBackend load, const rendezvous::ProcessEnvironment& environment, const Timeouts& timeouts)
-    : load_(std::move(load)),
+NcclWorld::NcclWorld(BackendLoader loader, const rendezvous::ProcessEnvironment& environment, const Timeouts& timeouts)
+    : loader_(std::move(loader)),
       rank_count_(environment.rank_count),
       timeouts_(timeouts),
       local_ranks_{environment.rank},
@@ -66,6 +72,8 @@ std::unique_ptr<Communicator> NcclWorld::connect(int rank, Device& device) {
   const std::lock_guard lock(mutex_);
   if (!connected_.insert(rank).second) throw RuntimeError("rank " + std::to_string(rank) + " is connected already");
   try {
+    // If both do not fit, the device is named, because no library makes up for it.
+    require_runtime(device, loader_.runtime);
     return std::make_unique<NcclCommunicator>(backend(), store_,
                                               Place{rank, rank_count_, static_cast<int>(local_ranks_.size())}, device,
                                               timeouts_.communication);
@@ -76,7 +84,7 @@ std::unique_ptr<Communicator> NcclWorld::connect(int rank, Device& device) {
 }
 
 const Backend& NcclWorld::backend() {
-  if (!backend_.nccl) backend_ = load_();
+  if (!backend_.nccl) backend_ = loader_.load();
   return backend_;
 }
 

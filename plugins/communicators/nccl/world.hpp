@@ -19,9 +19,9 @@ using communicators::Timeouts;
 class NcclWorld final : public World {
  public:
   /// All ranks are threads of this process.
-  NcclWorld(LoadBackend load, int rank_count, const Timeouts& timeouts);
+  NcclWorld(BackendLoader loader, int rank_count, const Timeouts& timeouts);
   /// This process is one rank. Returns when all ranks have connected. \throws as rendezvous::join().
-  NcclWorld(LoadBackend load, const rendezvous::ProcessEnvironment& environment, const Timeouts& timeouts);
+  NcclWorld(BackendLoader loader, const rendezvous::ProcessEnvironment& environment, const Timeouts& timeouts);
   /// If this rank ends before it has connected, the run fails, because the others wait for it.
   ~NcclWorld() override;
 
@@ -37,7 +37,7 @@ class NcclWorld final : public World {
   [[nodiscard]] const Backend& backend();
   void find_hosts(const rendezvous::ProcessEnvironment& environment);
 
-  LoadBackend load_;
+  BackendLoader loader_;
   int rank_count_;
   Timeouts timeouts_;
   std::vector<int> local_ranks_;
