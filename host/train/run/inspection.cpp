@@ -4,6 +4,7 @@
 #include "train/checkpoint/checkpoint_plan.hpp"
 #include "train/checkpoint/rank_pieces.hpp"
 #include "train/published/initial_values.hpp"
+#include "train/run/ranks_per_process.hpp"
 #include "train/run/remarks.hpp"
 
 namespace strata::host {
@@ -41,10 +42,10 @@ void require_connection(const Inspection& inspection) {
   const ResolvedPlugin<CommunicatorFactory>& plugin = setup.plugins.communicator;
   std::unique_ptr<World> world;
   try {
-    world =
-        plugin.create("create", [&](const CommunicatorFactory& factory) { return factory.create(plugin.options, 1); });
+    const int ranks = ranks_per_process(setup.configuration, setup.stack.mesh.rank_count());
+    world = plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options, ranks); });
   } catch (const Error&) {
-    // For example, a launcher has started several processes, or an option asks for several ranks.
+    // For example, a launcher has started several processes.
     return;
   }
   run_rank_threads(

@@ -35,9 +35,10 @@ struct Inspection {
 /// if no fault was found.
 [[nodiscard]] std::optional<std::string> find_fault(const Inspection& inspection);
 
-/// Connects a rank to the communicator as the start of training does, in a world of this rank alone, because a
-/// connection of all ranks could wait for other processes. Does nothing if the communicator refuses such a world.
-/// \throws what the communicator throws, for example a ConfigurationError if it does not work with the device.
+/// Connects the ranks of one process to the communicator as the start of training does, in a world of these ranks
+/// alone, because a connection of all ranks could wait for other processes. Does nothing if the communicator refuses
+/// such a world. \throws what the communicator throws, for example a ConfigurationError if it does not work with the
+/// device.
 void require_connection(const Inspection& inspection);
 
 }  // namespace strata::host
