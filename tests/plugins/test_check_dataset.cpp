@@ -58,8 +58,8 @@ TEST_F(CommandsBesideSamples, TrainingNamesTheDatasetThatFails) {
       HasSubstr("dataset 'faulty_dataset' gives input 'tokens' the value 16; expected: at least 0 and below 16"));
   // An epoch has 100 samples, so step 26 is the first of the second one.
   EXPECT_THAT(failure(1, "read fails later"),
-              HasSubstr("the data of step 26 cannot be read: 'disk': found nothing; expected data; the run ends with a "
-                        "checkpoint of step 25"));
+              HasSubstr("the data of step 26 cannot be read: dataset 'faulty_dataset': hook 'read': 'disk': found "
+                        "nothing; expected data; the run ends with a checkpoint of step 25"));
   EXPECT_THAT(failure(1, "fingerprint throws"), HasSubstr("hook 'fingerprint' threw an exception of type int"));
   EXPECT_THAT(failure(0, "none"), HasSubstr("100 samples"));
 }

@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
         OtherRank{"lr", {"optimizer.lr=0.03"}, "optimizer.lr: rank 1 has 0.03, rank 0 has "},
         OtherRank{"betas", {"optimizer.betas=[0.8,0.9]"}, "optimizer.betas: rank 1 has [0.8, 0.9], rank 0 has "},
         OtherRank{"decay", {"optimizer.weight_decay=0.3"}, "optimizer.weight_decay: rank 1 has 0.3, rank 0 has "},
-        OtherRank{"clip", {"optimizer.clip=0.5"}, "optimizer.clip: rank 1 has 0.5, rank 0 has "},
+        OtherRank{"clip", {"optimizer.clip=0.25"}, "optimizer.clip: rank 1 has 0.25, rank 0 has 0.5"},
         OtherRank{"schedule", {"optimizer.schedule.kind=linear"}, "optimizer.schedule.kind: rank 1 has \"linear\""},
         OtherRank{"seed", {"run.seed=99"}, "run.seed: rank 1 has 99, rank 0 has "},
         OtherRank{"dropout", {"model.dropout=0.25"}, "model.dropout: rank 1 has 0.25, rank 0 has "},
