@@ -153,7 +153,7 @@ TEST_F(Mpirun, ARankThatFailsEndsTheOthers) {
   // Both ranks name the same output folder, but in the working directory of rank 1 it is a file.
   const std::filesystem::path other = folder_.path() / "other";
   std::filesystem::create_directory(other);
-  folder_.file("other/occupied", "a file where the output folder should be");
+  ASSERT_TRUE(std::filesystem::exists(folder_.file("other/occupied", "a file where the output folder should be")));
   const Words endless = arguments("mpi", {test::ddp(2), "run.steps=1000000", "run.output=occupied"});
   Words words = testing::mpirun(1);
   for (const std::string& directory : {folder_.path().string(), other.string()}) {
