@@ -105,7 +105,7 @@ TEST_F(Evidence, ShowsAnotherResult) {
 }
 
 TEST_F(Evidence, ShowsAnotherEvaluation) {
-  difference_.evaluation = 2e-9;
+  difference_.evaluation = 3e-9;
   EXPECT_THAT(faults(), ::testing::ElementsAre(::testing::HasSubstr("the loss of an evaluation")));
 }
 
