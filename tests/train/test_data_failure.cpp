@@ -88,8 +88,9 @@ TEST_F(DataFailureTest, ARunThatLosesItsDataEndsWithACheckpointToGoOnFrom) {
   EXPECT_GE(step, kTruncatedAfter);
   EXPECT_LT(step, 20U) << "the thread reads no more than a few steps ahead";
   EXPECT_EQ(broken.losses.size(), step);
-  EXPECT_THAT(message, AllOf(HasSubstr("the data of step " + std::to_string(step + 1) + " cannot be read: '" +
-                                       text_.string() + "': found the end of the file at byte "),
+  EXPECT_THAT(message, AllOf(HasSubstr("the data of step " + std::to_string(step + 1) +
+                                       " cannot be read: dataset 'text': hook 'read': '" + text_.string() +
+                                       "': found the end of the file at byte "),
                              HasSubstr("; expected "), HasSubstr("checkpoint of step " + std::to_string(step))));
 
   write_text(text_);
@@ -127,7 +128,8 @@ TEST_F(DataFailureTest, AllProcessesEndIfOneOfThemCannotRead) {
   run(0, first);
   process.join();
   EXPECT_THAT(messages[0], HasSubstr("cannot be read: another process reports the reason"));
-  EXPECT_THAT(messages[1], HasSubstr("cannot be read: '" + other.string() + "': found the end of the file at byte "));
+  EXPECT_THAT(messages[1], HasSubstr("cannot be read: dataset 'text': hook 'read': '" + other.string() +
+                                     "': found the end of the file at byte "));
   ASSERT_EQ(first.checkpoints.size(), 1U);
   const CheckpointReader checkpoint(first.checkpoints.front());
   EXPECT_EQ(checkpoint.run().step, first.losses.size());
@@ -140,7 +142,8 @@ TEST_F(DataFailureTest, DataThatFailsBeforeTheFirstStepLeavesNoCheckpoint) {
   fs::resize_file(text_, 10);
   Saboteur observer({});
   Trainer trainer(broken, source, checkpoints("none"), nullptr, observer);
-  EXPECT_THAT(message_of<RuntimeError>([&] { trainer.run(); }), HasSubstr("the data of step 1 cannot be read: '"));
+  EXPECT_THAT(message_of<RuntimeError>([&] { trainer.run(); }),
+              HasSubstr("the data of step 1 cannot be read: dataset 'text': hook 'read': '"));
   EXPECT_TRUE(observer.checkpoints.empty());
 }
 
@@ -152,7 +155,7 @@ TEST_F(DataFailureTest, AnEvaluationThatCannotReadEndsTheRunLikewise) {
   Saboteur observer({});
   Trainer trainer(broken, source, checkpoints("evaluated"), nullptr, observer);
   EXPECT_THAT(message_of<RuntimeError>([&] { trainer.run(); }),
-              HasSubstr("the data of the evaluation after step 3 cannot be read: '"));
+              HasSubstr("the data of the evaluation after step 3 cannot be read: dataset 'text': hook 'read': '"));
   ASSERT_EQ(observer.checkpoints.size(), 1U);
   const CheckpointReader checkpoint(observer.checkpoints.front());
   EXPECT_EQ(checkpoint.run().step, 3U);
