@@ -302,8 +302,10 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
     verify(compiled.programs.back(), *request.registry, "compilation", request.device != nullptr);
     require_replicas_apart(compilation, compiled.programs.back());
   }
-  release_sent_memory(compiled.programs, compiled.class_of_rank);
-  merge_channels(compiled.programs, compiled.class_of_rank);
+  if (std::any_of(compiled.programs.begin(), compiled.programs.end(), has_sends)) {
+    release_sent_memory(compiled.programs, compiled.class_of_rank);
+    merge_channels(compiled.programs, compiled.class_of_rank);
+  }
   for (std::size_t i = 0; i < compiled.classes.size(); ++i) {
     const Program& program = compiled.programs[i];
     const SharedMemory shared = beside != nullptr ? shared_memory(request, *beside, i) : SharedMemory{};

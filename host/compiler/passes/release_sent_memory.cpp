@@ -160,6 +160,8 @@ class SentMemory {
   std::map<int, std::vector<std::pair<int, Run>>> runs_;  // by micro-batch, in the order of the schedule
 };
 
+}  // namespace
+
 bool has_sends(const Program& program) {
   return std::any_of(program.tasks.begin(), program.tasks.end(), [](const Task& task) {
     return std::any_of(task.instructions.begin(), task.instructions.end(),
@@ -167,10 +169,7 @@ bool has_sends(const Program& program) {
   });
 }
 
-}  // namespace
-
 void release_sent_memory(std::vector<Program>& programs, const std::vector<int>& class_of_rank) {
-  if (std::none_of(programs.begin(), programs.end(), has_sends)) return;
   std::vector<const Program*> all;
   for (const Program& program : programs) all.push_back(&program);
   for (const StepVariant& variant : step_variants(all).variants) {

@@ -44,11 +44,13 @@ class Evaluation {
         reader_(source, compiled_.graph.sizes, batch_needs(compiled_, world_->local_ranks(), source.inputs()),
                 [this](std::uint64_t step, std::int64_t sample) { return key(step, sample); }),
         data_(reader_, {.readers = static_cast<int>(world_->local_ranks().size())}) {
-    RankTerms terms = data_terms(source);
-    terms.push_back(program_term("evaluation", compiled_));
-    const RunState& run = checkpoint.run();
-    terms.emplace_back("checkpoint", "step " + std::to_string(run.step) + " of run " + run.identity);
-    world_ = joined_world(std::move(world_), std::move(terms));
+    world_ = joined_world(std::move(world_), [&] {
+      RankTerms terms = data_terms(source);
+      terms.push_back(program_term("evaluation", compiled_));
+      const RunState& run = checkpoint.run();
+      terms.emplace_back("checkpoint", "step " + std::to_string(run.step) + " of run " + run.identity);
+      return terms;
+    });
   }
 
   EvaluationResult run() {

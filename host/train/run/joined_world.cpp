@@ -35,9 +35,9 @@ class JoinedWorld final : public World {
 
 }  // namespace
 
-std::unique_ptr<World> joined_world(std::unique_ptr<World> world, RankTerms terms) {
+std::unique_ptr<World> joined_world(std::unique_ptr<World> world, const std::function<RankTerms()>& terms) {
   if (static_cast<int>(world->local_ranks().size()) == world->rank_count()) return world;
-  return std::make_unique<JoinedWorld>(std::move(world), std::move(terms));
+  return std::make_unique<JoinedWorld>(std::move(world), terms());
 }
 
 }  // namespace strata::host

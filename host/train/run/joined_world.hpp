@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "strata/communicator.hpp"
@@ -7,9 +8,10 @@
 
 namespace strata::host {
 
-/// A world whose ranks compare `terms` when they connect, over whatever communicator joins them. connect() throws a
-/// ConfigurationError on all ranks if some rank has other terms. If all ranks are in this process, they have one setup,
-/// so the result is `world` itself.
-[[nodiscard]] std::unique_ptr<World> joined_world(std::unique_ptr<World> world, RankTerms terms);
+/// A world whose ranks compare the result of `terms` when they connect, over whatever communicator joins them.
+/// connect() throws a ConfigurationError on all ranks if some rank has other terms. If all ranks are in this process,
+/// they have one setup, so the result is `world` itself, and `terms` is not called.
+[[nodiscard]] std::unique_ptr<World> joined_world(std::unique_ptr<World> world,
+                                                  const std::function<RankTerms()>& terms);
 
 }  // namespace strata::host

@@ -226,8 +226,7 @@ std::unique_ptr<World> RunSetup::make_world() const {
                                   "', which runs all ranks in one process; accepted for the processes of strata "
                                   "launch: one that joins processes, such as gloo on CPUs and nccl on GPUs");
   }
-  if (static_cast<int>(local.size()) == ranks) return world;
-  return joined_world(std::move(world), setup_terms(*this));
+  return joined_world(std::move(world), [this] { return setup_terms(*this); });
 }
 
 RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {

@@ -35,10 +35,12 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
     remarks_ = with_places(setup.configuration, [&] { return find_remarks(programs_, *device); });
     plan_checkpoints(*device);
   }
-  RankTerms terms = data_terms(source);
-  terms.push_back(program_term("training", programs_.training));
-  if (programs_.evaluation) terms.push_back(program_term("evaluation", *programs_.evaluation));
-  world_ = joined_world(std::move(world_), std::move(terms));
+  world_ = joined_world(std::move(world_), [&] {
+    RankTerms terms = data_terms(source);
+    terms.push_back(program_term("training", programs_.training));
+    if (programs_.evaluation) terms.push_back(program_term("evaluation", *programs_.evaluation));
+    return terms;
+  });
   data_ = {source.fingerprint(), source.description(), source.sizes()};
   summary_.planned_peak_bytes = programs_.planned_peak_bytes();
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
