@@ -1,5 +1,6 @@
 #include "guarded_op.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "strata/error.hpp"
@@ -37,7 +38,13 @@ class GuardedOp final : public OpDefinition {
     return guarded_rule("continuation", guard("continuation", [&] { return inner_->continuation(); }));
   }
   Cost cost(const Graph& graph, const Node& node) const override {
-    return guard("cost", [&] { return inner_->cost(graph, node); });
+    const Cost cost = guard("cost", [&] { return inner_->cost(graph, node); });
+    // The comparisons are false for NaN.
+    const auto is_cost = [](double value) { return value >= 0 && value < std::numeric_limits<double>::infinity(); };
+    if (is_cost(cost.flops) && is_cost(cost.bytes)) return cost;
+    throw VerificationError(label_ + ": cost gives " + std::to_string(cost.flops) + " flops and " +
+                            std::to_string(cost.bytes) + " bytes for node '" + node.name +
+                            "'; accepted: finite numbers of at least 0");
   }
   std::vector<int> in_place_operands(int result) const override {
     return guard("in_place_operands", [&] { return inner_->in_place_operands(result); });

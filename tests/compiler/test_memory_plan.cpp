@@ -36,6 +36,19 @@ void move(const Program& program, MemoryPlan& plan, BufferId root, int micro_bat
   }
 }
 
+TEST(MemoryPlan, RefusesSizesWhoseSumIsTooLargeToCount) {
+  Program program = make_random_ranks(1, {.micro_batches = 4, .steps = 14}).stages.front();
+  for (Buffer& buffer : program.buffers) {
+    if (buffer.base < 0) buffer.shape = {std::int64_t{1} << 55};
+  }
+  try {
+    static_cast<void>(plan_memory(program));
+    FAIL() << "accepted";
+  } catch (const ConfigurationError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("have 2^60 bytes or more; its dimensions are too large"));
+  }
+}
+
 TEST(MemoryPlan, IsVerifiedAndCloseToTheLeastPossible) {
   double worst = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {

@@ -87,6 +87,16 @@ TEST_F(StrategyFaults, AScheduleThatThrowsIsNamed) {
 
 // --- decisions that cannot be
 
+TEST_F(StrategyFaults, ChunksAreOnStagesThatExist) {
+  for (const int stage : {-1, 2, std::numeric_limits<int>::max()}) {
+    Hooks pipeline;
+    pipeline.place = [=](const std::vector<BlockCost>& blocks) {
+      return Placement{"dp", std::vector<int>(blocks.size(), 0), {0, 1, stage}, false};
+    };
+    EXPECT_EQ(refusal({pipeline}), "strategy 1 places blocks wrongly: there is no stage " + std::to_string(stage));
+  }
+}
+
 TEST_F(StrategyFaults, LooseAxesAreItsOwnAndSplitTheBatchOnly) {
   Hooks loose;
   loose.loose_axes = [] { return std::vector<Axis>{"dp"}; };

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <stdexcept>
 
 #include "samples/doubled.hpp"
@@ -194,6 +195,33 @@ TEST_F(Registrations, APatternWithoutAFunctionIsNamed) {
   of("plugin a").add(std::make_unique<WithoutFit>());
   EXPECT_EQ(message_of<VerificationError>([&] { (void)ops_.get("without_fit").fusions(); }),
             "op 'without_fit' of plugin a: a pattern of fusions has no function 'fit'");
+}
+
+/// An op of which a node costs any number of flops.
+class Priced final : public OpDefinition {
+ public:
+  explicit Priced(double flops) : flops_(flops) {}
+  [[nodiscard]] std::string name() const override { return "priced"; }
+  [[nodiscard]] std::string documentation() const override { return "x -> x"; }
+  [[nodiscard]] std::vector<TensorType> infer(const Graph& /*graph*/, const Node& /*node*/) const override {
+    return {};
+  }
+  [[nodiscard]] Cost cost(const Graph& /*graph*/, const Node& /*node*/) const override { return {flops_, 8}; }
+
+ private:
+  double flops_;
+};
+
+TEST_F(Registrations, ACostThatIsNoCostIsNamed) {
+  for (const auto& [flops, text] : {std::pair{-1.0, "-1.000000"}, std::pair{std::nan(""), "nan"}}) {
+    OpRegistry ops;
+    Registration(ops, kernels_, "plugin a").add(std::make_unique<Priced>(flops));
+    Node node;
+    node.name = "x";
+    EXPECT_EQ(message_of<VerificationError>([&] { (void)ops.get("priced").cost(Graph{}, node); }),
+              "op 'priced' of plugin a: cost gives " + std::string(text) +
+                  " flops and 8.000000 bytes for node 'x'; accepted: finite numbers of at least 0");
+  }
 }
 
 }  // namespace

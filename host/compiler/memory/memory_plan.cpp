@@ -36,6 +36,7 @@ class Planner {
   }
 
   MemoryPlan run() {
+    require_countable();
     for (const StoredParameter& parameter : program_.parameters) place_shared(parameter);
     for (const Buffer& buffer : program_.buffers) place_shared_state(buffer);
     place_persistent();
@@ -46,6 +47,18 @@ class Planner {
   }
 
  private:
+  /// Sums of offsets and sizes below must fit into 64 bits.
+  void require_countable() const {
+    std::int64_t left = std::int64_t{1} << 60;
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.base < 0 && buffer.persistent) left -= std::min(left, buffer.bytes());
+    }
+    for (const Lifetime& lifetime : lifetimes_) left -= std::min(left, lifetime.bytes);
+    if (left > 0) return;
+    throw ConfigurationError("the buffers of program '" + program_.name +
+                             "' have 2^60 bytes or more; its dimensions are too large");
+  }
+
   [[nodiscard]] std::size_t row_size() const { return static_cast<std::size_t>(program_.micro_batches) + 1; }
   std::int64_t& root_offset(std::int64_t instance) { return root_offsets_[static_cast<std::size_t>(instance)]; }
 

@@ -14,13 +14,17 @@ void require_placement(const Placement& placement, const NamedStrategy& by, std:
   if (placement.chunk_of_block.size() != blocks) {
     fail("it places " + std::to_string(placement.chunk_of_block.size()) + " blocks of " + std::to_string(blocks));
   }
+  const int count = mesh.size(placement.axis);
+  for (const int stage : placement.stage_of_chunk) {
+    if (stage < 0 || stage >= count) fail("there is no stage " + std::to_string(stage));
+  }
   std::set<int> used;
   for (const int chunk : placement.chunk_of_block) {
     if (chunk < 0 || chunk >= chunks) fail("there is no chunk " + std::to_string(chunk));
     used.insert(chunk);
   }
   if (static_cast<int>(used.size()) != chunks) fail("a chunk is empty");
-  for (int stage = 0; stage < mesh.size(placement.axis); ++stage) {
+  for (int stage = 0; stage < count; ++stage) {
     const auto& stages = placement.stage_of_chunk;
     if (std::find(stages.begin(), stages.end(), stage) == stages.end()) {
       fail("stage " + std::to_string(stage) + " has nothing to do");
