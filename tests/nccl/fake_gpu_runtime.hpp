@@ -16,9 +16,11 @@ namespace strata::testing {
 class FakeGpuRuntime final : public nccl::GpuRuntime {
  public:
   static constexpr int kMultiprocessors = 60;
+  static constexpr int kConnections = 32;
 
   void use_device(int) override {}
   [[nodiscard]] int multiprocessors(int) override { return kMultiprocessors; }
+  [[nodiscard]] int connections() override { return kConnections; }
   [[nodiscard]] std::shared_ptr<void> allocate_pinned(std::int64_t bytes) override {
     return std::shared_ptr<void>(std::calloc(static_cast<std::size_t>(bytes), 1), std::free);
   }

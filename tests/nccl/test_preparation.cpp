@@ -128,6 +128,23 @@ TEST(Preparation, LetsKernelsOfAllLinksRunAtTheSameTime) {
   EXPECT_THAT(libraries.nccl->begun_blocks(), Each(testing::FakeGpuRuntime::kMultiprocessors / 6));
 }
 
+/// With more streams than connections, two links would wait for each other in the order of one rank.
+TEST(Preparation, RefusesMoreLinksThanConnections) {
+  const auto prepare = [](int channels) {
+    return run(2, 60, [channels](End& end) {
+      CommunicationPlan plan;
+      for (int channel = 0; channel < channels; ++channel) {
+        (end.rank == 0 ? plan.sends_to : plan.receives_from).insert({1 - end.rank, channel});
+      }
+      end.communicator.make_ready(plan);
+    });
+  };
+  // One link is the group of all ranks, and three streams are no links.
+  constexpr int kMost = testing::FakeGpuRuntime::kConnections - 4;
+  EXPECT_THAT(prepare(kMost), Each(""));
+  EXPECT_THAT(prepare(kMost + 1), Each(AllOf(HasSubstr("need 30 NCCL communicators"), HasSubstr("32 connections"))));
+}
+
 TEST(Preparation, NamesTheRankThatDoesNotCome) {
   const auto errors = run(kWorldSize, 0.5, [](End& end) {
     if (end.rank == 2) end.idle();

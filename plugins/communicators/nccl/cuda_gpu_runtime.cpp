@@ -2,7 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -27,6 +29,13 @@ int CudaGpuRuntime::multiprocessors(int device) {
   int count = 0;
   require(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
   return count;
+}
+
+int CudaGpuRuntime::connections() {
+  constexpr int kDefault = 8;
+  constexpr int kMost = 32;
+  const char* text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  return text == nullptr ? kDefault : std::clamp(std::atoi(text), 1, kMost);
 }
 
 std::shared_ptr<void> CudaGpuRuntime::allocate_pinned(std::int64_t bytes) {

@@ -9,6 +9,7 @@ class CudaGpuRuntime final : public GpuRuntime {
  public:
   void use_device(int device) override;
   [[nodiscard]] int multiprocessors(int device) override;
+  [[nodiscard]] int connections() override;
   [[nodiscard]] std::shared_ptr<void> allocate_pinned(std::int64_t bytes) override;
   [[nodiscard]] void* create_stream() override;
   void destroy_stream(void* stream) noexcept override;

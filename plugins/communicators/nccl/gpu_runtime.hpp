@@ -17,6 +17,8 @@ class GpuRuntime {
   virtual void use_device(int device) = 0;
   /// The number of multiprocessors of a GPU. It can run at least that many of NCCL's blocks at the same time.
   [[nodiscard]] virtual int multiprocessors(int device) = 0;
+  /// The number of CUDA's connections to a GPU. Streams that share one wait for each other.
+  [[nodiscard]] virtual int connections() = 0;
   /// Allocates zeroed host memory that work on streams can write. Must not be called during a capture.
   [[nodiscard]] virtual std::shared_ptr<void> allocate_pinned(std::int64_t bytes) = 0;
   [[nodiscard]] virtual void* create_stream() = 0;

@@ -4,6 +4,7 @@
 
 #include "communicator.hpp"
 #include "rendezvous/exchange.hpp"
+#include "strata/error.hpp"
 
 /// \file
 /// Sets up what NCCL would set up at its first use: communicators, their connections and the buffers of both. It runs
@@ -16,6 +17,21 @@ namespace {
 const std::string kWarmUp = "warm-up";
 constexpr DType kType = DType::f32;
 constexpr std::int64_t kTypeBytes = 4;
+
+/// Streams of a rank besides those of its links: kernels, copies, and messages to itself.
+constexpr int kOtherStreams = 3;
+
+/// CUDA queues streams that share a connection to the GPU one behind the other. Two links in one queue are a deadlock
+/// if another rank has them in another order.
+void require_connections(int connections, std::size_t links) {
+  if (links < 2 || static_cast<int>(links) + kOtherStreams <= connections) return;
+  throw ConfigurationError("this rank's groups and channels of messages need " + std::to_string(links) +
+                           " NCCL communicators, each with a stream of its own. CUDA has " +
+                           std::to_string(connections) + " connections to a GPU for these streams and " +
+                           std::to_string(kOtherStreams) +
+                           " others (CUDA_DEVICE_MAX_CONNECTIONS, at most 32); accepted: a plan with fewer channels, "
+                           "for example with fewer pipeline chunks on a rank");
+}
 
 std::string key_of(const Link& link, CollectiveKind kind) { return link.key() + " " + std::string(to_string(kind)); }
 
@@ -44,6 +60,7 @@ void NcclCommunicator::make_ready(const CommunicationPlan& plan) {
     if (each->size() > 1) links.insert(each);
   }
   for (const MessageChannel& each : channels) links.insert(link(each));
+  require_connections(gpu_->connections(), links.size());
   engine_.make_links({links.begin(), links.end()}, agree_on_blocks(links.size()));
   // All links are created before the first is used, because ranks that are threads of one process may wait in CUDA for
   // each other's GPUs.
