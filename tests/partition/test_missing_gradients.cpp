@@ -31,7 +31,7 @@ reference::Work copy(const OpInstance& op) {
 }
 
 /// The first and the last block read "table", and the last block's reading is detached. "fixed" is trained, and has no
-/// gradient at all.
+/// gradient at all. Only a dead value reads "unread".
 class DetachedModel final : public Model {
  public:
   [[nodiscard]] DimSizes sizes() const override { return {{"seq", 4}, {"vocab", 8}}; }
@@ -51,6 +51,7 @@ class DetachedModel final : public Model {
     const Value fixed = detached(matrix("fixed", {"vocab", "embed"}), "detached.fixed");
     const Value head = b.add(b.add(matrix("head", {"vocab", "embed"}), fixed, "with_fixed"),
                              detached(table, "detached.table"), "with_table");
+    static_cast<void>(b.linear(normed, matrix("unread", {"vocab", "embed"}), {"batch", "seq", "vocab"}, "dead"));
     const Value logits = b.linear(normed, head, {"batch", "seq", "vocab"}, "logits");
     b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
   }
@@ -92,6 +93,28 @@ TEST_P(MissingGradients, TrainAsOneRank) {
   EXPECT_LT(difference.worst(), 1e-10) << difference.worst_parameter;
   EXPECT_EQ(found.replica_difference, 0);
   EXPECT_EQ(found.planned_peak_bytes, found.arena_peak_bytes);
+}
+
+/// Refuses "unread", as Muon refuses a matrix that no product reads.
+class Picky final : public Optimizer {
+ public:
+  [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription&) const override { return {}; }
+  [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {
+    return parameter.name == "unread" ? std::optional<std::string>("no product reads it") : std::nullopt;
+  }
+  void update(UpdateContext& context) const override { context.update("sgd_update", {}, {}); }
+  void define(DefinedUpdate&) const override {}
+};
+
+TEST(UnreadParameters, AreNotTrainedAndNoOptimizerIsAskedForThem) {
+  StackRunner runner;
+  runner.registration().add(std::make_unique<Detach>());
+  runner.registration().add(reference::kernel({"detach", "r", "r", copy}));
+  host::CompileRequest request = runner.request(std::make_shared<DetachedModel>(), 8, 2);
+  request.optimizer.groups.front().optimizer = std::make_shared<Picky>();
+  const host::Compiled compiled = host::compile(request);
+  EXPECT_EQ(compiled.graph.find_parameter("unread")->role, ParameterRole::frozen);
+  EXPECT_EQ(compiled.graph.find_parameter("fixed")->role, ParameterRole::trained);
 }
 
 std::map<std::string, OptionValue> zero(std::int64_t stage, bool overlap = true) {

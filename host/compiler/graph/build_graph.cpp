@@ -19,6 +19,15 @@ void keep_sinks(Graph& graph, const std::vector<std::string>& outputs) {
   graph.remove_dead_nodes();
 }
 
+/// Freezes parameters on which no loss depends. They have no gradient, so no optimizer may refuse or change them.
+void freeze_unread(Graph& graph) {
+  const std::set<Value> read = read_values(graph);
+  for (Parameter& parameter : graph.parameters) {
+    const bool is_trained = parameter.role == ParameterRole::trained;
+    if (is_trained && !read.contains(parameter.value)) parameter.role = ParameterRole::frozen;
+  }
+}
+
 /// All parts of a graph that a rewrite may change. Comparing them before and after shows whether a rewrite did.
 struct GraphState {
   /// Nodes, types, sizes and sinks.
@@ -67,6 +76,7 @@ class GraphBuild {
             [&](const Strategy& strategy) { strategy.rewrite_forward(graph, request_.registry); });
     // Strategies may have added parameters of frozen groups.
     freeze_groups(graph, request_.optimizer);
+    if (request_.outputs.empty()) freeze_unread(graph);
     return std::move(built_);
   }
 
@@ -106,6 +116,12 @@ class GraphBuild {
 }  // namespace
 
 BuiltGraph build_graph(const GraphRequest& request) { return GraphBuild(request).run(); }
+
+std::set<Value> read_values(const Graph& graph) {
+  std::set<Value> values;
+  for (const Node& node : graph.nodes()) values.insert(node.operands.begin(), node.operands.end());
+  return values;
+}
 
 Graph build_forward_graph(const GraphRequest& request) { return GraphBuild(request).forward().graph; }
 

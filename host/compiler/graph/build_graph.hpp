@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,8 @@ struct BuiltGraph {
 
 /// The graph after rewrite_forward. It has no gradients, and ops with a decomposition are still whole.
 [[nodiscard]] Graph build_forward_graph(const GraphRequest& request);
+
+/// The values that nodes of the graph read.
+[[nodiscard]] std::set<Value> read_values(const Graph& graph);
 
 }  // namespace strata::host

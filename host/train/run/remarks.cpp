@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "compiler/graph/build_graph.hpp"
 #include "compiler/program/op_instance.hpp"
 
 namespace strata::host {
@@ -22,6 +23,16 @@ void find_slow_ops(const Compiled& compiled, const Device& device, std::set<std:
   }
 }
 
+std::vector<std::string> unread_parameters(const Graph& graph) {
+  const std::set<Value> read = read_values(graph);
+  std::vector<std::string> names;
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.role == ParameterRole::constant || read.contains(parameter.value)) continue;
+    names.push_back("'" + parameter.name + "'");
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> find_remarks(const TrainingPrograms& programs, const Device& device) {
@@ -31,6 +42,9 @@ std::vector<std::string> find_remarks(const TrainingPrograms& programs, const De
   }
   for (const int group : programs.training.groups.unused) {
     remarks.push_back("optimizer group " + std::to_string(group + 1) + " names no parameter of the model");
+  }
+  if (const auto unread = unread_parameters(programs.training.graph); !unread.empty()) {
+    remarks.push_back("not trained, because no loss depends on them: " + join(unread, ", "));
   }
   std::set<std::string> slow;
   find_slow_ops(programs.training, device, slow);
