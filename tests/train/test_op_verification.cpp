@@ -76,6 +76,31 @@ class OpVerificationTest : public ::testing::Test {
   PluginRegistry registry_{{sample_plugin_folder(), plugin_folder()}};
 };
 
+/// Norms over two elements give ±1 for any input, so almost all terms of the sums over tokens cancel out.
+TEST_F(OpVerificationTest, AcceptsSumsWhoseTermsCancelOut) {
+  constexpr const char* kTwoWide = R"([model]
+plugin = "gpt2"
+layers = 1
+heads = 1
+embed = 2
+context = 256
+[data]
+path = "none"
+[batch]
+global = 16
+micro = 16
+[device]
+plugin = "cpu"
+threads = 1
+[communicator]
+plugin = "local"
+)";
+  VerificationOptions options;
+  options.full = true;
+  const OpVerification found = verify_ops(parse_configuration(kTwoWide, "two-wide.toml", {}), registry_, options);
+  EXPECT_THAT(wrong_kernels(found), IsEmpty());
+}
+
 TEST_F(OpVerificationTest, AcceptsAPluginsOpThatIsRight) {
   const OpVerification found = verify({library("")});
   EXPECT_TRUE(found.holds());

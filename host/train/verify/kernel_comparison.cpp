@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -56,6 +57,31 @@ DType computed_type(const OpInstance& instance, const OperandDescription& result
         return is_floating_point(operand.dtype) && operand.dtype != DType::f64;
       });
   return result.dtype == DType::f64 && has_shorter ? DType::f32 : result.dtype;
+}
+
+/// How many terms the op sums for an element of `result`: the sizes of all dimensions that the result lacks.
+double summed_terms(const OpInstance& instance, const OperandDescription& result) {
+  std::map<Dim, std::int64_t> summed;
+  for (const OperandDescription& operand : instance.operands) {
+    for (std::size_t i = 0; i < operand.dims.size(); ++i) {
+      if (find_dim(result.dims, operand.dims[i]) < 0) summed[operand.dims[i]] = operand.shape[i];
+    }
+  }
+  double terms = 1;
+  for (const auto& [dim, size] : summed) terms *= static_cast<double>(size);
+  return terms;
+}
+
+/// How much more a kernel may round in a sum than one more rounding of every operand changes it. The terms of a sum may
+/// cancel out. Then its n partial sums, of which each is rounded, are up to sqrt(n) times as large as the result.
+double rounding_of_sum(const OpInstance& instance, const OperandDescription& result) {
+  double coarsest = 0;
+  for (const OperandDescription& operand : instance.operands) {
+    coarsest = std::max(coarsest, rounding_of(operand.dtype));
+  }
+  if (coarsest == 0) return 1;
+  const double finest = std::min(coarsest, rounding_of(DType::f32));  // sums of shorter operands are in f32
+  return std::max(1.0, std::sqrt(summed_terms(instance, result)) * finest / coarsest);
 }
 
 using Bytes = std::vector<std::byte>;
@@ -204,8 +230,8 @@ class ComparedKernel final : public Kernel {
     const Distance difference = distance(numbers(what, found), wanted);
     if (difference.differs_in_kind) return std::numeric_limits<double>::infinity();
     const Distance sensitivity = distance(numbers(what, perturbed), wanted);
-    const double allowed =
-        tolerance_of(computed_type(instance_, what)) * difference.norm + kRoundings * sensitivity.value;
+    const double allowed = tolerance_of(computed_type(instance_, what)) * difference.norm +
+                           kRoundings * rounding_of_sum(instance_, what) * sensitivity.value;
     if (difference.value == 0) return 0;
     return allowed > 0 ? difference.value / allowed : std::numeric_limits<double>::infinity();
   }

@@ -48,7 +48,8 @@ class KernelComparisons {
 /// A device that runs each kernel of `inner` and its reference kernel on copies of the same operands, and compares the
 /// results. The tolerance is what rounding explains: a few roundings of the result's type (of f32 for a result in f64
 /// of shorter operands), plus a few times the change of the reference result when every operand is rounded once more.
-/// `kernels` and `comparisons` outlive the device.
+/// For a sum of n terms that change counts sqrt(n) times, because the terms may cancel out. `kernels` and `comparisons`
+/// outlive the device.
 [[nodiscard]] std::unique_ptr<Device> compare_kernels(std::shared_ptr<Device> inner, const KernelRegistry& kernels,
                                                       KernelComparisons& comparisons);
 
