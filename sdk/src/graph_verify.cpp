@@ -1,4 +1,5 @@
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 
@@ -16,7 +17,9 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 56;
 class Verifier {
  public:
   Verifier(const Graph& graph, const OpRegistry& registry, const std::string& after)
-      : graph_(graph), registry_(registry), after_(after) {}
+      : graph_(graph), registry_(registry), after_(after) {
+    for (const Parameter& parameter : graph.parameters) parameters_.emplace(parameter.name, &parameter);
+  }
 
   void run() {
     for (const Node& node : graph_.nodes()) {
@@ -73,7 +76,7 @@ class Verifier {
   }
 
   void parameter_is_listed(const Node& node) const {
-    if (node.op == "parameter" && graph_.find_parameter(node.name) == nullptr) {
+    if (node.op == "parameter" && !parameters_.contains(node.name)) {
       fail(node, "is read, and is no longer among the parameters of the graph");
     }
   }
@@ -153,8 +156,9 @@ class Verifier {
         ++losses;
       }
       if (sink.kind != Sink::Kind::parameter_gradient) continue;
-      const Parameter* parameter = graph_.find_parameter(sink.name);
-      if (parameter == nullptr) fail("a gradient names the parameter '" + sink.name + "', which is not there");
+      const auto found = parameters_.find(sink.name);
+      if (found == parameters_.end()) fail("a gradient names the parameter '" + sink.name + "', which is not there");
+      const Parameter* parameter = found->second;
       if (graph_.type(parameter->value).dims != type.dims) {
         fail("the gradient of '" + sink.name + "' is " + to_string(type) + ", the parameter " +
              to_string(graph_.type(parameter->value)));
@@ -209,6 +213,7 @@ class Verifier {
   const Graph& graph_;
   const OpRegistry& registry_;
   const std::string& after_;
+  std::map<std::string, const Parameter*> parameters_;  // by name
   std::set<int> defined_;
 };
 

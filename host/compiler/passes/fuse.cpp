@@ -192,7 +192,7 @@ class TaskFuser {
     const std::size_t gone = place == producer ? consumer : producer;
     instructions_[place] = std::move(fused);
     removed_[gone] = true;
-    uses_.move(gone, place);
+    uses_.move(instructions_[gone].inputs, gone, place);
     for (const BufferId output : instructions_[place].outputs) uses_.set_writer(output, place);
   }
 
@@ -244,14 +244,13 @@ class TaskFuser {
   }
 
   void rename(BufferId from, BufferId to) {
-    for (Task& task : program_.tasks) {
-      for (Instruction& instruction : task.instructions)
-        std::replace(instruction.inputs.begin(), instruction.inputs.end(), from, to);
+    for (const TaskUses::Place& place : uses_.rename(from, to)) {
+      std::vector<BufferId>& inputs = program_.tasks[place.task].instructions[place.at].inputs;
+      std::replace(inputs.begin(), inputs.end(), from, to);
     }
     for (auto& [name, buffer] : program_.reports) {
       if (buffer == from) buffer = to;
     }
-    uses_.rename(from, to);
   }
 
   Program& program_;

@@ -1,21 +1,24 @@
 #include "compiler/passes/task_uses.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/program/buffer_ranges.hpp"
 
 namespace strata::host {
 
-TaskUses::TaskUses(const Program& program, const Task& task) : program_(program) {
-  for (const Task& each : program.tasks) {
-    for (std::size_t at = 0; at < each.instructions.size(); ++at) {
-      for (const BufferId input : each.instructions[at].inputs) {
-        reads_[input].push_back({&each == &task, at});
-        if (each.instructions[at].is<Send>()) sent_.insert(input);
+TaskUses::TaskUses(const Program& program, const Task& task)
+    : program_(program), task_(static_cast<int>(&task - program.tasks.data())) {
+  for (std::size_t index = 0; index < program.tasks.size(); ++index) {
+    const std::vector<Instruction>& instructions = program.tasks[index].instructions;
+    for (std::size_t at = 0; at < instructions.size(); ++at) {
+      for (const BufferId input : instructions[at].inputs) {
+        reads_[input].push_back({static_cast<int>(index), at});
+        if (instructions[at].is<Send>()) sent_.insert(input);
       }
     }
   }
-  for (const auto& [name, buffer] : program.reports) reads_[buffer].push_back({false, 0});
+  for (const auto& [name, buffer] : program.reports) reads_[buffer].push_back({-1, 0});
   for (std::size_t at = 0; at < task.instructions.size(); ++at) {
     for (const BufferId output : task.instructions[at].outputs) {
       writers_[output].push_back(at);
@@ -42,7 +45,7 @@ bool TaskUses::is_written_after(BufferId buffer, std::size_t at) const {
 
 bool TaskUses::is_read_only_at(BufferId buffer, std::size_t at) const {
   const auto found = reads_.find(buffer);
-  return found != reads_.end() && found->second.size() == 1 && found->second.front().in_this_task &&
+  return found != reads_.end() && found->second.size() == 1 && is_in_this_task(found->second.front()) &&
          found->second.front().at == at;
 }
 
@@ -50,7 +53,7 @@ bool TaskUses::is_read_after(BufferId buffer, std::size_t at) const {
   const auto found = reads_.find(buffer);
   if (found == reads_.end()) return false;
   return std::any_of(found->second.begin(), found->second.end(),
-                     [at](const Use& use) { return !use.in_this_task || use.at > at; });
+                     [this, at](const Use& use) { return !is_in_this_task(use) || use.at > at; });
 }
 
 std::size_t TaskUses::last_use_before(BufferId buffer, std::size_t at) const {
@@ -58,15 +61,15 @@ std::size_t TaskUses::last_use_before(BufferId buffer, std::size_t at) const {
   const auto found = reads_.find(buffer);
   if (found == reads_.end()) return last;
   for (const Use& use : found->second) {
-    if (use.in_this_task && use.at < at) last = std::max(last, use.at);
+    if (is_in_this_task(use) && use.at < at) last = std::max(last, use.at);
   }
   return last;
 }
 
-void TaskUses::move(std::size_t from, std::size_t to) {
-  for (auto& [buffer, uses] : reads_) {
-    for (Use& use : uses) {
-      if (use.in_this_task && use.at == from) use.at = to;
+void TaskUses::move(const std::vector<BufferId>& inputs, std::size_t from, std::size_t to) {
+  for (const BufferId input : inputs) {
+    for (Use& use : reads_[input]) {
+      if (is_in_this_task(use) && use.at == from) use.at = to;
     }
   }
 }
@@ -84,12 +87,15 @@ void TaskUses::add_writer(BufferId buffer, std::size_t at) {
   writes_of_root_[program_.root(buffer)].push_back({at, buffer});
 }
 
-void TaskUses::rename(BufferId from, BufferId to) {
-  std::vector<Use>& uses = reads_[to];
-  const auto moved = reads_.find(from);
-  if (moved != reads_.end()) uses.insert(uses.end(), moved->second.begin(), moved->second.end());
-  reads_.erase(from);
+std::vector<TaskUses::Place> TaskUses::rename(BufferId from, BufferId to) {
+  std::vector<Place> places;
+  const std::vector<Use> moved = std::exchange(reads_[from], {});
+  for (const Use& use : moved) {
+    if (use.task >= 0) places.push_back({static_cast<std::size_t>(use.task), use.at});
+    reads_[to].push_back(use);
+  }
   if (sent_.erase(from) > 0) sent_.insert(to);
+  return places;
 }
 
 }  // namespace strata::host

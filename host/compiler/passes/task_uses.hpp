@@ -12,6 +12,12 @@ namespace strata::host {
 /// Readers and writers of buffers, seen from one task. Uses in the task have a position; uses in other tasks do not.
 class TaskUses {
  public:
+  /// An instruction of any task.
+  struct Place {
+    std::size_t task = 0;
+    std::size_t at = 0;
+  };
+
   TaskUses(const Program& program, const Task& task);
 
   /// Positions in the task whose instructions write `buffer` itself, ascending.
@@ -27,24 +33,28 @@ class TaskUses {
   /// The last position before `at` that reads or writes `buffer`. The buffer must have a writer.
   [[nodiscard]] std::size_t last_use_before(BufferId buffer, std::size_t at) const;
 
-  /// Records that the reads at `from` have moved to `to`.
-  void move(std::size_t from, std::size_t to);
+  /// Records that the reads of `inputs` at `from` have moved to `to`.
+  void move(const std::vector<BufferId>& inputs, std::size_t from, std::size_t to);
   void set_writer(BufferId buffer, std::size_t at);
   void add_writer(BufferId buffer, std::size_t at);
-  /// Records that all reads of `from` now read `to`.
-  void rename(BufferId from, BufferId to);
+  /// Records that all reads of `from` now read `to`. \return the instructions that read it.
+  std::vector<Place> rename(BufferId from, BufferId to);
 
  private:
   struct Use {
-    bool in_this_task = false;
+    /// -1: the host.
+    int task = -1;
     std::size_t at = 0;
   };
+  [[nodiscard]] bool is_in_this_task(const Use& use) const { return use.task == task_; }
+
   struct Write {
     std::size_t at = 0;
     BufferId buffer = -1;
   };
 
   const Program& program_;
+  int task_;
   std::map<BufferId, std::vector<Use>> reads_;
   std::set<BufferId> sent_;
   std::map<BufferId, std::vector<std::size_t>> writers_;
