@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,10 +49,24 @@ void require_other_file(const std::string& output, const std::vector<RunCurve>& 
   }
 }
 
-int plot(const PlotArguments& arguments) {
+void require_svg(const std::string& output) {
+  static const std::set<std::string> kOthers = {".png", ".jpg", ".jpeg", ".gif", ".webp",
+                                                ".pdf", ".eps", ".bmp",  ".tiff"};
+  const std::string extension = std::filesystem::path(output).extension().string();
+  if (!kOthers.contains(extension)) return;
+  throw ConfigurationError("--output: found '" + output + "', whose name says " + extension +
+                           "; accepted: a name.svg, since the picture is SVG");
+}
+
+int plot(const PlotArguments& arguments, CommandContext& context) {
+  require_svg(arguments.output);
   std::vector<RunCurve> curves;
   const CurveRequest of_run{arguments.field, x_of(arguments.x)};
-  for (const std::string& run : arguments.runs) curves.push_back(read_run_curve(run, of_run));
+  for (const std::string& run : arguments.runs) {
+    curves.push_back(read_run_curve(run, of_run));
+    if (!curves.back().is_torn) continue;
+    context.log.warning("'" + curves.back().log.string() + "': the last line is torn, and left out");
+  }
   tell_apart(curves, arguments.runs);
   ChartRequest request{.title = arguments.field,
                        .x_label = arguments.x,
@@ -89,7 +104,8 @@ void add_plot_command(CLI::App& app, CommandContext& context) {
       ->check(number_between(1, 1000000))
       ->type_name("N");
   command->add_flag("--log-y", arguments->log_y, "Use a logarithmic scale; values that are not positive are left out");
-  command->callback([arguments, &context] { context.action = [arguments] { return plot(*arguments); }; });
+  command->callback(
+      [arguments, &context] { context.action = [arguments, &context] { return plot(*arguments, context); }; });
 }
 
 }  // namespace strata::host

@@ -20,25 +20,27 @@ double round_step(double least) {
 }  // namespace
 
 std::string axis_text(double value, int digits) {
+  // Whole parts below 10,000 have all their digits.
+  const auto write = [digits](double number) {
+    const double magnitude = std::abs(number);
+    const bool is_short = magnitude >= 1 && magnitude < 1e4;
+    std::ostringstream text;
+    text.precision(is_short ? std::max(digits, 1 + static_cast<int>(std::log10(magnitude))) : digits);
+    text << number;
+    return text.str();
+  };
   struct Unit {
     double size;
     const char* letter;
   };
   static constexpr std::array<Unit, 4> kUnits = {{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
-  std::ostringstream text;
-  text.precision(digits);
   const double magnitude = std::abs(value);
   if (magnitude >= 1e4 && magnitude < 1e15) {
     for (const Unit& unit : kUnits) {
-      if (magnitude < unit.size) continue;
-      text << value / unit.size << unit.letter;
-      return text.str();
+      if (magnitude >= unit.size) return write(value / unit.size) + unit.letter;
     }
   }
-  // Whole numbers below 10,000 have all their digits.
-  if (magnitude >= 1 && magnitude < 1e4) text.precision(std::max(digits, 1 + static_cast<int>(std::log10(magnitude))));
-  text << value;
-  return text.str();
+  return write(value);
 }
 
 ChartAxis::ChartAxis(double low, double high, bool is_logarithmic, double first, double last)
@@ -85,12 +87,13 @@ std::vector<Tick> ChartAxis::linear_ticks(int wanted) const {
 }
 
 std::vector<Tick> ChartAxis::logarithmic_ticks(int wanted) const {
-  const double decades = std::log10(high_ / low_);
+  const double decades = std::log10(high_) - std::log10(low_);
   // Long axes have powers of 10 only, and every second or third of them if necessary.
   const int every = std::max(1, static_cast<int>(std::ceil(decades / wanted)));
   const std::vector<double> factors = decades > 2.5 ? std::vector<double>{1} : std::vector<double>{1, 2, 5};
   std::vector<Tick> ticks;
-  for (int power = static_cast<int>(std::floor(std::log10(low_))); std::pow(10.0, power) <= high_; ++power) {
+  const int last = static_cast<int>(std::floor(std::log10(high_)));
+  for (int power = static_cast<int>(std::floor(std::log10(low_))); power <= last; ++power) {
     if (power % every != 0) continue;
     for (const double factor : factors) {
       const double value = factor * std::pow(10.0, power);

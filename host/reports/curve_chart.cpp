@@ -20,13 +20,17 @@ constexpr double kPlotHeight = 400;
 constexpr double kTitleHeight = 48;
 constexpr double kLegendRow = 22;
 constexpr double kBelowPlot = 56;
-/// Estimated width of a character of a legend.
+/// Estimated widths of a character of a legend, of a label and of the title.
 constexpr double kLetterWidth = 7.2;
+constexpr double kLabelLetterWidth = 6.7;
+constexpr double kTitleLetterWidth = 8.6;
+/// Space of a legend's entry besides its text.
+constexpr double kLegendSpace = 50;
 
 /// Colours that are distinct for people with any colour vision (Okabe and Ito, 2008), without their yellow and black,
 /// which are hard to see on light and on dark backgrounds.
 constexpr std::array<const char*, 6> kCurveColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
-/// Further curves repeat the colours with dashes.
+/// Neighbouring curves also differ in their dashes, for pictures without colours.
 constexpr std::array<const char*, 4> kCurveDashes = {"none", "7 4", "2 3", "9 3 2 3"};
 
 constexpr const char* kChartStyle = R"(  .label { font-size: 12px; fill: #4d5259 }
@@ -55,10 +59,19 @@ struct Range {
   }
 };
 
+/// The text, or its beginning and its end if it is wider than `width`.
+std::string fitted(const std::string& text, double width, double letter_width) {
+  const auto most = static_cast<std::size_t>(std::max(3.0, width / letter_width));
+  if (text.size() <= most) return text;
+  const std::size_t kept = most - 1;
+  return text.substr(0, kept / 2) + "…" + text.substr(text.size() - (kept - kept / 2));
+}
+
 std::string colour_of(std::size_t curve) { return kCurveColours.at(curve % kCurveColours.size()); }
 
 std::string stroke_of(std::size_t curve) {
-  const std::string dashes = kCurveDashes.at(curve / kCurveColours.size() % kCurveDashes.size());
+  // Without the second term, colours and dashes would repeat together after 12 curves.
+  const std::string dashes = kCurveDashes.at((curve + curve / 12) % kCurveDashes.size());
   return "stroke=\"" + colour_of(curve) + "\" stroke-dasharray=\"" + dashes + "\"";
 }
 
@@ -101,12 +114,15 @@ std::vector<ShownCurve> shown(const std::vector<RunCurve>& curves, const ChartRe
   std::vector<ShownCurve> result;
   for (const RunCurve& each : curves) {
     ShownCurve& made = result.emplace_back();
-    made.name = each.name;
+    made.name = fitted(each.name, kPlotRight - kPlotLeft - kLegendSpace, kLetterWidth);
     made.line = showable(each.points, request.log_y);
     made.dots = showable(each.evaluations, request.log_y);
     if (request.smooth == 1) continue;
     made.behind = made.line;
     made.line = smoothed(made.line, request.smooth);
+    // A mean of fewer values varies more, so the line begins at the first that has all of them.
+    const auto count = static_cast<std::ptrdiff_t>(request.smooth);
+    if (std::ssize(made.line) > count) made.line.erase(made.line.begin(), made.line.begin() + count - 1);
   }
   return result;
 }
@@ -125,7 +141,7 @@ class CurveChart {
         y_(y_axis()) {}
 
   std::string draw() {
-    picture_.text(kPlotLeft, 30, "ink title", request_.title);
+    picture_.text(kPlotLeft, 30, "ink title", fitted(request_.title, kPlotRight - kPlotLeft, kTitleLetterWidth));
     draw_legend();
     draw_axes();
     for (std::size_t i = 0; i < curves_.size(); ++i) draw_curve(i);
@@ -157,7 +173,7 @@ class CurveChart {
   }
 
   [[nodiscard]] double legend_width(std::size_t entry) const {
-    return 50 + kLetterWidth * static_cast<double>(legend_text(entry).size());
+    return kLegendSpace + kLetterWidth * static_cast<double>(legend_text(entry).size());
   }
 
   [[nodiscard]] Range range(double CurvePoint::*member) const {
@@ -173,10 +189,11 @@ class CurveChart {
     return found;
   }
 
-  /// The axis begins at 0 if the curves nearly do.
+  /// The axis begins at 0 if the curves nearly do. The last point lies before the frame.
   [[nodiscard]] ChartAxis x_axis() const {
     const bool from_zero = range_x_.low > 0 && range_x_.low < 0.1 * range_x_.high;
-    return {from_zero ? 0 : range_x_.low, range_x_.high, false, kPlotLeft, kPlotRight};
+    const double low = from_zero ? 0 : range_x_.low;
+    return {low, range_x_.high + 0.015 * (range_x_.high - low), false, kPlotLeft, kPlotRight};
   }
 
   /// The axis of values, with a margin at both ends.
@@ -184,8 +201,11 @@ class CurveChart {
     constexpr double kShare = 0.04;
     const Range values = range(&CurvePoint::y);
     if (request_.log_y) {
-      const double margin = std::pow(values.high / values.low, kShare);
-      return {values.low / margin, values.high * margin, true, bottom_, top_};
+      // Their quotient may be infinite.
+      const double margin = std::pow(10, kShare * (std::log10(values.high) - std::log10(values.low)));
+      const double low = std::max(values.low / margin, std::numeric_limits<double>::denorm_min());
+      const double high = std::min(values.high * margin, std::numeric_limits<double>::max());
+      return {low, high, true, bottom_, top_};
     }
     const double margin = kShare * (values.high - values.low);
     return {values.low - margin, values.high + margin, false, bottom_, top_};
@@ -213,7 +233,9 @@ class CurveChart {
       out << R"(<path class="grid" d="M)" << x << ',' << top_ << " V" << bottom_ << "\"/>\n";
       picture_.text(x, bottom_ + 18, "ink label middle x-tick", tick.text);
     }
+    std::size_t longest = 0;
     for (const Tick& tick : y_.ticks(7)) {
+      longest = std::max(longest, tick.text.size());
       const double y = y_.position(tick.value);
       out << R"(<path class="grid" d="M)" << kPlotLeft << ',' << y << " H" << kPlotRight << "\"/>\n";
       picture_.text(kPlotLeft - 8, y + 4, "ink label end y-tick", tick.text);
@@ -221,8 +243,10 @@ class CurveChart {
     out << R"(<rect class="frame" x=")" << kPlotLeft << R"(" y=")" << top_ << R"(" width=")" << kPlotRight - kPlotLeft
         << R"(" height=")" << kPlotHeight << "\"/>\n";
     picture_.text((kPlotLeft + kPlotRight) / 2, bottom_ + 42, "ink label middle", request_.x_label);
-    out << R"(<text class="ink label middle" transform="translate(20,)" << (top_ + bottom_) / 2
-        << R"lit() rotate(-90)">)lit" << xml_text(request_.y_label) << "</text>\n";
+    const double x = kPlotLeft - 20 - kLabelLetterWidth * static_cast<double>(longest);
+    out << R"(<text class="ink label middle y-title" transform="translate()" << std::max(14.0, x) << ','
+        << (top_ + bottom_) / 2 << R"lit() rotate(-90)">)lit"
+        << xml_text(fitted(request_.y_label, kPlotHeight, kLabelLetterWidth)) << "</text>\n";
   }
 
   void draw_line(const std::vector<CurvePoint>& points, std::size_t curve, const char* classes) {
@@ -233,6 +257,8 @@ class CurveChart {
       out << letter << x_.position(each.x) << ',' << y_.position(each.y);
       letter = 'L';
     }
+    // One point is a short stroke.
+    if (points.size() == 1) out << " m-4,0 h8";
     out << "\"><title>" << xml_text(curves_[curve].name) << "</title></path>\n";
   }
 

@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "strata/error.hpp"
+#include "strata/options.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
@@ -55,6 +58,8 @@ class CurveReader {
         take(record);
       } else if (!stream.eof()) {
         refuse("found no JSON object; accepted: a log that --log-json has written");
+      } else {
+        curve_.is_torn = true;
       }
     }
     if (stream.bad()) throw ConfigurationError("'" + log_.string() + "': cannot be read: " + std::strerror(errno));
@@ -68,10 +73,25 @@ class CurveReader {
   }
 
   [[noreturn]] void refuse_field() const {
-    std::string known;
-    for (const std::string& each : fields_) known += (known.empty() ? "" : ", ") + each;
-    throw ConfigurationError("'" + log_.string() + "' has no step with a number '" + request_.field +
-                             "'; accepted: " + (known.empty() ? "a log with steps" : known));
+    // A log may have norms of hundreds of groups.
+    std::map<std::string, std::size_t> tables;
+    std::vector<std::string> known;
+    for (const std::string& each : fields_) {
+      const std::size_t dot = each.find('.');
+      if (dot == std::string::npos) {
+        known.push_back(each);
+      } else if (tables[each.substr(0, dot)]++ == 0) {
+        known.push_back(each);
+      }
+    }
+    std::string message = "'" + log_.string() + "' has no step with a number '" + request_.field + "'";
+    const std::string near = nearest(request_.field, {fields_.begin(), fields_.end()});
+    if (!near.empty()) message += "; did you mean '" + near + "'?";
+    message += "; accepted: " + (known.empty() ? "a log with steps" : join(known, ", "));
+    for (const auto& [table, count] : tables) {
+      if (count > 1) message += ", and " + std::to_string(count - 1) + " more of " + table;
+    }
+    throw ConfigurationError(message);
   }
 
   /// A number that the record must have.

@@ -20,6 +20,8 @@ struct RunCurve {
   std::vector<CurvePoint> points;
   /// Validation losses, if the field is the loss.
   std::vector<CurvePoint> evaluations;
+  /// True if the last line is torn, which a crash leaves, and was left out.
+  bool is_torn = false;
 };
 
 /// The quantity on the x axis.
@@ -37,7 +39,7 @@ struct CurveRequest {
 };
 
 /// Reads a log that --log-json has written, or the only *.jsonl file in a folder. Steps without the field, or with a
-/// value that is not finite, have no point. A torn last line, which a crash leaves, is left out. \throws
+/// value that is not finite, have no point. \throws
 /// ConfigurationError that names file and line if the log cannot be read, or if no step has the field.
 [[nodiscard]] RunCurve read_run_curve(const std::filesystem::path& run, const CurveRequest& request);
 

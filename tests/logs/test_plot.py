@@ -115,12 +115,16 @@ class PlotTest(unittest.TestCase):
         [seconds] = self.plot(log, "--x", "seconds", "--field", "grad_norms.h.0").curves().values()
         self.assert_points(seconds, [(0.5 * step, loss / 2) for step, loss in enumerate(losses, 1)], 0.05)
         [smooth] = self.plot(log, "--smooth", 4).curves().values()
-        self.assert_points(smooth[3:], [(step, 1.5) for step in range(4, 21)], 0.05)
+        self.assert_points(smooth, [(step, 1.5) for step in range(4, 21)], 0.05)
+        # Without as many steps as are wanted, all of them count.
+        [short] = self.plot(self.write_log("short.jsonl", [1.0, 3.0]), "--smooth", 9).curves().values()
+        self.assert_points(short, [(1, 1), (2, 2)], 0.05)
 
     def test_values_that_are_no_numbers_are_left_out(self):
         log = self.write_log("log.jsonl", [4.0, None, -1.0, 3.0, 2.0], more=['{"step": 6, "lo'])
         log.write_text(log.read_text().rstrip("\n"))
         self.assertEqual([round(x) for x, _ in self.plot(log).curves()["log"]], [1, 3, 4, 5])
+        self.assertIn("the last line is torn, and left out", self.strata.run("plot", log, "--output", self.picture).stderr)
         self.strata.run("plot", log, "--log-y", "--output", self.picture)
         [curve] = [each for each in xml.parse(self.picture).getroot().iter(SVG + "path")
                    if each.get("class") == "curve" and len(each) > 0]
@@ -173,6 +177,55 @@ class PlotTest(unittest.TestCase):
         self.assertIn("equal.jsonl:1: found a step, or a sum of tokens or seconds, that is too large",
                       self.refusal(log, "--x", "tokens"))
 
+    def test_a_logarithmic_axis_may_span_all_numbers(self):
+        for losses in ([1.0, 1e-320], [1e300, 1e-300], [1e-320, 1e-320]):
+            self.plot_log(losses)
+
+    def plot_log(self, losses):
+        log = self.write_log("log.jsonl", losses)
+        result = self.strata.run("plot", log, "--log-y", "--output", self.picture)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotRegex(self.picture.read_text(), r"\b(nan|inf)\b")
+
+    def test_labels_are_short(self):
+        for steps in (10_000, 100_000, 150_000, 999_999, 10_000_000, 123_456_789):
+            log = self.folder / "steps.jsonl"
+            log.write_text("".join(f'{{"step": {step}, "loss": 1}}\n' for step in (1, steps)))
+            ticks = [each.text for each in self.plot(log).with_class("text", "x-tick")]
+            self.assertTrue(all(re.fullmatch(r"[\d.]+[kMG]?", each) for each in ticks), ticks)
+
+    def test_all_texts_are_within_the_picture_and_apart(self):
+        logs = [self.write_log(f"{letter * 150}.jsonl", [1e5, 2e5, 3e5]) for letter in "ab"]
+        logs.append(self.write_log("c.jsonl", [1e5]))
+        picture = self.plot(*logs)
+        width, height = float(picture.root.get("width")), float(picture.root.get("height"))
+        boxes = []
+        for each in picture.root.iter(SVG + "text"):
+            size = 15 if "title" in each.get("class").split() else 12 if "label" in each.get("class") else 13
+            length = 0.57 * size * len(each.text)
+            turned = re.match(r"translate\(([\d.]+),([\d.]+)\) rotate\(-90\)", each.get("transform", ""))
+            if turned:
+                x, y = map(float, turned.groups())
+                box = (x - 0.8 * size, y - length / 2, x + 0.2 * size, y + length / 2)
+            else:
+                x, y = float(each.get("x")), float(each.get("y"))
+                shift = length / 2 if "middle" in each.get("class") else length if "end" in each.get("class") else 0
+                box = (x - shift, y - 0.8 * size, x - shift + length, y + 0.2 * size)
+            self.assertTrue(0 <= box[0] and 0 <= box[1] and box[2] <= width and box[3] <= height, (each.text, box))
+            boxes.append((each.text, box))
+        for i, (one, a) in enumerate(boxes):
+            for other, b in boxes[i + 1:]:
+                apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+                self.assertTrue(apart, (one, a, other, b))
+        strokes = [each.get("stroke-dasharray") for each in picture.with_class("path", "curve") if len(each) > 0]
+        self.assertEqual(len(set(strokes)), 3, "told apart without colours")
+        self.assertIn("h8", picture.with_class("path", "curve")[-1].get("d"), "one point is visible")
+
+    def test_other_pictures_are_refused(self):
+        log = self.write_log("log.jsonl", [2.0, 1.0])
+        self.picture = self.folder / "plot.png"
+        self.assertIn("whose name says .png; accepted: a name.svg", self.refusal(log))
+
     def test_any_name_is_text(self):
         name = 'a<b>&"c\' \x1b.jsonl'
         curves = self.plot(self.write_log(name, [3.0, 2.0, 1.0])).curves()
@@ -185,7 +238,8 @@ class PlotTest(unittest.TestCase):
         self.assertIn(f"{bad}:2: found no JSON object", self.refusal(good, bad))
         bad.write_text('{"loss": 1}\n')
         self.assertIn(f"{bad}:1: found no number 'step'", self.refusal(bad))
-        self.assertIn("has no step with a number 'lss'; accepted: grad_norms.h.0, loss,", self.refusal(good, "--field", "lss"))
+        self.assertIn("has no step with a number 'lss'; did you mean 'loss'?; accepted: grad_norms.h.0, loss,",
+                      self.refusal(good, "--field", "lss"))
         self.assertIn("'nowhere.jsonl': cannot be opened: No such file", self.refusal("nowhere.jsonl"))
         self.assertIn("has more than one file *.jsonl", self.refusal(self.folder))
         self.assertIn("nothing to show", self.refusal(self.write_log("low.jsonl", [-1.0]), "--log-y"))
