@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 # Tests left out: they compile, parse, compare files or run kernels, without another thread or process to wait for. New
 # tests are in unless they are added here.
-sequential="symbols plugin_symbols one_definition private_group config compiler datasets device_shared cuda_emulator
+sequential="symbols plugin_symbols one_definition private_group machine config compiler datasets device_shared cuda_emulator
   step_kernels_reference step_kernels_cuda_emulated packaging_links packaging_manual packaging_reference packaging_versions
   python_environment"
 

@@ -4,6 +4,7 @@
 
 #include "host_memory.hpp"
 #include "processor.hpp"
+#include "strata/machine.hpp"
 
 namespace strata::cpu {
 
@@ -22,7 +23,7 @@ std::string CpuDevice::description() const {
          unit_names(instruction_set_);
 }
 
-std::int64_t CpuDevice::memory_bytes() const { return available_memory_bytes() / ranks_on_host_; }
+std::int64_t CpuDevice::memory_bytes() const { return usable_memory_bytes() / ranks_on_host_; }
 
 std::shared_ptr<void> CpuDevice::allocate(std::int64_t bytes) { return allocate_host_memory(bytes); }
 
@@ -31,7 +32,8 @@ const OptionSchema& CpuDeviceFactory::options() const {
       {.name = "threads",
        .type = OptionType::integer,
        .default_value = std::int64_t{0},
-       .documentation = "Threads of each rank; 0 divides the cores among the ranks of the machine.",
+       .documentation =
+           "Threads of each rank; 0 divides the cores that the process may use among the ranks of the machine.",
        .minimum = 0,
        .maximum = 4096,
        .may_differ = true},
@@ -51,7 +53,7 @@ void CpuDeviceFactory::provide(Registration& registration, const Options& /*opti
 
 std::unique_ptr<Device> CpuDeviceFactory::create(const Options& options, const DeviceRequest& request) const {
   int threads = static_cast<int>(options.integer("threads"));
-  if (threads == 0) threads = std::max(1, core_count() / std::max(1, request.ranks_on_host));
+  if (threads == 0) threads = std::max(1, usable_cores() / std::max(1, request.ranks_on_host));
   return std::make_unique<CpuDevice>(request, threads, instruction_set_named(options.word("instructions")));
 }
 

@@ -1,12 +1,10 @@
 #include "host_memory.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "strata/error.hpp"
@@ -46,14 +44,6 @@ std::shared_ptr<void> allocate_host_memory(std::int64_t bytes) {
   std::align(kHugePage, size - kHugePage, memory, space);
   static_cast<void>(madvise(memory, size - kHugePage, MADV_HUGEPAGE));
   return {memory, [mapping, size](void*) { munmap(mapping, size); }};
-}
-
-std::int64_t available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("MemAvailable:")) return std::stoll(line.substr(line.find(':') + 1)) * 1024;
-  }
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace strata::cpu

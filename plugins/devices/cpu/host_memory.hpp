@@ -9,7 +9,4 @@ namespace strata::cpu {
 /// short.
 std::shared_ptr<void> allocate_host_memory(std::int64_t bytes);
 
-/// Bytes that the system can provide without swapping.
-std::int64_t available_memory_bytes();
-
 }  // namespace strata::cpu

@@ -2,9 +2,7 @@
 
 #include <sys/utsname.h>
 
-#include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include "strata/error.hpp"
 
@@ -30,8 +28,6 @@ std::string processor_name() {
   utsname system{};
   return uname(&system) == 0 ? system.machine : "unknown processor";
 }
-
-int core_count() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 std::string unit_names(InstructionSet instruction_set) {
   std::string names = "baseline units";

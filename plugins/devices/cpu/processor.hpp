@@ -9,9 +9,6 @@ namespace strata::cpu {
 /// The processor's name, such as "AMD EPYC 7763 64-Core Processor", or the architecture if the system gives no name.
 std::string processor_name();
 
-/// Number of cores that this process may use.
-int core_count();
-
 /// The instruction sets that kernels and matrix products use, such as "AVX-512, AMX for bf16".
 std::string unit_names(InstructionSet instruction_set);
 

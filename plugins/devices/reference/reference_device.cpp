@@ -1,12 +1,11 @@
 #include "reference_device.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "strata/error.hpp"
+#include "strata/machine.hpp"
 
 namespace strata::reference {
 namespace {
@@ -22,9 +21,7 @@ ReferenceDevice::ReferenceDevice(const DeviceRequest& request)
 
 std::string ReferenceDevice::description() const { return "reference, 1 thread"; }
 
-std::int64_t ReferenceDevice::memory_bytes() const {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / ranks_on_host_;
-}
+std::int64_t ReferenceDevice::memory_bytes() const { return usable_memory_bytes() / ranks_on_host_; }
 
 std::shared_ptr<void> ReferenceDevice::allocate(std::int64_t bytes) {
   const std::int64_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);

@@ -1,8 +1,6 @@
 /// my_plugin: a device whose memory is the host's. It runs the registered kernels of the runtime "host" on the calling
 /// thread.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +8,7 @@
 
 #include "strata/error.hpp"
 #include "strata/host_memory_device.hpp"
+#include "strata/machine.hpp"
 
 namespace {
 
@@ -26,7 +25,7 @@ class MyPluginDevice final : public strata::HostMemoryDevice {
   [[nodiscard]] std::string description() const override { return "my_plugin, 1 thread"; }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / ranks_on_host_;
+    return strata::usable_memory_bytes() / ranks_on_host_;
   }
 
   /// The host calls it once, with the size that the memory plan computed.
