@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "cli/json_output.hpp"
 #include "cli/number_check.hpp"
+#include "strata/error.hpp"
 #include "train/run/evaluation.hpp"
 
 namespace strata::host {
@@ -50,6 +51,10 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
                               .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained};
   if (arguments.batches >= 0) settings.batches = arguments.batches;
   const EvaluationResult result = evaluate(setup, checkpoint, setup.open_data(), settings);
+  if (result.count == 0) {
+    throw RuntimeError("the loss counts no " + setup.unit + " of the " + std::to_string(result.batches) +
+                       " batch(es), so there is no mean");
+  }
   if (arguments.json) {
     write_json(context.out, {{"loss", result.loss},
                              {"perplexity", std::exp(result.loss)},

@@ -8,12 +8,12 @@ namespace {
 const DimSizes kBucket = {{"flat", 10007}};
 const Dims kFlat = {"flat"};
 
-OpCase gradient_scale(const std::string& name, double clip) {
+OpCase gradient_scale(const std::string& name, const Attributes& attributes) {
   return {.name = "gradient_scale_" + name,
           .op = "gradient_scale",
           .sizes = {},
           .operands = {kScalar, {{}, Fill::count, DType::f64}},
-          .attributes = {{"clip", clip}},
+          .attributes = attributes,
           .results = {kScalar, kScalar},
           .tolerance = 1e-14};  // scalars in f64 on every device
 }
@@ -186,9 +186,10 @@ std::vector<OpCase> program_op_cases() {
       group_squares(),
       sharded(group_squares(), 1),
       accumulated(group_squares()),
-      gradient_scale("clipped", 1e-3),
-      gradient_scale("below_the_limit", 1e3),
-      gradient_scale("unlimited", 0.0),
+      gradient_scale("clipped", {{"clip", 1e-3}}),
+      gradient_scale("below_the_limit", {{"clip", 1e3}}),
+      gradient_scale("unlimited", {{"clip", 0.0}}),
+      gradient_scale("skipping", {{"clip", 1.0}, {"skips_empty", true}}),
       adamw("no_decay", 0),
       adamw("all_decay", 10007),
       adamw("decay_of_the_first", 4321),

@@ -149,6 +149,27 @@ TEST(OpOnEveryDevice, UpdatesChangeNothingAtAScaleThatIsNotFinite) {
   }
 }
 
+TEST(OpOnEveryDevice, GivesAScaleForABatchWithoutTargets) {
+  const auto reference = make_device("reference");
+  for (const OpCase& op_case : all_op_cases()) {
+    if (op_case.op != "gradient_scale") continue;
+    SCOPED_TRACE(op_case.name);
+    const OpInstance instance = make_instance(op_case, core_registry(), DType::f32);
+    CaseValues values = make_values(op_case, instance, *reference);
+    values.operands[0] = values.operands[1] = {0};
+    for (const auto& [name, device] : all_devices()) {
+      SCOPED_TRACE(name);
+      const auto results = run_case(op_case, instance, values, *device);
+      if (op_case.attributes.has("skips_empty")) {
+        EXPECT_TRUE(std::isnan(results[0][0]));
+      } else {
+        EXPECT_EQ(results[0][0], 0);
+      }
+      EXPECT_EQ(results[1][0], 0);
+    }
+  }
+}
+
 TEST(OpOnEveryDevice, GivesNoFiniteScaleForGradientsThatAreNot) {
   const auto reference = make_device("reference");
   for (const OpCase& op_case : all_op_cases()) {

@@ -1,6 +1,6 @@
 /// \file
-/// Runs with a batch that cannot be trained on: the rules of [health] stop, skip it, or go back. Each result is
-/// compared with a run that is led around the batch by hand.
+/// Runs with a batch that cannot be trained on: the rules of [health] stop, skip it, or go back. A batch that the loss
+/// does not count is skipped. Each result is compared with a run that is led around the batch by hand.
 
 #include <gmock/gmock.h>
 
@@ -79,7 +79,8 @@ class Health : public ::testing::TestWithParam<Stack> {
   ~Health() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
   /// The data with a bad batch in a step, whose pixels have a value, or are no numbers.
-  static std::string poison(double value = 0, const std::vector<std::uint64_t>& steps = {kBadStep}) {
+  static std::string poison(double value = 0, const std::vector<std::uint64_t>& steps = {kBadStep},
+                            bool is_counted = true) {
     const SampleOrder order(kSeed, 160);
     std::string bad;
     for (const std::uint64_t step : steps) {
@@ -87,7 +88,8 @@ class Health : public ::testing::TestWithParam<Stack> {
         bad += (bad.empty() ? "" : ", ") + std::to_string(order((step - 1) * kBatch + i).index);
       }
     }
-    return "data={plugin=\"poisoned\", bad=[" + bad + "], value=" + std::to_string(value) + "}";
+    return "data={plugin=\"poisoned\", bad=[" + bad + "], value=" + std::to_string(value) +
+           ", counted=" + (is_counted ? "true" : "false") + "}";
   }
 
   [[nodiscard]] RunConfiguration configuration(const std::vector<std::string>& settings) const {
@@ -113,6 +115,22 @@ class Health : public ::testing::TestWithParam<Stack> {
     const auto checkpoint = resume.empty() ? nullptr : std::make_unique<CheckpointReader>(resume);
     const CheckpointSettings checkpoints{folder_.path() / folder, setup.configuration.run.checkpoint_every, 0};
     Trainer(setup, source, checkpoints, checkpoint.get(), recorder).run();
+  }
+
+  /// Compares a run that left out the update of the bad step with one to that step, which goes on after it.
+  void equals_run_by_hand(const std::string& folder, const HealthRecorder& skipped) {
+    EXPECT_EQ(skipped.steps.size(), 14U) << "the step counts";
+    const std::string hand = folder + "-hand";
+    const HealthRecorder before = run(hand, {}, {}, kBadStep - 1);
+    edit(checkpoint(hand, kBadStep - 1), [](RunState& state) {
+      state.step = kBadStep;
+      state.samples = kBadStep * kBatch;
+      state.loss_scaler = LossScalerState{.skipped_steps = 1};
+    });
+    const HealthRecorder after = run(hand, {}, checkpoint(hand, kBadStep - 1));
+    EXPECT_EQ(losses(skipped, 1, kBadStep - 1), losses(before, 1, kBadStep - 1));
+    EXPECT_EQ(losses(skipped, kBadStep + 1, 14), losses(after, kBadStep + 1, 14));
+    EXPECT_TRUE(tensors(folder, 14) == tensors(hand, 14));
   }
 
   [[nodiscard]] fs::path checkpoint(const std::string& folder, std::uint64_t step) const {
@@ -155,6 +173,17 @@ const Poison kJump{1000, kFindsJumps};
 
 std::string rule_of(const Poison& poison) { return poison.value == 0 ? "health.not_finite" : "health.jump"; }
 
+TEST_P(Health, AStepThatTheLossDoesNotCountChangesNothing) {
+  const HealthRecorder skipped = run("uncounted", {poison(0, {kBadStep}, false)});
+  EXPECT_TRUE(skipped.faults.empty()) << "no rule of [health] applies";
+  const StepRecord& bad = skipped.steps.at(kBadStep);
+  EXPECT_TRUE(std::isnan(bad.loss));
+  EXPECT_EQ(bad.gradient_norm, 0);
+  EXPECT_TRUE(bad.skipped);
+  EXPECT_EQ(bad.fault, "the loss counts no element of its batch");
+  equals_run_by_hand("uncounted", skipped);
+}
+
 TEST_P(Health, SkippedStepsAreAsIfTheyHadNotBeen) {
   for (const Poison& each : {kNotFinite, kJump}) {
     const std::string name = each.value == 0 ? "finite" : "jump";
@@ -163,19 +192,7 @@ TEST_P(Health, SkippedStepsAreAsIfTheyHadNotBeen) {
     ASSERT_EQ(skipped.faults.size(), 1U);
     EXPECT_EQ(skipped.faults[0].step, kBadStep);
     EXPECT_TRUE(skipped.steps.at(kBadStep).skipped);
-    EXPECT_EQ(skipped.steps.size(), 14U) << "the step counts";
-
-    // By hand: the run up to the bad step, whose update is left out, and the rest.
-    const HealthRecorder before = run(name + "-hand", {}, {}, kBadStep - 1);
-    edit(checkpoint(name + "-hand", kBadStep - 1), [](RunState& state) {
-      state.step = kBadStep;
-      state.samples = kBadStep * kBatch;
-      state.loss_scaler = LossScalerState{.skipped_steps = 1};
-    });
-    const HealthRecorder after = run(name + "-hand", {}, checkpoint(name + "-hand", kBadStep - 1));
-    EXPECT_EQ(losses(skipped, 1, kBadStep - 1), losses(before, 1, kBadStep - 1));
-    EXPECT_EQ(losses(skipped, kBadStep + 1, 14), losses(after, kBadStep + 1, 14));
-    EXPECT_TRUE(tensors(name, 14) == tensors(name + "-hand", 14));
+    equals_run_by_hand(name, skipped);
   }
 }
 

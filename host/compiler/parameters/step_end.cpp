@@ -154,7 +154,8 @@ class StepEnd {
   /// Emits clipping, which writes the factor of every gradient to `scale`.
   void clip(BufferId squares, BufferId count, double largest_norm, BufferId scale) {
     const BufferId norm = scalar("gradient norm");
-    push(flat_op(ops::kGradientScale, "clip", {squares, count}, {scale, norm}, {{"clip", largest_norm}}));
+    push(flat_op(ops::kGradientScale, "clip", {squares, count}, {scale, norm},
+                 {{"clip", largest_norm}, {"skips_empty", true}}));
     if (request_.loose.empty()) {
       report("grad_norm", norm);
       return;

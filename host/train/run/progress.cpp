@@ -11,6 +11,9 @@ namespace {
 
 constexpr const char* kClearLine = "\r\x1b[K";
 
+/// A loss that counts no element is NaN.
+std::string loss_text(double loss) { return std::isnan(loss) ? "-" : format_line("%.4f", loss); }
+
 }  // namespace
 
 Progress::Progress(std::ostream& stream, Style style, std::uint64_t first_step, std::uint64_t steps)
@@ -23,8 +26,8 @@ Progress::~Progress() {
 std::string Progress::line(const StepRecord& record) const {
   const auto done = static_cast<double>(record.step - first_step_);
   const double left = seconds_ / done * static_cast<double>(steps_ - record.step);
-  return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) +
-         format_line("  loss %.4f  norm %.3f  lr %.2e  ", record.loss, record.gradient_norm, record.learning_rate) +
+  return "step " + std::to_string(record.step) + "/" + std::to_string(steps_) + "  loss " + loss_text(record.loss) +
+         format_line("  norm %.3f  lr %.2e  ", record.gradient_norm, record.learning_rate) +
          short_number(record.tokens_per_second) + " " + style_.unit + "s/s  " + short_bytes(resident_bytes()) + "  " +
          short_duration(left) + " left";
 }
@@ -47,8 +50,8 @@ void Progress::step(const StepRecord& record) {
 }
 
 void Progress::evaluation(const EvaluationRecord& record) {
-  note(format_line("step %llu  validation loss %s%.4f nats per %s", static_cast<unsigned long long>(record.step),
-                   record.of_average ? "of the average " : "", record.loss, style_.unit.c_str()));
+  note("step " + std::to_string(record.step) + "  validation loss " + (record.of_average ? "of the average " : "") +
+       loss_text(record.loss) + " nats per " + style_.unit);
 }
 
 void Progress::note(const std::string& text) {

@@ -65,7 +65,7 @@ class Trainer::Rank {
 
   void run() {
     const RunSection& settings = trainer_.setup_.configuration.run;
-    const auto steps = static_cast<std::uint64_t>(settings.steps);
+    const auto steps = static_cast<std::uint64_t>(settings.last_step());
     std::uint64_t step = trainer_.start_.step;
     bool evaluation_due = trainer_.start_.evaluation_due && settings.eval_every > 0;
     Verdict verdict = agree(step);
@@ -149,7 +149,7 @@ class Trainer::Rank {
     const bool has_trained = step > trainer_.start_.step;
     std::optional<std::string> failure;
     recorder_.begin(Activity::reading, step);
-    if (step < static_cast<std::uint64_t>(trainer_.setup_.configuration.run.steps)) {
+    if (step < static_cast<std::uint64_t>(trainer_.setup_.configuration.run.last_step())) {
       ReadAhead::Outcome outcome = trainer_.training_data_->wait(step);
       data_wait_seconds_ = outcome.wait_seconds;
       failure = std::move(outcome.failure);
@@ -225,8 +225,14 @@ class Trainer::Rank {
       const Compiled& compiled = trainer_.programs_.training;
       record.group_norms = read_group_norms(*training_, compiled.norm_groups, reports, scaler_.factor(), replicas_);
     }
-    record.skipped = scaler_.skips(record.gradient_norm);
-    if (!record.skipped) {
+    if (count == 0) {
+      // The update has left out this step, as every step whose gradient scale is not finite.
+      scaler_.leave_out_step();
+      record.skipped = true;
+      record.fault = "the loss counts no element of its batch";
+    } else if (scaler_.skips(record.gradient_norm)) {
+      record.skipped = true;
+    } else {
       const std::optional<HealthRecord> bad = health_.judge(record, is_refused(reports));
       if (bad && bad->action != HealthAction::skip) return bad;
       if (bad) {

@@ -32,7 +32,7 @@ struct GroupNorm {
 struct StepRecord {
   /// Completed steps, including this one.
   std::uint64_t step = 0;
-  /// Mean loss over the elements that the loss counts, such as tokens, in nats.
+  /// Mean loss over the elements that the loss counts, such as tokens, in nats. NaN if it counts none.
   double loss = 0;
   double gradient_norm = 0;
   double learning_rate = 0;
@@ -52,15 +52,17 @@ struct StepRecord {
   std::vector<GroupNorm> group_norms = {};
   /// The loss scale, if the run scales its loss.
   std::optional<double> loss_scale = {};
-  /// True if parameters were not updated, because of loss scaling or a rule of [health].
+  /// True if parameters were not updated: because of loss scaling, a rule of [health], or a batch that the loss does
+  /// not count.
   bool skipped = false;
-  /// Why a rule of [health] skipped the step. Empty if none did.
+  /// Why the step was skipped. Empty if it was not, or because of loss scaling.
   std::string fault = {};
 };
 
 /// The results of one evaluation.
 struct EvaluationRecord {
   std::uint64_t step = 0;
+  /// NaN if the loss counted no element.
   double loss = 0;
   /// Elements that the loss counted.
   std::int64_t tokens = 0;

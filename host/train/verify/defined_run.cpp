@@ -129,7 +129,7 @@ class DefinedRun {
       step.gradients = reductions_[replica].run(sums, unit);
       step.norm = DefinedReduction::norm(*step.gradients);
       scale = clip_ > 0 ? std::min(1.0, clip_ / (step.norm + 1e-6)) : 1.0;
-      if (!std::isfinite(step.norm)) scale = std::nan("");
+      if (!std::isfinite(step.norm) || step.count == 0) scale = std::nan("");
     }
     for (auto& [name, gradient] : *step.gradients) {
       for (double& each : gradient) each *= scale;

@@ -93,7 +93,8 @@ void register_flat(Registration& registration) {
       kGradientScale,
       "sum of squares [] f64, count [] f64 -> scale [] f64, norm [] f64 (attribute clip): the norm of the mean "
       "gradient, √(sum of squares) / (count · loss scale), and the factor of every gradient, min(1, clip / norm) / "
-      "(count · loss scale); 0 for no count, and not finite where the norm is not.",
+      "(count · loss scale), which is not finite if the norm is not. For a count of 0 the norm is 0 and the factor 0, "
+      "or NaN with the attribute skips_empty, so that the update changes nothing.",
       FlatSignature{.inputs = 2, .outputs = 2, .elementwise = false}));
 }
 

@@ -68,17 +68,19 @@ Work prepare_group_squares(const OpInstance& op) {
 }
 
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
-/// Without targets both are 0. If the norm is not finite, the scale is not finite either, and updates change nothing.
+/// If the norm is not finite, the scale is not finite either, and updates change nothing. Without targets the norm is
+/// 0, and the scale 0 or, if such a step is to be skipped, NaN.
 Work prepare_gradient_scale(const OpInstance& op) {
   const double clip = op.attributes.number("clip");
-  return [clip](const Launch& launch) {
+  const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
+  return [clip, empty](const Launch& launch) {
     const double sum_of_squares = launch.operand(0)[0];
     const double count = launch.operand(1)[0];
     const double divisor = count * launch.context().loss_scale;
     const double norm = count > 0.0 ? std::sqrt(sum_of_squares) / divisor : 0.0;
     const double factor = clip > 0.0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
     const double scale = std::isfinite(norm) ? factor / divisor : std::nan("");
-    launch.result(0).set(0, count > 0.0 ? scale : 0.0);
+    launch.result(0).set(0, count > 0.0 ? scale : empty);
     launch.result(1).set(0, norm);
   };
 }

@@ -12,10 +12,12 @@ using namespace strata;
 constexpr std::int64_t kSide = 4;
 constexpr std::int64_t kClasses = 10;
 
-/// Small images that depend on their index. In the first epoch, all pixels of some samples have one value.
+/// Small images that depend on their index. In the first epoch, all pixels of some samples have one value, or their
+/// labels do not count.
 class Poisoned final : public Dataset {
  public:
-  Poisoned(std::vector<double> bad, float value) : bad_(std::move(bad)), value_(value) {}
+  Poisoned(std::vector<double> bad, float value, bool is_counted)
+      : bad_(std::move(bad)), value_(value), is_counted_(is_counted) {}
 
   [[nodiscard]] DimSizes sizes() const override {
     return {{"channels", 1}, {"height", kSide}, {"width", kSide}, {"classes", kClasses}};
@@ -24,10 +26,12 @@ class Poisoned final : public Dataset {
   void read(const SampleKey& key, std::span<void* const> destinations) const override {
     if (destinations[0] != nullptr) {
       auto* pixels = static_cast<float*>(destinations[0]);
-      for (std::int64_t i = 0; i < kSide * kSide; ++i) pixels[i] = is_bad(key) ? value_ : pixel(key.index, i);
+      const bool is_bad_image = is_bad(key) && is_counted_;
+      for (std::int64_t i = 0; i < kSide * kSide; ++i) pixels[i] = is_bad_image ? value_ : pixel(key.index, i);
     }
     if (destinations[1] != nullptr) {
-      *static_cast<std::int32_t*>(destinations[1]) = static_cast<std::int32_t>(key.index % kClasses);
+      const bool is_left_out = is_bad(key) && !is_counted_;
+      *static_cast<std::int32_t*>(destinations[1]) = is_left_out ? -1 : static_cast<std::int32_t>(key.index % kClasses);
     }
   }
   [[nodiscard]] std::string fingerprint() const override { return "0"; }
@@ -45,6 +49,7 @@ class Poisoned final : public Dataset {
 
   std::vector<double> bad_;
   float value_;
+  bool is_counted_;
 };
 
 class Factory final : public DatasetFactory {
@@ -58,7 +63,8 @@ class Factory final : public DatasetFactory {
                                               const DatasetRequest& /*request*/) const override {
     const double value = options.number("value");
     return std::make_unique<Poisoned>(options.numbers("bad"),
-                                      value == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(value));
+                                      value == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(value),
+                                      options.boolean("counted"));
   }
 
  private:
@@ -69,7 +75,11 @@ class Factory final : public DatasetFactory {
                           {.name = "value",
                            .type = OptionType::number,
                            .default_value = 0.0,
-                           .documentation = "Their pixels; 0: no numbers."}};
+                           .documentation = "Their pixels; 0: no numbers."},
+                          {.name = "counted",
+                           .type = OptionType::boolean,
+                           .default_value = true,
+                           .documentation = "If false, their pixels are good, and the loss leaves their labels out."}};
 };
 
 }  // namespace

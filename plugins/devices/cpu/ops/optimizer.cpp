@@ -61,15 +61,17 @@ class Bucket {
 };
 
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
-/// Without targets both are 0. If the norm is not finite, the scale is not finite either, and updates change nothing.
+/// If the norm is not finite, the scale is not finite either, and updates change nothing. Without targets the norm is
+/// 0, and the scale 0 or, if such a step is to be skipped, NaN.
 PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment& /*environment*/) {
-  return {[clip = op.attributes.number("clip")](const KernelArguments& arguments) {
+  const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
+  return {[clip = op.attributes.number("clip"), empty](const KernelArguments& arguments) {
     const double count = f64(arguments, 1);
     const double divisor = count * arguments.context.loss_scale;
     const double norm = count > 0.0 ? std::sqrt(f64(arguments, 0)) / divisor : 0.0;
     const double factor = clip > 0.0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
     const double scale = std::isfinite(norm) ? factor / divisor : std::nan("");
-    f64_result(arguments, 0) = count > 0.0 ? scale : 0.0;
+    f64_result(arguments, 0) = count > 0.0 ? scale : empty;
     f64_result(arguments, 1) = norm;
   }};
 }

@@ -11,8 +11,9 @@
 namespace strata::cuda {
 
 /// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale). If
-/// there is no target, both are 0. If the norm is not finite, the scale is NaN, at which updates change nothing.
-static __global__ void gradient_scale(double clip, const StepValues* step, const double* sum_of_squares,
+/// there is no target, the norm is 0 and the scale `empty`. If the norm is not finite, the scale is NaN, at which
+/// updates change nothing.
+static __global__ void gradient_scale(double clip, double empty, const StepValues* step, const double* sum_of_squares,
                                       const double* count, double* scale, double* norm) {
   if (threadIdx.x != 0) return;
   const bool has_targets = *count > 0;
@@ -21,7 +22,7 @@ static __global__ void gradient_scale(double clip, const StepValues* step, const
   double factor = 1;
   if (clip > 0) factor = fmin(1.0, clip / (length + 1e-6));
   const bool is_finite = length < static_cast<double>(INFINITY);  // also false for NaN
-  *scale = !has_targets ? 0 : is_finite ? factor / divisor : static_cast<double>(NAN);
+  *scale = !has_targets ? empty : is_finite ? factor / divisor : static_cast<double>(NAN);
   *norm = length;
 }
 

@@ -81,10 +81,12 @@ PreparedKernel prepare_update(const OpInstance& op, const CudaEnvironment& envir
 }
 
 PreparedKernel prepare_gradient_scale(const OpInstance& op, const CudaEnvironment& environment) {
-  return {[clip = op.attributes.number("clip"), step = environment.step_values()](const KernelArguments& arguments) {
-    launch(gradient_scale, {{1}, {kWarpSize}}, arguments.stream, clip, step, in<double>(arguments, 0),
-           in<double>(arguments, 1), out<double>(arguments, 0), out<double>(arguments, 1));
-  }};
+  const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
+  return {
+      [clip = op.attributes.number("clip"), empty, step = environment.step_values()](const KernelArguments& arguments) {
+        launch(gradient_scale, {{1}, {kWarpSize}}, arguments.stream, clip, empty, step, in<double>(arguments, 0),
+               in<double>(arguments, 1), out<double>(arguments, 0), out<double>(arguments, 1));
+      }};
 }
 
 PreparedKernel prepare_adamw(const OpInstance& op, const CudaEnvironment& environment) {
