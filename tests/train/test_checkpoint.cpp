@@ -188,7 +188,7 @@ TEST_F(CheckpointTest, SpaceIsNeededForOneMoreThanAreKept) {
       {"a run that writes few", 3, {.count = 2, .first_step = 0}, 2},
       {"a resumed run, one of whose checkpoints exists", 3, {.count = 100, .first_step = 5}, 3},
       {"a resumed run with more than it keeps", 1, {.count = 100, .first_step = 9}, 1},
-      {"a run that keeps all", 0, {.count = 100, .first_step = 0}, 1},
+      {"a run that keeps all", 0, {.count = 100, .first_step = 0}, 100},
   };
   for (const SpaceCase& each : cases) {
     SCOPED_TRACE(each.what);
@@ -213,6 +213,21 @@ TEST_F(CheckpointTest, ACheckpointIsNotBegunWithoutSpace) {
   const CheckpointStore store(store_.directory(), 1, disk);
   EXPECT_THAT(message_of<RuntimeError>([&] { ranks.write(store, {8, 1, 0, "", {}}); }), HasSubstr("are free"));
   EXPECT_THAT(names(), ElementsAre("latest", "step-00000007"));
+}
+
+/// A rank may have written its part before the first rank looks for space.
+TEST_F(CheckpointTest, WhatOtherRanksHaveWrittenNeedsNoSpace) {
+  constexpr std::uint64_t kBytes = 10 << 20;
+  constexpr std::uint64_t kSpare = 1 << 20;
+  const fs::path temporary = folder_.path() / "part";
+  fs::create_directories(temporary / "inner");
+  std::ofstream(temporary / "inner" / "rank-00001.safetensors") << std::string(3 << 20, 'x');
+  const auto refusal = [&](std::uint64_t free) {
+    const test::DiskWithSpace disk(free);
+    return message_of<RuntimeError>([&] { CheckpointStore(folder_.path(), 1, disk).require_space(kBytes, temporary); });
+  };
+  EXPECT_EQ(refusal(kBytes + kSpare - (3 << 20)), "");
+  EXPECT_THAT(refusal(kBytes + kSpare - (3 << 20) - 1), HasSubstr("are free"));
 }
 
 TEST_F(CheckpointTest, AFailedWriteLeavesTheLastGoodOne) {

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <sstream>
 #include <tuple>
 
@@ -41,6 +42,19 @@ void remove_checkpoint(const fs::path& path) {
 bool is_checkpoint(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path / kManifestName, ignored);
+}
+
+/// Bytes of the files below `folder`, which other processes may be writing.
+std::uint64_t bytes_in(const fs::path& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code failure;
+  for (fs::recursive_directory_iterator entry(folder, failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    std::error_code ignored;
+    const std::uintmax_t size = entry->file_size(ignored);
+    if (!ignored) bytes += size;
+  }
+  return bytes;
 }
 
 /// The checkpoint named by `latest`, or else the one with the most steps. Empty if there is none.
@@ -105,26 +119,30 @@ void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& comi
   OutputFile(probe, disk_).finish();
   std::error_code ignored;
   fs::remove(probe, ignored);
-  // One checkpoint more than `keep` exists while the next one is written.
-  std::uint64_t more = 1;
+  std::uint64_t more = coming.count;
   if (keep_ > 0) {
+    // One checkpoint more than `keep` exists while the next one is written.
     const auto most = static_cast<std::uint64_t>(keep_) + 1;
     const std::uint64_t held = checkpoints_up_to(coming.first_step).size();
-    more = std::max<std::uint64_t>(1, std::min(coming.count, most - std::min(most, held)));
+    more = std::min(more, most - std::min(most, held));
   }
-  require_space(bytes, more);
+  require_space(bytes, std::max<std::uint64_t>(1, more), disk_.free_bytes(directory_));
 }
 
-void CheckpointStore::require_space(std::uint64_t bytes) const { require_space(bytes, 1); }
-
-void CheckpointStore::require_space(std::uint64_t bytes, std::uint64_t count) const {
-  const std::uint64_t needed = count * (bytes + kSpareBytes);
+void CheckpointStore::require_space(std::uint64_t bytes, const fs::path& temporary) const {
   const std::uint64_t available = disk_.free_bytes(directory_);
+  // Other ranks may have begun. Bytes that they write from here on are counted twice, so nothing that fits is refused.
+  require_space(bytes, 1, available + bytes_in(temporary));
+}
+
+void CheckpointStore::require_space(std::uint64_t bytes, std::uint64_t count, std::uint64_t available) const {
+  std::uint64_t needed = 0;
+  if (__builtin_mul_overflow(count, bytes + kSpareBytes, &needed)) needed = std::numeric_limits<std::uint64_t>::max();
   if (available >= needed) return;
-  const std::string what = count == 1 ? "a checkpoint needs "
-                                      : std::to_string(count) +
-                                            " checkpoints, which will exist at once while one is "
-                                            "written, need ";
+  const std::string what = count == 1
+                               ? "a checkpoint needs "
+                               : std::to_string(count) + " checkpoints, which will exist at once" +
+                                     (keep_ > 0 ? " while one is written" : " (run.keep_checkpoints = 0)") + ", need ";
   throw RuntimeError("'" + directory_.string() + "': " + what + std::to_string(needed) + " bytes, but " +
                      std::to_string(available) + " are free");
 }
@@ -175,6 +193,11 @@ fs::path find_checkpoint(const fs::path& given) {
   }
   std::error_code ignored;
   if (!fs::exists(given, ignored)) throw ConfigurationError("'" + given.string() + "': there is no such checkpoint");
+  if (fs::exists(given / "config.json", ignored)) {
+    throw ConfigurationError("'" + given.string() +
+                             "': found a model of Hugging Face, with a config.json; accepted: a " +
+                             "checkpoint, which `strata import FOLDER CHECKPOINT` makes of it");
+  }
   throw ConfigurationError("'" + given.string() + "': there is no checkpoint; expected a folder with a " +
                            kManifestName + ", or the output folder of a run that has written one");
 }

@@ -28,8 +28,9 @@ class CheckpointStore {
   /// come, of `bytes` each: for all that will exist at once, while one more than `keep` is written. \throws
   /// RuntimeError if that fails.
   void prepare(std::uint64_t bytes, const CheckpointsToCome& coming = {}) const;
-  /// \throws RuntimeError if there is no space for one more checkpoint.
-  void require_space(std::uint64_t bytes) const;
+  /// Checks that there is space for a checkpoint of `bytes`, of which the files in folder `temporary` are a part.
+  /// \throws RuntimeError if there is not.
+  void require_space(std::uint64_t bytes, const std::filesystem::path& temporary) const;
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   [[nodiscard]] const Disk& disk() const { return disk_; }
   [[nodiscard]] std::filesystem::path path_of(std::uint64_t step) const;
@@ -48,7 +49,7 @@ class CheckpointStore {
   };
 
   [[nodiscard]] std::vector<Found> checkpoints_up_to(std::uint64_t step) const;
-  void require_space(std::uint64_t bytes, std::uint64_t count) const;
+  void require_space(std::uint64_t bytes, std::uint64_t count, std::uint64_t available) const;
   /// Ends replacements that a kill interrupted.
   void settle() const;
 

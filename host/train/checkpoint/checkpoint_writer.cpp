@@ -70,7 +70,7 @@ void CheckpointWriter::abandon() {
 
 void CheckpointWriter::begin() {
   begun_ = true;
-  store_.require_space(checkpoint_bytes(plan_));
+  store_.require_space(checkpoint_bytes(plan_), temporary_);
   make_directories(temporary_, store_.disk());
 }
 
