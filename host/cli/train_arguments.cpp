@@ -6,7 +6,8 @@ namespace strata::host {
 
 void TrainArguments::add_to(CLI::App& command) {
   configuration.add_to(command);
-  command.add_option("--steps", steps, "Train up to this step instead of run.steps")->check(number_from(1));
+  command.add_option("--steps", steps, "Train up to this step. The schedules keep their length, which is run.steps")
+      ->check(number_from(1));
   command
       .add_option("--log-json", log_json, "Write a log with one JSON object per line: steps, evaluations, a summary")
       ->type_name("FILE");
@@ -38,7 +39,7 @@ std::vector<std::string> TrainArguments::overrides() const {
   const auto add = [&](const std::string& key, const OptionValue& value) {
     given.push_back("run." + key + "=" + to_string(value));
   };
-  if (steps) add("steps", *steps);
+  if (steps) add("stop_at_step", *steps);
   if (!resume.empty()) add("resume", resume);
   if (!accept_changed.empty()) add("accept_changed", accept_changed);
   if (!stop_after.empty()) add("stop_after", stop_after);

@@ -267,7 +267,8 @@ int train(const TrainArguments& arguments, CommandContext& context) {
     start = decide_start(setup.configuration, arguments.overwrite);
     const Progress::Style style{is_terminal(context.messages), run.log_every, setup.unit};
     const auto make_progress = [&context, &run, style](std::uint64_t first_step) {
-      return std::make_unique<Progress>(context.messages, style, first_step, static_cast<std::uint64_t>(run.steps));
+      return std::make_unique<Progress>(context.messages, style, first_step,
+                                        static_cast<std::uint64_t>(run.last_step()));
     };
     reporter.report([&] { begin_run(output, start); }, make_progress,
                     make_logs(arguments.log_json, setup.configuration));

@@ -59,7 +59,10 @@ struct ShrinkSection {
 
 struct RunSection {
   std::string name;
+  /// Steps of the schedules.
   std::int64_t steps = 0;
+  /// 0: `steps`.
+  std::int64_t stop_at_step = 0;
   std::int64_t seed = 0;
   /// Never empty.
   std::string output;
@@ -81,6 +84,9 @@ struct RunSection {
   /// Seconds; 0: no limit.
   double stop_grace = 0;
   ShrinkSection shrink;
+
+  /// The run is complete after this many steps.
+  [[nodiscard]] std::int64_t last_step() const { return stop_at_step > 0 ? stop_at_step : steps; }
 
   bool operator==(const RunSection&) const = default;
 };

@@ -14,8 +14,16 @@ SectionDeclaration run_declaration() {
           {.name = "steps",
            .type = OptionType::integer,
            .default_value = 1000,
-           .documentation = "Optimizer steps of the run. A resumed run counts the steps before its checkpoint.",
+           .documentation =
+               "Optimizer steps of the run, and the length of its schedules. A resumed run counts the steps "
+               "before its checkpoint.",
            .minimum = 1},
+          {.name = "stop_at_step",
+           .type = OptionType::integer,
+           .default_value = 0,
+           .documentation = "The run ends after this step, and its schedules keep the length run.steps; 0 means "
+                            "run.steps. --steps sets it.",
+           .minimum = 0},
           {.name = "seed",
            .type = OptionType::integer,
            .default_value = 1337,

@@ -30,6 +30,7 @@ std::string word_of(const std::array<std::string_view, N>& words, Enumeration va
 RunSection run_section(const Options& options, const Options& shrink) {
   RunSection section{.name = options.word("name"),
                      .steps = options.integer("steps"),
+                     .stop_at_step = options.integer("stop_at_step"),
                      .seed = options.integer("seed"),
                      .output = options.word("output"),
                      .checkpoint_every = options.integer("checkpoint_every"),
@@ -92,6 +93,7 @@ OptimizerGroupSection group_section(PluginSection optimizer, const Options& opti
 Options to_options(const RunSection& section) {
   return Options({{"name", section.name},
                   {"steps", section.steps},
+                  {"stop_at_step", section.stop_at_step},
                   {"seed", section.seed},
                   {"output", section.output},
                   {"checkpoint_every", section.checkpoint_every},

@@ -205,8 +205,8 @@ SectionDeclaration schedule_section() {
       .path = "optimizer.schedule",
       .documentation =
           "The schedule of the learning rate over the steps of the run, which are counted from 0. A kind ignores keys "
-          "that it does not read. Warm-up and decay must fit into the run, unless the command line gives its length: "
-          "`--steps 10` runs the first 10 steps of a longer warm-up.",
+          "that it does not read. Warm-up and decay must fit into run.steps, unless --set gives it. `--steps 10` "
+          "runs the first 10 steps of a schedule. After run.steps a decay stays at its end.",
       .schema =
           schedule_keys({.name = kMinLearningRate,
                          .type = OptionType::number,

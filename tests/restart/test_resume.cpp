@@ -37,6 +37,17 @@ TEST_F(Resume, AfterAKillTheLogIsThatOfARunThatWasNotKilled) {
   expect_equal_runs("output", "whole");
 }
 
+/// The schedule of the fixture decays, and must not end where --steps does.
+TEST_F(Resume, AfterStepsTheRunIsTheUndisturbedOne) {
+  const std::vector<std::string> evaluating{"--set", "run.eval_every=4"};  // as each run does after its last step
+  ASSERT_EQ(run_command(train("whole", steps(8, evaluating))).exit_code, 0);
+  ASSERT_EQ(run_command(train("output", steps(4, evaluating))).exit_code, 0);
+  const CommandResult rest = run_command(train("output", steps(8, evaluating)));
+  ASSERT_EQ(rest.exit_code, 0) << rest.messages;
+  EXPECT_THAT(rest.messages, HasSubstr("resuming after step 4 from "));
+  expect_equal_runs("output", "whole");
+}
+
 TEST_F(Resume, TakesTheNewestCheckpointThatIsWhole) {
   ASSERT_EQ(run_command(train("whole", steps(8))).exit_code, 0);
   ASSERT_EQ(run_command(train("output", steps(6))).exit_code, 0);

@@ -16,7 +16,7 @@ class GenerateCommandTest : public ::testing::Test {
   void SetUp() override {
     const CommandResult result =
         run_command({"train", config_, "--set", test::ddp(2), "--set", "data.tokenizer=chars", "--set",
-                     "model.dropout=0.0", "--steps", "150", "--set", "device.threads=1"});
+                     "model.dropout=0.0", "--set", "run.steps=150", "--set", "device.threads=1"});
     ASSERT_EQ(result.exit_code, 0) << result.messages;
   }
   [[nodiscard]] CommandResult generate(const std::vector<std::string>& more) const {
@@ -96,7 +96,7 @@ TEST_F(GenerateCommandTest, ReplicasThatDifferGiveTheirAgreedValues) {
   const CommandResult trained = run_command(
       {"train", config_, "--overwrite", "--set",
        "strategy=[{plugin=\"localsgd\", size=2, steps=4, fragments=2, overlap=true, outer_momentum=0.0, outer_lr=1.0}]",
-       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--steps", "150", "--set", "device.threads=1"});
+       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--set", "run.steps=150", "--set", "device.threads=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
@@ -108,7 +108,7 @@ TEST_F(GenerateCommandTest, AdaptersStayPartOfTheModel) {
       {"train", config_, "--overwrite", "--set",
        "strategy=[{plugin=\"zero\", size=2, stage=3}, {plugin=\"lora\", rank=8, targets=[\"h.*.mlp.*.weight\", "
        "\"h.*.attn.*.weight\", \"wte.weight\"], train=[\"*ln_*\", \"*.bias\", \"wpe.weight\"]}]",
-       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--steps", "300", "--set", "device.threads=1"});
+       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--set", "run.steps=300", "--set", "device.threads=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
@@ -124,7 +124,7 @@ TEST_F(GenerateCommandTest, ContinuesADocumentWithinTheWindow) {
                    "data={plugin=\"tokens\", path=\"" + folder_.file("tokens.bin", bytes).string() +
                        "\", documents=\"token\", document_end=0, cross_document_targets=false}",
                    "--set", "model.documents=true", "--set", "model.window=3", "--set", "model.vocab=16", "--set",
-                   "model.dropout=0.0", "--steps", "100", "--set", "device.threads=1", "--set",
+                   "model.dropout=0.0", "--set", "run.steps=100", "--set", "device.threads=1", "--set",
                    "strategy=[{plugin=\"context\", size=2}]"});
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   const CommandResult result = generate({"--prompt", "5 6", "--tokens", "3", "--temperature", "0"});

@@ -1,7 +1,6 @@
 #include "train/run/stop_strings.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace strata::host {
 namespace {
@@ -16,9 +15,11 @@ std::size_t begun(const std::string& text, const std::string& string) {
 
 }  // namespace
 
-std::string StopStrings::add(std::string_view piece) {
+std::string StopStrings::add(std::string_view piece, std::size_t hidden) {
   if (ended_) return {};
   held_ += piece;
+  is_shown_.resize(held_.size() - hidden, true);
+  is_shown_.resize(held_.size(), false);
   std::size_t end = std::string::npos;
   std::size_t kept = 0;
   for (const std::string& string : strings_) {
@@ -26,11 +27,21 @@ std::string StopStrings::add(std::string_view piece) {
     kept = std::max(kept, begun(held_, string));
   }
   ended_ = end != std::string::npos;
-  std::string certain = held_.substr(0, ended_ ? end : held_.size() - kept);
-  held_.erase(0, ended_ ? held_.size() : certain.size());
+  std::string certain = take(ended_ ? end : held_.size() - kept);
+  if (ended_) held_.clear();
   return certain;
 }
 
-std::string StopStrings::rest() { return std::exchange(held_, {}); }
+std::string StopStrings::rest() { return take(held_.size()); }
+
+std::string StopStrings::take(std::size_t bytes) {
+  std::string shown;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (is_shown_[i]) shown += held_[i];
+  }
+  held_.erase(0, bytes);
+  is_shown_.erase(is_shown_.begin(), is_shown_.begin() + static_cast<std::ptrdiff_t>(bytes));
+  return shown;
+}
 
 }  // namespace strata::host

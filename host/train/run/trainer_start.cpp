@@ -74,7 +74,7 @@ void Trainer::plan_checkpoints(const Device& device) {
 }
 
 void Trainer::prepare_store() const {
-  const auto steps = static_cast<std::uint64_t>(setup_.configuration.run.steps);
+  const auto steps = static_cast<std::uint64_t>(setup_.configuration.run.last_step());
   const std::uint64_t left = steps > start_.step ? steps - start_.step : 0;
   const std::uint64_t count = checkpoints_.every > 0 ? left / static_cast<std::uint64_t>(checkpoints_.every) + 1 : 1;
   store_.prepare(checkpoint_bytes(checkpoint_plan_), {.count = count, .first_step = start_.step});
@@ -106,7 +106,7 @@ void Trainer::begin(const CheckpointReader* checkpoint) {
 
 void Trainer::start_reading() {
   const auto readers = static_cast<int>(world_->local_ranks().size());
-  if (start_.step < static_cast<std::uint64_t>(setup_.configuration.run.steps)) {
+  if (start_.step < static_cast<std::uint64_t>(setup_.configuration.run.last_step())) {
     training_data_ = std::make_unique<ReadAhead>(*training_reader_, ReadAheadSettings{start_.step, readers});
   }
   if (validation_reader_) {
