@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct GenerateArguments {
   SamplingSettings sampling;
   bool of_average = false;
   bool uncached = false;
+  bool ignores_end = false;
+  bool shows_special = false;
   bool json = false;
   std::vector<std::string> overrides;
 };
@@ -59,27 +62,35 @@ std::vector<std::string> prompts_of(const GenerateArguments& arguments) {
 /// Prints texts in the order of their prompts. The first text that is not complete is printed as it grows.
 class TextPrinter {
  public:
-  /// `tokens`: those of each prompt.
+  /// `tokens`: those of each prompt. `ends`: tokens that end a text.
   TextPrinter(const Tokenizer& tokenizer, const GenerateArguments& arguments, const std::vector<std::string>& prompts,
-              const std::vector<std::vector<std::int32_t>>& tokens, std::ostream& out)
-      : json_(arguments.json), out_(out) {
+              const std::vector<std::vector<std::int32_t>>& tokens, std::set<std::int32_t> ends, std::ostream& out)
+      : tokenizer_(tokenizer),
+        all_tokens_(tokenizer),
+        shows_special_(arguments.shows_special),
+        json_(arguments.json),
+        ends_(std::move(ends)),
+        out_(out) {
     for (std::size_t i = 0; i < prompts.size(); ++i) {
-      texts_.push_back({prompts[i], TextStream(tokenizer, tokens[i]), StopStrings(arguments.stops)});
+      texts_.push_back({prompts[i], TextStream(all_tokens_, tokens[i]), StopStrings(arguments.stops)});
     }
     begin();
   }
 
-  /// \return false if a stop string has ended the text.
+  /// \return false if the token or a stop string has ended the text.
   bool add(std::size_t prompt, std::int32_t token) {
     Text& text = texts_[prompt];
     ++text.tokens;
-    write(prompt, text.stops.add(text.stream.add(token)));
-    return !text.stops.has_ended();
+    text.has_ended = ends_.contains(token);
+    const std::string piece = text.stream.add(token);
+    const std::string special = shows_special_ ? "" : special_text(tokenizer_, token);
+    write(prompt, text.stops.add(piece, piece.ends_with(special) ? special.size() : 0));
+    return !text.is_stopped();
   }
 
   void end(std::size_t prompt) {
     Text& text = texts_[prompt];
-    if (!text.stops.has_ended()) write(prompt, text.stops.add(text.stream.finish()));
+    if (!text.is_stopped()) write(prompt, text.stops.add(text.stream.finish()));
     write(prompt, text.stops.rest());
     text.is_complete = true;
     while (current_ < texts_.size() && texts_[current_].is_complete) {
@@ -96,7 +107,11 @@ class TextPrinter {
     /// What follows the prompt.
     std::string added = {};
     std::int64_t tokens = 0;
+    /// A token that ends texts was chosen.
+    bool has_ended = false;
     bool is_complete = false;
+
+    [[nodiscard]] bool is_stopped() const { return has_ended || stops.has_ended(); }
   };
 
   void write(std::size_t prompt, const std::string& piece) {
@@ -115,11 +130,15 @@ class TextPrinter {
       return;
     }
     const nlohmann::ordered_json line{
-        {"prompt", text.prompt}, {"text", text.added}, {"tokens", text.tokens}, {"stopped", text.stops.has_ended()}};
+        {"prompt", text.prompt}, {"text", text.added}, {"tokens", text.tokens}, {"stopped", text.is_stopped()}};
     out_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
   }
 
+  const Tokenizer& tokenizer_;
+  WithSpecialTokens all_tokens_;
+  bool shows_special_;
   bool json_;
+  std::set<std::int32_t> ends_;
   std::ostream& out_;
   std::vector<Text> texts_;
   /// The first text that is not complete.
@@ -145,7 +164,9 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   for (const std::string& prompt : prompts) continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt));
   // The printer begins with the prompt, so nothing is refused after it.
   checkpoint.require(continuation.weights);
-  TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, context.out);
+  std::set<std::int32_t> ends;
+  if (!arguments.ignores_end) ends = end_tokens(checkpoint.directory(), *tokenizer);
+  TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, std::move(ends), context.out);
   generate(setup, checkpoint, continuation,
            {.on_token = [&](std::size_t prompt, std::int32_t token) { return printer.add(prompt, token); },
             .on_end = [&](std::size_t prompt) { printer.end(prompt); },
@@ -193,7 +214,13 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
   command->add_option("--tokens", arguments->tokens, "Number of tokens to generate for each prompt")
       ->check(number_from(0))
       ->capture_default_str();
-  command->add_option("--stop", arguments->stops, "End a text before this string; repeat it for several strings")
+  command->add_flag("--ignore-eos", arguments->ignores_end,
+                    "Go on after a token that ends texts: one of eos_token_id in the model's config.json or "
+                    "generation_config.json, or the tokenizer's");
+  command->add_flag("--special", arguments->shows_special, "Print special tokens too");
+  command
+      ->add_option("--stop", arguments->stops,
+                   "End a text before this string, which may contain special tokens; repeat it for several strings")
       ->type_name("TEXT")
       ->check(
           [](const std::string& text) { return text.empty() ? std::string("accepted: at least one character") : ""; })

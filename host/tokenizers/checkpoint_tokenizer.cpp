@@ -32,4 +32,26 @@ std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::s
   return tokens.empty() ? std::vector<std::int32_t>{0} : tokens;
 }
 
+std::set<std::int32_t> end_tokens(const std::filesystem::path& checkpoint, const Tokenizer& tokenizer) {
+  const auto* of_file = dynamic_cast<const TextTokenizer*>(&tokenizer);
+  if (of_file == nullptr) return {};
+  const std::vector<std::int32_t> listed = listed_ends(checkpoint / kModelFilesFolder);
+  std::set<std::int32_t> ends(listed.begin(), listed.end());
+  if (const auto end = of_file->end_of_text()) ends.insert(*end);
+  return ends;
+}
+
+std::string special_text(const Tokenizer& tokenizer, std::int32_t token) {
+  const auto* of_file = dynamic_cast<const TextTokenizer*>(&tokenizer);
+  if (of_file == nullptr || !of_file->decode_text({&token, 1}, false).empty()) return "";
+  return of_file->decode_text({&token, 1}, true);
+}
+
+std::vector<std::int32_t> WithSpecialTokens::encode(std::string_view text) const { return tokenizer_.encode(text); }
+
+std::string WithSpecialTokens::decode(std::span<const std::int32_t> tokens) const {
+  const auto* of_file = dynamic_cast<const TextTokenizer*>(&tokenizer_);
+  return of_file == nullptr ? tokenizer_.decode(tokens) : of_file->decode_text(tokens, true);
+}
+
 }  // namespace strata::host

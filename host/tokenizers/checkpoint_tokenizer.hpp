@@ -3,7 +3,11 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "strata/vocabulary.hpp"
 #include "train/data/tokenizer.hpp"
@@ -19,5 +23,23 @@ namespace strata::host {
 /// The tokens of a prompt. An empty one gives the token with which the tokenizer begins or ends texts, else a new line,
 /// else token 0.
 [[nodiscard]] std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt);
+
+/// The tokens that end a generated text: those that the checkpoint's configuration lists, and the one that the
+/// tokenizer names. Empty for a tokenizer that is no file.
+[[nodiscard]] std::set<std::int32_t> end_tokens(const std::filesystem::path& checkpoint, const Tokenizer& tokenizer);
+
+/// The text of a special token, which decoding leaves out. Empty for other tokens.
+[[nodiscard]] std::string special_text(const Tokenizer& tokenizer, std::int32_t token);
+
+/// Decodes special tokens too, which `tokenizer` leaves out.
+class WithSpecialTokens final : public Tokenizer {
+ public:
+  explicit WithSpecialTokens(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const override;
+  [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const override;
+
+ private:
+  const Tokenizer& tokenizer_;
+};
 
 }  // namespace strata::host

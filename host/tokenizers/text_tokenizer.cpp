@@ -41,6 +41,14 @@ bool is_json(const std::filesystem::path& file) {
   return false;
 }
 
+/// The value of a key in a JSON file. Empty if the file, the key or its value is missing.
+std::optional<nlohmann::json> value_in(const std::filesystem::path& file, const char* key) {
+  if (!std::filesystem::is_regular_file(file)) return std::nullopt;
+  const nlohmann::json value = read_json_file(file);
+  if (!value.is_object() || !value.contains(key) || value[key].is_null()) return std::nullopt;
+  return value[key];
+}
+
 }  // namespace
 
 std::vector<std::int32_t> TextTokenizer::encode(std::string_view text) const {
@@ -83,29 +91,32 @@ std::vector<std::string> added_tokens_beside(const std::filesystem::path& file) 
   return tokens;
 }
 
+std::vector<std::int32_t> listed_ends(const std::filesystem::path& folder) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    auto listed = value_in(folder / name, "eos_token_id");
+    if (!listed) continue;
+    if (!listed->is_array()) listed = nlohmann::json::array({*listed});
+    std::vector<std::int32_t> tokens;
+    for (const nlohmann::json& each : *listed) {
+      if (each.is_number_unsigned() && each.get<std::uint64_t>() <= INT32_MAX)
+        tokens.push_back(each.get<std::int32_t>());
+    }
+    if (!tokens.empty()) return tokens;
+  }
+  return {};
+}
+
 std::optional<NamedToken> named_end_of_text(const std::filesystem::path& file) {
-  const auto companion = [&](const char* name, const char* key) -> std::optional<nlohmann::json> {
-    const std::filesystem::path path = file.parent_path() / name;
-    if (path == file || !std::filesystem::is_regular_file(path)) return std::nullopt;
-    const nlohmann::json value = read_json_file(path);
-    if (!value.is_object() || !value.contains(key) || value[key].is_null()) return std::nullopt;
-    return value[key];
-  };
-  if (const auto token = companion("tokenizer_config.json", "eos_token")) {
+  const std::filesystem::path folder = file.parent_path();
+  if (const auto token = value_in(folder / "tokenizer_config.json", "eos_token")) {
     if (token->is_string()) return NamedToken{token->get<std::string>(), std::nullopt};
     if (token->is_object() && token->contains("content") && (*token)["content"].is_string()) {
       return NamedToken{(*token)["content"].get<std::string>(), std::nullopt};
     }
   }
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    auto token = companion(name, "eos_token_id");
-    // Models that chat have several, of which the first ends a text.
-    if (token && token->is_array() && !token->empty()) token = (*token)[0];
-    if (token && token->is_number_unsigned() && token->get<std::uint64_t>() <= INT32_MAX) {
-      return NamedToken{"", token->get<std::int32_t>()};
-    }
-  }
-  return std::nullopt;
+  // Models that chat have several, of which the first ends a text.
+  const std::vector<std::int32_t> ends = listed_ends(folder);
+  return ends.empty() ? std::nullopt : std::optional(NamedToken{"", ends.front()});
 }
 
 }  // namespace strata::host

@@ -61,6 +61,9 @@ class TextTokenizer : public Tokenizer {
 /// The texts of the added tokens that added_tokens.json and tokenizer_config.json name beside a model of sentencepiece.
 [[nodiscard]] std::vector<std::string> added_tokens_beside(const std::filesystem::path& file);
 
+/// The tokens that end a generated text: `eos_token_id` of the folder's generation_config.json, or else config.json.
+[[nodiscard]] std::vector<std::int32_t> listed_ends(const std::filesystem::path& folder);
+
 /// The text of the end-of-text token that tokenizer_config.json names beside `file`, or its number in
 /// generation_config.json or config.json. Empty if none does.
 struct NamedToken {

@@ -75,6 +75,34 @@ TEST_F(NamedTokenizerTest, ComesBeforeThatOfTheStart) {
   EXPECT_THAT(generated("replaced"), StartsWith("the"));
 }
 
+/// The data repeats "abc" and the end of the text, which the folder of the tokenizer names as folders of models do.
+TEST_F(NamedTokenizerTest, ATextEndsAtTheTokenThatTheModelNames) {
+  std::string bytes;
+  for (int i = 0; i < 200; ++i) bytes += std::string{'a', 0, 'b', 0, 'c', 0, 3, 1};
+  std::filesystem::create_directory(folder("published"));
+  static_cast<void>(folder_.file("published/tokenizer.json", testing::small_byte_level().dump()));
+  static_cast<void>(folder_.file("published/generation_config.json", R"({"eos_token_id": [7, 259]})"));
+  const std::string tokens = folder_.file("ends.bin", bytes).string();
+  const CommandResult trained =
+      run_command({"train", config_, "--set", "data={plugin=\"tokens\", path=\"" + tokens + "\"}", "--set",
+                   "data.tokenizer=" + folder("published"), "--set", "model.vocab=260", "--set", "model.dropout=0.0",
+                   "--set", "run.steps=60", "--set", "device.threads=1"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
+  const auto generate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"generate", folder("output"), "--prompt", "ab", "--tokens",
+                                   "5",        "--temperature",  "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words).out;
+  };
+  EXPECT_EQ(generate({}), "abc\n");
+  EXPECT_EQ(generate({"--json"}), R"({"prompt":"ab","text":"c","tokens":2,"stopped":true})"
+                                  "\n");
+  EXPECT_EQ(generate({"--ignore-eos"}), "abcabc\n");
+  EXPECT_EQ(generate({"--ignore-eos", "--special"}), "abc<|endoftext|>abc\n");
+  EXPECT_EQ(generate({"--special"}), "abc<|endoftext|>\n");
+  EXPECT_EQ(generate({"--ignore-eos", "--stop", "c<|endoftext|>"}), "ab\n");
+}
+
 TEST_F(NamedTokenizerTest, OneThatDoesNotFitIsRefused) {
   for (const std::string command : {"check", "train"}) {
     const auto refusal = [&](const std::string& path, const std::string& vocab) {

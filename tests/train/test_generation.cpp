@@ -194,6 +194,16 @@ TEST(StopStrings, TheFirstOfSeveralEndsTheText) {
   EXPECT_EQ(stopped({"bcde", "c"}, {"ab", "c"}), "a|b|.");
 }
 
+TEST(StopStrings, SeeTextThatIsNotShown) {
+  StopStrings stops({"b<end>"});
+  EXPECT_EQ(stops.add("a<end>", 5), "a");
+  EXPECT_EQ(stops.add("b"), "");
+  EXPECT_EQ(stops.add("<pad>", 5), "b") << "it was no stop string";
+  EXPECT_EQ(stops.add("b"), "");
+  EXPECT_EQ(stops.add("<end>", 5), "");
+  EXPECT_TRUE(stops.has_ended());
+}
+
 TEST(StopStrings, GiveBackWhatWasNoStopString) { EXPECT_EQ(stopped({"END"}, {"one EN"}), "one |EN"); }
 
 }  // namespace
