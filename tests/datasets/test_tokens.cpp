@@ -91,7 +91,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "found version 2 in llm.c's header (magic 20240520); accepted: 1"},
         BadFile{"wide_version", llmc_file<std::uint32_t>(20240801, 1, 2, {7, 8}),
                 "found version 1 in llm.c's header (magic 20240801); accepted: 7"},
-        BadFile{"short", bytes_of<std::uint16_t>({1, 2}), "a context of 2 needs at least 3"}),
+        BadFile{"short", bytes_of<std::uint16_t>({1, 2}), "a context of 2 needs at least 3"},
+        BadFile{"text", std::string(99, 'x') + "\n", "found text; accepted: raw tokens, "},
+        BadFile{"text_of_odd_length", "\xC3\xA9t\xC3\xA9" + std::string(98, ' '), "found text; accepted: raw tokens, "},
+        BadFile{"wide", bytes_of(std::vector<std::uint32_t>(64, 7)),
+                "every second is 0, as in a file of 32-bit tokens; accepted: 16-bit tokens, or type = \"uint32\""},
+        BadFile{"archive", "\x1f\x8b\x08" + std::string(7, '\0'), "found a gzip archive; accepted: raw tokens"},
+        BadFile{"parquet", "PAR1" + std::string(8, '\0'), "found a Parquet file; accepted: raw tokens"}),
     [](const auto& info) { return info.param.name; });
 
 TEST_F(TokensTest, PathsThatAreNoFilesAreNamed) {

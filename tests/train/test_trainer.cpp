@@ -12,6 +12,7 @@ namespace strata::host {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// The results of a run.
@@ -262,7 +263,11 @@ TEST_F(TrainerTest, DataThatDoesNotFitIsRefusedWithItsPlace) {
   EXPECT_THAT(refusal({"data.path=nothing.txt"}),
               HasSubstr("--set data.path=nothing.txt: data.path: 'nothing.txt': cannot be opened: No such file"));
   EXPECT_THAT(refusal({"model.context=100000"}), HasSubstr("data.path: "));
-  EXPECT_THAT(refusal({"data.validation=0.001", "run.eval_every=1"}), HasSubstr("the validation part has"));
+  for (const std::string share : {"0.001", "0.0"}) {
+    EXPECT_THAT(refusal({"data.validation=" + share, "run.eval_every=1"}),
+                AllOf(HasSubstr("data.validation: found " + share), HasSubstr("the validation part has"),
+                      HasSubstr("run.eval_every = 0")));
+  }
   EXPECT_THAT(refusal({"batch.global=6", test::ddp(2)}), HasSubstr("batch.global: found 6; accepted: a multiple of 4"));
   const std::string tokens = folder_.file("tokens.bin", std::string(200, '\x01')).string();
   EXPECT_THAT(refusal({"data.plugin=tokens", "data.path=" + tokens, "model.vocab=256"}),

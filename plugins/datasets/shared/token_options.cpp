@@ -29,4 +29,14 @@ void require_window(const std::string& file, std::int64_t tokens, const std::str
                            std::to_string(context) + " needs at least " + std::to_string(context + 1));
 }
 
+void require_validation_share(const std::string& file, std::int64_t tokens, const TokenRange& range,
+                              std::int64_t context, double share) {
+  try {
+    require_window(file, tokens, "validation", range, context);
+  } catch (const ConfigurationError& error) {
+    throw OptionError("validation", "found " + to_string(OptionValue(share)) + ": " + error.what() +
+                                        "; accepted: a larger share, or run.eval_every = 0");
+  }
+}
+
 }  // namespace datasets

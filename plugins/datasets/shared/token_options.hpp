@@ -19,6 +19,10 @@ namespace datasets {
 void require_window(const std::string& file, std::int64_t tokens, const std::string& part, const TokenRange& range,
                     std::int64_t context);
 
+/// Checks the share of a source that the option `validation` keeps for evaluation. \throws OptionError of that option.
+void require_validation_share(const std::string& file, std::int64_t tokens, const TokenRange& range,
+                              std::int64_t context, double share);
+
 /// Runs `call`. The errors of files get the name of the option.
 template <class Call>
 void at_option(const std::string& option, const Call& call) {

@@ -19,7 +19,8 @@ class OpenedText {
       const TokenSplit split = split_tokens(source.size(), own.empty() ? options.number("validation") : 0);
       require_window(source.name(), source.size(), "training", split.training, context_);
       if (request.validates && own.empty()) {
-        require_window(source.name(), source.size(), "validation", split.validation, context_);
+        require_validation_share(source.name(), source.size(), split.validation, context_,
+                                 options.number("validation"));
       }
       splits_.push_back(split);
     });

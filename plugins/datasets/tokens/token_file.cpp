@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "raw_tokens.hpp"
 #include "strata/error.hpp"
 
 namespace datasets {
@@ -107,6 +108,7 @@ TokenLayout token_layout(const DataFile& file, TokenType raw) {
   const auto* kind = std::find_if(kLlmcHeaders.begin(), kLlmcHeaders.end(),
                                   [&](const HeaderKind& each) { return each.magic == header[0]; });
   if (kind == kLlmcHeaders.end()) {
+    require_raw_tokens(file, raw);
     const std::int64_t size = size_of(raw);
     if (file.bytes() % size != 0) {
       refuse("found " + std::to_string(file.bytes()) + " bytes; accepted: a whole number of tokens of " +

@@ -116,7 +116,9 @@ class TokenFiles {
         const std::int64_t tokens = add(each);
         const TokenSplit split = split_tokens(tokens, has_own ? 0 : options_.number("validation"));
         require_window(each, tokens, "training", split.training, context_);
-        if (request_.validates && !has_own) require_window(each, tokens, "validation", split.validation, context_);
+        if (request_.validates && !has_own) {
+          require_validation_share(each, tokens, split.validation, context_, options_.number("validation"));
+        }
         splits_.push_back(split);
       });
     }
