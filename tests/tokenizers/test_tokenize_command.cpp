@@ -150,6 +150,21 @@ TEST_F(TokenizeTest, WrongArgumentsAreRefused) {
   EXPECT_THAT(tokenize({(folder_.path() / "none.txt").string()}).messages, HasSubstr("none.txt"));
 }
 
+TEST_F(TokenizeTest, WhatIsNoTextIsRefusedAsWhatItIs) {
+  const std::vector<std::array<std::string, 3>> rows{{"alpaca.json", " [\n{\"text\": \"a\"}]", "found a JSON array"},
+                                                     {"one.json", "{\"text\": \"a\"}", "found a JSON object"},
+                                                     {"d.csv", "a,b\n", "found a table, by its name .csv"},
+                                                     {"d.parquet", "PAR1....", "found a Parquet file"},
+                                                     {"d.txt.gz", "\x1f\x8b....", "found an archive"}};
+  for (const auto& [name, content, message] : rows) {
+    const test::CommandResult result = tokenize({folder_.file(name, content).string()});
+    EXPECT_EQ(result.exit_code, 2) << name;
+    EXPECT_THAT(result.messages, HasSubstr(name + "': " + message + "; accepted: text, or one JSON object per line"));
+    EXPECT_FALSE(std::filesystem::exists(output_));
+  }
+  EXPECT_EQ(tokenize({folder_.file("named.json", "{\"t\": \"a\"}\n").string(), "--jsonl-field", "t"}).exit_code, 0);
+}
+
 TEST_F(TokenizeTest, AnInterruptedRunContinues) {
   const CorpusJob whole = job(long_lines());
   (void)tokenize_corpus(whole, ignore);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "strata/machine.hpp"
 #include "tokenizers/corpus/chunk_encoder.hpp"
 #include "tokenizers/corpus/corpus_reader.hpp"
 #include "tokenizers/corpus/corpus_state.hpp"
@@ -26,6 +27,28 @@ constexpr std::int64_t kMostHeaderBytes = std::int64_t{1} << 30U;
 constexpr std::int64_t kMostBytesInFlight = std::int64_t{256} << 20U;
 constexpr std::int64_t kMostNarrowTokens = 1 << 16;
 
+/// Refuses a table, an array of documents, or an archive, each of which would be one long document.
+void require_text(const DataFile& file) {
+  const auto refuse = [&](const std::string& found) {
+    throw ConfigurationError(
+        "'" + file.path().string() + "': found " + found +
+        "; accepted: text, or one JSON object per line in a file .jsonl or .ndjson, or of any name "
+        "with --jsonl-field KEY");
+  };
+  std::string beginning(static_cast<std::size_t>(std::min<std::int64_t>(4096, file.bytes())), '\0');
+  file.read(0, std::ssize(beginning), beginning.data());
+  const std::string extension = file.path().extension().string();
+  const std::size_t first = beginning.find_first_not_of(" \t\r\n");
+  if (extension == ".json" && first != std::string::npos && beginning[first] == '[') refuse("a JSON array");
+  if (extension == ".json" && first != std::string::npos && beginning[first] == '{') refuse("a JSON object");
+  if (extension == ".csv" || extension == ".tsv") refuse("a table, by its name " + extension);
+  if (beginning.starts_with("PAR1")) refuse("a Parquet file");
+  if (beginning.starts_with("\x1f\x8b") || beginning.starts_with("PK\x03\x04") ||
+      beginning.starts_with("\x28\xb5\x2f\xfd")) {
+    refuse("an archive");
+  }
+}
+
 /// A job with its files open and its choices made.
 class CorpusRun {
  public:
@@ -37,6 +60,7 @@ class CorpusRun {
       inputs_.emplace_back(input);
       const std::string extension = input.extension().string();
       has_lines_.push_back(job.field || extension == ".jsonl" || extension == ".ndjson");
+      if (!has_lines_.back()) require_text(inputs_.back());
       begins_.push_back(total_bytes_);
       total_bytes_ += inputs_.back().bytes();
     }
@@ -53,7 +77,7 @@ class CorpusRun {
     if (state_.tokens == 0) write_state(job_.output, identity_, state_);
     CorpusReader reader(inputs_, has_lines_, state_.position);
     int threads = job_.threads;
-    if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    if (threads == 0) threads = usable_cores();
     const auto make_work = [this]() -> OrderedWorkers<CorpusChunk, ChunkTokens>::Work {
       auto encoder = std::make_shared<ChunkEncoder>(*tokenizer_, frame_, job_.field.value_or("text"));
       return [this, encoder](const CorpusChunk& chunk) {
