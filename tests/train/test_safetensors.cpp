@@ -72,7 +72,7 @@ TEST_F(SafetensorsTest, EveryTruncationIsRefused) {
 }
 
 struct BadHeader {
-  const char* header;
+  std::string header;
   const char* message;
 };
 
@@ -85,8 +85,8 @@ TEST_P(BadSafetensorsHeader, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(
     Headers, BadSafetensorsHeader,
     ::testing::Values(
-        BadHeader{"{", "no JSON object"}, BadHeader{"[1]", "no JSON object"}, BadHeader{"\xFF\xFF", "no JSON object"},
-        BadHeader{R"({"x":1})", "has no complete"},
+        BadHeader{"{", "no JSON object"}, BadHeader{"[1]", "does not begin with {"},
+        BadHeader{"\xFF\xFF", "does not begin with {"}, BadHeader{R"({"x":1})", "has no complete"},
         BadHeader{R"({"x":{"dtype":"F32","shape":[4]}})", "has no complete"},
         BadHeader{R"({"x":{"dtype":"F32","shape":4,"data_offsets":[0,16]}})", "has no complete"},
         BadHeader{R"({"x":{"dtype":"F32","shape":[4],"data_offsets":[0]}})", "has no complete"},
@@ -103,7 +103,9 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"y":{"dtype":"F32","shape":[3],"data_offsets":[4,16]}})",
             "expected from 8"},
         BadHeader{R"({"__metadata__":{"a":1},"x":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "no text"},
-        BadHeader{R"({"__metadata__":3})", "metadata is no JSON object"}));
+        BadHeader{R"({"__metadata__":3})", "metadata is no JSON object"}, BadHeader{" {}", "does not begin with {"},
+        BadHeader{std::string(R"({"x":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})") + '\0',
+                  "a zero byte at 55"}));
 
 TEST_F(SafetensorsTest, HugeHeaderLengthIsRefused) {
   EXPECT_THAT(refusal(std::string(8, '\xFF') + "{}"), HasSubstr("announces a header"));

@@ -139,7 +139,12 @@ void SafetensorsFile::parse() {
                        std::to_string(bytes.size()) + " bytes; is it truncated, or no safetensors file?");
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof length;
-  const json header = parse_json_text({text, length});
+  const std::string_view content(text, length);
+  if (length == 0 || content.front() != '{') throw RuntimeError("the header does not begin with {");
+  if (const std::size_t nul = content.find('\0'); nul != std::string_view::npos) {
+    throw RuntimeError("the header has a zero byte at " + std::to_string(nul) + "; it may be padded with spaces only");
+  }
+  const json header = parse_json_text(content);
   if (!header.is_object()) throw RuntimeError("the header is no JSON object");
 
   const std::span<const std::byte> data = bytes.subspan(sizeof length + length);
