@@ -2,6 +2,7 @@
 
 #include "config/document.hpp"
 #include "config/duration.hpp"
+#include "config/foreign_names.hpp"
 #include "config/run_configuration.hpp"
 #include "config/schedule_checks.hpp"
 #include "config/section_values.hpp"
@@ -14,7 +15,12 @@ namespace {
 /// The message for an unknown key: "unknown key; did you mean 'layers'?; accepted: …".
 std::string unknown_key(const std::string& key, const std::vector<std::string>& known, const std::string& noun) {
   std::string message = "unknown " + noun;
-  if (const std::string near = nearest(key, known); !near.empty()) {
+  const std::string here = name_here(key);
+  const bool is_known =
+      here.find('.') != std::string::npos || std::find(known.begin(), known.end(), here) != known.end();
+  if (!here.empty() && is_known) {
+    message += "; it is called " + here + " here";
+  } else if (const std::string near = nearest(key, known); !near.empty()) {
     message += "; did you mean '" + near + "'?";
   } else {
     for (const SectionDeclaration& section : section_declarations()) {

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <sstream>
 #include <vector>
 
 #include "adapter.hpp"
@@ -23,6 +24,21 @@ bool matches(const std::string& pattern, const std::string& name) {
 bool matches_one(const std::vector<std::string>& patterns, const std::string& name) {
   return std::any_of(patterns.begin(), patterns.end(),
                      [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
+/// The names with * for numbers of layers, each once: "h.*.attn.q.weight".
+std::vector<std::string> patterns_of(const std::vector<std::string>& names) {
+  std::vector<std::string> patterns;
+  for (const std::string& name : names) {
+    std::vector<std::string> parts;
+    std::istringstream stream(name);
+    for (std::string part; std::getline(stream, part, '.');) {
+      parts.push_back(part.find_first_not_of("0123456789") == std::string::npos ? "*" : part);
+    }
+    const std::string pattern = join(parts, ".");
+    if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) patterns.push_back(pattern);
+  }
+  return patterns;
 }
 
 /// Chooses the parameters that get adapters.
@@ -52,10 +68,9 @@ class Selection {
           std::any_of(names.begin(), names.end(), [&](const std::string& name) { return matches(pattern, name); });
       if (found) continue;
       const std::string similar = nearest(pattern, names);
-      throw OptionError(option, "found \"" + pattern +
-                                    "\", which matches no parameter; accepted: patterns of names such "
-                                    "as \"" +
-                                    (similar.empty() ? names.front() : similar) + "\"");
+      throw OptionError(option, "found \"" + pattern + "\", which matches no parameter" +
+                                    (similar.empty() ? "" : "; did you mean \"" + similar + "\"?") +
+                                    "; accepted: patterns of names, which are " + join(patterns_of(names), ", "));
     }
   }
 
