@@ -81,6 +81,8 @@ class TensorList {
 
 }  // namespace
 
+std::vector<std::string> Gpt2Format::families() const { return {"gpt2"}; }
+
 std::optional<Options> Gpt2Format::options(const PublishedFields& config) const {
   if (config.word("model_type", "") != "gpt2") return std::nullopt;
   const std::int64_t embed = config.integer("n_embd");

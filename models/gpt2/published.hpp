@@ -12,6 +12,7 @@ class Gpt2Format final : public strata::PublishedFormat {
                                                const strata::DimSizes& sizes) const override;
   [[nodiscard]] strata::PublishedTensors tensors(const strata::Options& options,
                                                  const strata::DimSizes& sizes) const override;
+  [[nodiscard]] std::vector<std::string> families() const override;
 };
 
 }  // namespace gpt2

@@ -254,6 +254,8 @@ class TensorList {
 
 }  // namespace
 
+std::vector<std::string> LlamaFormat::families() const { return published_type_names(); }
+
 std::optional<Options> LlamaFormat::options(const PublishedFields& config) const {
   const PublishedType* type = find_published_type(config.word("model_type", ""));
   if (type == nullptr) return std::nullopt;

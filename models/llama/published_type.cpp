@@ -53,6 +53,12 @@ bool fits(const PublishedType& type, const Settings& settings) {
 
 }  // namespace
 
+std::vector<std::string> published_type_names() {
+  std::vector<std::string> names;
+  for (const PublishedType& type : published_types()) names.push_back(type.model_type);
+  return names;
+}
+
 const PublishedType* find_published_type(const std::string& model_type) {
   const auto& types = published_types();
   const auto* found =

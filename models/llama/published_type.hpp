@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "llama.hpp"
 
@@ -33,6 +34,8 @@ struct PublishedType {
   Window window = Window::none;
 };
 
+/// The model_type of every published type.
+[[nodiscard]] std::vector<std::string> published_type_names();
 /// The type named `model_type`, or null.
 [[nodiscard]] const PublishedType* find_published_type(const std::string& model_type);
 

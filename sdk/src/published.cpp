@@ -34,6 +34,8 @@ T value_of(const OptionValue* found, const std::string& field, const std::option
 
 PublishedFormat::~PublishedFormat() = default;
 
+std::vector<std::string> PublishedFormat::families() const { return {}; }
+
 const OptionValue* PublishedFields::find(const std::string& field) const {
   const auto found = values_.find(field);
   return found == values_.end() || !found->second ? nullptr : &*found->second;

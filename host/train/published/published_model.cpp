@@ -78,15 +78,17 @@ RecognisedModel recognise_model(const std::filesystem::path& folder, PluginRegis
       continue;
     }
     if (plugin.format == nullptr) continue;
-    names.push_back(plugin.name);
+    const std::vector<std::string> families =
+        call_plugin(plugin.origin, "families", [&] { return plugin.format->families(); });
+    names.push_back(families.empty() ? "those of '" + plugin.name + "'" : join(families, ", "));
     if (auto options = options_of(plugin, config, path)) return {plugin, std::move(*options)};
   }
   const auto type = config.values().find("model_type");
   const bool known = type != config.values().end() && type->second;
   throw ConfigurationError(
       "'" + path + "': model_type: " + (known ? "found " + message_text(to_string(*type->second), 200) : "missing") +
-      "; accepted: a model of one of the plugins that read Hugging Face's models: " +
-      (names.empty() ? "none is installed" : join(names, ", ")));
+      "; accepted: " +
+      (names.empty() ? "none, as no model plugin that reads Hugging Face's models is installed" : join(names, ", ")));
 }
 
 PublishingPlugin publishing_plugin(const std::string& name, PluginRegistry& registry) {

@@ -108,6 +108,8 @@ class STRATA_API PublishedFormat {
   [[nodiscard]] virtual PublishedFields config(const Options& options, const DimSizes& sizes) const = 0;
   /// The tensors of that model.
   [[nodiscard]] virtual PublishedTensors tensors(const Options& options, const DimSizes& sizes) const = 0;
+  /// The families that options() reads, as config.json names them in `model_type`, for messages. Default: none.
+  [[nodiscard]] virtual std::vector<std::string> families() const;
 };
 
 }  // namespace strata
