@@ -7,6 +7,13 @@
 
 namespace strata::host {
 
+void open_closed_streams() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    // open() takes the lowest free number, which is this one.
+    if (::fcntl(descriptor, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDWR));
+  }
+}
+
 void flush_results(CommandContext& context) {
   errno = 0;
   if (context.out.flush() || errno != EPIPE) return;

@@ -83,7 +83,8 @@ int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, co
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error, context.out, context.messages);
+    const bool names_unknown = app.get_subcommands().empty() && argument_count > 1 && arguments[1][0] != '-';
+    if (error.get_exit_code() == 0 && !names_unknown) return app.exit(error, context.out, context.messages);
     const std::string failure = parse_failure(app, error, argument_count, arguments);
     return refuse_run(context, wants_verdict(app, argument_count, arguments), failure);
   }

@@ -153,6 +153,9 @@ ConfigurationError PluginRegistry::not_found(PluginKind kind, const std::string&
   std::string message = kind_name(kind) + " plugin '" + name + "' not found";
   if (const std::string near = nearest(name, available); !near.empty()) message += "; did you mean '" + near + "'?";
   if (!other_kind.empty()) message += "; '" + name + "' is a " + other_kind;
+  if (kind == PluginKind::device || kind == PluginKind::communicator) {
+    message += "; if a package brings it, that is strata-plugin-" + name;
+  }
   message += "; accepted: " + list(available);
   std::vector<std::string> searched;
   for (const path& place : places_) {

@@ -112,6 +112,14 @@ TEST_F(PluginsCommand, ShowsOptions) {
   EXPECT_EQ(plugin["options"][1]["default"], "plain");
 }
 
+TEST(CommandLine, AnUnknownCommandIsRefusedEvenIfHelpIsAskedFor) {
+  const Result result = run({"trian", "--help"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.messages, StartsWith("error: there is no command 'trian'; did you mean 'train'?"));
+  EXPECT_EQ(run({"train", "--help"}).code, 0);
+}
+
 TEST_F(PluginsCommand, RefusesUnknownAndBrokenNames) {
   const Result unknown = run({"plugins", "show", "samples"});
   EXPECT_EQ(unknown.code, 2);

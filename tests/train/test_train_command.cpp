@@ -122,6 +122,17 @@ TEST_F(TrainCommandTest, AFinishedRunHasNothingLeftToDo) {
   EXPECT_THAT(again.out, HasSubstr("steps 3\n"));
 }
 
+/// The first file that a program opens takes the place of a closed stream.
+TEST_F(TrainCommandTest, ClosedStreamsDoNotBecomeFilesOfTheRun) {
+  std::string command = "exec";
+  for (const std::string& word : train({"--steps", "3", "--log-json", path("log")})) command += " '" + word + "'";
+  command.insert(4, " '" + build_path("bin/strata") + "'");
+  ASSERT_EQ(std::system((command + " <&- >&- 2>&-").c_str()), 0);
+  const std::string log = test::read_file(path("log"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), std::ssize(log_lines(path("log")))) << log;
+  EXPECT_EQ(test::read_file(folder_.path() / "output" / ".lock"), "");
+}
+
 struct Refusal {
   std::vector<std::string> arguments;
   int exit_code;
