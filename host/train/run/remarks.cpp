@@ -1,14 +1,17 @@
 #include "train/run/remarks.hpp"
 
-#include <set>
+#include <map>
 
 #include "compiler/program/op_instance.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Adds the ops of `compiled` for which the device has only the reference kernel.
-void find_slow_ops(const Compiled& compiled, const Device& device, std::set<std::string>& slow) {
+/// Ops for which a device has only the reference kernel, and why the fast kernels do not take them.
+using SlowOps = std::map<std::string, std::string>;
+
+/// Adds the slow ops of `compiled`.
+void find_slow_ops(const Compiled& compiled, const Device& device, SlowOps& slow) {
   for (const Program& program : compiled.programs) {
     const Coordinates first = program.mesh.coordinates(0);
     for (const Task& task : program.tasks) {
@@ -16,10 +19,16 @@ void find_slow_ops(const Compiled& compiled, const Device& device, std::set<std:
         const auto* compute = instruction.as<Compute>();
         if (compute == nullptr || slow.contains(compute->op)) continue;
         const auto choice = device.kernel_choice(describe_instruction(program, instruction, first, 0));
-        if (choice && choice->is_last_resort) slow.insert(compute->op);
+        if (choice && choice->is_last_resort) slow[compute->op] = choice->refusal;
       }
     }
   }
+}
+
+std::string text(const SlowOps& slow) {
+  std::vector<std::string> words;
+  for (const auto& [op, refusal] : slow) words.push_back(refusal.empty() ? op : op + " (" + refusal + ")");
+  return join(words, ", ");
 }
 
 }  // namespace
@@ -32,11 +41,11 @@ std::vector<std::string> find_remarks(const TrainingPrograms& programs, const De
   for (const int group : programs.training.groups.unused) {
     remarks.push_back("optimizer group " + std::to_string(group + 1) + " names no parameter of the model");
   }
-  std::set<std::string> slow;
+  SlowOps slow;
   find_slow_ops(programs.training, device, slow);
   if (programs.evaluation) find_slow_ops(*programs.evaluation, device, slow);
   if (!slow.empty()) {
-    remarks.push_back("no fast kernel for " + join({slow.begin(), slow.end()}, ", ") + " on " + device.description() +
+    remarks.push_back("no fast kernel for " + text(slow) + " on " + device.description() +
                       "; reference kernels, which are slow, take their place");
   }
   return remarks;
