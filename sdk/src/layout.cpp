@@ -33,17 +33,17 @@ Distribution LayoutRules::distribution(const Dim& dim, const Axis& axis) const {
   return found == distributions_.end() ? Distribution::block : found->second;
 }
 
-IterationLayout LayoutRules::assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole) const {
+IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim>& whole) const {
   IterationLayout general;   // axes of rules without a filter, which nest in the order of mesh()
   IterationLayout filtered;  // axes of filtered rules, which are innermost
-  for (const Dim& dim : dims) {
+  for (const Dim& dim : target.dims) {
     general[dim];
     filtered[dim];
   }
   std::set<Axis> used;
   for (const Rule& rule : rules_) {
     if (!general.contains(rule.dim) || whole.contains(rule.dim) || used.contains(rule.axis)) continue;
-    if (rule.filter && !rule.filter(op, dims)) continue;
+    if (rule.filter && !rule.filter(target)) continue;
     std::vector<Axis> together = general[rule.dim];
     together.insert(together.end(), filtered[rule.dim].begin(), filtered[rule.dim].end());
     together.push_back(rule.axis);
@@ -67,7 +67,7 @@ IterationLayout LayoutRules::assign(const std::string& op, const Dims& dims, con
 }
 
 Layout LayoutRules::canonical(const Dims& dims) const {
-  const IterationLayout assigned = assign({}, dims);
+  const IterationLayout assigned = assign({.op = {}, .dims = dims});
   Layout layout;
   for (const Dim& dim : dims) layout.push_back(assigned.at(dim));
   return layout;

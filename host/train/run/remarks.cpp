@@ -1,6 +1,7 @@
 #include "train/run/remarks.hpp"
 
 #include <map>
+#include <set>
 
 #include "compiler/program/op_instance.hpp"
 
@@ -41,6 +42,9 @@ std::vector<std::string> find_remarks(const TrainingPrograms& programs, const De
   for (const int group : programs.training.groups.unused) {
     remarks.push_back("optimizer group " + std::to_string(group + 1) + " names no parameter of the model");
   }
+  std::set<std::string> notes = programs.training.notes;
+  if (programs.evaluation) notes.insert(programs.evaluation->notes.begin(), programs.evaluation->notes.end());
+  remarks.insert(remarks.end(), notes.begin(), notes.end());
   SlowOps slow;
   find_slow_ops(programs.training, device, slow);
   if (programs.evaluation) find_slow_ops(*programs.evaluation, device, slow);
