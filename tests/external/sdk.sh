@@ -158,7 +158,7 @@ find_package(Strata REQUIRED)
 add_subdirectory($examples/common common)
 add_subdirectory($examples/adafactor adafactor)
 END
-for project in "$work/own" "$examples/grid" "$examples/rotary"; do
+for project in "$work/own" "$examples/grid" "$examples/rotary" "$examples/capped"; do
   run 0 cmake -S "$project" -B "$work/installed/$(basename "$project")" "$@"
   run 0 cmake --build "$work/installed/$(basename "$project")"
 done
