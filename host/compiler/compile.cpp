@@ -46,6 +46,8 @@ struct Compilation {
   /// Axes that shard something, and names of strategies that changed something. The phases fill both.
   std::set<Axis> used_axes = {};
   std::set<std::string> effective = {};
+  /// What strategies could not do for ops.
+  std::set<std::string> notes = {};
 
   [[nodiscard]] bool is_training() const { return request.mode == GraphMode::training; }
   [[nodiscard]] bool keeps_average() const {
@@ -204,6 +206,7 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
   if (overlap) complete_gradients_early(builder, buckets);
   compilation.used_axes.merge(partitioned.used_axes);
   compilation.effective.merge(partitioned.lowered_by);
+  compilation.notes.merge(partitioned.notes);
   std::vector<Bucket> averaged;
   if (compilation.keeps_average()) {
     for (TrainedBucket& each : buckets) averaged.push_back(std::move(each.bucket));
@@ -315,6 +318,7 @@ Compiled compile(const CompileRequest& request, const Compiled* beside) {
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
   if (beside == nullptr) require_every_axis_used(compilation.stack, compiled.graph, compilation.used_axes);
   compiled.groups = std::move(compilation.groups);
+  compiled.notes = std::move(compilation.notes);
   compiled.idle_strategies = idle_strategies(compilation.stack, compilation.effective);
   return compiled;
 }

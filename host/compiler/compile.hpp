@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,8 @@ struct Compiled {
   std::vector<std::vector<Bucket>> averaged;
   /// Names of strategies without effect: their axes have one rank, and no hook changed anything.
   std::vector<std::string> idle_strategies;
+  /// What strategies could not do for ops, with their names.
+  std::set<std::string> notes;
   /// How each parameter is updated. Empty without training.
   AssignedGroups groups;
   /// The groups of parameters whose gradient norms the program reports.

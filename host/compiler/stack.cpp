@@ -44,8 +44,8 @@ Mesh build_mesh(const std::vector<NamedStrategy>& strategies, const std::vector<
 /// The filter, whose failures name the strategy.
 RuleFilter guarded(const NamedStrategy& by, RuleFilter filter) {
   if (!filter) return {};
-  return [origin = by.origin(), filter = std::move(filter)](const std::string& name, const Dims& dims) {
-    return call_plugin(origin, "rules", [&] { return filter(name, dims); });
+  return [origin = by.origin(), filter = std::move(filter)](const RuleTarget& target) {
+    return call_plugin(origin, "rules", [&] { return filter(target); });
   };
 }
 

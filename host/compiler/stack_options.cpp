@@ -6,19 +6,31 @@
 namespace strata::host {
 namespace {
 
-/// The sizes that an axis does not divide, alone or together with the other axes of the dim: "heads = 3, ffn = 48".
-std::string sizes_of_mapped_dims(const Stack& stack, const Graph& graph, const Axis& axis) {
+/// Why an axis shards nothing: the sizes that it does not divide, alone or together with the other axes of the dim.
+std::string why_unused(const Stack& stack, const Graph& graph, const Axis& axis) {
   std::set<Dim> dims;  // a model may give a size to a dimension that none of its values has
   for (const Node& node : graph.nodes()) {
     for (const TensorType& result : node.results) dims.insert(result.dims.begin(), result.dims.end());
   }
+  std::set<Dim> named;
   std::set<std::string> sizes;
+  bool is_chosen = false;
   for (const Rule& rule : stack.rules) {
-    if (rule.axis == axis && dims.contains(rule.dim)) {
-      sizes.insert(rule.dim + " = " + std::to_string(graph.sizes.at(rule.dim)));
-    }
+    if (rule.axis != axis) continue;
+    named.insert(rule.dim);
+    if (!dims.contains(rule.dim)) continue;
+    const auto derived = graph.derived.find(rule.dim);
+    is_chosen = is_chosen || derived == graph.derived.end();
+    sizes.insert(rule.dim + " = " + std::to_string(graph.sizes.at(rule.dim)) +
+                 (derived == graph.derived.end() ? "" : " (computed from " + derived->second + ")"));
   }
-  return join({sizes.begin(), sizes.end()}, ", ");
+  if (named.empty()) return "no rule maps a dimension onto it";
+  if (sizes.empty()) {
+    return "the model has no dimension that its rules name: " + join({named.begin(), named.end()}, ", ");
+  }
+  return "found " + join({sizes.begin(), sizes.end()}, ", ") +
+         "; accepted: " + (is_chosen ? "one that is a multiple" : "settings that make it a multiple") +
+         " of the sizes of all axes that shard it, twice for zigzag";
 }
 
 }  // namespace
@@ -98,13 +110,8 @@ std::vector<std::string> idle_strategies(const Stack& stack, const std::set<std:
 void require_every_axis_used(const Stack& stack, const Graph& graph, const std::set<Axis>& used) {
   for (const MeshAxis& axis : stack.mesh.axes()) {
     if (axis.size == 1 || used.contains(axis.name)) continue;
-    const std::string sizes = sizes_of_mapped_dims(stack, graph, axis.name);
-    throw stack.owner(axis.name).error(
-        "adds mesh axis '" + axis.name + "' of size " + std::to_string(axis.size) + ", which shards nothing: " +
-        (sizes.empty() ? "the model has no dimension that its rules name"
-                       : "found " + sizes +
-                             "; accepted: one that is a multiple of the sizes of all axes that shard it, twice for "
-                             "zigzag"));
+    throw stack.owner(axis.name).error("adds mesh axis '" + axis.name + "' of size " + std::to_string(axis.size) +
+                                       ", which shards nothing: " + why_unused(stack, graph, axis.name));
   }
 }
 

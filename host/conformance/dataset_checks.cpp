@@ -41,9 +41,13 @@ struct OpenData {
   std::vector<SampleKey> keys;
 
   [[nodiscard]] std::int64_t elements(const DatasetInput& input) const {
-    std::int64_t count = 1;
-    for (const Dim& dim : input.dims) count *= sizes.at(dim);
-    return count;
+    return element_count(shape_of(input.dims, sizes));
+  }
+  /// True if the model of the run can read the input: all of its dimensions have sizes.
+  [[nodiscard]] bool is_readable(const DatasetInput& input) const {
+    Dims dims = input.dims;
+    if (!input.indexes.empty()) dims.push_back(input.indexes);
+    return std::all_of(dims.begin(), dims.end(), [this](const Dim& dim) { return sizes.contains(dim); });
   }
 
  private:
@@ -59,8 +63,8 @@ class Sample {
   /// `filler`: the bytes before the sample is read, also in the guards.
   Sample(const OpenData& data, bool per_sample, std::byte filler) : filler_(filler) {
     for (const DatasetInput& input : data.source.inputs()) {
-      const bool is_wanted = input.per_sample == per_sample;
-      const auto bytes = static_cast<std::size_t>(data.elements(input)) * size_of(input.dtype);
+      const bool is_wanted = input.per_sample == per_sample && data.is_readable(input);
+      const std::size_t bytes = is_wanted ? static_cast<std::size_t>(data.elements(input)) * size_of(input.dtype) : 0;
       buffers_.emplace_back(is_wanted ? bytes + kGuard : 0, filler);
     }
   }
@@ -238,7 +242,7 @@ std::string check_dataset_wanted_inputs(Subject& subject) {
   data.source.read(key, whole.destinations());
   int inputs = 0;
   for (std::size_t i = 0; i < data.source.inputs().size(); ++i) {
-    if (!data.source.inputs()[i].per_sample) continue;
+    if (!data.source.inputs()[i].per_sample || !data.is_readable(data.source.inputs()[i])) continue;
     Sample part(data, true, std::byte{0});
     std::vector<void*> destinations = part.destinations();
     for (std::size_t other = 0; other < destinations.size(); ++other) {

@@ -44,7 +44,7 @@ void require_shrunk(Subject& subject, const Options& options, const Graph& full,
   const Graph graph = graph_of(subject, Options(factory.options(), small.values()), true);
   for (const auto& [dim, multiple] : request.multiples) {
     const auto size = graph.sizes.find(dim);
-    if (size == graph.sizes.end() || size->second % multiple == 0) continue;
+    if (size == graph.sizes.end() || size->second % multiple == 0 || graph.derived.contains(dim)) continue;
     throw CheckFailed(what + ": the small model has " + dim + " = " + std::to_string(size->second));
   }
   if (request.keeps_blocks && graph.block_count() != full.block_count()) {
@@ -57,13 +57,14 @@ void require_shrunk(Subject& subject, const Options& options, const Graph& full,
   }
 }
 
-/// The dimensions along which a model is sharded: those of its parameters and inputs, except "batch".
+/// The dimensions along which a model is sharded and whose sizes its options choose: all but "batch".
 std::set<Dim> shardable_dims(const Graph& graph) {
   std::set<Dim> dims;
   for (const Node& node : graph.nodes()) {
     for (const TensorType& type : node.results) dims.insert(type.dims.begin(), type.dims.end());
   }
   dims.erase("batch");
+  for (const auto& [dim, from] : graph.derived) dims.erase(dim);
   return dims;
 }
 

@@ -31,6 +31,11 @@ void GraphBuilder::define_dim(const Dim& dim, std::int64_t size) {
   }
 }
 
+void GraphBuilder::derive_dim(const Dim& dim, std::int64_t size, const std::string& from) {
+  define_dim(dim, size);
+  graph_.derived[dim] = from;
+}
+
 std::optional<std::int64_t> GraphBuilder::find_size(const Dim& dim) const {
   const auto found = graph_.sizes.find(dim);
   if (found == graph_.sizes.end()) return std::nullopt;
@@ -92,7 +97,10 @@ Value GraphBuilder::add_parameter(Parameter parameter, const Dims& dims) {
 
 Value GraphBuilder::input(const std::string& name, const Dims& dims, DType dtype) {
   for (const Node& node : graph_.nodes()) {
-    if (node.op == "input" && node.name == name) return {node.id, 0};
+    if (node.op != "input" || node.name != name) continue;
+    if (node.results.front() == TensorType{dims, dtype}) return {node.id, 0};
+    throw VerificationError("input '" + name + "' is asked for as " + to_string(TensorType{dims, dtype}) +
+                            ", and before as " + to_string(node.results.front()));
   }
   Node node;
   node.op = "input";

@@ -1,6 +1,7 @@
 #include "guarded_op.hpp"
 
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "strata/error.hpp"
@@ -36,6 +37,14 @@ class GuardedOp final : public OpDefinition {
   }
   ContinuationRule continuation() const override {
     return guarded_rule("continuation", guard("continuation", [&] { return inner_->continuation(); }));
+  }
+  std::optional<PositionMixing> mixing(const Graph& graph, const Node& node) const override {
+    auto mixing = guard("mixing", [&] { return inner_->mixing(graph, node); });
+    if (mixing) require_iterated(*mixing, iteration(graph, node), node);
+    return mixing;
+  }
+  bool only_chooses(int operand) const override {
+    return guard("only_chooses", [&] { return inner_->only_chooses(operand); });
   }
   Cost cost(const Graph& graph, const Node& node) const override {
     const Cost cost = guard("cost", [&] { return inner_->cost(graph, node); });
@@ -97,6 +106,29 @@ class GuardedOp final : public OpDefinition {
     if (found == needed) return;
     throw VerificationError(label_ + ": iteration names the dimensions of " + std::to_string(found) + " " + what +
                             "; node '" + node.name + "' has " + std::to_string(needed));
+  }
+
+  void require_iterated(const PositionMixing& mixing, const IterationSpace& space, const Node& node) const {
+    const auto refuse = [&](const std::string& what) {
+      throw VerificationError(label_ + ": mixing, for node '" + node.name + "', " + what);
+    };
+    const Dims iterated = space.dims();
+    Dims named = mixing.heads;
+    named.insert(named.end(), {mixing.queries, mixing.keys});
+    for (const Dim& dim : named) {
+      if (find_dim(iterated, dim) < 0) {
+        refuse("names the dimension '" + dim + "'; accepted: an iteration dimension: " + join(iterated, ", "));
+      }
+    }
+    if (mixing.keys == mixing.queries || !space.whole.contains(mixing.keys)) {
+      refuse("has the keys '" + mixing.keys + "'; accepted: a dimension other than that of the queries, which " +
+             "IterationSpace::whole has");
+    }
+    if (mixing.merge != PositionMixing::Merge::log_sum_exp) return;
+    if (std::set{mixing.mean, mixing.logarithm} != std::set{0, 1} || node.results.size() != 2) {
+      refuse("merges results " + std::to_string(mixing.mean) + " and " + std::to_string(mixing.logarithm) + " of " +
+             std::to_string(node.results.size()) + " by log-sum-exp; accepted: the only two results, 0 and 1");
+    }
   }
 
   std::shared_ptr<const OpDefinition> inner_;

@@ -120,15 +120,15 @@ KernelSelector::Search KernelSelector::search(const OpInstance& instance) const 
     const bool is_reference = each->definition.rank == kReferenceRank;
     if (policy_ == KernelPolicy::reference_only && !is_reference) continue;
     const std::optional<std::string> reason = mismatch(*each, instance);
-    if (!reason) return {each, {}};
+    if (!reason) return {each, std::move(refusal)};
     // A kernel for the same operands tells more than one for the op's other form, such as attention without documents.
     const bool has_same_form = takes_as_many(each->definition.signature, instance);
     if (!refusal.empty() && (is_of_same_form || !has_same_form)) continue;
-    refusal = label(device_, instance) + *reason;
+    refusal = *reason;
     is_of_same_form = has_same_form;
   }
-  if (refusal.empty()) refusal = device_ + " has no kernel for op '" + instance.op + "'";
-  return {nullptr, std::move(refusal)};
+  if (refusal.empty()) return {nullptr, device_ + " has no kernel for op '" + instance.op + "'"};
+  return {nullptr, label(device_, instance) + refusal};
 }
 
 std::optional<std::string> KernelSelector::unsupported(const OpInstance& instance) const {
@@ -137,10 +137,11 @@ std::optional<std::string> KernelSelector::unsupported(const OpInstance& instanc
 }
 
 std::optional<KernelChoice> KernelSelector::choice(const OpInstance& instance) const {
-  const RegisteredKernel* kernel = search(instance).kernel;
-  if (kernel == nullptr) return std::nullopt;
-  const bool is_reference = kernel->definition.rank == kReferenceRank;
-  return KernelChoice{kernel->origin, is_reference && policy_ == KernelPolicy::fastest};
+  Search found = search(instance);
+  if (found.kernel == nullptr) return std::nullopt;
+  const bool is_reference = found.kernel->definition.rank == kReferenceRank;
+  if (!is_reference || policy_ == KernelPolicy::reference_only) return KernelChoice{found.kernel->origin};
+  return KernelChoice{found.kernel->origin, true, std::move(found.refusal)};
 }
 
 PreparedKernel KernelSelector::prepare(const OpInstance& instance) const {

@@ -35,21 +35,29 @@ class Fit {
   [[nodiscard]] bool is_real(DType dtype) const { return contains(kernel_.reals, dtype); }
 
   [[nodiscard]] bool takes(char letter, DType dtype) const {
+    return (letter != 't' || dtype == common_) && contains(accepted(letter), dtype);
+  }
+
+  /// The types that a letter accepts beside the other operands.
+  [[nodiscard]] std::vector<DType> accepted(char letter) const {
     switch (letter) {
       case 't':
-        return dtype == common_ && is_real(dtype);
+        return is_real(common_) ? std::vector{common_} : kernel_.reals;
       case 'r':
-        return is_real(dtype);
+        return kernel_.reals;
       case 'f':
-        return dtype == full_;
+        return {full_};
       case 'i':
-        return contains(kernel_.indices, dtype);
+        return kernel_.indices;
       case 'b':
-        return dtype == DType::i8;
-      case 's':
-        return dtype == DType::f64 || is_real(dtype);
+        return {DType::i8};
+      case 's': {
+        std::vector<DType> types = kernel_.reals;
+        if (!is_real(DType::f64)) types.push_back(DType::f64);
+        return types;
+      }
       default:
-        return dtype == DType::f64;
+        return {DType::f64};
     }
   }
 
@@ -88,8 +96,11 @@ std::optional<std::string> shape_mismatch(std::string_view letters, const std::v
   return std::nullopt;
 }
 
-std::string cannot_be(const std::string& what, std::size_t index, DType dtype) {
-  return what + " " + std::to_string(index) + " cannot be " + std::string(to_string(dtype));
+std::string cannot_be(const std::string& what, std::size_t index, DType dtype, const std::vector<DType>& accepted) {
+  std::vector<std::string> names;
+  for (const DType type : accepted) names.emplace_back(to_string(type));
+  return what + " " + std::to_string(index) + " cannot be " + std::string(to_string(dtype)) +
+         "; accepted: " + join(names, ", ");
 }
 
 }  // namespace
@@ -105,13 +116,14 @@ std::optional<std::string> type_mismatch(const KernelSignature& kernel, const Op
   const Fit fit(kernel, op);
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const DType found = op.operands[i].dtype;
-    if (!fit.takes(letter_at(kernel.operands, i), found)) return cannot_be("operand", i, found);
+    const char letter = letter_at(kernel.operands, i);
+    if (!fit.takes(letter, found)) return cannot_be("operand", i, found, fit.accepted(letter));
   }
   for (std::size_t i = 0; i < op.results.size(); ++i) {
     const DType found = op.results[i].dtype;
     const char letter = letter_at(kernel.results, i);
     const bool is_converted = (letter == 't' || letter == 'f') && fit.is_real(found);
-    if (!is_converted && !fit.takes(letter, found)) return cannot_be("result", i, found);
+    if (!is_converted && !fit.takes(letter, found)) return cannot_be("result", i, found, fit.accepted(letter));
     if (op.accumulate && !kernel.accumulates && !fit.is_real(found)) {
       return "cannot add to result " + std::to_string(i) + " in " + std::string(to_string(found));
     }

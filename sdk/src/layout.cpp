@@ -24,6 +24,7 @@ LayoutRules::LayoutRules(Mesh mesh, DimSizes sizes, std::vector<Rule> rules)
     // axis, or other axes of the dimension left no room for it, which later rules only make less.
     if (everywhere.contains({rule.dim, rule.axis})) continue;
     if (!rule.filter) everywhere.insert({rule.dim, rule.axis});
+    rules_of_[rule.dim].push_back(rules_.size());
     rules_.push_back(std::move(rule));
   }
 }
@@ -33,17 +34,22 @@ Distribution LayoutRules::distribution(const Dim& dim, const Axis& axis) const {
   return found == distributions_.end() ? Distribution::block : found->second;
 }
 
-IterationLayout LayoutRules::assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole) const {
-  IterationLayout general;   // axes of rules without a filter, which nest in the order of mesh()
-  IterationLayout filtered;  // axes of filtered rules, which are innermost
-  for (const Dim& dim : dims) {
+IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim>& whole) const {
+  IterationLayout general;         // axes of rules without a filter, which nest in the order of mesh()
+  IterationLayout filtered;        // axes of filtered rules, which are innermost
+  std::set<std::size_t> possible;  // indices into rules_, which are by priority
+  for (const Dim& dim : target.dims) {
     general[dim];
     filtered[dim];
+    const auto rules = rules_of_.find(dim);
+    if (rules == rules_of_.end() || whole.contains(dim)) continue;
+    possible.insert(rules->second.begin(), rules->second.end());
   }
   std::set<Axis> used;
-  for (const Rule& rule : rules_) {
-    if (!general.contains(rule.dim) || whole.contains(rule.dim) || used.contains(rule.axis)) continue;
-    if (rule.filter && !rule.filter(op, dims)) continue;
+  for (const std::size_t index : possible) {
+    const Rule& rule = rules_[index];
+    if (used.contains(rule.axis)) continue;
+    if (rule.filter && !rule.filter(target)) continue;
     std::vector<Axis> together = general[rule.dim];
     together.insert(together.end(), filtered[rule.dim].begin(), filtered[rule.dim].end());
     together.push_back(rule.axis);
@@ -67,7 +73,7 @@ IterationLayout LayoutRules::assign(const std::string& op, const Dims& dims, con
 }
 
 Layout LayoutRules::canonical(const Dims& dims) const {
-  const IterationLayout assigned = assign({}, dims);
+  const IterationLayout assigned = assign({.op = {}, .dims = dims});
   Layout layout;
   for (const Dim& dim : dims) layout.push_back(assigned.at(dim));
   return layout;

@@ -44,6 +44,10 @@ IterationSpace OpDefinition::iteration(const Graph& graph, const Node& node) con
 GradientRule OpDefinition::gradient() const { return {}; }
 Decomposition OpDefinition::decomposition() const { return {}; }
 ContinuationRule OpDefinition::continuation() const { return {}; }
+std::optional<PositionMixing> OpDefinition::mixing(const Graph& /*graph*/, const Node& /*node*/) const {
+  return std::nullopt;
+}
+bool OpDefinition::only_chooses(int /*operand*/) const { return false; }
 int OpDefinition::version() const { return 1; }
 bool OpDefinition::reads_result(int /*result*/) const { return false; }
 bool OpDefinition::keeps_result(int /*result*/) const { return false; }

@@ -24,7 +24,7 @@ std::optional<Placement> Strategy::place(const std::vector<BlockCost>& /*blocks*
 std::vector<ScheduledTask> Strategy::schedule(int /*stage*/, int /*micro_batches*/) const {
   throw VerificationError("a strategy that places blocks has no schedule");
 }
-Lowering Strategy::lower(const Node& /*node*/, const IterationLayout& /*iteration*/) const { return {}; }
+Lowering Strategy::lower(NodeToLower& /*node*/) const { return {}; }
 Conversion Strategy::convert(const PlannedCollective& /*collective*/) const { return {}; }
 std::vector<Axis> Strategy::loose_axes() const { return {}; }
 int Strategy::fragment(const ParameterDescription& /*parameter*/) const { return 0; }
@@ -50,6 +50,7 @@ void Strategy::define_gradient(DefinedGradient& gradient) const {
 }
 
 ReductionContext::~ReductionContext() = default;
+NodeToLower::~NodeToLower() = default;
 LoweringContext::~LoweringContext() = default;
 ConversionContext::~ConversionContext() = default;
 

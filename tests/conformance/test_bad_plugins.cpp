@@ -116,6 +116,13 @@ INSTANTIATE_TEST_SUITE_P(
             "device_without_memory", "device_faulty_device.so", {"device.fault=allocate"}, "V01", "null pointer"}),
     [](const auto& info) { return info.param.name; });
 
+TEST(ConformanceReport, PassesAnOptimizerWhoseStateHasADimensionTwice) {
+  const CommandResult result =
+      check("optimizer_paired_rows.so", {"--only", "O01", "--only", "O02", "--only", "O03", "--only", "O04"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.messages;
+  EXPECT_THAT(numbers(json::parse(result.out), "passed"), ::testing::ElementsAre("O01", "O02", "O03", "O04"));
+}
+
 TEST(ConformanceReport, SkipsWhatAFailedGateCloses) {
   const json report = json::parse(check("model_mistaken.so", {}).out);
   EXPECT_THAT(numbers(report, "passed"), ::testing::ElementsAre("P01", "P02", "P03"));

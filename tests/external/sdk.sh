@@ -70,7 +70,7 @@ proves() {
   done
 }
 
-for project in grid periodic feedback halo sockets; do
+for project in grid periodic feedback halo capped sockets; do
   echo "== the example $project"
   run 0 cmake -S "$source/$project" -B "$work/$project" "$@"
   run 0 cmake --build "$work/$project"
@@ -117,6 +117,37 @@ says "^  ok +neighbour .* \('layers\.0\.neighbour', model 'shifted'\)$"
 says '^send +halo '
 never_says '^all_gather +halo '
 
+echo "== what a strategy could not do for an op"
+(cd "$source/halo" && run 0 strata explain example.toml --set 'strategy=[{plugin="context", size=2}]')
+says "^note: strategy 1 'context': attention = \"ring\" is not possible for op 'neighbour' because it declares no merge of \
+results for parts of its keys, so 'seq' is gathered for it$"
+
+echo "== an attention and a dimension of its own"
+export STRATA_PLUGIN_PATH="$work/capped/lib/strata/plugins"
+context='plugin="context", sequences=["time"]'
+proves capped "{$context, size=4}" "{$context, size=2, balance=\"none\"}" \
+  "{$context, size=2, attention=\"ulysses\"}" "{$context, size=2, attention=\"all_gather\"}" \
+  "{$context, size=2}, {plugin=\"tensor\", size=2, sequence_parallel=true, sequences=[\"time\"]}" \
+  "{plugin=\"pipeline\", size=2}, {$context, size=2}, {plugin=\"recompute\", policy=\"full\"}" \
+  "{plugin=\"zero\", size=2, stage=3}, {$context, size=2, attention=\"ulysses\"}"
+cd "$source/capped"
+run 0 strata verify --ops example.toml
+says "^  ok +capped_attention .*  \(.*model 'forecaster'\)$"
+run 0 strata explain example.toml
+says '^send +cp '
+never_says '^all_gather +cp |^note: '
+run 0 strata explain example.toml --set "strategy=[{$context, size=2, attention=\"ulysses\"}]"
+says '^all_to_all +cp '
+never_says '^all_gather +cp |^note: '
+run 0 strata explain example.toml --set "strategy=[{$context, size=2, attention=\"ulysses\"}]" --set model.heads=1
+says "^note: .* op 'capped_attention' because the ranks cannot share its heads \(heads = 1\), so 'time' is gathered for it$"
+run 2 strata explain example.toml --set 'strategy=[{plugin="context", size=2}]'
+says "adds mesh axis 'cp' of size 2, which shards nothing: the model has no dimension that its rules name: seq$"
+run 0 strata train example.toml --steps 3 --set run.output="$work/run/capped" \
+  --set "strategy=[{$context, size=2}, {plugin=\"precision\"}]"
+says "no fast kernel for capped_attention \(operand 0 cannot be bf16; accepted: f32\), capped_attention_gradient \("
+cd "$work/run"
+
 echo "== what the pages build upon is installed"
 examples=$prefix/share/strata/examples
 mkdir "$work/own"
@@ -127,7 +158,7 @@ find_package(Strata REQUIRED)
 add_subdirectory($examples/common common)
 add_subdirectory($examples/adafactor adafactor)
 END
-for project in "$work/own" "$examples/grid" "$examples/rotary"; do
+for project in "$work/own" "$examples/grid" "$examples/rotary" "$examples/capped"; do
   run 0 cmake -S "$project" -B "$work/installed/$(basename "$project")" "$@"
   run 0 cmake --build "$work/installed/$(basename "$project")"
 done

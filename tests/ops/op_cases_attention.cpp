@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/op_case.hpp"
 
 namespace strata::testing {
@@ -59,6 +61,19 @@ OpCase gradient_case(const Variant& variant) {
   // The operands o and lse are rounded to f32, and exp amplifies the rounding of lse (up to 4 · 2^-24). dP - D is a
   // difference of larger numbers and adds as much again.
   op_case.tolerance = 4e-6;
+  return op_case;
+}
+
+/// The row with queries along "time", and more keys along "source".
+OpCase across(OpCase op_case) {
+  op_case.name += "_across";
+  op_case.sizes["time"] = op_case.sizes.at("seq");
+  op_case.sizes["source"] = op_case.sizes.at("seq") + 4;
+  for (std::size_t i = 0; i < op_case.operands.size(); ++i) {
+    CaseOperand& operand = op_case.operands[i];
+    const bool is_of_keys = i == 1 || i == 2 || (operand.dtype == DType::i32 && i + 1 == op_case.operands.size());
+    std::replace(operand.dims.begin(), operand.dims.end(), Dim("seq"), Dim(is_of_keys ? "source" : "time"));
+  }
   return op_case;
 }
 
@@ -190,6 +205,9 @@ std::vector<OpCase> attention_cases() {
   for (const Variant& variant : variants) {
     cases.push_back(forward_case(variant));
     cases.push_back(gradient_case(variant));
+    if (variant.causal || !variant.shards.empty()) continue;
+    cases.push_back(across(forward_case(variant)));
+    cases.push_back(across(gradient_case(variant)));
   }
   // The results that a ring sums over hops are f32 even if the operands are shorter. Matrix units for bf16 round the
   // probabilities to bf16.

@@ -17,7 +17,7 @@ RuleFilter random_filter(RandomChoice& choice) {
   for (const std::string& op : kOps) {
     if (choice.flip()) ops.insert(op);
   }
-  return [ops](const std::string& op, const Dims&) { return ops.contains(op); };
+  return [ops](const RuleTarget& target) { return ops.contains(target.op); };
 }
 
 }  // namespace

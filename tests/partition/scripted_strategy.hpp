@@ -61,8 +61,8 @@ class ScriptedStrategy final : public Strategy {
   [[nodiscard]] std::vector<ScheduledTask> schedule(int stage, int micro_batches) const override {
     return hooks_.schedule ? hooks_.schedule() : Strategy::schedule(stage, micro_batches);
   }
-  [[nodiscard]] Lowering lower(const Node& node, const IterationLayout& iteration) const override {
-    return hooks_.lower ? hooks_.lower(node) : Strategy::lower(node, iteration);
+  [[nodiscard]] Lowering lower(NodeToLower& node) const override {
+    return hooks_.lower ? hooks_.lower(node.node()) : Strategy::lower(node);
   }
   [[nodiscard]] Conversion convert(const PlannedCollective& collective) const override {
     return hooks_.convert ? hooks_.convert(collective) : Strategy::convert(collective);

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "build_paths.hpp"
@@ -36,12 +37,16 @@ class StackRunner {
     return request;
   }
 
+  /// With the inputs of the dataset `text`.
   [[nodiscard]] host::StackResult run(const host::Compiled& compiled) {
+    const auto& text = plugins_.load<DatasetFactory>("text");
+    return run(compiled, text.inputs(Options(text.options(), {{"path", std::string("none")}})));
+  }
+
+  [[nodiscard]] host::StackResult run(const host::Compiled& compiled, std::vector<DatasetInput> data) {
     const auto world = plugins_.load<CommunicatorFactory>("local").create(
         Options(plugins_.load<CommunicatorFactory>("local").options(), {}), compiled.mesh.rank_count());
-    const auto& text = plugins_.load<DatasetFactory>("text");
-    host::RandomInputs inputs(kSeed, text.inputs(Options(text.options(), {{"path", std::string("none")}})),
-                              compiled.graph.sizes);
+    host::RandomInputs inputs(kSeed, std::move(data), compiled.graph.sizes);
     return host::run_stack(
         compiled, *world, [this](int) { return make_device(); }, {kSeed, 1e-2, 3}, inputs);
   }

@@ -161,6 +161,33 @@ TEST_F(Compile, RefusesAnAxisThatShardsNothing) {
   }
 }
 
+/// Nobody can choose another size of it.
+TEST_F(Compile, NamesWhatADerivedSizeIsComputedFrom) {
+  class Mixture final : public Model {
+   public:
+    [[nodiscard]] DimSizes sizes() const override { return {{"seq", 4}, {"vocab", 8}}; }
+    void build(GraphBuilder& b) const override {
+      b.derive_dim("capacity", 6, "capacity_factor and the experts");
+      const Value table = b.parameter("table", {"vocab", "capacity"}, Initialization::normal(0.5), true);
+      const Value x = b.embedding(table, b.input("tokens", {"batch", "seq"}), "token");
+      const Value logits = b.linear(x, table, {"batch", "seq", "vocab"}, "logits");
+      b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
+    }
+  };
+  host::CompileRequest wanted = request({std::make_shared<RulesOnly>(
+      std::vector<MeshAxis>{{"xp", 4}}, std::vector<Rule>{{"capacity", "xp", 20, Distribution::block, {}}})});
+  wanted.model = std::make_shared<Mixture>();
+  wanted.sizes = wanted.model->sizes();
+  try {
+    static_cast<void>(host::compile(wanted));
+    FAIL() << "accepted";
+  } catch (const ConfigurationError& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("shards nothing: found capacity = 6 (computed from capacity_factor and the "
+                          "experts); accepted: settings that make it a multiple of the sizes of all axes"));
+  }
+}
+
 TEST_F(Compile, RefusesARuleForAnUnknownAxis) {
   const auto lost = std::make_shared<RulesOnly>(std::vector<MeshAxis>{},
                                                 std::vector<Rule>{{"batch", "dp", 20, Distribution::block, {}}});

@@ -17,16 +17,16 @@ const DimSizes kSizes{{"batch", 8}, {"seq", 8}, {"heads", 6}, {"ffn", 16}};
 
 TEST(LayoutRules, PriorityDecidesWhoTakesAnAxis) {
   const LayoutRules rules(kMesh, kSizes, {rule("seq", "tp", 90), rule("ffn", "tp", 10)});
-  const IterationLayout both = rules.assign("linear", {"batch", "seq", "ffn"});
+  const IterationLayout both = rules.assign({"linear", {"batch", "seq", "ffn"}});
   EXPECT_EQ(both.at("ffn"), Axes{"tp"});
   EXPECT_EQ(both.at("seq"), Axes{});
-  EXPECT_EQ(rules.assign("add", {"batch", "seq"}).at("seq"), Axes{"tp"});
+  EXPECT_EQ(rules.assign({"add", {"batch", "seq"}}).at("seq"), Axes{"tp"});
 }
 
 TEST(LayoutRules, SkipsDimsThatTheWholeAxisSetDoesNotDivide) {
   const LayoutRules rules(kMesh, kSizes, {rule("heads", "tp", 10), rule("seq", "dp", 10), rule("seq", "tp", 20)});
-  EXPECT_EQ(rules.assign("attention", {"heads"}).at("heads"), Axes{});
-  EXPECT_EQ(rules.assign("add", {"seq"}).at("seq"), (Axes{"dp", "tp"}));
+  EXPECT_EQ(rules.assign({"attention", {"heads"}}).at("heads"), Axes{});
+  EXPECT_EQ(rules.assign({"add", {"seq"}}).at("seq"), (Axes{"dp", "tp"}));
 }
 
 TEST(LayoutRules, ZigzagNeedsTwicePieces) {
@@ -43,23 +43,23 @@ TEST(LayoutRules, AxesNestInMeshOrderWhateverTheirPriority) {
 }
 
 TEST(LayoutRules, FilteredRulesApplyToTheirOpsAndNestInnermost) {
-  const auto only_attention = [](const std::string& op, const Dims&) { return op == "attention"; };
+  const auto only_attention = [](const RuleTarget& target) { return target.op == "attention"; };
   const LayoutRules rules(Mesh({{"cp", 2}, {"tp", 4}}), {{"heads", 16}, {"seq", 8}},
                           {rule("seq", "cp", 20), rule("heads", "tp", 30), rule("heads", "cp", 10, only_attention)});
-  EXPECT_EQ(rules.assign("attention", {"seq", "heads"}).at("heads"), (Axes{"tp", "cp"}));
-  EXPECT_EQ(rules.assign("attention", {"seq", "heads"}).at("seq"), Axes{});
-  EXPECT_EQ(rules.assign("linear", {"seq", "heads"}).at("seq"), Axes{"cp"});
+  EXPECT_EQ(rules.assign({"attention", {"seq", "heads"}}).at("heads"), (Axes{"tp", "cp"}));
+  EXPECT_EQ(rules.assign({"attention", {"seq", "heads"}}).at("seq"), Axes{});
+  EXPECT_EQ(rules.assign({"linear", {"seq", "heads"}}).at("seq"), Axes{"cp"});
 }
 
 TEST(LayoutRules, WholeDimsAreNotSharded) {
   const LayoutRules rules(kMesh, kSizes, {rule("ffn", "tp", 10)});
-  EXPECT_EQ(rules.assign("layer_norm", {"seq", "ffn"}, {"ffn"}).at("ffn"), Axes{});
+  EXPECT_EQ(rules.assign({"layer_norm", {"seq", "ffn"}}, {"ffn"}).at("ffn"), Axes{});
 }
 
 /// A rule that repeats an earlier one for all ops decides nothing, so its filter is not asked.
 TEST(LayoutRules, ARepeatedRuleIsKeptOnce) {
   int asked = 0;
-  const auto counts = [&](const std::string&, const Dims&) { return ++asked > 0; };
+  const auto counts = [&](const RuleTarget&) { return ++asked > 0; };
   const LayoutRules rules(kMesh, kSizes,
                           {rule("heads", "tp", 10), rule("heads", "tp", 20, counts), rule("seq", "dp", 30, counts)});
   EXPECT_EQ(rules.canonical({"heads", "seq"}), (Layout{Axes{}, Axes{"dp"}}));  // 6 heads are no multiple of 4

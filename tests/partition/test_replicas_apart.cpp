@@ -70,8 +70,7 @@ TEST_F(ReplicasApart, RefusesAnAxisThatNestsInside) {
   for (Hooks inner : {loose(), reduced()}) {
     inner.rules = [] {
       // The axes of filtered rules nest innermost.
-      return std::vector<Rule>{
-          {"batch", "dp", 20, Distribution::block, [](const std::string&, const Dims&) { return true; }}};
+      return std::vector<Rule>{{"batch", "dp", 20, Distribution::block, [](const RuleTarget&) { return true; }}};
     };
     const std::string message = refusal({sharing(), inner});
     EXPECT_THAT(message, HasSubstr("strategy 2 owns mesh axis 'dp', along which ranks hold different values"));

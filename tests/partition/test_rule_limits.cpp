@@ -16,7 +16,7 @@ Hooks with_rules(int count) {
     std::vector<Rule> rules;
     for (int i = 0; i < count; ++i) {
       rules.push_back({"batch", "dp", 20, Distribution::zigzag,
-                       [i](const std::string&, const Dims& dims) { return static_cast<int>(dims.size()) == i; }});
+                       [i](const RuleTarget& target) { return static_cast<int>(target.dims.size()) == i; }});
     }
     return rules;
   };

@@ -246,7 +246,7 @@ TEST_F(StrategyFaults, AxesHaveNamesAndRulesNameAxesThatAreThere) {
 TEST_F(StrategyFaults, AFilterOfARuleThatThrowsIsNamed) {
   Hooks hooks;
   hooks.rules = [] {
-    const RuleFilter filter = [](const std::string& /*op*/, const Dims& /*dims*/) -> bool { throw 42; };
+    const RuleFilter filter = [](const RuleTarget& /*target*/) -> bool { throw 42; };
     return std::vector<Rule>{{"batch", "dp", 20, Distribution::block, {}},
                              {"embed", "dp", 10, Distribution::block, filter}};
   };

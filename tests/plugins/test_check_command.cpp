@@ -292,6 +292,11 @@ TEST_F(CommandsBesideSamples, CheckRemarksOnWhatIsOfNoUse) {
   const json remarks = json::parse(run("check", overrides, {"--json"}).out).at("remarks");
   EXPECT_EQ(remarks.size(), 2U);
   EXPECT_EQ(remarks.at(0), "strategy 1 'recompute' has no effect on this run");
+  const CommandResult in_short =
+      run("check", {"strategy=[{plugin=\"precision\"}]", "device.plugin=cpu", "device.threads=1",
+                    "library=[{plugin=\"faulty_ops\"}]", "model.op=tripled"});
+  EXPECT_THAT(in_short.out,
+              HasSubstr("note: no fast kernel for tripled (operand 0 cannot be bf16; accepted: f32) on "));
 }
 
 TEST_F(CommandsBesideSamples, VerificationComparesTheUpdateWithItsDefinition) {

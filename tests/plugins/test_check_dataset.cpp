@@ -25,7 +25,8 @@ INSTANTIATE_TEST_SUITE_P(
         of_dataset("wide_input", "wide input", "declares input 'tokens' as f64; accepted: i32, f32"),
         of_dataset("batch_input", "batch input",
                    "declares input 'tokens' with the dimension 'batch'; accepted: dimensions of one sample"),
-        of_dataset("twice", "twice the same", "declares input 'targets' twice with the same number of dimensions"),
+        of_dataset("twice", "twice the same",
+                   "declares input 'targets' twice with the same number of dimensions, 'batch' included"),
         of_dataset("float_input", "float input",
                    "it reads the input 'tokens' as [batch seq]i32; the data has [batch seq]f32"),
         of_dataset("sizes_throws", "sizes throws",
@@ -41,6 +42,17 @@ INSTANTIATE_TEST_SUITE_P(
         of_dataset("no_samples", "no samples",
                    "found 0 samples for training and 0 for validation; accepted: at least 1")),
     [](const auto& info) { return info.param.name; });
+
+/// Its dimensions have no size.
+TEST_F(CommandsBesideSamples, AnInputThatNoModelReadsNeedsNoSize) {
+  const std::vector<std::string> overrides = {"data.plugin=faulty_dataset", "data.fault=unread", "run.steps=2"};
+  for (const char* command : {"check", "verify"}) {
+    const CommandResult result = run(command, overrides);
+    EXPECT_EQ(result.exit_code, 0) << command << result.messages;
+  }
+  const CommandResult trained = run("train", overrides, {"--overwrite"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.messages;
+}
 
 TEST_F(CommandsBesideSamples, TrainingNamesTheDatasetThatFails) {
   const auto failure = [&](int exit_code, const std::string& fault) {

@@ -232,7 +232,7 @@ TEST_F(ContextProgram, MergesInF32WhateverTheComputeType) {
   std::map<std::string, int> found;
   for (const Task& task : program.tasks) {
     for (const Instruction& instruction : task.instructions) {
-      const bool is_gradient = instruction.name.find("gradient after") != std::string::npos;
+      const bool is_gradient = instruction.name.find(" result ") != std::string::npos;
       if (instruction.is<Send>()) {
         EXPECT_EQ(type(instruction.inputs.at(0)), is_gradient ? DType::f32 : DType::bf16) << instruction.name;
         ++found[is_gradient ? "gradient" : "key"];

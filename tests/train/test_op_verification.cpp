@@ -128,6 +128,16 @@ TEST_F(OpVerificationTest, NamesTheOpWithAWrongGradientAndItsPlugin) {
   EXPECT_NEAR(gradient_of(found, "tripled")->error, 2.0 / 3, 0.4) << "relative to the larger of the two";
 }
 
+/// The result jumps everywhere, so no finite difference is right.
+TEST_F(OpVerificationTest, AsksForNoGradientOfAnOperandThatOnlyChooses) {
+  const auto wrong = [&](const std::string& chooses) {
+    return wrong_gradients(verify({library(", chooses=\"" + chooses + "\""), "model.op=chosen"}));
+  };
+  EXPECT_THAT(wrong("right"), IsEmpty());
+  EXPECT_THAT(wrong("missing"), ElementsAre("chosen of library 1 'faulty_ops'"));
+  EXPECT_THAT(wrong("with a gradient"), ElementsAre("chosen of library 1 'faulty_ops'"));
+}
+
 /// The faulty kernel multiplies by 3.01.
 TEST_F(OpVerificationTest, NamesTheOpWithAWrongKernelItsPluginAndTheDevice) {
   const OpVerification found = verify({library(", kernel=\"wrong\"")});

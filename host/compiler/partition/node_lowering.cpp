@@ -1,5 +1,6 @@
 #include "compiler/partition/node_lowering.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -8,8 +9,14 @@
 
 namespace strata::host {
 
+OfferedNode::OfferedNode(const LoweredNode& at, const Strategy& strategy)
+    : DescribedNode(
+          at, std::find_if(at.request.strategies.begin(), at.request.strategies.end(), [&](const NamedStrategy& each) {
+                return each.strategy.get() == &strategy;
+              })->name) {}
+
 void NodeLowering::refuse(const std::string& what) const {
-  throw at_.by.error("lowers node '" + at_.node.name + "' wrongly: " + what);
+  throw claimant_.error("lowers node '" + at_.node.name + "' wrongly: " + what);
 }
 
 void NodeLowering::require_layout(const std::string& what, const Dims& dims, const Layout& layout) const {
@@ -39,8 +46,8 @@ BufferId NodeLowering::operand(int index, const Layout& layout) {
   }
   const Value value = at_.node.operands[static_cast<std::size_t>(index)];
   require_layout("operand " + std::to_string(index), at_.request.graph.type(value).dims, layout);
-  at_.values.complete(value);
-  return at_.values.fetch(value, layout, at_.task, at_.node.block);
+  values_.complete(value);
+  return values_.fetch(value, layout, task_, at_.node.block);
 }
 
 BufferId NodeLowering::add_buffer(const std::string& name, BufferKind kind, const TensorType& type,
@@ -50,22 +57,22 @@ BufferId NodeLowering::add_buffer(const std::string& name, BufferKind kind, cons
            join(type.dims) + "]");
   }
   if (const auto fault = find_fault(name, shape)) refuse(*fault);
-  return at_.builder.add_buffer(name, kind, type.dtype, type.dims, shape);
+  return builder_.add_buffer(name, kind, type.dtype, type.dims, shape);
 }
 
 ShardedDim NodeLowering::sharded_dim(const Dim& dim, std::int64_t global_size, const std::vector<Axis>& axes) const {
   return host::sharded_dim(at_.request.rules, dim, global_size, axes);
 }
 
-std::uint64_t NodeLowering::communication_id(const std::string& label) { return at_.builder.communication_id(label); }
+std::uint64_t NodeLowering::communication_id(const std::string& label) { return builder_.communication_id(label); }
 
 void NodeLowering::emit(Instruction instruction) {
-  if (const auto fault = find_fault(at_.builder.program(), instruction)) refuse(*fault);
+  if (const auto fault = find_fault(builder_.program(), instruction)) refuse(*fault);
   for (const Axis& axis : communication_axes(instruction)) {
     if (at_.request.rules.mesh().has(axis)) continue;
     refuse("instruction '" + instruction.name + "' communicates over mesh axis '" + axis + "', which no strategy adds");
   }
-  at_.builder.task(at_.task.kind, at_.task.chunk).instructions.push_back(std::move(instruction));
+  builder_.task(task_.kind, task_.chunk).instructions.push_back(std::move(instruction));
 }
 
 void NodeLowering::define(int index, BufferId buffer, const Layout& layout, const AxisSet& partial) {
@@ -74,7 +81,7 @@ void NodeLowering::define(int index, BufferId buffer, const Layout& layout, cons
   }
   std::optional<Home>& result = results_[static_cast<std::size_t>(index)];
   if (result) refuse("result " + std::to_string(index) + " is defined twice");
-  const Program& program = at_.builder.program();
+  const Program& program = builder_.program();
   if (buffer < 0 || static_cast<std::size_t>(buffer) >= program.buffers.size()) {
     refuse("result " + std::to_string(index) + " is defined as buffer %" + std::to_string(buffer) +
            ", which is not there");
@@ -85,7 +92,7 @@ void NodeLowering::define(int index, BufferId buffer, const Layout& layout, cons
       refuse("result " + std::to_string(index) + " is partial over mesh axis '" + axis + "', which no strategy adds");
     }
   }
-  result = Home{buffer, layout, partial, Reduction::sum, at_.task};
+  result = Home{buffer, layout, partial, Reduction::sum, task_};
 }
 
 std::vector<Home> NodeLowering::take_results() {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/partition/partition.hpp"
@@ -10,27 +12,62 @@
 
 namespace strata::host {
 
-/// The LoweringContext that the host passes to a strategy. It refuses impossible requests with a PluginError that names
-/// strategy and node.
-class NodeLowering final : public LoweringContext {
+/// A node with what the host knows about it. `notes`: what strategies say about it.
+struct LoweredNode {
+  const PartitionRequest& request;
+  const Node& node;
+  const IterationSpace& space;
+  const IterationLayout& iteration;
+  const PositionMixing* mixing;
+  std::set<std::string>& notes;
+};
+
+/// What strategies are told about a node. Base: NodeToLower or LoweringContext.
+template <class Base>
+class DescribedNode : public Base {
  public:
-  struct Place {
-    const PartitionRequest& request;
-    ProgramBuilder& builder;
-    Values& values;
-    const Node& node;
-    const IterationSpace& space;
-    const IterationLayout& iteration;
-    TaskKey task;
-    const NamedStrategy& by;
-  };
-  explicit NodeLowering(Place place) : at_(place), results_(place.node.results.size()) {}
+  DescribedNode(LoweredNode at, std::string by) : at_(at), by_(std::move(by)) {}
 
   [[nodiscard]] const Graph& graph() const override { return at_.request.graph; }
   [[nodiscard]] const Node& node() const override { return at_.node; }
   [[nodiscard]] const LayoutRules& rules() const override { return at_.request.rules; }
   [[nodiscard]] const IterationSpace& space() const override { return at_.space; }
   [[nodiscard]] const IterationLayout& iteration() const override { return at_.iteration; }
+  [[nodiscard]] const PositionMixing* mixing() const override { return at_.mixing; }
+  void note(const std::string& sentence) override { at_.notes.insert(by_ + ": " + sentence); }
+
+ protected:
+  LoweredNode at_;
+
+ private:
+  std::string by_;  // the strategy's name
+};
+
+/// The node that the host offers to a strategy.
+class OfferedNode final : public DescribedNode<NodeToLower> {
+ public:
+  OfferedNode(const LoweredNode& at, const Strategy& strategy);
+};
+
+/// The LoweringContext that the host passes to a strategy. It refuses impossible requests with a PluginError that names
+/// strategy and node.
+class NodeLowering final : public DescribedNode<LoweringContext> {
+ public:
+  struct Place {
+    const LoweredNode& node;
+    ProgramBuilder& builder;
+    Values& values;
+    TaskKey task;
+    const NamedStrategy& by;
+  };
+  explicit NodeLowering(const Place& place)
+      : DescribedNode(place.node, place.by.name),
+        builder_(place.builder),
+        values_(place.values),
+        task_(place.task),
+        claimant_(place.by),
+        results_(place.node.node.results.size()) {}
+
   BufferId operand(int index, const Layout& layout) override;
   BufferId add_buffer(const std::string& name, BufferKind kind, const TensorType& type, const Shape& shape) override;
   [[nodiscard]] ShardedDim sharded_dim(const Dim& dim, std::int64_t global_size,
@@ -47,7 +84,10 @@ class NodeLowering final : public LoweringContext {
   /// Refuses a layout that is impossible for a tensor of `dims`.
   void require_layout(const std::string& what, const Dims& dims, const Layout& layout) const;
 
-  Place at_;
+  ProgramBuilder& builder_;
+  Values& values_;
+  TaskKey task_;
+  const NamedStrategy& claimant_;
   std::vector<std::optional<Home>> results_;
 };
 

@@ -41,8 +41,8 @@ class Partitioner {
     sinks_.reduce_task_gradients();
     if (request_.training) sinks_.add_missing_gradients();
     values_.order_receives();
-    return {sinks_.dealt(), sinks_.gradients(),    sinks_.loss(),
-            sinks_.count(), std::move(used_axes_), std::move(lowered_by_)};
+    return {sinks_.dealt(),        sinks_.gradients(),     sinks_.loss(),    sinks_.count(),
+            std::move(used_axes_), std::move(lowered_by_), std::move(notes_)};
   }
 
  private:
@@ -60,14 +60,21 @@ class Partitioner {
   }
 
   void lower(const Node& node, const TaskKey& task) {
-    const IterationSpace space = request_.registry.get(node.op).iteration(request_.graph, node);
-    const IterationLayout iteration = request_.rules.assign(node.op, space.dims(), space.whole);
+    const OpDefinition& op = request_.registry.get(node.op);
+    const IterationSpace space = op.iteration(request_.graph, node);
+    const std::optional<PositionMixing> mixing = op.mixing(request_.graph, node);
+    const IterationLayout iteration =
+        request_.rules.assign({node.op, space.dims(), mixing ? &*mixing : nullptr}, space.whole);
     for (const auto& [dim, axes] : iteration) used_axes_.insert(axes.begin(), axes.end());
+    const LoweredNode lowered{request_, node, space, iteration, mixing ? &*mixing : nullptr, notes_};
     const auto claim = find_claim(request_.strategies, "lower", "how node '" + node.name + "' is lowered",
-                                  [&](const Strategy& strategy) { return strategy.lower(node, iteration); });
+                                  [&](const Strategy& strategy) {
+                                    OfferedNode offered(lowered, strategy);
+                                    return strategy.lower(offered);
+                                  });
     const bool communicates = claim.has_value() || results_communicate(node, space, iteration);
     if (communicates && keep_instead_of_repeating(node)) return;
-    if (claim) return lower_by(*claim->by, claim->decision, node, space, iteration, task);
+    if (claim) return lower_by(*claim->by, claim->decision, lowered, task);
     std::vector<Layout> wanted;
     for (const Dims& dims : space.operands) wanted.push_back(restrict(iteration, dims));
     if (node.op == ops::kSum && lower_partial_sum(node, task)) return;
@@ -122,15 +129,14 @@ class Partitioner {
     return true;
   }
 
-  void lower_by(const NamedStrategy& claimant, const Lowering& lower, const Node& node, const IterationSpace& space,
-                const IterationLayout& iteration, const TaskKey& task) {
-    NodeLowering lowering({request_, builder_, values_, node, space, iteration, task, claimant});
+  void lower_by(const NamedStrategy& claimant, const Lowering& lower, const LoweredNode& lowered, const TaskKey& task) {
+    NodeLowering lowering({lowered, builder_, values_, task, claimant});
     claimant.ask("lower", [&](const Strategy& /*strategy*/) { lower(lowering); });
     lowered_by_.insert(claimant.name);
     std::vector<Home> homes = lowering.take_results();
     for (std::size_t k = 0; k < homes.size(); ++k) {
       keep_replicas_apart(homes[k]);
-      define({node.id, static_cast<int>(k)}, std::move(homes[k]));
+      define({lowered.node.id, static_cast<int>(k)}, std::move(homes[k]));
     }
   }
 
@@ -315,6 +321,7 @@ class Partitioner {
   ProgramBuilder& builder_;
   std::set<Axis> used_axes_;
   std::set<std::string> lowered_by_;
+  std::set<std::string> notes_;
   GatheredValues gathered_;
   Values values_;
   GradientSinks sinks_;

@@ -43,6 +43,8 @@ struct PartitionResult {
   std::set<Axis> used_axes;
   /// Names of the strategies that claimed a node (Strategy::lower).
   std::set<std::string> lowered_by;
+  /// What strategies could not do for a node (NodeToLower::note), with their names.
+  std::set<std::string> notes;
 };
 
 /// Turns the logical graph into the tasks of one stage. Each chunk gets a forward and a backward task. The backward

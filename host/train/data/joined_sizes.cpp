@@ -40,13 +40,6 @@ DimSizes join_sizes(const FixedSizes& model, const FixedSizes& data, const std::
                              "; accepted: " + (exact ? "" : "at least ") + std::to_string(size) + ", as " + data.by +
                              " has");
   }
-  for (const Dim& dim : dims_of(inputs)) {
-    if (sizes.contains(dim)) continue;
-    throw ConfigurationError("dimension '" + dim + "' has no size: " + data.by +
-                             " does not fix it; accepted: a model "
-                             "whose options fix it, which those of " +
-                             model.by + " do not");
-  }
   return sizes;
 }
 

@@ -15,8 +15,8 @@ struct FixedSizes {
 };
 
 /// Joins the sizes that model and data fix. A dimension in the shape of an input must have one size. A dimension that
-/// values only index may be larger in the model. \throws ConfigurationError if sizes do not agree, or if a dimension of
-/// an input has no size.
+/// values only index may be larger in the model. A dimension may stay without a size: perhaps no model reads the input.
+/// \throws ConfigurationError if sizes do not agree.
 [[nodiscard]] DimSizes join_sizes(const FixedSizes& model, const FixedSizes& data,
                                   const std::vector<DatasetInput>& inputs);
 

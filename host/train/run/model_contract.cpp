@@ -10,9 +10,16 @@ namespace {
 
 class Contract {
  public:
-  Contract(const RunSetup& setup, const Graph& graph, DType float_type)
-      : origin_(setup.plugins.model.origin), graph_(graph), inputs_(setup.inputs) {
-    for (const DatasetInput& input : setup.inputs) given_.push_back({input.name, graph_type(input, float_type)});
+  /// `graph`: as the model has built it for `request`.
+  Contract(const RunSetup& setup, const Graph& graph, const CompileRequest& request)
+      : origin_(setup.plugins.model.origin),
+        dataset_(setup.plugins.dataset.origin.label),
+        graph_(graph),
+        sizes_(request.sizes),
+        inputs_(setup.inputs) {
+    for (const DatasetInput& input : setup.inputs) {
+      given_.push_back({input.name, graph_type(input, request.float_type), input.indexes});
+    }
   }
 
   void require_inputs() const {
@@ -49,6 +56,7 @@ class Contract {
   struct Given {
     std::string name;
     TensorType type;
+    Dim indexes;
   };
 
   void require_input(const Node& node) const {
@@ -56,7 +64,7 @@ class Contract {
     std::vector<std::string> names;
     std::vector<std::string> types;
     for (const Given& each : given_) {
-      if (each.name == node.name && each.type == wanted) return;
+      if (each.name == node.name && each.type == wanted) return require_sizes(each);
       if (each.name == node.name) types.push_back(to_string(each.type));
       if (std::find(names.begin(), names.end(), each.name) == names.end()) names.push_back(each.name);
     }
@@ -67,10 +75,24 @@ class Contract {
     refuse(reads + (near.empty() ? "" : "; did you mean '" + near + "'?") + "; the data has: " + join(names, ", "));
   }
 
+  /// The data has to know them before the model is built, so the model cannot define them itself.
+  void require_sizes(const Given& read) const {
+    Dims dims = read.type.dims;
+    if (!read.indexes.empty()) dims.push_back(read.indexes);
+    for (const Dim& dim : dims) {
+      if (dim == "batch" || sizes_.contains(dim)) continue;
+      throw ConfigurationError("dimension '" + dim + "' has no size: " + dataset_ +
+                               " does not fix it; accepted: a model whose options fix it, which those of " +
+                               origin_.label + " do not");
+    }
+  }
+
   [[noreturn]] void refuse(const std::string& what) const { throw PluginError(origin_, "build", "", what); }
 
   const PluginOrigin& origin_;
+  std::string dataset_;
   const Graph& graph_;
+  const DimSizes& sizes_;
   const std::vector<DatasetInput>& inputs_;
   std::vector<Given> given_;
 };
@@ -84,7 +106,7 @@ void require_model_contract(const RunSetup& setup, const CompileRequest& request
   graph.sizes["batch"] = 1;
   GraphBuilder builder(graph, *request.registry, GraphMode::training, request.float_type);
   call_plugin(origin, "build", [&] { request.model->build(builder); });
-  const Contract contract(setup, graph, request.float_type);
+  const Contract contract(setup, graph, request);
   contract.require_inputs();
   const auto generation = call_plugin(origin, "generation", [&] { return request.model->generation(); });
   if (generation) contract.require_generation(*generation);

@@ -1,5 +1,6 @@
 #include "train/run/remarks.hpp"
 
+#include <map>
 #include <set>
 
 #include "compiler/graph/build_graph.hpp"
@@ -8,8 +9,11 @@
 namespace strata::host {
 namespace {
 
-/// Adds the ops of `compiled` for which the device has only the reference kernel.
-void find_slow_ops(const Compiled& compiled, const Device& device, std::set<std::string>& slow) {
+/// Ops for which a device has only the reference kernel, and why the fast kernels do not take them.
+using SlowOps = std::map<std::string, std::string>;
+
+/// Adds the slow ops of `compiled`.
+void find_slow_ops(const Compiled& compiled, const Device& device, SlowOps& slow) {
   for (const Program& program : compiled.programs) {
     const Coordinates first = program.mesh.coordinates(0);
     for (const Task& task : program.tasks) {
@@ -17,7 +21,7 @@ void find_slow_ops(const Compiled& compiled, const Device& device, std::set<std:
         const auto* compute = instruction.as<Compute>();
         if (compute == nullptr || slow.contains(compute->op)) continue;
         const auto choice = device.kernel_choice(describe_instruction(program, instruction, first, 0));
-        if (choice && choice->is_last_resort) slow.insert(compute->op);
+        if (choice && choice->is_last_resort) slow[compute->op] = choice->refusal;
       }
     }
   }
@@ -33,6 +37,12 @@ std::vector<std::string> unread_parameters(const Graph& graph) {
   return names;
 }
 
+std::string text(const SlowOps& slow) {
+  std::vector<std::string> words;
+  for (const auto& [op, refusal] : slow) words.push_back(refusal.empty() ? op : op + " (" + refusal + ")");
+  return join(words, ", ");
+}
+
 }  // namespace
 
 std::vector<std::string> find_remarks(const TrainingPrograms& programs, const Device& device) {
@@ -46,11 +56,14 @@ std::vector<std::string> find_remarks(const TrainingPrograms& programs, const De
   if (const auto unread = unread_parameters(programs.training.graph); !unread.empty()) {
     remarks.push_back("not trained, because no loss depends on them: " + join(unread, ", "));
   }
-  std::set<std::string> slow;
+  std::set<std::string> notes = programs.training.notes;
+  if (programs.evaluation) notes.insert(programs.evaluation->notes.begin(), programs.evaluation->notes.end());
+  remarks.insert(remarks.end(), notes.begin(), notes.end());
+  SlowOps slow;
   find_slow_ops(programs.training, device, slow);
   if (programs.evaluation) find_slow_ops(*programs.evaluation, device, slow);
   if (!slow.empty()) {
-    remarks.push_back("no fast kernel for " + join({slow.begin(), slow.end()}, ", ") + " on " + device.description() +
+    remarks.push_back("no fast kernel for " + text(slow) + " on " + device.description() +
                       "; reference kernels, which are slow, take their place");
   }
   return remarks;

@@ -72,7 +72,8 @@ std::vector<DatasetInput> inputs_of(const ResolvedPlugin<DatasetFactory>& plugin
     }
     if (find_dim(each.dims, "batch") >= 0) refuse("with the dimension 'batch'; accepted: dimensions of one sample");
     if (find_input(inputs, each.name, each.dims.size() + (each.per_sample ? 1 : 0)) != i) {
-      refuse("twice with the same number of dimensions");
+      refuse(
+          "twice with the same number of dimensions, 'batch' included; accepted: inputs of one name that differ in it");
     }
   }
   return inputs;

@@ -43,7 +43,7 @@ struct RunSetup {
   DType float_type = DType::f32;
 
   /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
-  /// fix a size and do not agree, or if a dimension of an input has no size.
+  /// fix a size and do not agree.
   [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
   /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
   /// its files, else small ones.

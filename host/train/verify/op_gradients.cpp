@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -180,7 +181,10 @@ class GradientChecker {
       for (const int operand : alone.differentiated) {
         made.operand = operand;
         made.operand_type = to_string(graph_.type(node.operands[static_cast<std::size_t>(operand)]));
-        made.error = largest_error(node, forward, cotangents, operand, backward.output(alone.gradient(operand)));
+        const Numbers gradient = backward.output(alone.gradient(operand));
+        made.error = registry_.get(node.op).only_chooses(operand)
+                         ? size_of_gradient(gradient)
+                         : largest_error(node, forward, cotangents, operand, gradient);
         checks_.push_back(made);
       }
     } catch (const Error& error) {
@@ -218,6 +222,11 @@ class GradientChecker {
       }
     }
     return {sum, size};
+  }
+
+  /// The error of the gradient of an operand that only chooses, which is zero. A difference would meet jumps.
+  static double size_of_gradient(const Numbers& gradient) {
+    return root_mean_square(gradient) == 0 ? 0 : std::numeric_limits<double>::infinity();
   }
 
   /// The largest error over random directions. If the rule gives no gradient, zero is checked.

@@ -1,9 +1,13 @@
-/// Context parallelism: every rank along one axis holds another part of every sequence. All ops except attention work
-/// on single tokens. For attention there are three methods: move K and V around a ring (Liu et al., "Ring Attention
-/// with Blockwise Transformers for Near-Infinite Context", 2023), gather K and V, or exchange tokens for heads (Jacobs
-/// et al., "DeepSpeed Ulysses", 2023).
+/// Context parallelism: every rank along one axis holds another part of every sequence. All ops except those that mix
+/// positions, such as attention, work on single tokens. For these there are three methods: move the keys around a ring
+/// (Liu et al., "Ring Attention with Blockwise Transformers for Near-Infinite Context", 2023), gather them, or exchange
+/// tokens for heads (Jacobs et al., "DeepSpeed Ulysses", 2023).
+
+#include <algorithm>
 
 #include "ring_attention.hpp"
+#include "ring_obstacle.hpp"
+#include "strata/error.hpp"
 #include "strata/strategy.hpp"
 
 namespace context {
@@ -18,12 +22,17 @@ constexpr int kHeadPriority = 15;
 /// Considered after the key heads, so that query heads of one key head are split only if key heads cannot be.
 constexpr int kGroupPriority = 16;
 
-bool is_attention(const std::string& op) { return op == "attention" || op == "attention_gradient"; }
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 
 class ContextParallel final : public Strategy {
  public:
   explicit ContextParallel(const Options& options)
-      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))}, attention_(options.word("attention")) {
+      : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
+        attention_(options.word("attention")),
+        sequences_(options.words("sequences")) {
+    if (sequences_.empty()) throw OptionError("sequences", "found none; accepted: names of dimensions");
     const std::string& balance = options.word("balance");
     // With Ulysses every rank has whole sequences in attention, so a causal mask needs no balancing.
     const bool zigzag = balance == "zigzag" || (balance == "auto" && attention_ != "ulysses");
@@ -33,31 +42,76 @@ class ContextParallel final : public Strategy {
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return {axis_}; }
 
   [[nodiscard]] std::vector<Rule> rules() const override {
-    std::vector<Rule> rules = {
-        {.dim = "seq", .axis = axis_.name, .priority = kSequencePriority, .distribution = distribution_, .filter = {}}};
+    std::vector<Rule> rules;
+    for (const Dim& sequence : sequences_) {
+      rules.push_back({.dim = sequence,
+                       .axis = axis_.name,
+                       .priority = kSequencePriority,
+                       .distribution = distribution_,
+                       .filter = {}});
+    }
     if (attention_ == "ulysses") {
-      for (const char* heads : {"heads", "kv_heads"}) rules.push_back(attention_rule(heads, kHeadPriority));
-      rules.push_back(attention_rule("group", kGroupPriority));
+      for (const char* heads : {"heads", "kv_heads"}) rules.push_back(head_rule(heads, kHeadPriority));
+      rules.push_back(head_rule("group", kGroupPriority));
     }
     return rules;
   }
 
-  [[nodiscard]] Lowering lower(const Node& node, const IterationLayout& iteration) const override {
-    if (attention_ != "ring" || !is_attention(node.op) || !travels(iteration, axis_.name)) return {};
-    return [this](LoweringContext& context) { lower_ring_attention(context, axis_.name); };
+  [[nodiscard]] Lowering lower(NodeToLower& node) const override {
+    if (attention_ == "all_gather") return {};
+    const std::optional<Dim> gathered = gathered_sequence(node);
+    if (!gathered) return {};
+    const std::string obstacle = attention_ == "ring" ? ring_obstacle(node, axis_.name) : ulysses_obstacle(node);
+    if (obstacle.empty()) return [this](LoweringContext& context) { lower_ring_attention(context, axis_.name); };
+    node.note("attention = \"" + attention_ + "\" is not possible for op '" + node.node().op + "' because " + obstacle +
+              ", so '" + *gathered + "' is gathered for it");
+    return {};
   }
 
  private:
-  [[nodiscard]] Rule attention_rule(const Dim& dim, int priority) const {
+  /// The sequence of an operand that the partitioner would gather over the axis, because the op needs it whole.
+  [[nodiscard]] std::optional<Dim> gathered_sequence(const NodeToLower& node) const {
+    if (axis_.size == 1 || (node.mixing() != nullptr && shards_heads(node))) return std::nullopt;
+    for (std::size_t i = 0; i < node.node().operands.size(); ++i) {
+      const Dims& dims = node.graph().type(node.node().operands[i]).dims;
+      const Layout at_rest = node.rules().canonical(dims);
+      for (std::size_t at = 0; at < dims.size(); ++at) {
+        const bool is_needed_whole = node.space().whole.contains(node.space().operands[i].at(at));
+        if (is_needed_whole && contains(sequences_, dims[at]) && contains(at_rest[at], axis_.name)) return dims[at];
+      }
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool shards_heads(const NodeToLower& node) const {
+    const Dims& heads = node.mixing()->heads;
+    return std::any_of(heads.begin(), heads.end(),
+                       [&](const Dim& dim) { return contains(node.iteration().at(dim), axis_.name); });
+  }
+
+  static std::string ulysses_obstacle(const NodeToLower& node) {
+    if (node.mixing() == nullptr) return "it does not declare how it mixes positions";
+    const Dims& heads = node.mixing()->heads;
+    if (heads.empty()) return "it declares no heads";
+    std::vector<std::string> sizes;
+    for (const Dim& dim : heads) sizes.push_back(dim + " = " + std::to_string(node.graph().sizes.at(dim)));
+    return "the ranks cannot share its heads (" + join(sizes, ", ") + ")";
+  }
+
+  /// For ops that split into independent heads along `dim`.
+  [[nodiscard]] Rule head_rule(const Dim& dim, int priority) const {
     return {.dim = dim,
             .axis = axis_.name,
             .priority = priority,
             .distribution = Distribution::block,
-            .filter = [](const std::string& op, const Dims& /*dims*/) { return is_attention(op); }};
+            .filter = [dim](const RuleTarget& target) {
+              return target.mixing != nullptr && contains(target.mixing->heads, dim);
+            }};
   }
 
   MeshAxis axis_;
   std::string attention_;
+  std::vector<Dim> sequences_;
   Distribution distribution_;
 };
 
@@ -91,7 +145,11 @@ class ContextFactory final : public StrategyFactory {
        .default_value = OptionValue(std::string("auto")),
        .documentation = "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
                         "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
-       .choices = {"auto", "zigzag", "none"}}};
+       .choices = {"auto", "zigzag", "none"}},
+      {.name = "sequences",
+       .type = OptionType::words,
+       .default_value = OptionValue(std::vector<std::string>{"seq"}),
+       .documentation = "The dimensions along which positions lie, as the model calls them."}};
 };
 
 }  // namespace

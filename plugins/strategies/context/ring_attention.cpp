@@ -1,8 +1,10 @@
 #include "ring_attention.hpp"
 
-#include <algorithm>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "ring_lowering.hpp"
 
@@ -12,19 +14,13 @@ using namespace strata;
 
 namespace {
 
-constexpr int kQuery = 0;
-constexpr int kKey = 1;
-constexpr int kValue = 2;
-
-/// K, V and the documents of their tokens on their way around the ring. Each is a message of its own, because packing
-/// them into one would copy them.
+/// The operands along the keys on their way around the ring, such as K, V and the documents of their tokens. Each is a
+/// message of its own, because packing them into one would copy them.
 class TravellingKeys {
  public:
   /// `operands`: the operands of hop 0.
   TravellingKeys(RingLowering& ring, std::vector<BufferId> operands) : ring_(ring), operands_(std::move(operands)) {
-    add("key", kKey);
-    add("value", kValue);
-    if (const auto documents = ring.key_documents()) add("documents", *documents);
+    for (const int operand : ring.key_operands()) travellers_.push_back({.operand = operand});
   }
 
   /// The operands of the current hop.
@@ -37,8 +33,8 @@ class TravellingKeys {
     std::vector<BufferId> waits = sent_;
     sent_.clear();
     for (Traveller& each : travellers_) {
-      const std::string name = each.name + " for hop " + std::to_string(next);
-      each.next = ring_.like_operand(name, each.operand, ring_.operand_type(each.operand));
+      const std::string name = "operand " + std::to_string(each.operand) + " for hop " + std::to_string(next);
+      each.next = ring_.like_operand(name, each.operand);
       ring_.pass_on(name, next - hop, current(each), each.next, std::exchange(waits, {}));
       sent_.push_back(current(each));
     }
@@ -51,12 +47,10 @@ class TravellingKeys {
 
  private:
   struct Traveller {
-    std::string name;
     int operand = 0;
     BufferId next = -1;
   };
 
-  void add(const std::string& name, int operand) { travellers_.push_back({.name = name, .operand = operand}); }
   BufferId& current(const Traveller& each) { return operands_.at(static_cast<std::size_t>(each.operand)); }
 
   RingLowering& ring_;
@@ -65,45 +59,71 @@ class TravellingKeys {
   std::vector<BufferId> sent_;
 };
 
-/// The gradient of K or V, which moves around the ring with its keys and accumulates the contributions of all ranks
-/// that see them. The owner adds its own contribution last, so the gradient needs one message less than there are hops.
-class TravellingGradient {
+/// A result that is a sum over the hops.
+class SummedResult {
  public:
-  TravellingGradient(RingLowering& ring, int result, std::string name)
-      : ring_(ring),
-        result_(result),
-        type_(RingLowering::accumulated(ring.result_type(result))),
-        name_(std::move(name)) {}
+  SummedResult(RingLowering& ring, int result) : ring_(ring), result_(result) {}
+  virtual ~SummedResult() = default;
+  SummedResult(const SummedResult&) = delete;
+  SummedResult& operator=(const SummedResult&) = delete;
 
   /// Adds a buffer for the contribution of `hop`.
-  BufferId part(int hop) { return ring_.like_result(name_ + " of hop " + std::to_string(hop), result_, type_); }
+  BufferId part(int hop) { return buffer("of hop " + std::to_string(hop)); }
+  /// Adds the contribution of `hop`, which `next` follows.
+  virtual void add(int hop, int next, BufferId part) = 0;
+  virtual void define() = 0;
 
-  /// Adds the contribution of `hop` to the moving gradient, which then follows its keys to hop `next`, or home.
-  void add(int hop, int next, BufferId part) {
+ protected:
+  BufferId buffer(const std::string& what) { return ring_.like_result(name() + " " + what, result_); }
+  BufferId sum(BufferId so_far, BufferId part, const std::vector<BufferId>& waits) {
+    const BufferId sum = buffer("so far");
+    ring_.add(result_, {so_far, part}, sum, waits);
+    return sum;
+  }
+  [[nodiscard]] std::string name() const { return "result " + std::to_string(result_); }
+  [[nodiscard]] RingLowering& ring() { return ring_; }
+  [[nodiscard]] int result() const { return result_; }
+
+ private:
+  RingLowering& ring_;
+  int result_;
+};
+
+/// A result that stays at its rank, such as the gradient of queries.
+class StayingResult final : public SummedResult {
+ public:
+  using SummedResult::SummedResult;
+
+  void add(int /*hop*/, int /*next*/, BufferId part) override { sum_ = sum_ ? sum(*sum_, part, {}) : part; }
+  void define() override { ring().define(result(), *sum_); }
+
+ private:
+  std::optional<BufferId> sum_;
+};
+
+/// A result along the keys, such as the gradient of K. It moves around the ring with them and accumulates the
+/// contributions of all ranks that see them. The owner adds its own contribution last, so it needs one message less
+/// than there are hops.
+class TravellingResult final : public SummedResult {
+ public:
+  using SummedResult::SummedResult;
+
+  /// The sum then follows its keys to hop `next`, or home.
+  void add(int hop, int next, BufferId part) override {
     if (hop == 0) {
       own_ = part;
       return;
     }
-    const BufferId sum = arrived_ ? add_to_arrived(part) : part;
-    const std::string name = name_ + " after hop " + std::to_string(hop);
-    arrived_ = ring_.like_result(name, result_, type_);
-    ring_.pass_on(name, next - hop, sum, *arrived_, {});
-    sent_ = {sum};
+    const BufferId so_far = arrived_ ? sum(*arrived_, part, sent_) : part;
+    const std::string what = "after hop " + std::to_string(hop);
+    arrived_ = buffer(what);
+    ring().pass_on(name() + " " + what, next - hop, so_far, *arrived_, {});
+    sent_ = {so_far};
   }
 
-  void define() { ring_.define(result_, arrived_ ? add_to_arrived(own_) : own_); }
+  void define() override { ring().define(result(), arrived_ ? sum(*arrived_, own_, sent_) : own_); }
 
  private:
-  BufferId add_to_arrived(BufferId part) {
-    const BufferId sum = ring_.like_result(name_ + " so far", result_, type_);
-    ring_.add(result_, {*arrived_, part}, sum, sent_);
-    return sum;
-  }
-
-  RingLowering& ring_;
-  int result_;
-  TensorType type_;
-  std::string name_;
   BufferId own_ = -1;
   std::optional<BufferId> arrived_;
   std::vector<BufferId> sent_;
@@ -123,72 +143,67 @@ void travel(RingLowering& ring, TravellingKeys& keys, const Body& body) {
   }
 }
 
-void lower_forward(RingLowering& ring) {
-  const TensorType type = RingLowering::accumulated(ring.result_type(0));
-  struct Result {
-    BufferId output;
-    BufferId log_sum;
+/// Merges a mean and a logarithm, as those of attention.
+void lower_by_log_sum_exp(RingLowering& ring) {
+  const int mean = ring.mixing().mean;
+  const int logarithm = ring.mixing().logarithm;
+  /// The results in the order of the op.
+  const auto make = [&](const std::string& of) -> std::vector<BufferId> {
+    std::vector<BufferId> results(2);
+    for (const int result : {mean, logarithm}) {
+      results[static_cast<std::size_t>(result)] = ring.like_result("result " + std::to_string(result) + of, result);
+    }
+    return results;
   };
-  const auto make = [&](const std::string& of) -> Result {
-    return {ring.like_result("output" + of, 0, type), ring.like_result("log-sum-exp" + of, 1, ring.result_type(1))};
-  };
-  std::optional<Result> so_far;
+  std::vector<BufferId> so_far;
   TravellingKeys keys(ring, ring.operands());
   travel(ring, keys, [&](int hop, int /*next*/, const std::vector<BufferId>& waits) {
-    const Result part = make(" of hop " + std::to_string(hop));
-    ring.compute(hop, keys.operands(), {part.output, part.log_sum}, waits);
-    if (!so_far) {
+    const std::vector<BufferId> part = make(" of hop " + std::to_string(hop));
+    ring.compute(hop, keys.operands(), part, waits);
+    if (so_far.empty()) {
       so_far = part;
       return;
     }
-    const Result merged = make(" so far");
-    ring.merge({so_far->output, so_far->log_sum, part.output, part.log_sum}, {merged.output, merged.log_sum});
+    const std::vector<BufferId> merged = make(" so far");
+    ring.merge(so_far, part, merged);
     so_far = merged;
   });
-  ring.define(0, so_far->output);
-  ring.define(1, so_far->log_sum);
+  for (const int result : {mean, logarithm}) ring.define(result, so_far[static_cast<std::size_t>(result)]);
 }
 
-void lower_gradient(RingLowering& ring) {
-  const TensorType type = RingLowering::accumulated(ring.result_type(kQuery));
-  std::optional<BufferId> d_query;
-  TravellingKeys keys(ring, ring.operands());
-  TravellingGradient d_key(ring, kKey, "key gradient");
-  TravellingGradient d_value(ring, kValue, "value gradient");
-  travel(ring, keys, [&](int hop, int next, const std::vector<BufferId>& waits) {
-    const BufferId part = ring.like_result("query gradient of hop " + std::to_string(hop), kQuery, type);
-    const BufferId key_part = d_key.part(hop);
-    const BufferId value_part = d_value.part(hop);
-    ring.compute(hop, keys.operands(), {part, key_part, value_part}, waits);
-    d_key.add(hop, next, key_part);
-    d_value.add(hop, next, value_part);
-    if (!d_query) {
-      d_query = part;
-      return;
+/// Adds all results, such as gradients.
+void lower_by_sum(RingLowering& ring) {
+  std::vector<std::unique_ptr<SummedResult>> results;
+  for (int result = 0; result < ring.result_count(); ++result) {
+    if (ring.is_along_keys(result)) {
+      results.push_back(std::make_unique<TravellingResult>(ring, result));
+    } else {
+      results.push_back(std::make_unique<StayingResult>(ring, result));
     }
-    const BufferId sum = ring.like_result("query gradient so far", kQuery, type);
-    ring.add(kQuery, {*d_query, part}, sum, {});
-    d_query = sum;
+  }
+  TravellingKeys keys(ring, ring.operands());
+  travel(ring, keys, [&](int hop, int next, const std::vector<BufferId>& waits) {
+    std::vector<BufferId> parts;
+    for (const auto& result : results) parts.push_back(result->part(hop));
+    ring.compute(hop, keys.operands(), parts, waits);
+    // Messages first, so that they travel beside the sums.
+    for (const bool travels : {true, false}) {
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        if (ring.is_along_keys(static_cast<int>(i)) == travels) results[i]->add(hop, next, parts[i]);
+      }
+    }
   });
-  ring.define(kQuery, *d_query);
-  d_key.define();
-  d_value.define();
+  for (const auto& result : results) result->define();
 }
 
 }  // namespace
 
-bool travels(const IterationLayout& iteration, const Axis& axis) {
-  const auto queries = iteration.find("seq");
-  return queries != iteration.end() &&
-         std::find(queries->second.begin(), queries->second.end(), axis) != queries->second.end();
-}
-
 void lower_ring_attention(LoweringContext& context, const Axis& axis) {
   RingLowering ring(context, axis);
-  if (context.node().op == "attention") {
-    lower_forward(ring);
+  if (ring.mixing().merge == PositionMixing::Merge::log_sum_exp) {
+    lower_by_log_sum_exp(ring);
   } else {
-    lower_gradient(ring);
+    lower_by_sum(ring);
   }
 }
 

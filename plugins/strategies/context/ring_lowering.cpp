@@ -11,9 +11,6 @@ using namespace strata;
 
 namespace {
 
-const Dim kKeySequence = "kv_seq";
-const Dim kSequence = "seq";
-
 /// True if a query sees a key that is less than `window` positions before it, or the key at its own position.
 bool sees_some(const IndexMap& queries, const IndexMap& keys, std::int64_t window) {
   for (const IndexSegment& query : queries.segments) {
@@ -48,18 +45,17 @@ RingLowering::RingLowering(LoweringContext& context, Axis axis)
 
 /// Without a window, every hop is useful: the last queries see all keys.
 std::vector<int> RingLowering::useful_hops() const {
-  const Attributes& attributes = context_.node().attributes;
-  const std::int64_t window = attributes.has("window") ? attributes.integer("window") : 0;
+  const std::int64_t window = mixing().window;
   const Mesh& mesh = context_.rules().mesh();
-  const ShardedDim queries =
-      context_.sharded_dim(kSequence, context_.graph().sizes.at(kSequence), context_.iteration().at(kSequence));
+  const Dim& dim = mixing().queries;
+  const ShardedDim queries = context_.sharded_dim(dim, size_of(dim), context_.iteration().at(dim));
   const std::vector<Coordinates> places = window == 0 ? std::vector<Coordinates>{} : places_of(queries, mesh);
   std::vector<IndexMap> query_maps;
   for (const Coordinates& place : places) query_maps.push_back(index_map(queries, mesh, place));
   std::vector<int> hops;
   for (int hop = 0; hop < ranks_; ++hop) {
     const ShardedDim of_hop = keys(hop);
-    bool is_useful = window == 0;
+    bool is_useful = window == 0 || hop == 0;
     for (std::size_t i = 0; i < places.size() && !is_useful; ++i) {
       is_useful = sees_some(query_maps[i], index_map(of_hop, mesh, places[i]), window);
     }
@@ -68,24 +64,49 @@ std::vector<int> RingLowering::useful_hops() const {
   return hops;
 }
 
-// --- types and buffers
+// --- operands and results
 
-TensorType RingLowering::operand_type(int index) const {
-  return context_.graph().type(context_.node().operands.at(static_cast<std::size_t>(index)));
+std::vector<int> RingLowering::key_operands() const {
+  std::vector<int> operands;
+  for (int i = 0; const Dims& dims : context_.space().operands) {
+    if (find_dim(dims, mixing().keys) >= 0) operands.push_back(i);
+    ++i;
+  }
+  return operands;
 }
 
-TensorType RingLowering::result_type(int index) const {
+bool RingLowering::is_along_keys(int result) const {
+  return find_dim(context_.space().results.at(static_cast<std::size_t>(result)), mixing().keys) >= 0;
+}
+
+Dim RingLowering::key_dim() const {
+  const auto operand = static_cast<std::size_t>(key_operands().front());
+  const int at = find_dim(context_.space().operands[operand], mixing().keys);
+  return context_.graph().type(context_.node().operands[operand]).dims[static_cast<std::size_t>(at)];
+}
+
+std::int64_t RingLowering::size_of(const Dim& dim) const {
+  const IterationSpace& space = context_.space();
+  for (std::size_t i = 0; i < space.operands.size(); ++i) {
+    const int at = find_dim(space.operands[i], dim);
+    if (at >= 0) return context_.graph().shape(context_.node().operands[i])[static_cast<std::size_t>(at)];
+  }
+  return context_.graph().sizes.at(dim);
+}
+
+const TensorType& RingLowering::result_type(int index) const {
   return context_.node().results.at(static_cast<std::size_t>(index));
 }
 
-TensorType RingLowering::accumulated(const TensorType& type) {
+TensorType RingLowering::accumulated_type(int index) const {
+  const TensorType& type = result_type(index);
   return {type.dims, type.dtype == DType::f64 ? DType::f64 : DType::f32};
 }
 
 Layout RingLowering::layout(const Dims& dims) const {
   Layout layout;
   for (const Dim& dim : dims) {
-    layout.push_back(dim == kKeySequence ? std::vector<Axis>{axis_} : context_.iteration().at(dim));
+    layout.push_back(dim == mixing().keys ? std::vector<Axis>{axis_} : context_.iteration().at(dim));
   }
   return layout;
 }
@@ -98,22 +119,18 @@ std::vector<BufferId> RingLowering::operands() {
   return buffers;
 }
 
-std::optional<int> RingLowering::key_documents() const {
-  const int last = static_cast<int>(context_.node().operands.size()) - 1;
-  return is_floating_point(operand_type(last).dtype) ? std::nullopt : std::optional(last);
-}
-
 BufferId RingLowering::like(const Dims& iteration_dims, const std::string& what, const TensorType& type) {
   return context_.add_buffer(label(what), BufferKind::activation, type,
                              context_.rules().local_shape(type.dims, layout(iteration_dims)));
 }
 
-BufferId RingLowering::like_operand(const std::string& what, int index, const TensorType& type) {
-  return like(context_.space().operands.at(static_cast<std::size_t>(index)), what, type);
+BufferId RingLowering::like_operand(const std::string& what, int index) {
+  const auto at = static_cast<std::size_t>(index);
+  return like(context_.space().operands.at(at), what, context_.graph().type(context_.node().operands.at(at)));
 }
 
-BufferId RingLowering::like_result(const std::string& what, int index, const TensorType& type) {
-  return like(context_.space().results.at(static_cast<std::size_t>(index)), what, type);
+BufferId RingLowering::like_result(const std::string& what, int index) {
+  return like(context_.space().results.at(static_cast<std::size_t>(index)), what, accumulated_type(index));
 }
 
 std::string RingLowering::label(const std::string& what) const {
@@ -123,8 +140,9 @@ std::string RingLowering::label(const std::string& what) const {
 // --- kernels
 
 ShardedDim RingLowering::keys(int hop) const {
-  // Keys have the same sharding as queries.
-  ShardedDim keys = context_.sharded_dim(kSequence, context_.graph().sizes.at(kSequence), {axis_});
+  const Dim dim = key_dim();
+  ShardedDim keys = context_.sharded_dim(dim, context_.graph().sizes.at(dim), {axis_});
+  keys.dim = mixing().keys;
   keys.axes.front().shift = -hop;
   return keys;
 }
@@ -132,12 +150,8 @@ ShardedDim RingLowering::keys(int hop) const {
 std::vector<ShardedDim> RingLowering::iteration(int hop) const {
   std::vector<ShardedDim> dims;
   for (const Dim& dim : context_.space().dims()) {
-    if (dim != kKeySequence) {
-      dims.push_back(context_.sharded_dim(dim, context_.graph().sizes.at(dim), context_.iteration().at(dim)));
-      continue;
-    }
-    dims.push_back(keys(hop));
-    dims.back().dim = kKeySequence;
+    dims.push_back(dim == mixing().keys ? keys(hop)
+                                        : context_.sharded_dim(dim, size_of(dim), context_.iteration().at(dim)));
   }
   return dims;
 }
@@ -155,13 +169,31 @@ Instruction RingLowering::instruction(Compute work, std::vector<BufferId> inputs
 void RingLowering::compute(int hop, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
                            std::vector<BufferId> waits) {
   Compute work{.op = context_.node().op, .attributes = context_.node().attributes};
-  const DType type = result_type(0).dtype;
-  const DType wanted = accumulated(result_type(0)).dtype;
-  if (type != wanted) work.attributes.set("dtype", std::string(to_string(wanted)));
+  const DType wanted = accumulated_type(0).dtype;
+  if (mixing().takes_result_type && result_type(0).dtype != wanted) {
+    work.attributes.set("dtype", std::string(to_string(wanted)));
+  }
   work.operand_dims = context_.space().operands;
   work.result_dims = context_.space().results;
   work.iteration = iteration(hop);
-  context_.emit(instruction(std::move(work), std::move(inputs), std::move(outputs), std::move(waits)));
+  std::vector<BufferId> written = outputs;
+  for (int i = 0; i < result_count() && !mixing().takes_result_type; ++i) {
+    if (result_type(i).dtype == accumulated_type(i).dtype) continue;
+    const auto at = static_cast<std::size_t>(i);
+    written[at] = like(context_.space().results[at],
+                       "result " + std::to_string(i) + " of hop " + std::to_string(hop) + " in short", result_type(i));
+  }
+  context_.emit(instruction(std::move(work), std::move(inputs), written, std::move(waits)));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (written[i] != outputs[i])
+      cast(static_cast<int>(i), written[i], outputs[i], accumulated_type(static_cast<int>(i)).dtype);
+  }
+}
+
+void RingLowering::cast(int index, BufferId from, BufferId into, DType dtype) {
+  Compute work = elementwise(ops::kCast, index, 1);
+  work.attributes.set("dtype", std::string(to_string(dtype)));
+  context_.emit(instruction(std::move(work), {from}, {into}, {}));
 }
 
 Compute RingLowering::elementwise(const std::string& op, int index, std::size_t operands) const {
@@ -178,13 +210,17 @@ void RingLowering::add(int index, std::vector<BufferId> inputs, BufferId output,
   context_.emit(instruction(std::move(work), std::move(inputs), {output}, std::move(waits)));
 }
 
-void RingLowering::merge(std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
+void RingLowering::merge(const std::vector<BufferId>& one, const std::vector<BufferId>& other,
+                         const std::vector<BufferId>& merged) {
+  const auto mean = static_cast<std::size_t>(mixing().mean);
+  const auto logarithm = static_cast<std::size_t>(mixing().logarithm);
   const std::vector<Dims>& dims = context_.space().results;
   Compute work{.op = "attention_merge"};
-  work.operand_dims = {dims.at(0), dims.at(1), dims.at(0), dims.at(1)};
-  work.result_dims = dims;
+  work.operand_dims = {dims[mean], dims[logarithm], dims[mean], dims[logarithm]};
+  work.result_dims = {dims[mean], dims[logarithm]};
   work.iteration = iteration(0);
-  context_.emit(instruction(std::move(work), std::move(inputs), std::move(outputs), {}));
+  context_.emit(instruction(std::move(work), {one[mean], one[logarithm], other[mean], other[logarithm]},
+                            {merged[mean], merged[logarithm]}, {}));
 }
 
 // --- messages
@@ -204,19 +240,18 @@ void RingLowering::pass_on(const std::string& what, int distance, BufferId from,
 
 void RingLowering::define(int index, BufferId buffer) {
   const Dims& dims = context_.space().results.at(static_cast<std::size_t>(index));
-  const TensorType type = result_type(index);
-  if (type.dtype != accumulated(type).dtype) {
-    const BufferId rounded = like_result("result " + std::to_string(index), index, type);
-    Compute cast = elementwise(ops::kCast, index, 1);
-    cast.attributes.set("dtype", std::string(to_string(type.dtype)));
-    context_.emit(instruction(std::move(cast), {buffer}, {rounded}, {}));
+  const TensorType& type = result_type(index);
+  if (type.dtype != accumulated_type(index).dtype) {
+    const BufferId rounded = like(dims, "result " + std::to_string(index), type);
+    cast(index, buffer, rounded, type.dtype);
     buffer = rounded;
   }
   AxisSet partial;
   for (const auto& [dim, axes] : context_.iteration()) {
     if (find_dim(dims, dim) < 0) partial.insert(axes.begin(), axes.end());
   }
-  partial.erase(axis_);
+  // Results along the keys have met the queries of all ranks of the ring.
+  if (is_along_keys(index)) partial.erase(axis_);
   context_.define(index, buffer, layout(dims), partial);
 }
 

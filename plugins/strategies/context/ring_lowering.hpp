@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,9 +11,9 @@ namespace context {
 /// Shared by the forward and the backward ring: layouts, kernels for the keys of one hop, and messages to the next
 /// rank.
 ///
-/// The sequence dim of K and V is sharded over exactly the ring's axis. On hop i a rank holds the piece of the rank i
-/// positions before it. If other axes shard the sequence of the queries, K and V are gathered over them, and the
-/// gradients of K and V are partial over them.
+/// The keys are sharded over exactly the ring's axis. On hop i a rank holds the piece of the rank i positions before
+/// it. If other axes shard the queries, the keys are gathered over them, and results along the keys, such as their
+/// gradients, are partial over them.
 class RingLowering {
  public:
   RingLowering(strata::LoweringContext& context, strata::Axis axis);
@@ -24,37 +24,45 @@ class RingLowering {
 
   /// The buffers of all operands in the layouts that the ring needs.
   [[nodiscard]] std::vector<strata::BufferId> operands();
-  /// The operand with the documents of the keys, if there is one.
-  [[nodiscard]] std::optional<int> key_documents() const;
-  [[nodiscard]] strata::TensorType operand_type(int index) const;
-  [[nodiscard]] strata::TensorType result_type(int index) const;
-  /// `type` with the element type in which results of hops are accumulated: f32 for shorter types.
-  [[nodiscard]] static strata::TensorType accumulated(const strata::TensorType& type);
+  [[nodiscard]] const strata::PositionMixing& mixing() const { return *context_.mixing(); }
+  /// The operands along the keys.
+  [[nodiscard]] std::vector<int> key_operands() const;
+  [[nodiscard]] int result_count() const { return static_cast<int>(context_.node().results.size()); }
+  [[nodiscard]] bool is_along_keys(int result) const;
 
-  /// Adds a buffer with the local shape of operand (or result) `index`.
-  strata::BufferId like_operand(const std::string& what, int index, const strata::TensorType& type);
-  strata::BufferId like_result(const std::string& what, int index, const strata::TensorType& type);
+  /// Adds a buffer with the type and the local shape of operand `index`.
+  strata::BufferId like_operand(const std::string& what, int index);
+  /// Adds a buffer with the local shape of result `index`, and the type in which results of hops are accumulated: f32
+  /// for shorter types.
+  strata::BufferId like_result(const std::string& what, int index);
 
-  /// Emits the node's op with the keys of `hop`. Results have accumulated() types. Here and below, the instruction
+  /// Emits the node's op with the keys of `hop`. `outputs`: made by like_result(). Here and below, the instruction
   /// waits for communication on the buffers `waits`.
   void compute(int hop, std::vector<strata::BufferId> inputs, std::vector<strata::BufferId> outputs,
                std::vector<strata::BufferId> waits);
   /// Emits the sum of several contributions to result `index`.
   void add(int index, std::vector<strata::BufferId> inputs, strata::BufferId output,
            std::vector<strata::BufferId> waits);
-  /// Emits the merge of two attention results, each with its log-sum-exp.
-  void merge(std::vector<strata::BufferId> inputs, std::vector<strata::BufferId> outputs);
+  /// Emits the merge of two results of Merge::log_sum_exp. All three are in the order of the op's results.
+  void merge(const std::vector<strata::BufferId>& one, const std::vector<strata::BufferId>& other,
+             const std::vector<strata::BufferId>& merged);
 
   /// Sends `from` to the rank `distance` positions ahead and receives `into` from the rank as far behind.
   void pass_on(const std::string& what, int distance, strata::BufferId from, strata::BufferId into,
                std::vector<strata::BufferId> waits);
 
-  /// Defines result `index`: it is in `buffer` and has its accumulated() type.
+  /// Defines result `index`: it is in `buffer`, which like_result() made.
   void define(int index, strata::BufferId buffer);
 
  private:
+  [[nodiscard]] const strata::TensorType& result_type(int index) const;
+  [[nodiscard]] strata::TensorType accumulated_type(int index) const;
   [[nodiscard]] strata::Layout layout(const strata::Dims& dims) const;
-  /// The keys of `hop`, with the iteration dimension of the queries.
+  /// The dimension of the operands along the keys.
+  [[nodiscard]] strata::Dim key_dim() const;
+  /// Global size of an iteration dimension.
+  [[nodiscard]] std::int64_t size_of(const strata::Dim& dim) const;
+  /// The keys of `hop`.
   [[nodiscard]] strata::ShardedDim keys(int hop) const;
   [[nodiscard]] std::vector<strata::ShardedDim> iteration(int hop) const;
   [[nodiscard]] std::vector<int> useful_hops() const;
@@ -63,6 +71,8 @@ class RingLowering {
                                                 std::vector<strata::BufferId> waits) const;
   /// An op whose operands and result have the dims of result `index`.
   [[nodiscard]] strata::Compute elementwise(const std::string& op, int index, std::size_t operands) const;
+  /// Emits a cast of `from`, which has the dims of result `index`.
+  void cast(int index, strata::BufferId from, strata::BufferId into, strata::DType dtype);
   [[nodiscard]] std::string label(const std::string& what) const;
   strata::BufferId like(const strata::Dims& iteration_dims, const std::string& what, const strata::TensorType& type);
 

@@ -23,6 +23,7 @@ class TensorParallel final : public Strategy {
       : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
         sequence_parallel_(options.boolean("sequence_parallel")),
         vocab_parallel_(options.boolean("vocab_parallel")),
+        sequences_(options.words("sequences")),
         overlap_chunks_(static_cast<int>(options.integer("overlap_chunks"))) {}
 
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return {axis_}; }
@@ -31,7 +32,8 @@ class TensorParallel final : public Strategy {
     std::vector<Rule> rules = {rule("heads", kWeightPriority), rule("kv_heads", kWeightPriority),
                                rule("ffn", kWeightPriority), rule("group", kGroupPriority)};
     if (vocab_parallel_) rules.push_back(rule("vocab", kWeightPriority));
-    if (sequence_parallel_) rules.push_back(rule("seq", kSequencePriority));
+    if (!sequence_parallel_) return rules;
+    for (const Dim& sequence : sequences_) rules.push_back(rule(sequence, kSequencePriority));
     return rules;
   }
 
@@ -48,6 +50,7 @@ class TensorParallel final : public Strategy {
   MeshAxis axis_;
   bool sequence_parallel_;
   bool vocab_parallel_;
+  std::vector<Dim> sequences_;
   int overlap_chunks_;
 };
 
@@ -78,6 +81,10 @@ class TensorFactory final : public StrategyFactory {
        .type = OptionType::boolean,
        .default_value = OptionValue(true),
        .documentation = "Split the embedding, the head and the cross-entropy over the vocabulary."},
+      {.name = "sequences",
+       .type = OptionType::words,
+       .default_value = OptionValue(std::vector<std::string>{"seq"}),
+       .documentation = "The dimensions along which sequence_parallel splits tokens, as the model calls them."},
       {.name = "overlap_chunks",
        .type = OptionType::integer,
        .default_value = OptionValue(std::int64_t{1}),

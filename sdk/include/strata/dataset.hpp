@@ -18,8 +18,9 @@
 
 namespace strata {
 
-/// One input that a dataset has for models. A model reads it by name, dimensions and type. Several inputs may have one
-/// name if they have different numbers of dimensions.
+/// One input that a dataset has for models. A model reads it by name, dimensions and type. Inputs of one name differ in
+/// the number of their dimensions, "batch" included: positions of all samples, and positions of each sample. A model
+/// reads at most one of them. The dimensions of an input that it does not read need no size.
 struct DatasetInput {
   std::string name;
   /// Dimensions of the values of one sample, without "batch".

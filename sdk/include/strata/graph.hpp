@@ -167,6 +167,8 @@ class STRATA_API Graph {
  public:
   /// Global size of each dimension. "batch" is one micro-batch over all replicas.
   DimSizes sizes;
+  /// The dimensions whose sizes the model computes (GraphBuilder::derive_dim), and from what.
+  std::map<Dim, std::string, std::less<>> derived;
   std::vector<Parameter> parameters;
   std::vector<Sink> sinks;
   /// Set by the strategy that needs loss scaling. A second strategy that sets it is an error.
@@ -227,6 +229,10 @@ class STRATA_API GraphBuilder {
   /// Defines a dimension and its global size. The host has defined "batch", Model::sizes() and the sizes of
   /// the data. \throws ConfigurationError if the dimension has another size already, or if the size is below 1.
   void define_dim(const Dim& dim, std::int64_t size);
+  /// Defines a dimension whose size the model computes from others, so that nobody chooses it: the capacity of an
+  /// expert. `from`: words for messages, such as "capacity_factor, the tokens and the experts". Nothing asks for
+  /// another size of it, and a small model need not keep its divisors. \throws ConfigurationError as define_dim() does.
+  void derive_dim(const Dim& dim, std::int64_t size, const std::string& from);
   /// The size of `dim`, or empty if it is not defined.
   [[nodiscard]] std::optional<std::int64_t> find_size(const Dim& dim) const;
 
@@ -243,7 +249,8 @@ class STRATA_API GraphBuilder {
   /// \throws VerificationError if the name exists with other dims.
   Value constant(const std::string& name, const Dims& dims, Initialization initialization);
   /// Data of the current micro-batch. The run's dataset must have an input of this name, these dims and this type.
-  /// Floating-point inputs have float_type().
+  /// Floating-point inputs have float_type(). A second call with the same name returns the same value. \throws
+  /// VerificationError if the name was asked for with other dims or another type.
   Value input(const std::string& name, const Dims& dims, DType dtype = DType::i32);
 
   /// Looks up rows of `table` [vocab …] by `ids`.
@@ -258,10 +265,10 @@ class STRATA_API GraphBuilder {
   Value activation(Value x, const std::string& kind, const std::string& name);
   /// Dropout with drop probability `probability`. Returns `x` itself if that is 0 or the mode is not training.
   Value dropout(Value x, double probability, const std::string& name);
-  /// Attention of q [batch seq heads… head_dim] over k and v. Grouped queries: the heads dims of k and v are the first
-  /// of those of q, such as [kv_heads] for [kv_heads group]. `window`: with `causal`, a query sees itself and the
-  /// `window` - 1 tokens before it; 0 for all tokens before it. `documents`: i32 [batch seq]; a query sees only keys
-  /// with its own number.
+  /// Attention of q [batch seq heads… head_dim] over k and v. "seq" is any dimension. Grouped queries: the heads dims
+  /// of k and v are the first of those of q, such as [kv_heads] for [kv_heads group]. `window`: with `causal`, a query
+  /// sees itself and the `window` - 1 tokens before it; 0 for all tokens before it. `documents`: i32 [batch seq]; a
+  /// query sees only keys with its own number.
   Value attention(Value q, Value k, Value v, bool causal, double dropout, const std::string& name,
                   std::int64_t window = 0, std::optional<Value> documents = std::nullopt);
   /// Appends the cross-entropy of `logits`, summed over targets that are not negative. Registers the loss sink and, if

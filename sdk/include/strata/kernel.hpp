@@ -189,6 +189,9 @@ struct KernelChoice {
   std::string origin;
   /// True if a device that looks for fast kernels has found only the reference kernel.
   bool is_last_resort = false;
+  /// Why the fast kernel with the highest rank does not take the instance: "operand 0 cannot be bf16; accepted: f32".
+  /// Empty if there is none.
+  std::string refusal = {};
 };
 
 /// The kernels that a device considers.
@@ -214,9 +217,10 @@ class STRATA_API KernelSelector {
   [[nodiscard]] PreparedKernel prepare(const OpInstance& instance) const;
 
  private:
-  /// A kernel, or the reason why there is none.
   struct Search {
+    /// Null if there is none.
     const RegisteredKernel* kernel = nullptr;
+    /// Why there is none, or why no kernel of a higher rank took the instance.
     std::string refusal;
   };
 

@@ -9,6 +9,7 @@
 
 #include "strata/export.hpp"
 #include "strata/mesh.hpp"
+#include "strata/position_mixing.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata {
@@ -24,9 +25,18 @@ enum class Reduction : std::uint8_t { sum, max };
 
 STRATA_API std::string_view to_string(Reduction reduction);
 
-/// Decides whether a rule applies. `op` is the op's name, or empty for a tensor at rest. `dims` are the iteration dims
-/// of the op, or the dims of the tensor.
-using RuleFilter = std::function<bool(const std::string& op, const Dims& dims)>;
+/// What a rule may apply to: an op, or a tensor at rest.
+struct RuleTarget {
+  /// The op's name. Empty for a tensor at rest.
+  std::string op = {};
+  /// The iteration dims of the op, or the dims of the tensor.
+  Dims dims = {};
+  /// How the op mixes positions. Null if it does not say so, and for tensors. The caller owns it.
+  const PositionMixing* mixing = nullptr;
+};
+
+/// Decides whether a rule applies.
+using RuleFilter = std::function<bool(const RuleTarget& target)>;
 
 /// Maps a named dimension onto a mesh axis. Example: {"heads", "tp"} shards the heads over the tensor axis.
 struct Rule {
@@ -93,10 +103,10 @@ class STRATA_API LayoutRules {
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
   [[nodiscard]] const DimSizes& sizes() const { return sizes_; }
 
-  /// Applies the rules, by priority, to the iteration dims of an op, or with an empty name to the dims of a tensor.
+  /// Applies the rules, by priority, to the dims of an op or a tensor.
   /// Dims in `whole` are never sharded. An axis is used at most once. A dimension that the product of its axes does not
   /// divide is skipped. Axes of one dimension nest in the order of mesh(), with the axes of filtered rules innermost.
-  [[nodiscard]] IterationLayout assign(const std::string& op, const Dims& dims, const std::set<Dim>& whole = {}) const;
+  [[nodiscard]] IterationLayout assign(const RuleTarget& target, const std::set<Dim>& whole = {}) const;
   /// The layout of a tensor of `dims` at rest.
   [[nodiscard]] Layout canonical(const Dims& dims) const;
 
@@ -111,6 +121,7 @@ class STRATA_API LayoutRules {
   Mesh mesh_;
   DimSizes sizes_;
   std::vector<Rule> rules_;
+  std::map<Dim, std::vector<std::size_t>> rules_of_;  // by dimension, indices into rules_
   std::map<std::pair<Dim, Axis>, Distribution> distributions_;
 };
 

@@ -16,11 +16,10 @@ namespace strata {
 /// The contexts in which a strategy builds instructions itself: for one node (Strategy::lower), or in place of one
 /// collective (Strategy::convert).
 
-/// One node that a strategy turns into instructions of a task. The host owns the context, which is valid during the
-/// call.
-class STRATA_API LoweringContext {
+/// One node that a strategy may claim. The host owns it, and it is valid during the call.
+class STRATA_API NodeToLower {
  public:
-  virtual ~LoweringContext();
+  virtual ~NodeToLower();
 
   [[nodiscard]] virtual const Graph& graph() const = 0;
   [[nodiscard]] virtual const Node& node() const = 0;
@@ -29,6 +28,17 @@ class STRATA_API LoweringContext {
   [[nodiscard]] virtual const IterationSpace& space() const = 0;
   /// The layout that the rules assign to the iteration space.
   [[nodiscard]] virtual const IterationLayout& iteration() const = 0;
+  /// How the op mixes positions. Null if it does not say so.
+  [[nodiscard]] virtual const PositionMixing* mixing() const = 0;
+  /// Tells users what the strategy cannot do for the node, in one sentence without its end mark. `strata check`,
+  /// `explain` and `train` print equal sentences once.
+  virtual void note(const std::string& sentence) = 0;
+};
+
+/// One node that a strategy turns into instructions of a task.
+class STRATA_API LoweringContext : public NodeToLower {
+ public:
+  ~LoweringContext() override;
 
   /// The buffer that holds operand `index` in `layout`. Emits a conversion if the operand has another layout.
   virtual BufferId operand(int index, const Layout& layout) = 0;

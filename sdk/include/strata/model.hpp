@@ -44,7 +44,8 @@ class STRATA_API Model {
 
 /// Properties that a smaller model must keep so that a stack of strategies works on it as on the full one.
 struct ShrinkRequest {
-  /// A divisor of each dimension's size; 1 for absent dimensions.
+  /// A divisor of each dimension's size; 1 for absent dimensions. Sizes that the model computes (derive_dim) may miss
+  /// it.
   std::map<Dim, std::int64_t> multiples;
   /// True if the stack places blocks on stages, so the number of blocks stays.
   bool keeps_blocks = false;

@@ -11,6 +11,7 @@
 #include "strata/export.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
+#include "strata/position_mixing.hpp"
 
 namespace strata {
 
@@ -187,6 +188,13 @@ class STRATA_API OpDefinition {
   /// new positions. Such an op must not depend on the global index of the sequence. Every other op that reads the
   /// sequence needs a rule, or is refused. Default: empty.
   [[nodiscard]] virtual ContinuationRule continuation() const;
+  /// How the op mixes the positions of a sequence. Empty (the default) if it does not, or does not say so: strategies
+  /// then gather every dimension that it needs whole.
+  [[nodiscard]] virtual std::optional<PositionMixing> mixing(const Graph& graph, const Node& node) const;
+  /// True if operand `operand` only chooses what the op computes, such as the scores of a top-k selection. The results
+  /// jump where another choice begins and are constant in between, so the gradient rule gives the operand none, or
+  /// zeros. Checks of gradients then ask for that, and try no finite differences. Default: false.
+  [[nodiscard]] virtual bool only_chooses(int operand) const;
   /// Floating-point operations and bytes of one execution, for the global sizes of the graph. Default: one operation
   /// per element of the largest result, and the bytes of all operands and results once.
   [[nodiscard]] virtual Cost cost(const Graph& graph, const Node& node) const;

@@ -158,9 +158,9 @@ class STRATA_API Strategy {
   /// place() returned a value. \throws ConfigurationError if the number of micro-batches does not fit.
   [[nodiscard]] virtual std::vector<ScheduledTask> schedule(int stage, int micro_batches) const;
 
-  /// Claims `node`, whose iteration layout is `iteration`. The returned function builds its instructions. Empty: the
-  /// partitioner builds them. At most one strategy of a stack may claim a node.
-  [[nodiscard]] virtual Lowering lower(const Node& node, const IterationLayout& iteration) const;
+  /// Claims `node`. The returned function builds its instructions. Empty: the partitioner builds them. At most one
+  /// strategy of a stack may claim a node.
+  [[nodiscard]] virtual Lowering lower(NodeToLower& node) const;
   /// Claims a collective. The returned function builds the instructions that replace it. Empty: the collective stays.
   /// At most one strategy of a stack may claim it.
   [[nodiscard]] virtual Conversion convert(const PlannedCollective& collective) const;

@@ -5,19 +5,17 @@
 namespace strata::ops {
 namespace {
 
-/// Renames "seq" of k and v to "kv_seq", an iteration dimension of its own, which every rank needs whole.
-Dims with_kv_seq(Dims dims) {
-  std::replace(dims.begin(), dims.end(), Dim("seq"), Dim("kv_seq"));
+/// `dims`, which are those of queries or of what belongs to keys, with another name for the positions.
+Dims with_positions(Dims dims, const Dim& name) {
+  dims.at(1) = name;
   return dims;
 }
 
-/// The dims of the cache that keeps k or v of earlier positions.
-Dims with_cache(Dims dims) {
-  std::replace(dims.begin(), dims.end(), Dim("seq"), Dim(kCacheDim));
-  return dims;
-}
+/// The iteration dimension of the keys' positions ("kv_seq" of "seq"), a dimension of its own, which every rank needs
+/// whole. `keys`: the dims of k.
+Dim key_positions(const Dims& keys) { return "kv_" + keys.at(1); }
 
-/// The head dims of queries or keys: all dims between "seq" and the last.
+/// The head dims of queries or keys: all dims between the positions and the last.
 Dims head_dims(const Dims& dims) { return {dims.begin() + 2, dims.end() - 1}; }
 
 class AttentionOp : public NamedOp {
@@ -28,12 +26,11 @@ class AttentionOp : public NamedOp {
   static void require_queries_and_keys(const std::vector<TensorType>& types, const Node& node) {
     const Dims& q = types[0].dims;
     require_float(types[0], node);
-    require(q.size() >= 4 && q[0] == "batch" && q[1] == "seq" && q.back() == "head_dim", node,
-            "queries are [batch seq heads… head_dim], found " + to_string(types[0]));
+    require(q.size() >= 4 && q[0] == "batch" && q.back() == "head_dim", node,
+            "queries are [batch positions heads… head_dim], found " + to_string(types[0]));
     const Dims& k = types[1].dims;
-    require(
-        k.size() >= 4 && k[0] == "batch" && k[1] == "seq" && k.back() == "head_dim" && types[1].dtype == types[0].dtype,
-        node, "keys are [batch seq heads… head_dim], found " + to_string(types[1]));
+    require(k.size() >= 4 && k[0] == "batch" && k.back() == "head_dim" && types[1].dtype == types[0].dtype, node,
+            "keys are [batch positions heads… head_dim], found " + to_string(types[1]));
     const Dims query_heads = head_dims(q);
     const Dims key_heads = head_dims(k);
     require(
@@ -43,11 +40,14 @@ class AttentionOp : public NamedOp {
     require_same(types[2], types[1], node);
   }
 
-  static void require_mask(const Node& node) {
+  static void require_mask(const std::vector<TensorType>& types, const Node& node) {
     const double p = node.attributes.number("dropout");
     require(p >= 0 && p < 1, node, "dropout must be at least 0 and below 1");
     require_window(node);
     require(window_of(node) == 0 || node.attributes.flag("causal"), node, "a window needs the causal mask");
+    require(!node.attributes.flag("causal") || types[0].dims[1] == types[1].dims[1], node,
+            "a causal mask needs queries and keys along one dimension, found " + to_string(types[0]) + " and " +
+                to_string(types[1]));
   }
 
   static void require_window(const Node& node) {
@@ -59,19 +59,31 @@ class AttentionOp : public NamedOp {
   static std::vector<TensorType> types_with_documents(const Graph& graph, const Node& node, std::size_t count) {
     if (!has_documents(node, count)) return operand_types(graph, node, count);
     const auto types = operand_types(graph, node, count + 2);
-    const TensorType documents{{"batch", "seq"}, DType::i32};
-    require_same(types[count], documents, node);
-    require_same(types[count + 1], documents, node);
+    for (const std::size_t i : {0U, 1U}) {
+      require(types[i].dims.size() > 1, node, "takes queries and keys, found " + to_string(types[i]));
+      require_same(types[count + i], {{"batch", types[i].dims[1]}, DType::i32}, node);
+    }
     return types;
   }
 
   /// The iteration space of an op with `count` operands other than documents.
   IterationSpace space_with_documents(const Graph& graph, const Node& node, std::size_t count) const {
     IterationSpace space = OpDefinition::iteration(graph, node);
-    for (const std::size_t index : {1U, 2U}) space.operands[index] = with_kv_seq(space.operands[index]);
-    if (has_documents(node, count)) space.operands.back() = with_kv_seq(space.operands.back());
-    space.whole = {"kv_seq", "head_dim"};
+    const Dim keys = key_positions(space.operands[1]);
+    for (const std::size_t index : {1U, 2U}) space.operands[index] = with_positions(space.operands[index], keys);
+    if (has_documents(node, count)) space.operands.back() = with_positions(space.operands.back(), keys);
+    space.whole = {keys, "head_dim"};
     return space;
+  }
+
+  static PositionMixing mixing_by(PositionMixing::Merge merge, const Graph& graph, const Node& node) {
+    const Dims& queries = graph.type(node.operands[0]).dims;
+    return {.queries = queries[1],
+            .keys = key_positions(graph.type(node.operands[1]).dims),
+            .heads = head_dims(queries),
+            .merge = merge,
+            .window = window_of(node),
+            .takes_result_type = true};
   }
 
   static bool has_documents(const Node& node, std::size_t count) { return node.operands.size() == count + 2; }
@@ -83,10 +95,10 @@ class AttentionOp : public NamedOp {
 
   /// Type of the log-sum-exp, which is f32 for operands of shorter types.
   static TensorType log_sum_exponential_type(const TensorType& q) {
-    Dims dims{"batch"};
+    Dims dims{q.dims[0]};
     const Dims heads = head_dims(q.dims);
     dims.insert(dims.end(), heads.begin(), heads.end());
-    dims.emplace_back("seq");
+    dims.push_back(q.dims[1]);
     return {dims, statistic_type(q.dtype)};
   }
 
@@ -101,7 +113,7 @@ class AttentionOp : public NamedOp {
   static double flops(const Graph& graph, const Node& node, double products) {
     double elements = 2 * products;
     for (const std::int64_t size : graph.shape(node.operands[0])) elements *= static_cast<double>(size);
-    return elements * mean_visible_keys(static_cast<double>(graph.sizes.at("seq")), node);
+    return elements * mean_visible_keys(static_cast<double>(graph.shape(node.operands[1])[1]), node);
   }
 
  private:
@@ -118,7 +130,8 @@ class Attention final : public AttentionOp {
   Attention()
       : AttentionOp("attention",
                     "q [batch seq heads… head_dim], k, v -> o as q, log_sum_exponential [batch heads… seq]: "
-                    "softmax(q·k / sqrt(head_dim)) v with attributes causal and dropout (of the probabilities), and "
+                    "softmax(q·k / sqrt(head_dim)) v, where seq is any dimension, and another one for k and v if the "
+                    "mask is not causal; with attributes causal and dropout (of the probabilities), and "
                     "dtype (of o, where it is not that of q). Fewer heads of k and v: grouped queries. k and v may be "
                     "a piece of the sequence: a query that sees none of it has o = 0 and log_sum_exponential = -inf. "
                     "Attribute window, with causal: a query sees itself and the window - 1 tokens before it (0: all). "
@@ -129,12 +142,16 @@ class Attention final : public AttentionOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = types_with_documents(graph, node, kOperands);
     require_queries_and_keys(types, node);
-    require_mask(node);
+    require_mask(types, node);
     return {result_of(node, types[0]), log_sum_exponential_type(types[0])};
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     return space_with_documents(graph, node, kOperands);
+  }
+
+  std::optional<PositionMixing> mixing(const Graph& graph, const Node& node) const override {
+    return mixing_by(PositionMixing::Merge::log_sum_exp, graph, node);
   }
 
   GradientRule gradient() const override {
@@ -192,14 +209,14 @@ class CachedAttention final : public AttentionOp {
     const auto types = operand_types(graph, node, 4);
     require_queries_and_keys(types, node);
     require_window(node);
-    require_same(types[3], {{"batch", "seq"}, DType::i32}, node);
-    const TensorType cache{with_cache(types[1].dims), types[1].dtype};
+    require_same(types[3], {{"batch", types[0].dims[1]}, DType::i32}, node);
+    const TensorType cache{with_positions(types[1].dims, kCacheDim), types[1].dtype};
     return {types[0], cache, cache};
   }
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
-    space.whole = {"seq", kCacheDim, "head_dim"};
+    space.whole = {space.operands[0][1], kCacheDim, "head_dim"};
     return space;
   }
 
@@ -229,7 +246,7 @@ class AttentionGradient final : public AttentionOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = types_with_documents(graph, node, kOperands);
     require_queries_and_keys(types, node);
-    require_mask(node);
+    require_mask(types, node);
     require_same(types[3], types[0], node);
     require_same(types[4], log_sum_exponential_type(types[0]), node);
     require_same(types[5], types[0], node);
@@ -238,8 +255,12 @@ class AttentionGradient final : public AttentionOp {
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = space_with_documents(graph, node, kOperands);
-    for (const std::size_t index : {1U, 2U}) space.results[index] = with_kv_seq(space.results[index]);
+    for (const std::size_t index : {1U, 2U}) space.results[index] = space.operands[index];
     return space;
+  }
+
+  std::optional<PositionMixing> mixing(const Graph& graph, const Node& node) const override {
+    return mixing_by(PositionMixing::Merge::sum, graph, node);
   }
 
   Cost cost(const Graph& graph, const Node& node) const override {
@@ -257,7 +278,8 @@ class AttentionMerge final : public AttentionOp {
  public:
   AttentionMerge()
       : AttentionOp("attention_merge",
-                    "o1 [batch seq heads… head_dim], l1 [batch heads… seq], o2, l2 -> o, l: attention to two disjoint "
+                    "o1 [batch seq heads… width], l1 [batch heads… seq], o2, l2 -> o, l, where the dimensions have any "
+                    "names: attention to two disjoint "
                     "sets of keys as attention to both, o = Σ exp(li - l) oi with l = log Σ exp(li). A query that "
                     "sees none of either set has o = 0 and l = -inf.") {}
 
@@ -265,8 +287,7 @@ class AttentionMerge final : public AttentionOp {
     const auto types = operand_types(graph, node, 4);
     require_float(types[0], node);
     const Dims& o = types[0].dims;
-    require(o.size() >= 4 && o[0] == "batch" && o[1] == "seq" && o.back() == "head_dim", node,
-            "outputs are [batch seq heads… head_dim], found " + to_string(types[0]));
+    require(o.size() >= 3, node, "outputs are [batch seq heads… width], found " + to_string(types[0]));
     require_same(types[1], log_sum_exponential_type(types[0]), node);
     require_same(types[2], types[0], node);
     require_same(types[3], types[1], node);

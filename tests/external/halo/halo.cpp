@@ -64,9 +64,10 @@ class Halo final : public Strategy {
   [[nodiscard]] std::vector<Rule> rules() const override { return {{"seq", kAxis, 20, Distribution::block, {}}}; }
 
   /// Claims a "neighbour" whose tokens are over this axis only. The partitioner gathers the sequence for all others.
-  [[nodiscard]] Lowering lower(const Node& node, const IterationLayout& iteration) const override {
-    const auto seq = iteration.find("seq");
-    if (node.op != "neighbour" || seq == iteration.end() || seq->second != std::vector<Axis>{kAxis}) return {};
+  [[nodiscard]] Lowering lower(NodeToLower& node) const override {
+    const auto seq = node.iteration().find("seq");
+    if (node.node().op != "neighbour" || seq == node.iteration().end() || seq->second != std::vector<Axis>{kAxis})
+      return {};
     return lower_neighbour;
   }
 

@@ -36,6 +36,11 @@ class Neighbour final : public OpDefinition {
     return space;
   }
 
+  /// So strategies know that a token reads others. Results for parts of x do not add up to those for all of it.
+  [[nodiscard]] std::optional<PositionMixing> mixing(const Graph& /*graph*/, const Node& /*node*/) const override {
+    return PositionMixing{.queries = "seq", .keys = "source_seq"};
+  }
+
   /// x[t] is read by y[t + offset], so the gradient is the neighbour in the other direction.
   [[nodiscard]] GradientRule gradient() const override {
     return [](GradientContext& context) {

@@ -56,6 +56,7 @@ class Factory final : public DatasetFactory {
     if (fault == "wide input") inputs[0].dtype = DType::f64;
     if (fault == "batch input") inputs[0].dims = {"batch", "seq"};
     if (fault == "twice the same") inputs.push_back(inputs[1]);
+    if (fault == "unread") inputs.push_back({.name = "weather", .dims = {"station"}, .indexes = "kind"});
     if (fault == "float input") inputs[0].dtype = DType::f32;
     return inputs;
   }

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,6 +38,35 @@ class Tripled : public strata::OpDefinition {
  private:
   std::string gradient_;
 };
+
+/// x -> 1 or -1, by a digit of x that every step of a finite difference changes.
+class Chosen final : public strata::OpDefinition {
+ public:
+  explicit Chosen(std::string declaration) : declaration_(std::move(declaration)) {}
+  [[nodiscard]] std::string name() const override { return "chosen"; }
+  [[nodiscard]] std::string documentation() const override { return "x -> 1 or -1, by a late digit of x."; }
+  [[nodiscard]] std::vector<strata::TensorType> infer(const strata::Graph& graph,
+                                                      const strata::Node& node) const override {
+    return {graph.type(node.operands.at(0))};
+  }
+  [[nodiscard]] strata::GradientRule gradient() const override {
+    return [declaration = declaration_](strata::GradientContext& context) {
+      if (declaration == "with a gradient") context.contribute(0, *context.cotangent(0));
+    };
+  }
+  [[nodiscard]] bool only_chooses(int /*operand*/) const override { return declaration_ != "missing"; }
+
+ private:
+  std::string declaration_;
+};
+
+strata::reference::Work prepare_chosen(const strata::OpInstance& op) {
+  return [count = strata::reference::elements(op.results[0])](const strata::reference::Launch& launch) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      launch.result(0).set(i, std::sin(1e9 * launch.operand(0)[i]) < 0 ? -1 : 1);
+    }
+  };
+}
 
 /// The same op under another name, with a different kind of iteration space.
 class Misnamed final : public Tripled {
@@ -79,6 +109,8 @@ class Factory final : public strata::LibraryFactory {
   void provide(strata::Registration& registration, const strata::Options& options) const override {
     registration.add(std::make_unique<Tripled>(options.word("gradient")));
     registration.add(strata::reference::kernel({"tripled", "r", "r", prepare_reference}));
+    registration.add(std::make_unique<Chosen>(options.word("chooses")));
+    registration.add(strata::reference::kernel({"chosen", "r", "r", prepare_chosen}));
     registration.add(std::make_unique<Misnamed>("of_no_dims", strata::IterationSpace{}));
     strata::IterationSpace of_another_rank;
     of_another_rank.operands = of_another_rank.results = {{"batch", "seq"}};
@@ -93,6 +125,11 @@ class Factory final : public strata::LibraryFactory {
                                    .default_value = "right",
                                    .documentation = "The gradient of the op.",
                                    .choices = {"right", "wrong", "of other dimensions"}},
+                                  {.name = "chooses",
+                                   .type = strata::OptionType::word,
+                                   .default_value = "right",
+                                   .documentation = "What the op 'chosen' declares.",
+                                   .choices = {"right", "missing", "with a gradient"}},
                                   {.name = "kernel",
                                    .type = strata::OptionType::word,
                                    .default_value = "right",
