@@ -12,7 +12,7 @@ namespace {
 
 /// The proof of the strategy alone. \throws CheckFailed if the stack does not even compile.
 StackProof prove_alone(Subject& subject) {
-  StackProof proof = StackProver(subject.plugins(), kMostVerifiedSteps).prove(subject.configuration());
+  StackProof proof = subject.prover(kMostVerifiedSteps).prove(subject.configuration());
   if (proof.verdict == StackVerdict::refused) {
     throw CheckFailed("alone it is refused: " + proof.message + ". Options that fit can be given with --set" +
                       (subject.has_configuration() ? "" : ", and a run that it fits with --config"));
@@ -29,7 +29,7 @@ std::string require_none(const std::vector<std::string>& faults) {
 /// Proves the strategy together with each other installed one.
 std::string prove_pairs(Subject& subject, bool is_outside) {
   ProvedStacks proved(subject);
-  StackProver prover(subject.plugins(), kMostStepsOfMany);
+  StackProver prover = subject.prover(kMostStepsOfMany);
   const RunConfiguration& alone = subject.configuration();
   for (const PluginSection& other : installed_strategies(subject.plugins(), subject.name())) {
     RunConfiguration pair = alone;
@@ -45,7 +45,8 @@ std::string prove_pairs(Subject& subject, bool is_outside) {
 std::string check_strategy_alone(Subject& subject) {
   const StackProof proof = prove_alone(subject);
   require_none(proof.faults.training);
-  return std::to_string(proof.ranks) + " ranks";
+  const std::string ranks = std::to_string(proof.ranks) + " ranks";
+  return proof.faults.amplified.empty() ? ranks : ranks + "; " + joined_lines(proof.faults.amplified);
 }
 
 std::string check_strategy_program(Subject& subject) {
@@ -65,7 +66,7 @@ std::string check_strategy_traffic(Subject& subject) { return require_none(prove
 
 std::string check_strategy_choices(Subject& subject) {
   ProvedStacks proved(subject);
-  StackProver prover(subject.plugins(), kMostStepsOfMany);
+  StackProver prover = subject.prover(kMostStepsOfMany);
   const OptionSchema schema = subject.factory().options();
   for (const OptionVariants& varied : variants_of(schema, subject.options())) {
     if (subject.is_fixed(varied.name)) continue;

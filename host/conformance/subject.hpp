@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/run_configuration.hpp"
+#include "conformance/stack_proof.hpp"
 #include "plugins/plugin_call.hpp"
 #include "plugins/plugin_registry.hpp"
 
@@ -25,6 +26,8 @@ struct ConformanceSettings {
   /// The TOML file of the run in which the plugin is checked. Empty: a small GPT-2.
   std::string configuration = {};
   std::int64_t seed = 1;
+  /// Largest relative difference of a stack from one rank in f64.
+  double tolerance = kExact;
 };
 
 /// The plugin under test, in the process of one check.
@@ -38,6 +41,10 @@ class Subject {
   [[nodiscard]] PluginOrigin origin() const;
   [[nodiscard]] PluginRegistry& plugins() { return plugins_; }
   [[nodiscard]] std::uint64_t seed() const { return static_cast<std::uint64_t>(settings_.seed); }
+  /// Proves stacks of the checked plugin and those around it, within the tolerance of the settings.
+  [[nodiscard]] StackProver prover(int most_steps = kAllSteps) {
+    return StackProver(plugins_, most_steps, settings_.tolerance);
+  }
   [[nodiscard]] bool has_configuration() const { return !settings_.configuration.empty(); }
 
   /// Loads the plugin. \throws ConfigurationError if that is impossible.

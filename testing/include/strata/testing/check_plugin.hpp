@@ -51,6 +51,8 @@ struct PluginSettings {
   std::string configuration = {};
   /// Seed of random values.
   std::int64_t seed = 1;
+  /// Largest relative difference of a stack from one rank in f64 that passes.
+  double tolerance = 1e-9;
   /// Folders with further plugins that the run uses, searched before those of the installed Strata.
   std::vector<std::filesystem::path> plugin_folders = {};
 };
