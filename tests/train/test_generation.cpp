@@ -93,7 +93,7 @@ TEST_P(GenerationTest, CachedScoresHaveTheBitsOfTheWholeWindow) {
   const auto device = exact.make_device(0, 1);
   const auto world = exact.make_world();
   const auto communicator = world->connect(0, *device);
-  const ScoresRequest request{exact, reader(), RestoredWeights::trained, *device, *communicator};
+  const ScoresRequest request{exact, restored_from(exact, reader(), RestoredWeights::trained), *device, *communicator};
   const GenerationSizes generation{.texts = 3, .capacity = 12, .chunk = 2};
   const CachedPrograms programs = compile_cached(exact, sizes, *device, generation);
   const auto cached = make_cached_scores(request, programs, generation);
