@@ -97,7 +97,9 @@ StackResult run_steps(const RunSetup& setup, const Compiled& compiled, int steps
 
 std::string check_optimizer_definition(Subject& subject) {
   ProvedStacks proved(subject);
-  proved.add("on one rank", subject.prover().prove(subject.configuration()));
+  for (const CheckedRun& run : subject.runs()) {
+    proved.add(run.where + "on one rank", subject.prover().prove(run.configuration));
+  }
   return proved.summary();
 }
 

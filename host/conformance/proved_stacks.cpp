@@ -42,10 +42,13 @@ std::string prove_with_every_strategy(Subject& subject, bool variants) {
   ProvedStacks proved(subject);
   PluginRegistry& plugins = subject.plugins();
   StackProver prover = subject.prover(kMostStepsOfMany);
+  const std::vector<CheckedRun> runs = subject.runs();
   const auto prove = [&](const PluginSection& strategy, const std::string& what) {
-    RunConfiguration stack = subject.configuration();
-    stack.strategies = {strategy};
-    proved.add("with strategy '" + strategy.plugin + "'" + what, prover.prove(stack));
+    for (const CheckedRun& run : runs) {
+      RunConfiguration stack = run.configuration;
+      stack.strategies = {strategy};
+      proved.add(run.where + "with strategy '" + strategy.plugin + "'" + what, prover.prove(stack));
+    }
   };
   for (const PluginSection& strategy : installed_strategies(plugins)) {
     prove(strategy, "");

@@ -74,7 +74,8 @@ class Execution {
     words.push_back(folder_.file(run + ".toml", toml).string());
     for (const std::string& setting :
          {std::string("run.steps=4"), std::string("run.eval_every=2"), std::string("run.eval_batches=1"),
-          "run.output=" + (folder_.path() / run).string(), "communicator.plugin=" + communicator}) {
+          "run.output=" + (folder_.path() / run).string(), "communicator.plugin=" + communicator,
+          std::string("communicator.timeout=60")}) {
       words.insert(words.end(), {"--set", setting});
     }
     words.insert(words.end(), {"--log-json", log_of(run).string()});

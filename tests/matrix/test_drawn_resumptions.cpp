@@ -11,6 +11,7 @@ namespace {
 
 struct Communicator {
   const char* name;
+  std::uint64_t first;
   std::uint64_t count;
 };
 
@@ -21,16 +22,17 @@ class DrawnResumptions : public ::testing::TestWithParam<Communicator> {};
 /// Models that are no GPT: ranks in threads or processes neither hang nor train, evaluate or continue another stack's
 /// checkpoint differently from one rank.
 TEST_P(DrawnResumptions, TrainAsOneRank) {
-  const auto [name, count] = GetParam();
+  const auto [name, first, count] = GetParam();
   if (!std::filesystem::exists(plugin_folder() + "/communicator_" + name + ".so")) {
     GTEST_SKIP() << "the plugin is not built";
   }
-  EXPECT_EQ(run_resumptions(name, 0, count, 2, plugin_folder(), std::cout), 0);
+  EXPECT_EQ(run_resumptions(name, first, count, 2, plugin_folder(), std::cout), 0);
 }
 
+// Number 142 hung on mpi, in one of five runs.
 INSTANTIATE_TEST_SUITE_P(Each, DrawnResumptions,
-                         ::testing::Values(Communicator{"local", 30}, Communicator{"gloo", 10},
-                                           Communicator{"mpi", 10}),
+                         ::testing::Values(Communicator{"local", 0, 30}, Communicator{"gloo", 0, 10},
+                                           Communicator{"mpi", 135, 10}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

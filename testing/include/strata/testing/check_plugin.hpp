@@ -47,7 +47,8 @@ struct PluginSettings {
   std::vector<std::string> only = {};
   /// As the arguments of `--set`: "strategy.size=4", "data.path=input.txt".
   std::vector<std::string> overrides = {};
-  /// The TOML file of the run in which the plugin is checked. Empty: a small GPT-2.
+  /// The TOML file of the run in which the plugin is checked. Empty: a small GPT-2, and for stacks also a model that is
+  /// no GPT.
   std::string configuration = {};
   /// Seed of random values.
   std::int64_t seed = 1;
