@@ -9,6 +9,7 @@
 #include "train/run/stop_strings.hpp"
 #include "train/run/text_generation.hpp"
 #include "train/run/text_scores.hpp"
+#include "train/verify/generation_verification.hpp"
 
 namespace strata::host {
 namespace {
@@ -111,6 +112,12 @@ TEST_P(GenerationTest, CachedScoresHaveTheBitsOfTheWholeWindow) {
       texts[i].tokens.push_back(static_cast<std::int32_t>(i + 1));
     }
   }
+}
+
+TEST_P(GenerationTest, AreVerifiedWithoutACheckpoint) {
+  const GenerationVerification found = verify_generation(setup("reference", DType::f64));
+  EXPECT_EQ(found.missing, "");
+  EXPECT_EQ(found.difference, 0);
 }
 
 /// docs/generation.md has this formula. Every model here has 2 layers, a width of 16 and heads of 8.
