@@ -81,9 +81,14 @@ void add_plugins_check_command(CLI::App& plugins, CommandContext& context) {
       ->allow_extra_args(false);
   command
       ->add_option("--config", settings.configuration,
-                   "The TOML file of the run in which the plugin is checked, default a small GPT-2")
+                   "The TOML file of the run in which the plugin is checked, default a small GPT-2, and for stacks "
+                   "also a model that is no GPT")
       ->type_name("CONFIG");
   command->add_option("--seed", settings.seed, "Seed of random values, default 1")->check(number_from(0));
+  command
+      ->add_option("--tolerance", settings.tolerance,
+                   "Largest relative difference of a stack from one rank in f64 that passes, default 1e-9")
+      ->check(number_from(1e-20));
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   command->callback(
       [arguments, &context] { context.action = [arguments, &context] { return check_plugin(*arguments, context); }; });

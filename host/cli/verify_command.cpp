@@ -30,6 +30,8 @@ nlohmann::ordered_json to_json(const Verification& verification, double toleranc
           {"loss", difference.loss},
           {"grad_norm", difference.gradient_norm},
           {"evaluation", difference.evaluation},
+          {"generation", verification.generation.missing.empty() ? nlohmann::json(verification.generation.difference)
+                                                                 : nlohmann::json()},
           {"parameters", difference.parameter},
           {"worst_parameter", difference.worst_parameter},
           {"replicas", verification.stack.replica_difference},
@@ -49,6 +51,10 @@ void print(std::ostream& out, const Verification& verification, double tolerance
       << "  parameters     " << difference.parameter << "  (" << difference.worst_parameter << ")\n"
       << "  replicas       " << verification.stack.replica_difference
       << "  (absolute, among ranks that hold the same)\n";
+  if (verification.generation.missing.empty()) {
+    out << "  generation     " << verification.generation.difference
+        << "  (scores of next tokens from the cache, against whole contexts)\n";
+  }
   if (!difference.excluded.empty()) {
     out << "left out, since their true gradient is zero: " << join(difference.excluded, ", ") << '\n';
   }
@@ -72,6 +78,7 @@ int verify(const VerifyArguments& arguments, CommandContext& context) {
   if (arguments.ops) return verify_ops(arguments, context);
   const Verification verification = verify_stack(arguments.configuration.load(), context.plugins(), arguments.options);
   const bool holds = verification.difference.worst() <= arguments.tolerance &&
+                     verification.generation.difference <= arguments.tolerance &&
                      verification.stack.replica_difference <= arguments.tolerance;
   // One process of several reports.
   if (verification.stack.first_rank != 0) return holds ? 0 : kFailed;

@@ -27,6 +27,7 @@ std::string command_of(const ConformanceSettings& settings, std::string_view num
   std::string command = "strata plugins check " + quoted(settings.file.string()) + " --only " + std::string(number);
   for (const std::string& each : settings.overrides) command += " --set " + quoted(each);
   if (!settings.configuration.empty()) command += " --config " + quoted(settings.configuration);
+  if (settings.tolerance != kExact) command += " --tolerance " + to_string(OptionValue(settings.tolerance));
   return command + " --seed " + std::to_string(settings.seed);
 }
 

@@ -94,7 +94,7 @@ std::string check_model_gradients(Subject& subject) {
 
 std::string check_model_accumulation(Subject& subject) {
   ProvedStacks proved(subject);
-  proved.add("on one rank", StackProver(subject.plugins()).prove(subject.configuration()));
+  proved.add("on one rank", subject.prover().prove(subject.configuration()));
   return proved.summary();
 }
 

@@ -97,7 +97,9 @@ StackResult run_steps(const RunSetup& setup, const Compiled& compiled, int steps
 
 std::string check_optimizer_definition(Subject& subject) {
   ProvedStacks proved(subject);
-  proved.add("on one rank", StackProver(subject.plugins()).prove(subject.configuration()));
+  for (const CheckedRun& run : subject.runs()) {
+    proved.add(run.where + "on one rank", subject.prover().prove(run.configuration));
+  }
   return proved.summary();
 }
 
@@ -106,7 +108,7 @@ std::string check_optimizer_stacks(Subject& subject) { return prove_with_every_s
 std::string check_optimizer_small_parameters(Subject& subject) {
   if (subject.has_configuration()) throw CheckSkipped("the small parameters are those of the built-in small run");
   ProvedStacks proved(subject);
-  StackProver prover(subject.plugins(), kMostStepsOfMany);
+  StackProver prover = subject.prover(kMostStepsOfMany);
   RunConfiguration small = subject.configuration();
   small.model.options["heads"] = std::int64_t{1};
   small.model.options["embed"] = std::int64_t{2};

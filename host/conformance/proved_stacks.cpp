@@ -16,6 +16,7 @@ void ProvedStacks::add(const std::string& description, const StackProof& proof) 
   switch (proof.verdict) {
     case StackVerdict::holds:
       ++held_;
+      for (const std::string& each : proof.faults.amplified) amplified_.push_back(description + ": " + each);
       return;
     case StackVerdict::refused:
       refused_.push_back(description + " (" + proof.message + ")");
@@ -29,6 +30,7 @@ std::string ProvedStacks::summary() const {
   if (held_ == 0 && refused_.empty()) throw CheckSkipped("there is nothing to vary");
   std::string text = std::to_string(held_) + (held_ == 1 ? " stack holds" : " stacks hold");
   if (!refused_.empty()) text += ", " + std::to_string(refused_.size()) + " refused: " + joined_lines(refused_);
+  if (!amplified_.empty()) text += "; " + joined_lines(amplified_);
   if (held_ == 0) {
     throw CheckFailed("no stack holds; " + text +
                       (has_configuration_ ? "" : ". A run in which one holds can be given with --config"));
@@ -39,11 +41,14 @@ std::string ProvedStacks::summary() const {
 std::string prove_with_every_strategy(Subject& subject, bool variants) {
   ProvedStacks proved(subject);
   PluginRegistry& plugins = subject.plugins();
-  StackProver prover(plugins, kMostStepsOfMany);
+  StackProver prover = subject.prover(kMostStepsOfMany);
+  const std::vector<CheckedRun> runs = subject.runs();
   const auto prove = [&](const PluginSection& strategy, const std::string& what) {
-    RunConfiguration stack = subject.configuration();
-    stack.strategies = {strategy};
-    proved.add("with strategy '" + strategy.plugin + "'" + what, prover.prove(stack));
+    for (const CheckedRun& run : runs) {
+      RunConfiguration stack = run.configuration;
+      stack.strategies = {strategy};
+      proved.add(run.where + "with strategy '" + strategy.plugin + "'" + what, prover.prove(stack));
+    }
   };
   for (const PluginSection& strategy : installed_strategies(plugins)) {
     prove(strategy, "");

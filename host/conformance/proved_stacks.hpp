@@ -23,6 +23,7 @@ class ProvedStacks {
   bool has_configuration_;
   int held_ = 0;
   std::vector<std::string> refused_;
+  std::vector<std::string> amplified_;
 };
 
 /// The lines as one text. Long lists are cut.

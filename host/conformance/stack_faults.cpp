@@ -9,6 +9,10 @@
 namespace strata::host {
 namespace {
 
+/// Differences up to this multiple of what one disturbance of all parameters causes are rounding, of which a step has
+/// many.
+constexpr double kRoundings = 4;
+
 /// Adds one line per fault. Each line has a new stream, so that no formatting state carries over.
 template <class... Parts>
 void add(std::vector<std::string>& lines, const Parts&... parts) {
@@ -17,18 +21,42 @@ void add(std::vector<std::string>& lines, const Parts&... parts) {
   lines.push_back(line.str());
 }
 
-void compare_training(const RunEvidence& evidence, std::vector<std::string>& faults) {
-  const StackDifference& difference = evidence.difference;
-  const auto require = [&](double found, double tolerance, const std::string& what) {
-    // Not "found > tolerance", which would be false for NaN.
-    if (!(found <= tolerance)) add(faults, what, " differs from one rank's by ", found);
-  };
-  require(difference.loss, evidence.tolerance.loss, "the loss");
-  require(difference.gradient_norm, evidence.tolerance.gradient_norm, "the gradient norm");
-  // The last evaluation follows an update that no loss of the training has seen.
-  require(difference.evaluation, 2 * evidence.tolerance.loss, "the loss of an evaluation");
-  require(difference.parameter, evidence.tolerance.parameter, "parameter " + difference.worst_parameter);
-  if (evidence.stack.replica_difference != 0) add(faults, "replicas differ by ", evidence.stack.replica_difference);
+/// A value that is compared with one rank's.
+struct Compared {
+  std::string what;
+  double StackDifference::*difference;
+  double tolerance;
+};
+
+std::vector<Compared> compared_values(const StackDifference& difference, const Tolerance& tolerance) {
+  return {{"the loss", &StackDifference::loss, tolerance.loss},
+          {"the gradient norm", &StackDifference::gradient_norm, tolerance.gradient_norm},
+          // The last evaluation follows an update that no loss of the training has seen.
+          {"the loss of an evaluation", &StackDifference::evaluation, 2 * tolerance.loss},
+          {"parameter " + difference.worst_parameter, &StackDifference::parameter, tolerance.parameter}};
+}
+
+/// Not "difference > tolerance", which would be false for NaN.
+bool is_above(double difference, double tolerance) { return !(difference <= tolerance); }
+
+void compare_training(const RunEvidence& evidence, StackFaults& faults) {
+  for (const Compared& each : compared_values(evidence.difference, evidence.tolerance)) {
+    const double found = evidence.difference.*each.difference;
+    if (!is_above(found, each.tolerance)) continue;
+    if (evidence.sensitivity == nullptr) {
+      add(faults.training, each.what, " differs from one rank's by ", found);
+      continue;
+    }
+    const double sensitivity = evidence.sensitivity->*each.difference;
+    const bool is_rounding = std::isfinite(found) && !is_above(found, kRoundings * sensitivity);
+    add(is_rounding ? faults.amplified : faults.training, is_rounding ? "amplified rounding: " : "", each.what,
+        " differs from one rank's by ", found, is_rounding ? ", and" : ", but",
+        " disturbing one rank's initial parameters by one unit in the last place changes it by ", sensitivity,
+        is_rounding ? " as well" : " only");
+  }
+  if (evidence.stack.replica_difference != 0) {
+    add(faults.training, "replicas differ by ", evidence.stack.replica_difference);
+  }
 }
 
 void compare_memory(const RunEvidence& evidence, std::vector<std::string>& faults) {
@@ -69,9 +97,11 @@ void compare_traffic(const RunEvidence& evidence, std::vector<std::string>& faul
   for (std::size_t rank = 0; rank < evidence.traffic.size(); ++rank) {
     TrafficByAxes explained;
     add_explained(evidence.compiled.program(static_cast<int>(rank)), evidence.stack.losses.size(), explained);
+    const std::size_t alone = evidence.evaluation_alone == nullptr ? 0 : 1;
+    if (alone > 0) add_explained(evidence.evaluation_alone->program(static_cast<int>(rank)), alone, explained);
     if (evidence.evaluation != nullptr) {
       const Program& evaluation = evidence.evaluation->program(static_cast<int>(rank));
-      add_explained(evaluation, evidence.stack.evaluations.size(), explained);
+      add_explained(evaluation, evidence.stack.evaluations.size() - alone, explained);
     }
     TrafficByAxes counted = evidence.traffic[rank];
     for (const auto& [key, traffic] : explained) counted.try_emplace(key);
@@ -94,8 +124,14 @@ std::vector<std::string> StackFaults::all() const {
   return lines;
 }
 
+bool exceeds(const StackDifference& difference, const Tolerance& tolerance) {
+  const std::vector<Compared> values = compared_values(difference, tolerance);
+  return std::any_of(values.begin(), values.end(),
+                     [&](const Compared& each) { return is_above(difference.*each.difference, each.tolerance); });
+}
+
 void find_faults(const RunEvidence& evidence, StackFaults& faults) {
-  compare_training(evidence, faults.training);
+  compare_training(evidence, faults);
   compare_memory(evidence, faults.memory);
   compare_traffic(evidence, faults.traffic);
 }

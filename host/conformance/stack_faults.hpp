@@ -16,8 +16,11 @@ struct Tolerance {
   double parameter = 0;
 };
 
-/// The tolerance in f64.
-inline constexpr Tolerance kExact{1e-9, 1e-9, 1e-9};
+/// The tolerance of every value in f64.
+inline constexpr double kExact = 1e-9;
+
+/// True if some difference is above the tolerance.
+[[nodiscard]] bool exceeds(const StackDifference& difference, const Tolerance& tolerance);
 
 /// A stack after some steps, what was compiled for it, and one rank after the same steps.
 struct RunEvidence {
@@ -25,10 +28,15 @@ struct RunEvidence {
   const StackResult& stack;
   /// Traffic of each rank.
   const std::vector<TrafficByAxes>& traffic;
-  StackDifference difference;
-  Tolerance tolerance = kExact;
+  StackDifference difference = {};
+  Tolerance tolerance = {kExact, kExact, kExact};
   /// The evaluation pass that ran between the steps. Null: none.
   const Compiled* evaluation = nullptr;
+  /// The evaluation pass without a training step, which ran once before. Null: none.
+  const Compiled* evaluation_alone = nullptr;
+  /// How much one rank's result changes if its initial parameters are disturbed by one unit in the last place. A
+  /// difference of that size is amplified rounding. Null: every difference above the tolerance is a fault.
+  const StackDifference* sensitivity = nullptr;
 };
 
 /// The faults of a stack, one per line.
@@ -37,11 +45,14 @@ struct StackFaults {
   std::vector<std::string> communication;
   /// The stack trained differently from one rank, or replicas differ.
   std::vector<std::string> training;
+  /// Differences above the tolerance that rounding explains. They are no faults.
+  std::vector<std::string> amplified;
   /// Memory differs from the plan.
   std::vector<std::string> memory;
   /// Traffic differs from what `strata explain` counts.
   std::vector<std::string> traffic;
 
+  /// The faults of every kind.
   [[nodiscard]] std::vector<std::string> all() const;
 };
 

@@ -10,69 +10,81 @@
 namespace strata::host {
 namespace {
 
-/// The proof of the strategy alone. \throws CheckFailed if the stack does not even compile.
-StackProof prove_alone(Subject& subject) {
-  StackProof proof = StackProver(subject.plugins(), kMostVerifiedSteps).prove(subject.configuration());
-  if (proof.verdict == StackVerdict::refused) {
-    throw CheckFailed("alone it is refused: " + proof.message + ". Options that fit can be given with --set" +
-                      (subject.has_configuration() ? "" : ", and a run that it fits with --config"));
-  }
-  if (!proof.message.empty()) throw CheckFailed(proof.message);
-  return proof;
-}
+/// The lists of faults of a proof that a check is about.
+using FaultKind = std::vector<std::string> StackFaults::*;
 
-std::string require_none(const std::vector<std::string>& faults) {
-  if (!faults.empty()) throw CheckFailed(joined_lines(faults));
-  return "";
+/// Proves the strategy alone. \return what was proved. \throws CheckFailed for faults of the kind, or if the stack does
+/// not compile. A model other than the first may be refused.
+std::string prove_alone(Subject& subject, FaultKind kind) {
+  std::vector<std::string> proved;
+  StackProver prover = subject.prover(kMostVerifiedSteps);
+  for (const CheckedRun& run : subject.runs()) {
+    const StackProof proof = prover.prove(run.configuration);
+    const bool is_refused = proof.verdict == StackVerdict::refused;
+    if (is_refused && run.where.empty()) {
+      throw CheckFailed("alone it is refused: " + proof.message + ". Options that fit can be given with --set" +
+                        (subject.has_configuration() ? "" : ", and a run that it fits with --config"));
+    }
+    if (!is_refused && !proof.message.empty()) throw CheckFailed(run.where + proof.message);
+    if (!(proof.faults.*kind).empty()) throw CheckFailed(run.where + joined_lines(proof.faults.*kind));
+    proved.push_back(run.where + (is_refused ? "refused: " + proof.message : std::to_string(proof.ranks) + " ranks"));
+    for (const std::string& each : proof.faults.amplified) proved.push_back(run.where + each);
+  }
+  return join(proved, "; ");
 }
 
 /// Proves the strategy together with each other installed one.
 std::string prove_pairs(Subject& subject, bool is_outside) {
   ProvedStacks proved(subject);
-  StackProver prover(subject.plugins(), kMostStepsOfMany);
-  const RunConfiguration& alone = subject.configuration();
-  for (const PluginSection& other : installed_strategies(subject.plugins(), subject.name())) {
-    RunConfiguration pair = alone;
-    pair.strategies.insert(is_outside ? pair.strategies.end() : pair.strategies.begin(), other);
-    number_strategies(pair);
-    proved.add(std::string(is_outside ? "around" : "inside of") + " '" + other.plugin + "'", prover.prove(pair));
+  StackProver prover = subject.prover(kMostStepsOfMany);
+  for (const CheckedRun& run : subject.runs()) {
+    for (const PluginSection& other : installed_strategies(subject.plugins(), subject.name())) {
+      RunConfiguration pair = run.configuration;
+      pair.strategies.insert(is_outside ? pair.strategies.end() : pair.strategies.begin(), other);
+      number_strategies(pair);
+      const std::string what = is_outside ? "around '" : "inside of '";
+      proved.add(run.where + what + other.plugin + "'", prover.prove(pair));
+    }
   }
   return proved.summary();
 }
 
 }  // namespace
 
-std::string check_strategy_alone(Subject& subject) {
-  const StackProof proof = prove_alone(subject);
-  require_none(proof.faults.training);
-  return std::to_string(proof.ranks) + " ranks";
-}
+std::string check_strategy_alone(Subject& subject) { return prove_alone(subject, &StackFaults::training); }
 
 std::string check_strategy_program(Subject& subject) {
-  RunConfiguration evaluated = subject.configuration();
-  evaluated.run.eval_every = 1;
-  const RunSetup setup = prepare(evaluated, subject.plugins());
-  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
-  const TrainingPrograms programs = compile_training(setup, setup.sizes_without_data(), device.get());
-  const auto fault = find_fault(programs, setup.limits(*setup.make_world()), setup.memory_bytes(*device));
-  if (fault) throw CheckFailed(*fault);
+  for (CheckedRun& run : subject.runs()) {
+    run.configuration.run.eval_every = 1;
+    try {
+      const RunSetup setup = prepare(run.configuration, subject.plugins());
+      const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
+      const TrainingPrograms programs = compile_training(setup, setup.sizes_without_data(), device.get());
+      const auto fault = find_fault(programs, setup.limits(*setup.make_world()), setup.memory_bytes(*device));
+      if (fault) throw CheckFailed(run.where + *fault);
+    } catch (const ConfigurationError&) {
+      // A model other than the first may be refused, which another check reports.
+      if (run.where.empty()) throw;
+    }
+  }
   return "";
 }
 
-std::string check_strategy_memory(Subject& subject) { return require_none(prove_alone(subject).faults.memory); }
+std::string check_strategy_memory(Subject& subject) { return prove_alone(subject, &StackFaults::memory); }
 
-std::string check_strategy_traffic(Subject& subject) { return require_none(prove_alone(subject).faults.traffic); }
+std::string check_strategy_traffic(Subject& subject) { return prove_alone(subject, &StackFaults::traffic); }
 
 std::string check_strategy_choices(Subject& subject) {
   ProvedStacks proved(subject);
-  StackProver prover(subject.plugins(), kMostStepsOfMany);
+  StackProver prover = subject.prover(kMostStepsOfMany);
   const OptionSchema schema = subject.factory().options();
   for (const OptionVariants& varied : variants_of(schema, subject.options())) {
     if (subject.is_fixed(varied.name)) continue;
     for (const OptionValue& value : varied.values) {
-      RunConfiguration stack = subject.configuration();
-      subject.section(stack).options[varied.name] = value;
-      proved.add(varied.name + " = " + to_string(value), prover.prove(stack));
+      for (CheckedRun& run : subject.runs()) {
+        subject.section(run.configuration).options[varied.name] = value;
+        proved.add(run.where + varied.name + " = " + to_string(value), prover.prove(run.configuration));
+      }
     }
   }
   return proved.summary();

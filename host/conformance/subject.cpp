@@ -5,40 +5,12 @@
 
 #include "config/document.hpp"
 #include "conformance/check.hpp"
+#include "conformance/small_runs.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// The run in which a plugin is checked unless the user gives one. The axes of two strategies of two ranks divide the
-/// sizes, also those that deal the sequence in zigzag.
-constexpr const char* kSmallRun = R"(
-[run]
-steps = 3
-[model]
-plugin = "gpt2"
-layers = 2
-heads = 4
-embed = 16
-context = 8
-vocab = 16
-dropout = 0.1
-[data]
-plugin = "tokens"
-path = "none"
-[batch]
-global = 16
-micro = 2
-[optimizer]
-plugin = "adamw"
-lr = 1e-2
-clip = 0.5
-[device]
-plugin = "reference"
-[communicator]
-plugin = "local"
-timeout = 120
-)";
 constexpr const char* kSmallRunName = "small-run.toml";
 /// Ranks of a strategy whose option `size` has no value.
 constexpr std::int64_t kDefaultRanks = 2;
@@ -92,6 +64,16 @@ bool begins_with_section(const std::string& text, const std::string& section) {
   return text.starts_with(section + ".");
 }
 
+/// The places of plugins, and the folders of the kit's own ones beside them.
+std::vector<std::filesystem::path> with_kit(const std::vector<std::filesystem::path>& places) {
+  std::vector<std::filesystem::path> all = places;
+  for (const std::filesystem::path& place : places) {
+    const std::filesystem::path kit = place.parent_path() / "testing";
+    if (std::filesystem::is_directory(kit)) all.push_back(kit);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string section_name(PluginKind kind) {
@@ -99,13 +81,13 @@ std::string section_name(PluginKind kind) {
 }
 
 Subject::Subject(ConformanceSettings settings)
-    : settings_(std::move(settings)), plugins_(settings_.places, settings_.file) {}
+    : settings_(std::move(settings)), plugins_(with_kit(settings_.places), settings_.file) {}
 
 PluginOrigin Subject::origin() const { return {kind(), -1, std::string(to_string(kind())) + " '" + name() + "'"}; }
 
-RunConfiguration Subject::parse() const {
+RunConfiguration Subject::parse(const std::string& small_run) const {
   const bool is_given = has_configuration();
-  const std::string text = is_given ? read_text(settings_.configuration) : kSmallRun;
+  const std::string text = is_given ? read_text(settings_.configuration) : small_run;
   const std::string source = is_given ? settings_.configuration : kSmallRunName;
   RunConfiguration before = parse_configuration(text, source);
   std::vector<std::string> overrides = {"run.seed=" + std::to_string(settings_.seed)};
@@ -127,23 +109,42 @@ RunConfiguration Subject::parse() const {
 
 const RunConfiguration& Subject::configuration() {
   if (configuration_) return *configuration_;
-  RunConfiguration made = parse();
-  if (kind() == PluginKind::strategy) {
-    made.strategies = {section(made)};
-  } else {
-    made.strategies.clear();
-  }
+  RunConfiguration made = parse_alone(small_runs().front().toml);
   for (const std::string& each : settings_.overrides) {
     const std::string prefix = std::string(to_string(kind())) + ".";
     for (const std::string& of : {prefix, section_name(kind()) + "."}) {
       if (each.starts_with(of)) fixed_.insert(each.substr(of.size(), each.find('=') - of.size()));
     }
   }
-  fill_required(made);
   given_options_ = section(made).options;
   // Options that the user or the small run gives are small enough.
   if (kind() == PluginKind::model && given_options_.empty()) shrink_model(made);
   return configuration_.emplace(std::move(made));
+}
+
+RunConfiguration Subject::parse_alone(const std::string& small_run) {
+  RunConfiguration made = parse(small_run);
+  if (kind() == PluginKind::strategy) {
+    made.strategies = {section(made)};
+  } else {
+    made.strategies.clear();
+  }
+  fill_required(made);
+  return made;
+}
+
+std::vector<CheckedRun> Subject::runs() {
+  std::vector<CheckedRun> runs{{"", configuration()}};
+  const bool has_own_model =
+      std::any_of(settings_.overrides.begin(), settings_.overrides.end(),
+                  [](const std::string& each) { return each.starts_with("model") || each.starts_with("data"); });
+  const bool takes_models =
+      kind() != PluginKind::model && kind() != PluginKind::dataset && kind() != PluginKind::library;
+  if (has_configuration() || has_own_model || !takes_models) return runs;
+  for (std::size_t i = 1; i < small_runs().size(); ++i) {
+    runs.push_back({"with " + small_runs()[i].model + ", ", parse_alone(small_runs()[i].toml)});
+  }
+  return runs;
 }
 
 /// Gives the model the smallest sizes that stacks of two of the installed strategies shard.

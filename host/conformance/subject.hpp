@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/run_configuration.hpp"
+#include "conformance/stack_proof.hpp"
 #include "plugins/plugin_call.hpp"
 #include "plugins/plugin_registry.hpp"
 
@@ -22,9 +23,18 @@ struct ConformanceSettings {
   /// Arguments of --set. "strategy.KEY" and "library.KEY" stand for the table of the checked plugin, and "dataset.KEY"
   /// for "data.KEY".
   std::vector<std::string> overrides = {};
-  /// The TOML file of the run in which the plugin is checked. Empty: a small GPT-2.
+  /// The TOML file of the run in which the plugin is checked. Empty: small_runs().
   std::string configuration = {};
   std::int64_t seed = 1;
+  /// Largest relative difference of a stack from one rank in f64.
+  double tolerance = kExact;
+};
+
+/// A run in which stacks are proved.
+struct CheckedRun {
+  /// The beginning of what messages say about a stack. Empty for the first run.
+  std::string where;
+  RunConfiguration configuration;
 };
 
 /// The plugin under test, in the process of one check.
@@ -38,6 +48,10 @@ class Subject {
   [[nodiscard]] PluginOrigin origin() const;
   [[nodiscard]] PluginRegistry& plugins() { return plugins_; }
   [[nodiscard]] std::uint64_t seed() const { return static_cast<std::uint64_t>(settings_.seed); }
+  /// Proves stacks of the checked plugin and those around it, within the tolerance of the settings.
+  [[nodiscard]] StackProver prover(int most_steps = kAllSteps) {
+    return StackProver(plugins_, most_steps, settings_.tolerance);
+  }
   [[nodiscard]] bool has_configuration() const { return !settings_.configuration.empty(); }
 
   /// Loads the plugin. \throws ConfigurationError if that is impossible.
@@ -49,6 +63,9 @@ class Subject {
 
   /// The run in which the plugin is checked. It has no strategies besides the checked one.
   [[nodiscard]] const RunConfiguration& configuration();
+  /// The runs in which stacks of the plugin are proved: that of configuration(), and unless the user chose the model,
+  /// one of a model that is no GPT.
+  [[nodiscard]] std::vector<CheckedRun> runs();
   /// The section of the plugin in a configuration that configuration() returned.
   [[nodiscard]] PluginSection& section(RunConfiguration& configuration) const;
   /// The options of the plugin in configuration(). \throws CheckSkipped if a required one is missing.
@@ -59,7 +76,9 @@ class Subject {
   [[nodiscard]] bool is_fixed(const std::string& option);
 
  private:
-  [[nodiscard]] RunConfiguration parse() const;
+  [[nodiscard]] RunConfiguration parse(const std::string& small_run) const;
+  /// The run with the checked strategy, or without any.
+  [[nodiscard]] RunConfiguration parse_alone(const std::string& small_run);
   void fill_required(RunConfiguration& configuration);
   void shrink_model(RunConfiguration& configuration);
 

@@ -44,7 +44,8 @@ PluginReport check_plugin(const std::filesystem::path& file, const PluginSetting
                                                                  .only = settings.only,
                                                                  .overrides = settings.overrides,
                                                                  .configuration = settings.configuration,
-                                                                 .seed = settings.seed});
+                                                                 .seed = settings.seed,
+                                                                 .tolerance = settings.tolerance});
   PluginReport report;
   for (const host::CheckResult& each : found.checks) {
     report.checks.push_back({each.number, each.promise, outcome_of(each.outcome), each.message, each.command});

@@ -1,5 +1,7 @@
 #include "matrix/drawn_run.hpp"
 
+#include <algorithm>
+
 #include "build_paths.hpp"
 #include "matrix/random_stack.hpp"
 #include "random_choice.hpp"
@@ -41,20 +43,83 @@ Stack draw_stack(RandomChoice& choice) {
   }
 }
 
-}  // namespace
+/// Lines of [model]. The random stacks split as many blocks as this model has besides its embeddings and its head.
+std::string draw_model(std::uint64_t number, const Stack& stack, RandomChoice& choice) {
+  return "plugin = \"drawn\"\nseed = " + std::to_string(number) + "\nlayers = " + stack.run_option("model.layers") +
+         "\nletters = " + std::to_string(3 + choice.below(6)) + "\ndropout = " + (choice.flip() ? "0.1" : "0.0") + "\n";
+}
 
-std::string drawn_run(std::uint64_t number) {
-  RandomChoice choice(number, "drawn run");
-  const Stack stack = draw_stack(choice);
-  // The random stacks split as many blocks as this model has besides its embeddings and its head.
-  const std::string model =
-      "plugin = \"drawn\"\nseed = " + std::to_string(number) + "\nlayers = " + stack.run_option("model.layers") +
-      "\nletters = " + std::to_string(3 + choice.below(6)) + "\ndropout = " + (choice.flip() ? "0.1" : "0.0") + "\n";
+std::string configuration_of(const Stack& stack, const std::string& model) {
   std::string toml = to_toml(stack, model, "plugin = \"drawn_pairs\"\n");
   const std::string timeout = "timeout = 120";
   return toml.replace(toml.find(timeout), timeout.size(), "timeout = " + std::to_string(kHangs));
 }
 
-std::string drawn_plugin_folder() { return build_path("tests/matrix/graphs"); }
+/// A stack that trains as one rank does.
+Stack draw_exact_stack(RandomChoice& choice) {
+  for (;;) {
+    Stack stack = draw_stack(choice);
+    if (!stack.has(grammar().strategy("localsgd")) && !stack.has(grammar().strategy("compress"))) return stack;
+  }
+}
+
+/// A stack of as many sequences a step as `first`, for the same model and optimizer.
+Stack draw_other_stack(const Stack& first, RandomChoice& choice) {
+  for (;;) {
+    Stack other = draw_exact_stack(choice);
+    if (other.global_batch() != first.global_batch()) continue;
+    for (std::size_t i = 0; i < first.run.size(); ++i) {
+      const std::string& name = grammar().run[i].name;
+      if (name.starts_with("model.") || name.starts_with("optimizer.")) other.run[i] = first.run[i];
+    }
+    other.sizes = first.sizes;
+    return other;
+  }
+}
+
+/// The stack of `first` on one rank, in one micro-batch.
+std::string alone_of(const Stack& first, const std::string& model) {
+  Stack one = first;
+  one.strategies.clear();
+  std::string toml = configuration_of(one, model);
+  const std::string global = "global = " + std::to_string(first.global_batch());
+  const std::size_t batch = toml.find("[batch]\n");
+  const std::size_t end = toml.find("\n\n", batch);
+  return toml.replace(batch, end - batch, "[batch]\n" + global + "\nmicro" + global.substr(global.find(' ')));
+}
+
+/// With the strategy that makes a run train in f64, before all others.
+std::string in_f64(const std::string& toml) {
+  const std::size_t others = std::min(toml.find("\n[[strategy]]"), toml.size());
+  return toml.substr(0, others) + "\n[[strategy]]\nplugin = \"exact\"\n" + toml.substr(others);
+}
+
+}  // namespace
+
+std::string drawn_run(std::uint64_t number) {
+  RandomChoice choice(number, "drawn run");
+  const Stack stack = draw_stack(choice);
+  return configuration_of(stack, draw_model(number, stack, choice));
+}
+
+DrawnResumption drawn_resumption(std::uint64_t number, const std::function<bool(const std::string& toml)>& accepts) {
+  RandomChoice choice(number, "drawn resumption");
+  for (;;) {
+    const Stack first = draw_exact_stack(choice);
+    const std::string model = draw_model(number, first, choice);
+    const Stack second = draw_other_stack(first, choice);
+    if (first.ranks() == 1) continue;
+    DrawnResumption drawn{.first = in_f64(configuration_of(first, model)),
+                          .second = in_f64(configuration_of(second, model)),
+                          .alone = in_f64(alone_of(first, model)),
+                          .first_ranks = first.ranks(),
+                          .second_ranks = second.ranks()};
+    if (accepts(drawn.first) && accepts(drawn.second)) return drawn;
+  }
+}
+
+std::vector<std::filesystem::path> drawn_plugin_folders(const std::filesystem::path& plugins) {
+  return {plugins, build_path("lib/strata/testing"), build_path("tests/matrix/graphs")};
+}
 
 }  // namespace strata::testing

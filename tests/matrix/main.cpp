@@ -16,6 +16,7 @@
 #include "matrix/proof.hpp"
 #include "matrix/random_stack.hpp"
 #include "matrix/refusals.hpp"
+#include "matrix/resumed_run.hpp"
 #include "matrix/summary.hpp"
 
 namespace {
@@ -30,6 +31,8 @@ struct Arguments {
   bool quiet = false;
   bool refusals = false;
   bool graphs = false;
+  bool train = false;
+  std::string communicator = "local";
   std::vector<std::string> files;
   std::string plugins = strata::plugin_folder();
 };
@@ -42,14 +45,11 @@ std::string configuration_of(const Arguments& arguments, std::uint64_t number) {
   return arguments.graphs ? drawn_run(number) : to_toml(random_stack(number));
 }
 
-std::vector<std::filesystem::path> folders_of(const Arguments& arguments) {
-  return {arguments.plugins, drawn_plugin_folder()};
-}
-
 void print(std::ostream& out, const std::string& name, const std::string& toml, const Proof& proof, bool quiet) {
   switch (proof.verdict) {
     case Verdict::holds:
       if (!quiet) out << name << ": holds, " << proof.ranks << " ranks, " << proof.worst_difference << std::endl;
+      for (const std::string& each : proof.amplified) out << name << ": " << each << std::endl;
       return;
     case Verdict::refused:
       if (!quiet) out << name << ": refused: " << proof.findings.front() << std::endl;
@@ -67,7 +67,7 @@ int prove(const Arguments& arguments) {
   std::mutex mutex;
   std::atomic<std::uint64_t> next = arguments.from;
   const auto work = [&] {
-    Prover prover(folders_of(arguments));
+    Prover prover(drawn_plugin_folders(arguments.plugins));
     for (;;) {
       const std::uint64_t number = next++;
       if (number >= arguments.from + arguments.count) return;
@@ -89,7 +89,7 @@ int prove(const Arguments& arguments) {
 /// Proves the configurations of files, such as smaller forms of a stack that failed. \return the exit code.
 int prove_files(const Arguments& arguments) {
   Summary summary;
-  Prover prover(folders_of(arguments));
+  Prover prover(drawn_plugin_folders(arguments.plugins));
   for (const std::string& file : arguments.files) {
     std::ifstream stream(file);
     const std::string toml(std::istreambuf_iterator<char>(stream), {});
@@ -99,6 +99,14 @@ int prove_files(const Arguments& arguments) {
   }
   summary.print(std::cout);
   return summary.has_failures() ? 1 : 0;
+}
+
+/// \return the exit code.
+int train(const Arguments& arguments) {
+  return run_resumptions(arguments.communicator, arguments.from, arguments.count, arguments.jobs, arguments.plugins,
+                         std::cout) > 0
+             ? 1
+             : 0;
 }
 
 void list(const Arguments& arguments) {
@@ -122,6 +130,11 @@ int main(int argc, char** argv) {
   app.add_option("--jobs", arguments.jobs, "Stacks at a time")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--plugins", arguments.plugins, "Folder of the plugins")->capture_default_str();
   app.add_flag("--graphs", arguments.graphs, "Draw the model's graph too, instead of taking gpt2 or llama");
+  app.add_flag("--train", arguments.train,
+               "Train drawn models by `strata train`: each under one stack, and from its checkpoint under another");
+  app.add_option("--communicator", arguments.communicator, "Joins the ranks of --train")
+      ->check(CLI::IsMember({"local", "gloo", "mpi"}))
+      ->capture_default_str();
   app.add_flag("--quiet", arguments.quiet, "Print failures and the summary only");
   app.add_flag("--refusals", arguments.refusals, "Print the reasons for which a stack may be refused");
   app.add_option("files", arguments.files, "Configurations to prove instead")->check(CLI::ExistingFile);
@@ -131,6 +144,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (!arguments.files.empty()) return prove_files(arguments);
+  if (arguments.train) return train(arguments);
   if (arguments.run) return prove(arguments);
   list(arguments);
   return 0;

@@ -13,6 +13,7 @@ Proof Prover::prove(const std::string& toml, const std::string& name) {
     found.message = error.what();
   }
   Proof proof{.findings = found.findings(),
+              .amplified = found.faults.amplified,
               .ranks = found.ranks,
               .worst_difference = found.worst_difference,
               .programs = found.programs};

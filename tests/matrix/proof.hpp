@@ -22,6 +22,8 @@ struct Proof {
   /// The faults, one per line. For a refused stack, the message.
   std::vector<std::string> findings = {};
   const Refusal* refusal = nullptr;
+  /// Differences of a stack that holds, in 16-bit types or beyond the tolerance, which rounding explains.
+  std::vector<std::string> amplified = {};
   int ranks = 0;
   /// Largest relative difference from one rank in f64.
   double worst_difference = 0;

@@ -21,6 +21,7 @@ void Summary::add(const std::string& name, const std::string& toml, const Proof&
   }
   if (!accepted_.insert(toml).second) return;
   programs_.insert(proof.programs);
+  amplified_ += proof.amplified.empty() ? 0 : 1;
   ++accepted_by_ranks_[proof.ranks];
   if (proof.worst_difference < worst_difference_) return;
   worst_difference_ = proof.worst_difference;
@@ -35,7 +36,10 @@ void Summary::print(std::ostream& out) const {
       << " distinct ones train as one rank does (" << programs_.size() << " different programs), " << refused_
       << " are refused, " << failed_ << (failed_ == 1 ? " fails\n" : " fail\n");
   out << "largest relative difference: " << std::scientific << std::setprecision(1) << worst_difference_
-      << std::defaultfloat << (worst_stack_.empty() ? "" : " (" + worst_stack_ + ")") << "\nby ranks:";
+      << std::defaultfloat << (worst_stack_.empty() ? "" : " (" + worst_stack_ + ")") << '\n';
+  if (amplified_ > 0)
+    out << amplified_ << " hold with a larger difference, which one rank amplifies from rounding too\n";
+  out << "by ranks:";
   for (const auto& [ranks, count] : accepted_by_ranks_) out << "  " << ranks << ": " << count;
   out << '\n';
   for (const auto& [reason, count] : refused_by_reason_) out << std::setw(7) << count << " refused: " << reason << '\n';

@@ -22,6 +22,8 @@ class Summary {
   int tried_ = 0;
   int failed_ = 0;
   int refused_ = 0;
+  /// Of those that hold: some difference is amplified rounding.
+  int amplified_ = 0;
   /// Configurations that hold.
   std::set<std::string> accepted_;
   std::set<std::size_t> programs_;

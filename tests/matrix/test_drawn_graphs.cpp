@@ -30,7 +30,7 @@ TEST(DrawnGraphs, TrainAndEvaluateAsOneRank) {
   std::mutex mutex;
   std::atomic<std::uint64_t> next = 0;
   const auto work = [&] {
-    Prover prover({plugin_folder(), drawn_plugin_folder()});
+    Prover prover(drawn_plugin_folders(plugin_folder()));
     for (std::uint64_t number = next++; number < kGraphs; number = next++) {
       const std::string name = "graph-" + std::to_string(number) + ".toml";
       const std::string toml = drawn_run(number);

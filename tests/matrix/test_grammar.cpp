@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "conformance/stack_faults.hpp"
@@ -84,17 +86,21 @@ class Evidence : public ::testing::Test {
     for (host::TrafficByAxes& of_rank : traffic_) of_rank[{"all_reduce", {"dp"}}] = {3, 3 * 32};
   }
 
-  [[nodiscard]] std::vector<std::string> faults() const {
+  [[nodiscard]] host::StackFaults all_faults() const {
     host::StackFaults found;
-    host::find_faults({compiled_, stack_, traffic_, difference_}, found);
-    return found.all();
+    host::RunEvidence evidence{compiled_, stack_, traffic_, difference_};
+    if (sensitivity_) evidence.sensitivity = &*sensitivity_;
+    host::find_faults(evidence, found);
+    return found;
   }
+  [[nodiscard]] std::vector<std::string> faults() const { return all_faults().all(); }
 
   Program program_;
   host::Compiled compiled_;
   host::StackResult stack_;
   std::vector<host::TrafficByAxes> traffic_;
   host::StackDifference difference_;
+  std::optional<host::StackDifference> sensitivity_;
 };
 
 TEST_F(Evidence, OfASoundRunHasNoFaults) { EXPECT_THAT(faults(), ::testing::IsEmpty()); }
@@ -102,6 +108,27 @@ TEST_F(Evidence, OfASoundRunHasNoFaults) { EXPECT_THAT(faults(), ::testing::IsEm
 TEST_F(Evidence, ShowsAnotherResult) {
   difference_.gradient_norm = 2e-9;
   EXPECT_THAT(faults(), ::testing::ElementsAre(::testing::HasSubstr("the gradient norm")));
+}
+
+TEST_F(Evidence, TellsAmplifiedRoundingFromAnotherResult) {
+  difference_.gradient_norm = 2e-9;
+  difference_.parameter = 5e-9;
+  difference_.worst_parameter = "wte.weight";
+  sensitivity_.emplace();
+  sensitivity_->gradient_norm = sensitivity_->parameter = 1e-9;
+  const host::StackFaults found = all_faults();
+  EXPECT_THAT(found.amplified,
+              ::testing::ElementsAre("amplified rounding: the gradient norm differs from one rank's by 2e-09, and "
+                                     "disturbing one rank's initial parameters by one unit in the last place changes "
+                                     "it by 1e-09 as well"));
+  EXPECT_THAT(found.all(), ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr("parameter wte.weight"),
+                                                                   ::testing::HasSubstr("changes it by 1e-09 only"))));
+}
+
+TEST_F(Evidence, TakesNoResultThatIsNoNumberForRounding) {
+  difference_.loss = std::numeric_limits<double>::infinity();
+  sensitivity_.emplace().loss = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(faults(), ::testing::ElementsAre(::testing::HasSubstr("the loss")));
 }
 
 TEST_F(Evidence, ShowsAnotherEvaluation) {

@@ -9,6 +9,7 @@
 #include "train/run/stop_strings.hpp"
 #include "train/run/text_generation.hpp"
 #include "train/run/text_scores.hpp"
+#include "train/verify/generation_verification.hpp"
 
 namespace strata::host {
 namespace {
@@ -93,7 +94,7 @@ TEST_P(GenerationTest, CachedScoresHaveTheBitsOfTheWholeWindow) {
   const auto device = exact.make_device(0, 1);
   const auto world = exact.make_world();
   const auto communicator = world->connect(0, *device);
-  const ScoresRequest request{exact, reader(), RestoredWeights::trained, *device, *communicator};
+  const ScoresRequest request{exact, restored_from(exact, reader(), RestoredWeights::trained), *device, *communicator};
   const GenerationSizes generation{.texts = 3, .capacity = 12, .chunk = 2};
   const CachedPrograms programs = compile_cached(exact, sizes, *device, generation);
   const auto cached = make_cached_scores(request, programs, generation);
@@ -111,6 +112,12 @@ TEST_P(GenerationTest, CachedScoresHaveTheBitsOfTheWholeWindow) {
       texts[i].tokens.push_back(static_cast<std::int32_t>(i + 1));
     }
   }
+}
+
+TEST_P(GenerationTest, AreVerifiedWithoutACheckpoint) {
+  const GenerationVerification found = verify_generation(setup("reference", DType::f64));
+  EXPECT_EQ(found.missing, "");
+  EXPECT_EQ(found.difference, 0);
 }
 
 /// docs/generation.md has this formula. Every model here has 2 layers, a width of 16 and heads of 8.

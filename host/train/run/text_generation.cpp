@@ -165,7 +165,7 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const C
   }
   const std::unique_ptr<World> world = setup.make_world();
   const auto body = [&](Device& device, Communicator& communicator) {
-    const ScoresRequest request{setup, checkpoint, continuation.weights, device, communicator};
+    const ScoresRequest request{setup, restored_from(setup, checkpoint, continuation.weights), device, communicator};
     std::optional<CachedPrograms> programs;
     const auto scores = continuation.cached ? make_scores(request, sizes, generation, events, programs)
                                             : make_window_scores(request, sizes);

@@ -89,13 +89,6 @@ class Step {
   std::uint64_t step_ = 0;
 };
 
-void restore(const ScoresRequest& request, Executor& executor) {
-  initialize_constants(executor, request.setup.seed());
-  request.checkpoint.restore(
-      executor.program(), 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
-      DifferingReplicas::last_agreed, request.weights);
-}
-
 BufferId scores_of(const Program& program, const Generation& generation) {
   const BufferId id = program.reports.at(generation.output);
   const DType type = program.buffer(id).dtype;
@@ -135,7 +128,7 @@ class CachedScores final : public TextScores {
         prompt_(request, programs.prompt, arena, {request.setup.generation(), sizes.texts, sizes.chunk}),
         scores_(scores_of(programs.next.program(0), request.setup.generation())),
         vocabulary_(programs.next.program(0).buffer(scores_).shape.back()) {
-    restore(request, next_.executor);
+    request.restore(next_.executor);
   }
 
   /// Gives a step the pending tokens of all texts but the last `rest` of each. \return whether there are any.
@@ -174,7 +167,7 @@ class WindowScores final : public TextScores {
               {request.setup.generation(), 1, window_}),
         scores_(scores_of(compiled_.program(0), request.setup.generation())),
         vocabulary_(compiled_.program(0).buffer(scores_).shape.back()) {
-    restore(request, step_.executor);
+    request.restore(step_.executor);
   }
 
   [[nodiscard]] std::int64_t texts() const override { return 1; }
@@ -228,6 +221,16 @@ CachedPrograms compile_cached(const RunSetup& setup, const DimSizes& sizes, cons
   request.continuation->fills_only = true;
   programs.prompt = setup.compile(request, &programs.next);
   return programs;
+}
+
+std::function<void(Executor& executor)> restored_from(const RunSetup& setup, const CheckpointReader& checkpoint,
+                                                      RestoredWeights weights) {
+  return [&checkpoint, seed = setup.seed(), weights](Executor& executor) {
+    initialize_constants(executor, seed);
+    checkpoint.restore(
+        executor.program(), 0, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },
+        DifferingReplicas::last_agreed, weights);
+  };
 }
 
 std::unique_ptr<TextScores> make_cached_scores(const ScoresRequest& request, const CachedPrograms& programs,

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/compile.hpp"
+#include "runtime/executor.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/run/run_setup.hpp"
 
@@ -66,11 +68,16 @@ class TextScores {
 /// Everything that computing scores needs of one rank.
 struct ScoresRequest {
   const RunSetup& setup;
-  const CheckpointReader& checkpoint;
-  RestoredWeights weights = RestoredWeights::trained;
+  /// Gives the parameters their values.
+  std::function<void(Executor& executor)> restore;
   Device& device;
   Communicator& communicator;
 };
+
+/// Gives a program of one rank the parameters of a checkpoint, which outlives the result.
+[[nodiscard]] std::function<void(Executor& executor)> restored_from(const RunSetup& setup,
+                                                                    const CheckpointReader& checkpoint,
+                                                                    RestoredWeights weights);
 
 /// Computes new tokens only, from the keys and values of earlier ones. `programs` outlives the result.
 [[nodiscard]] std::unique_ptr<TextScores> make_cached_scores(const ScoresRequest& request,

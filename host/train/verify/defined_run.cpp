@@ -9,6 +9,7 @@
 #include "runtime/initialize.hpp"
 #include "train/run/loss_scaler.hpp"
 #include "train/verify/defined_reduction.hpp"
+#include "train/verify/evaluation_alone.hpp"
 
 namespace strata::host {
 namespace {
@@ -181,7 +182,12 @@ StackResult run_definition(const Compiled& single, World& world, const MakeDevic
       evaluation.emplace(evaluated->program(0), evaluated->plan(0), 0, settings.seed, device, communicator, arena);
     }
     std::uint64_t evaluations = 0;
+    if (settings.evaluation_alone != nullptr) {
+      const double loss = evaluate_alone(*settings.evaluation_alone, device, communicator, settings.seed, inputs);
+      if (communicator.rank() == 0) result.evaluations.push_back(loss);
+    }
     initialize(executor, settings.seed);
+    disturb_parameters(executor, settings.disturbance);
     DefinedRun run(single, executor, optimizer, replicas);
     for (int step = 0; step < settings.steps; ++step) {
       run.step(static_cast<std::uint64_t>(step), settings.learning_rate, inputs, result);

@@ -11,6 +11,7 @@
 #include "strata/error.hpp"
 #include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
+#include "train/verify/rounding.hpp"
 
 namespace strata::host {
 namespace {
@@ -24,22 +25,6 @@ std::string types_of(const OpInstance& instance) {
   text += "->";
   for (const OperandDescription& result : instance.results) text += " " + std::string(to_string(result.dtype));
   return instance.accumulate ? text + ", added" : text;
-}
-
-/// Largest relative error of one rounding: half a unit in the last place.
-double rounding_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return 0x1p-53;
-    case DType::f32:
-      return 0x1p-24;
-    case DType::f16:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    default:
-      return 0;
-  }
 }
 
 /// Tolerance that does not depend on the operands, relative to the norm of the result.

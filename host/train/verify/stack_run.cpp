@@ -11,6 +11,7 @@
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
 #include "train/run/loss_scaler.hpp"
+#include "train/verify/evaluation_alone.hpp"
 #include "train/verify/rank_result.hpp"
 #include "train/verify/text_exchange.hpp"
 
@@ -76,30 +77,10 @@ class ParameterCollector {
   std::mutex mutex_;
 };
 
-double relative(double found, double expected) {
-  const double difference = std::abs(found - expected);
-  // NaN compares as no difference, so return infinity for it.
-  if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
-  return difference == 0 ? 0 : difference / std::max(std::abs(expected), std::numeric_limits<double>::min());
-}
-
-/// The largest difference, relative to the largest element, because single elements may be near zero.
-double relative(const std::vector<double>& found, const std::vector<double>& expected) {
-  if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
-  double largest = 0;
-  double difference = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (std::isnan(found[i]) || std::isnan(expected[i])) return std::numeric_limits<double>::infinity();
-    largest = std::max(largest, std::abs(expected[i]));
-    difference = std::max(difference, std::abs(found[i] - expected[i]));
-  }
-  return difference == 0 ? 0 : difference / std::max(largest, std::numeric_limits<double>::min());
-}
-
 double worst_step(const std::vector<double>& found, const std::vector<double>& expected) {
   double worst = found.size() == expected.size() ? 0 : std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
-    worst = std::max(worst, relative(found[i], expected[i]));
+    worst = std::max(worst, relative_difference(found[i], expected[i]));
   }
   return worst;
 }
@@ -141,13 +122,30 @@ PlannedBytes planned_bytes(const Compiled& training, const Compiled* evaluation,
   return {std::max(plan.arena_bytes, evaluated.arena_bytes), largest(plan.offload, evaluated.offload)};
 }
 
-/// Folder of offload files. Verification has no output folder, so the default is the system's temporary folder.
+}  // namespace
+
 std::filesystem::path offload_directory(const Program& program) {
   return program.offload_directory.empty() ? std::filesystem::temp_directory_path()
                                            : std::filesystem::path(program.offload_directory);
 }
 
-}  // namespace
+double relative_difference(double found, double expected) {
+  const double difference = std::abs(found - expected);
+  // NaN compares as no difference, so return infinity for it.
+  if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+  return difference == 0 ? 0 : difference / std::max(std::abs(expected), std::numeric_limits<double>::min());
+}
+double relative_difference(const std::vector<double>& found, const std::vector<double>& expected) {
+  if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  double difference = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(found[i]) || std::isnan(expected[i])) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, std::abs(expected[i]));
+    difference = std::max(difference, std::abs(found[i] - expected[i]));
+  }
+  return difference == 0 ? 0 : difference / std::max(largest, std::numeric_limits<double>::min());
+}
 
 double StackDifference::worst() const { return std::max({loss, gradient_norm, evaluation, parameter}); }
 
@@ -175,7 +173,12 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     const std::unique_ptr<Executor> evaluation = settings.evaluation ? make_executor(*settings.evaluation) : nullptr;
     Executor& executor = *training;
     std::uint64_t evaluations = 0;
+    if (settings.evaluation_alone != nullptr) {
+      const double loss = evaluate_alone(*settings.evaluation_alone, device, communicator, settings.seed, inputs);
+      if (communicator.rank() == 0) result.evaluations.push_back(loss);
+    }
     initialize(executor, settings.seed);
+    disturb_parameters(executor, settings.disturbance);
     LossScaler scaler(compiled);
     for (int step = 0; step < settings.steps; ++step) {
       StepContext context;
@@ -222,7 +225,7 @@ StackDifference compare(const StackResult& stack, const StackResult& single, con
                                   const std::string& parameter, const std::string& description) {
     const auto tensor = found.find(parameter);
     const double each =
-        tensor == found.end() ? std::numeric_limits<double>::infinity() : relative(tensor->second, expected);
+        tensor == found.end() ? std::numeric_limits<double>::infinity() : relative_difference(tensor->second, expected);
     if (each < difference.parameter) return;
     difference.parameter = each;
     difference.worst_parameter = description;

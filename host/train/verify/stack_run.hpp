@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/communicator.hpp"
+#include "train/verify/disturbance.hpp"
 
 namespace strata::host {
 
@@ -67,8 +69,12 @@ struct StackSettings {
   /// The evaluation pass that was compiled beside the training step. It runs after each of the last two steps, so that
   /// a step follows an evaluation. Null: none.
   const Compiled* evaluation = nullptr;
+  /// The evaluation pass that was compiled without a training step. It runs once, before the first step. Null: none.
+  const Compiled* evaluation_alone = nullptr;
   /// True if evaluations read the moving averages of the weights.
   bool evaluates_average = false;
+  /// Of the initial parameters.
+  Disturbance disturbance = {};
 
   [[nodiscard]] bool evaluates_after(int step) const { return evaluation != nullptr && step + 2 >= steps; }
 };
@@ -76,6 +82,16 @@ struct StackSettings {
 /// Runs compiled f64 programs for some steps, with one thread per rank of this process.
 [[nodiscard]] StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
                                     const StackSettings& settings, InputSource& inputs);
+
+/// Folder of a program's offload files. Verification has no output folder, so the default is the system's temporary
+/// folder.
+[[nodiscard]] std::filesystem::path offload_directory(const Program& program);
+
+/// Relative to `expected`. Infinite if either is no number.
+[[nodiscard]] double relative_difference(double found, double expected);
+/// The largest difference, relative to the largest expected element, because single elements may be near zero. Infinite
+/// if an element is no number, or the sizes differ.
+[[nodiscard]] double relative_difference(const std::vector<double>& found, const std::vector<double>& expected);
 
 /// `graph`: the graph whose parameters are compared.
 [[nodiscard]] StackDifference compare(const StackResult& stack, const StackResult& single, const Graph& graph);

@@ -8,6 +8,7 @@
 #include "train/data/joined_sizes.hpp"
 #include "train/run/training_programs.hpp"
 #include "train/verify/defined_run.hpp"
+#include "train/verify/evaluation_alone.hpp"
 #include "train/verify/random_inputs.hpp"
 
 namespace strata::host {
@@ -54,6 +55,7 @@ class PreparedRun {
     request.device = device.get();
     compiled_ = setup.compile(request);
     evaluation_ = compile_evaluation(setup, request, compiled_);
+    evaluation_alone_ = compile_evaluation_alone(setup, request);
   }
 
   [[nodiscard]] const Compiled& compiled() const { return compiled_; }
@@ -63,6 +65,7 @@ class PreparedRun {
             .steps = steps,
             .joins_processes = true,
             .evaluation = &evaluation_,
+            .evaluation_alone = &evaluation_alone_,
             .evaluates_average = setup_.configuration.optimizer.average.is_evaluated()};
   }
 
@@ -81,6 +84,7 @@ class PreparedRun {
   RandomInputs inputs_;
   Compiled compiled_;
   Compiled evaluation_;
+  Compiled evaluation_alone_;
 };
 
 }  // namespace
@@ -107,7 +111,7 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   keep_model_strategies(alone, registry);
   alone.communicator = local;
   alone.device = {configuration.device.path, reference, {}};
-  const RunSetup single = prepare(alone, registry);
+  RunSetup single = prepare(alone, registry);
 
   Verification verification;
   verification.configuration = stack.configuration;
@@ -123,6 +127,8 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
   verification.single = of_single.run_definition(steps, find_replicas(stack.stack, of_stack.compiled(), stack.inputs));
   verification.stack = of_stack.run(steps, devices_of(stack));
   verification.difference = compare(verification.stack, verification.single, of_single.compiled().graph);
+  single.float_type = DType::f64;
+  verification.generation = verify_generation(single);
   return verification;
 }
 

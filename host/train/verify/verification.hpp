@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "train/run/run_setup.hpp"
+#include "train/verify/generation_verification.hpp"
 #include "train/verify/stack_run.hpp"
 
 namespace strata::host {
@@ -30,6 +31,7 @@ struct Verification {
   StackResult stack;
   StackResult single;
   StackDifference difference;
+  GenerationVerification generation;
   /// The configuration after shrinking.
   RunConfiguration configuration;
   Mesh mesh;
@@ -43,10 +45,11 @@ struct Verification {
 /// Compiles the stack of `setup` for values of type `float_type`, and trains some steps from random inputs.
 StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device);
 
-/// Trains twice in f64 from random inputs, some without a target: the configured stack with one thread per rank, and a
-/// single rank of the same model on the reference device, which trains as the definitions of optimizers and strategies
-/// say (run_definition()). The stack uses reference devices too unless `options` names another. \throws what compiling
-/// or running throws.
+/// Runs every program that a run can execute. Trains and evaluates twice in f64 from random inputs, some without a
+/// target: the configured stack with one thread per rank, and a single rank of the same model on the reference device,
+/// which trains as the definitions of optimizers and strategies say (run_definition()). An evaluation without training
+/// is compared too, and generation (verify_generation()). The stack uses reference devices too unless `options` names
+/// another. \throws what compiling or running throws.
 [[nodiscard]] Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
                                         const VerificationOptions& options);
 

@@ -79,6 +79,14 @@ void Sums::part_arrived(std::int64_t segment) {
   int& parts = parts_[static_cast<std::size_t>(segment % kWindow)];
   if (++parts < static_cast<int>(peers_.size())) return;
   parts = 0;
+  if (runs_) {
+    finish(segment);
+  } else {
+    early_.push_back(segment);
+  }
+}
+
+void Sums::finish(std::int64_t segment) {
   reduce(segment);
   if (segment + kWindow < own_segments_) expect_parts(segment + kWindow);
 }
@@ -109,6 +117,8 @@ void Sums::run(std::vector<Control> arrivals) {
     for (std::int64_t i = 0; i < kWindow; ++i) send_parts(peer);
     if (gathers()) expect_results(peer);
   }
+  for (const std::int64_t segment : early_) finish(segment);
+  early_.clear();
 }
 
 void Sums::send_parts(Peer& peer) {

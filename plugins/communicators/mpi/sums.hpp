@@ -46,6 +46,8 @@ class Sums final : public Work {
 
   void expect_parts(std::int64_t segment);
   void part_arrived(std::int64_t segment);
+  /// Reduces a segment of which all parts have arrived.
+  void finish(std::int64_t segment);
   void reduce(std::int64_t segment);
   void send_parts(Peer& peer);
   void expect_results(Peer& peer);
@@ -58,6 +60,9 @@ class Sums final : public Work {
   std::int64_t results_to_send_ = 0;
   /// Parts that have arrived, by slot.
   std::vector<int> parts_;
+  /// Segments whose parts came before the last arrival, which says where the results go. Arrivals and data take
+  /// different ways, so a peer's data may be seen first.
+  std::vector<std::int64_t> early_;
   std::shared_ptr<void> scratch_;
   int tag_ = 0;
   bool runs_ = false;

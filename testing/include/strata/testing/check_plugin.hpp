@@ -47,10 +47,13 @@ struct PluginSettings {
   std::vector<std::string> only = {};
   /// As the arguments of `--set`: "strategy.size=4", "data.path=input.txt".
   std::vector<std::string> overrides = {};
-  /// The TOML file of the run in which the plugin is checked. Empty: a small GPT-2.
+  /// The TOML file of the run in which the plugin is checked. Empty: a small GPT-2, and for stacks also a model that is
+  /// no GPT.
   std::string configuration = {};
   /// Seed of random values.
   std::int64_t seed = 1;
+  /// Largest relative difference of a stack from one rank in f64 that passes.
+  double tolerance = 1e-9;
   /// Folders with further plugins that the run uses, searched before those of the installed Strata.
   std::vector<std::filesystem::path> plugin_folders = {};
 };

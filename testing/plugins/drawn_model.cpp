@@ -2,8 +2,8 @@
 
 #include <numeric>
 
-#include "matrix/graphs/drawn_graph.hpp"
-#include "matrix/graphs/folded.hpp"
+#include "drawn_graph.hpp"
+#include "folded.hpp"
 #include "strata/model.hpp"
 
 namespace drawn {

@@ -1,4 +1,4 @@
-#include "matrix/graphs/folded.hpp"
+#include "folded.hpp"
 
 #include <memory>
 

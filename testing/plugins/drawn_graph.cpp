@@ -1,11 +1,11 @@
-#include "matrix/graphs/drawn_graph.hpp"
+#include "drawn_graph.hpp"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "matrix/graphs/folded.hpp"
-#include "random_choice.hpp"
+#include "folded.hpp"
+#include "strata/random.hpp"
 
 namespace drawn {
 namespace {
@@ -29,7 +29,9 @@ struct Stream {
 class GraphDraw {
  public:
   GraphDraw(GraphBuilder& builder, const DrawnSettings& settings)
-      : b_(builder), settings_(settings), choice_(static_cast<std::uint64_t>(settings.seed), "graph") {}
+      : b_(builder),
+        settings_(settings),
+        key_(random::stream_key(static_cast<std::uint64_t>(settings.seed), "graph", 0)) {}
 
   void draw() {
     b_.begin_block(0);
@@ -66,7 +68,7 @@ class GraphDraw {
     if (one_in(8)) return;
     const bool on_source = one_in(3);
     Stream& stream = on_source ? source_ : target_;
-    for (int part = 1 + choice_.below(2); part > 0; --part) {
+    for (std::size_t part = 1 + below(2); part > 0; --part) {
       part_ = prefix_ + std::to_string(part) + ".";
       stream.values.push_back(extend(stream, on_source ? target_ : source_));
     }
@@ -77,7 +79,7 @@ class GraphDraw {
 
   Value extend(const Stream& stream, const Stream& other) {
     const Value x = recent(stream);
-    switch (choice_.below(6)) {
+    switch (below(6)) {
       case 0:
         return b_.add(x, any(stream), part_ + "skip");
       case 1:
@@ -170,15 +172,18 @@ class GraphDraw {
 
   /// The last value of a stream, or one of the two before it.
   Value recent(const Stream& stream) {
-    const std::size_t back = one_in(2) ? 0 : choice_.below(std::min<std::size_t>(3, stream.values.size()));
+    const std::size_t back = one_in(2) ? 0 : below(std::min<std::size_t>(3, stream.values.size()));
     return stream.values[stream.values.size() - 1 - back];
   }
-  Value any(const Stream& stream) { return choice_.of(stream.values); }
-  bool one_in(int count) { return choice_.below(count) == 0; }
+  Value any(const Stream& stream) { return stream.values[below(stream.values.size())]; }
+  bool one_in(std::size_t count) { return below(count) == 0; }
+  /// A number of at least 0 and below `bound`.
+  std::size_t below(std::size_t bound) { return static_cast<std::size_t>(random::below(key_, draws_++, bound)); }
 
   GraphBuilder& b_;
   const DrawnSettings& settings_;
-  strata::testing::RandomChoice choice_;
+  std::uint64_t key_;
+  std::uint64_t draws_ = 0;
   Stream target_{"seq", "vocab", {}};
   Stream source_{"letter", "alphabet", {}};
   std::string prefix_;
