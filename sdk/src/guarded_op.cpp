@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "strata/error.hpp"
+#include "hook_error.hpp"
 #include "strata/registration.hpp"
 
 namespace strata {
@@ -10,11 +10,21 @@ namespace {
 
 class GuardedOp final : public OpDefinition {
  public:
-  GuardedOp(std::shared_ptr<const OpDefinition> inner, const std::string& origin)
-      : inner_(std::move(inner)), label_("op '" + inner_->name() + "' of " + origin) {}
+  GuardedOp(std::unique_ptr<const OpDefinition> inner, const std::string& origin)
+      : inner_(std::move(inner)), label_("op '" + inner_->name() + "' of " + origin), lasting_(label_) {}
+  ~GuardedOp() override {
+    const HookScope scope(lasting_, "destructor");
+    inner_.reset();
+  }
+  GuardedOp(const GuardedOp&) = delete;
+  GuardedOp& operator=(const GuardedOp&) = delete;
 
-  std::string name() const override { return inner_->name(); }
-  int version() const override { return inner_->version(); }
+  std::string name() const override {
+    return guard("name", [&] { return inner_->name(); });
+  }
+  int version() const override {
+    return guard("version", [&] { return inner_->version(); });
+  }
   std::string documentation() const override {
     return guard("documentation", [&] { return inner_->documentation(); });
   }
@@ -71,12 +81,11 @@ class GuardedOp final : public OpDefinition {
  private:
   template <class Call>
   auto guard(const char* function, const Call& call) const -> decltype(call()) {
+    const HookScope scope(lasting_, function);
     try {
       return call();
-    } catch (const Error&) {
-      throw;
     } catch (...) {
-      throw VerificationError(label_ + ": " + function + " threw " + current_exception_text());
+      rethrow_from<VerificationError>(label_ + ": hook '" + function + "'");
     }
   }
 
@@ -92,8 +101,9 @@ class GuardedOp final : public OpDefinition {
                             "; node '" + node.name + "' has " + std::to_string(needed));
   }
 
-  std::shared_ptr<const OpDefinition> inner_;
+  std::unique_ptr<const OpDefinition> inner_;
   std::string label_;
+  LastingText lasting_;
 };
 
 }  // namespace
