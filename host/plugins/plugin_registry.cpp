@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 
+#include "plugins/plugin_checksums.hpp"
 #include "strata/hook_scope.hpp"
 
 namespace strata::host {
@@ -129,11 +130,12 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
   const HookScope scope(LastingText(file->path.string()), "load");
   try {
     file->library->require_unchanged();
+    check_plugin_checksums(*file->library);
     loaded->library.load(file->path, kLoadMode);
     file->library->require_loaded(loaded->library.native());
   } catch (const std::system_error& error) {
     throw ConfigurationError(where + "the plugin cannot be loaded: " + load_failure(error.what(), file->path));
-  } catch (const ConfigurationError& error) {
+  } catch (const Error& error) {
     throw ConfigurationError(where + "the plugin cannot be loaded: " + error.what());
   }
   if (!loaded->library.has(kPluginEntry)) {
