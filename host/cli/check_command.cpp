@@ -47,30 +47,31 @@ int check(const CheckArguments& arguments, CommandContext& context) {
   try {
     const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
     static_cast<void>(named_tokenizer(inspection.setup));
-    if (const auto fault = find_fault(inspection)) return refuse_run(context, arguments.json, *fault);
+    if (const auto fault = find_fault(inspection)) return refuse_run(context, arguments.json, *fault, kRefused);
     require_connection(inspection);
     return report_acceptance(context, arguments.json, inspection);
   } catch (...) {
-    // Any exception of a plugin means that the run cannot work.
-    return refuse_run(context, arguments.json, current_exception_text());
+    return refuse_run(context, arguments.json, current_exception_text(), exit_code_of_exception());
   }
 }
 
 }  // namespace
 
-int refuse_run(CommandContext& context, bool json, const std::string& reason) {
+int refuse_run(CommandContext& context, bool json, const std::string& reason, int exit_code) {
   if (json) {
     write_json(context.out, {{"ok", false}, {"error", reason}});
   } else {
     context.messages << "error: " + reason + "\n";
   }
-  return kRefused;
+  return exit_code;
 }
 
 void add_check_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<CheckArguments>();
   CLI::App* command =
-      app.add_subcommand("check", "Check that a run can work, without running it; exit code 0 if it can, else 2");
+      app.add_subcommand("check",
+                         "Check that a run can work, without running it; exit code 0 if it can, 2 if not, 1 if a file, "
+                         "a machine or a plugin fails");
   arguments->configuration.add_to(*command);
   command->add_flag("--json", arguments->json, "Print the verdict as JSON");
   command->callback(

@@ -10,6 +10,9 @@
 
 namespace strata::host {
 
+/// Seconds after which a hook that does not end is named, until a configuration gives run.watchdog.
+inline constexpr double kHookLimit = 60;
+
 /// The objects that all commands share.
 class CommandContext {
  public:
@@ -28,6 +31,7 @@ class CommandContext {
   PluginRegistry& plugins() {
     if (!plugins_) {
       plugins_ = std::make_unique<PluginRegistry>(plugin_search_places());
+      plugins_->watch_hooks(kHookLimit, [this](const std::string& message) { log.warning(message); });
       warn(plugin_warnings(*plugins_));
     }
     return *plugins_;

@@ -86,7 +86,7 @@ int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, co
     const bool names_unknown = app.get_subcommands().empty() && argument_count > 1 && arguments[1][0] != '-';
     if (error.get_exit_code() == 0 && !names_unknown) return app.exit(error, context.out, context.messages);
     const std::string failure = parse_failure(app, error, argument_count, arguments);
-    return refuse_run(context, wants_verdict(app, argument_count, arguments), failure);
+    return refuse_run(context, wants_verdict(app, argument_count, arguments), failure, kRefused);
   }
   const int code = context.action();
   if (!context.out.flush()) throw RuntimeError("the results cannot be written to standard output");
@@ -107,12 +107,9 @@ int run_command_line(int argument_count, const char* const* arguments, std::ostr
       return print_completion(app, {arguments + 2, arguments + argument_count}, context);
     }
     return parse_and_run(app, context, argument_count, arguments);
-  } catch (const ConfigurationError& error) {
-    print_error(messages, error.what());
-    return kRefused;
   } catch (...) {
     print_error(messages, current_exception_text());
-    return kFailed;
+    return exit_code_of_exception();
   }
 }
 

@@ -18,8 +18,8 @@ void add_train_command(CLI::App& app, CommandContext& context);
 /// [--ssh COMMAND] [--master-address ADDRESS]` and the options of `strata train`.
 void add_launch_command(CLI::App& app, CommandContext& context);
 
-/// Says why a run cannot work, as JSON too. \return the exit code.
-int refuse_run(CommandContext& context, bool json, const std::string& reason);
+/// Says why a run cannot work, as JSON too. \return `exit_code`.
+int refuse_run(CommandContext& context, bool json, const std::string& reason, int exit_code);
 
 /// `strata check CONFIG [--json] [--set KEY=VALUE]`.
 void add_check_command(CLI::App& app, CommandContext& context);

@@ -9,4 +9,8 @@ inline constexpr int kRefused = 2;
 /// Exit code for a run that stopped before its end, with a checkpoint: run the same command again (EX_TEMPFAIL).
 inline constexpr int kStopped = 75;
 
+/// The exit code of a command that the exception being handled ends, the same for all commands: its class decides. A
+/// ConfigurationError is wrong usage or configuration, everything else a failure. Call it only in a catch block.
+[[nodiscard]] int exit_code_of_exception();
+
 }  // namespace strata::host

@@ -2,30 +2,37 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
-#include <cstring>
+#include <string_view>
 
 #include "cli/exit_codes.hpp"
-#include "plugins/hook_scope.hpp"
+#include "strata/hook_scope.hpp"
 
 namespace strata::host {
 namespace {
 
-void write_text(const char* text) {
+/// One write, so that the lines of threads that die together do not mix.
+void write_line(const char* plugin, const char* hook) {
+  std::array<char, 2048> line;
+  std::size_t at = 0;
+  const auto append = [&](std::string_view text) { at += text.copy(line.data() + at, line.size() - at); };
+  append("error: ");
+  append(std::string_view(plugin).substr(0, line.size() / 2));
+  append(": hook '");
+  append(hook);
+  append(runs_hook() ? "' ended the program\n" : "' ran when another thread ended the program\n");
   // Nothing can be done if standard error is closed.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
-}
-
-void write_line(const char* hook) {
-  write_text("error: ");
-  write_text(hook);
-  write_text(runs_hook() ? " ended the program\n" : " ran when another thread ended the program\n");
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), at);
 }
 
 extern "C" void name_signal(int number, siginfo_t* info, void* /*context*/) {
   visit_running_hooks(write_line);
-  // The action is the default one again. A fault happens again on return; a signal that was sent does not.
+  // Only now, so that a second thread that dies does not end the process before the line is written.
+  ::signal(number, SIG_DFL);
+  // A fault happens again on return; a signal that was sent does not.
   if (info->si_code <= 0) ::raise(number);
 }
 
@@ -45,7 +52,7 @@ void name_hooks_at_death() {
     if (::sigaction(number, nullptr, &existing) != 0 || existing.sa_handler != SIG_DFL) continue;
     struct sigaction action {};
     action.sa_sigaction = name_signal;
-    action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+    action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK);
     ::sigemptyset(&action.sa_mask);
     ::sigaction(number, &action, nullptr);
   }

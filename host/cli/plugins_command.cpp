@@ -39,6 +39,7 @@ ordered_json to_json(const OptionSpecification& option) {
   if (option.minimum) entry["minimum"] = *option.minimum;
   if (option.maximum) entry["maximum"] = *option.maximum;
   if (!option.choices.empty()) entry["choices"] = option.choices;
+  if (option.may_differ) entry["may_differ"] = true;
   entry["documentation"] = option.documentation;
   return entry;
 }
@@ -88,18 +89,18 @@ int list(const PluginRegistry& registry, std::ostream& out) {
 std::vector<const PluginFile*> find(const PluginRegistry& registry, const std::string& name) {
   std::vector<const PluginFile*> found;
   std::vector<std::string> known;
-  std::string refusal;
+  std::vector<std::string> refused;
   for (const PluginFile& file : registry.files()) {
     const bool named = file.description && file.description->name == name;
     if (file.refusal.empty()) {
       known.push_back(file.description->name);
       if (named) found.push_back(&file);
-    } else if (refusal.empty() && (named || file.path.stem().string().ends_with("_" + name))) {
-      refusal = file.path.string() + ": refused: " + file.refusal;
+    } else if (named || file.path.stem().string().ends_with("_" + name)) {
+      refused.push_back(file.path.string() + ": refused: " + file.refusal);
     }
   }
   if (!found.empty()) return found;
-  if (!refusal.empty()) throw ConfigurationError(refusal);
+  if (!refused.empty()) throw ConfigurationError(join(refused, "; "));
   const std::string near = nearest(name, known);
   throw ConfigurationError("plugin '" + name + "' not found" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
                            "; see strata plugins list");
@@ -111,7 +112,7 @@ int show(const std::string& name, bool json, PluginRegistry& registry, std::ostr
     const PluginDescription& description = *file->description;
     const PluginFactory& factory = registry.load(description.kind, description.name);
     const PluginOrigin origin{description.kind, -1, file->path.string()};
-    const OptionSchema schema = call_plugin(origin, "options", [&] { return factory.options(); });
+    const OptionSchema schema = declared_options(origin, factory);
     ordered_json entry = to_json(*file);
     entry["options"] = ordered_json::array();
     for (const OptionSpecification& option : schema.options()) entry["options"].push_back(to_json(option));

@@ -39,6 +39,11 @@ std::string wrapped(const std::string& text, const std::string& indent, std::siz
   return result + "\n";
 }
 
+/// The option's documentation, and whether the ranks of a run may differ in it.
+std::string documentation_of(const OptionSpecification& option) {
+  return option.documentation + (option.may_differ ? " Ranks may differ in it." : "");
+}
+
 std::string in_cell(std::string text) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
   return text;
@@ -50,7 +55,7 @@ std::string markdown_section(const SectionDeclaration& section) {
   for (const OptionSpecification& option : section.schema.options()) {
     const std::string fallback = option.default_value ? "`" + default_text(option) + "`" : "required";
     text += "| `" + option.name + "` | " + in_cell(accepted_values(option)) + " | " + fallback + " | " +
-            in_cell(option.documentation) + " |\n";
+            in_cell(documentation_of(option)) + " |\n";
   }
   if (!section.notes.empty()) text += "\n";
   for (const std::string& note : section.notes) text += "- " + note + "\n";
@@ -70,6 +75,7 @@ strata train configs/ddp.toml --set model.layers=2 --set strategy.0.size=4 --set
 
 - The value is TOML; a bare word is a string.
 - `[[strategy]]`, `[[library]]` and `[[optimizer.group]]` tables are counted from 0. The number after the last one appends a table.
+- If a run has several processes, all keys have the same values in all of them, except those in which ranks may differ.
 - Naming another plugin, as in `--set device.plugin=reference`, drops the options that the file gives to the one before.
 
 The number of ranks is the product of the sizes of the strategies' axes.
@@ -85,7 +91,7 @@ std::string options_text(const OptionSchema& schema, const std::string& indent) 
   for (const OptionSpecification& option : schema.options()) {
     const std::string fallback = option.default_value ? "default " + default_text(option) : "required";
     text += wrapped(option.name + ": " + accepted_values(option) + "; " + fallback, indent);
-    text += wrapped(option.documentation, indent + "    ");
+    text += wrapped(documentation_of(option), indent + "    ");
   }
   return text;
 }

@@ -93,8 +93,8 @@ SectionDeclaration run_declaration() {
           {.name = "watchdog",
            .type = OptionType::number,
            .default_value = 60.0,
-           .documentation = "Seconds after which a rank that does not get on is named, with what it does; 0 watches "
-                            "none.",
+           .documentation = "Seconds after which a rank that does not get on is named, with what it does, and a hook "
+                            "of a plugin that does not end; 0 watches none.",
            .minimum = 0,
            .may_differ = true},
           {.name = "stop_grace",

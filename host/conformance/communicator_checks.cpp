@@ -9,6 +9,7 @@
 #include "conformance/noticeboard.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "conformance/temporary_folder.hpp"
+#include "plugins/guarded_world.hpp"
 #include "train/run/run_setup.hpp"
 
 namespace strata::host {
@@ -26,7 +27,7 @@ CommunicatorBench bench_of(Subject& subject, const std::shared_ptr<const RunSetu
   const PluginOrigin origin = subject.origin();
   const CommunicatorFactory& factory = subject.factory<CommunicatorFactory>();
   const auto make_world = [origin, &factory, options](int ranks) {
-    return create_by_plugin(origin, "create", [&] { return factory.create(options, ranks); });
+    return guarded_world(create_by_plugin(origin, "create", [&] { return factory.create(options, ranks); }), origin);
   };
   return {make_world,
           [setup](int rank, const World& world) -> std::shared_ptr<Device> { return setup->make_device(rank, world); }};

@@ -101,7 +101,7 @@ std::unique_ptr<CreatedObject> create_communicator(Subject& subject, const Optio
 struct DeviceWithKernels {
   OpRegistry ops;
   KernelRegistry kernels;
-  std::unique_ptr<Device> device;
+  std::shared_ptr<Device> device;
 };
 
 std::unique_ptr<CreatedObject> create_device(Subject& subject, const Options& options) {

@@ -81,25 +81,28 @@ bool has_name(const LibraryFile& file, const Elf64_Shdr& names, std::uint32_t of
 
 }  // namespace
 
-std::vector<std::uint8_t> read_elf_section(const LibraryFile& file, const std::string& name, std::uint64_t limit) {
+ElfSections::ElfSections(const LibraryFile& file) : file_(file) {
   const Elf64_Ehdr header = read_header(file);
   const std::vector<Elf64_Phdr> segments = read_segments(file, header);
-  const std::vector<Elf64_Shdr> sections = read_section_table(file, header);
-  check_dynamic_segment(file, segments, sections);
-  if (header.e_shstrndx >= sections.size()) {
+  sections_ = read_section_table(file, header);
+  check_dynamic_segment(file, segments, sections_);
+  if (header.e_shstrndx >= sections_.size()) {
     throw PluginFileError("it is a damaged ELF file: the table of section names has the number " +
-                          std::to_string(header.e_shstrndx) + " of " + std::to_string(sections.size()));
+                          std::to_string(header.e_shstrndx) + " of " + std::to_string(sections_.size()));
   }
-  const Elf64_Shdr& names = sections[header.e_shstrndx];
-  check_extent(file, names, "the table of section names");
-  for (const Elf64_Shdr& section : sections) {
-    if (!has_name(file, names, section.sh_name, name)) continue;
-    check_extent(file, section, "the section " + name);
+  names_ = sections_[header.e_shstrndx];
+  check_extent(file, names_, "the table of section names");
+}
+
+std::optional<std::vector<std::uint8_t>> ElfSections::read(const std::string& name, std::uint64_t limit) const {
+  for (const Elf64_Shdr& section : sections_) {
+    if (!has_name(file_, names_, section.sh_name, name)) continue;
+    check_extent(file_, section, "the section " + name);
     std::vector<std::uint8_t> bytes(std::min<std::uint64_t>(section.sh_size, limit));
-    file.read(section.sh_offset, bytes.data(), bytes.size());
+    file_.read(section.sh_offset, bytes.data(), bytes.size());
     return bytes;
   }
-  throw PluginFileError("it is no plugin: it has no section " + name);
+  return std::nullopt;
 }
 
 }  // namespace strata::host

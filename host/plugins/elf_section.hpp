@@ -1,6 +1,9 @@
 #pragma once
 
+#include <elf.h>
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +18,22 @@ class PluginFileError : public Error {
   using Error::Error;
 };
 
-/// Reads the first section called `name`, at most `limit` bytes, of a 64-bit little-endian ELF shared library for this
-/// machine's processor. Trusts no number in the file. Checks what the dynamic loader follows without a check of its
-/// own. \throws PluginFileError for damaged or unsuitable files.
-std::vector<std::uint8_t> read_elf_section(const LibraryFile& file, const std::string& name, std::uint64_t limit);
+/// The sections of a 64-bit little-endian ELF shared library for this machine's processor. Trusts no number in the
+/// file.
+class ElfSections {
+ public:
+  /// Checks what the dynamic loader follows without a check of its own. The file outlives the sections. \throws
+  /// PluginFileError for damaged or unsuitable files.
+  explicit ElfSections(const LibraryFile& file);
+
+  /// At most `limit` bytes of the first section called `name`. Empty if there is none. \throws PluginFileError if it is
+  /// damaged.
+  [[nodiscard]] std::optional<std::vector<std::uint8_t>> read(const std::string& name, std::uint64_t limit) const;
+
+ private:
+  const LibraryFile& file_;
+  std::vector<Elf64_Shdr> sections_;
+  Elf64_Shdr names_;
+};
 
 }  // namespace strata::host

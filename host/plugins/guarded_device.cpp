@@ -5,9 +5,37 @@
 namespace strata::host {
 namespace {
 
+class GuardedKernel final : public Kernel {
+ public:
+  GuardedKernel(std::shared_ptr<Kernel> inner, const PluginOrigin& origin)
+      : inner_(std::move(inner)), origin_(origin) {}
+
+  void launch(const KernelArguments& arguments) override {
+    run_plugin(origin_, "launch", [&] { inner_->launch(arguments); });
+  }
+
+ private:
+  std::shared_ptr<Kernel> inner_;
+  PluginOrigin origin_;
+};
+
+class GuardedGraph final : public StepGraph {
+ public:
+  GuardedGraph(std::shared_ptr<StepGraph> inner, const PluginOrigin& origin)
+      : inner_(std::move(inner)), origin_(origin) {}
+
+  void launch(const StepContext& step) override {
+    run_plugin(origin_, "launch", [&] { inner_->launch(step); });
+  }
+
+ private:
+  std::shared_ptr<StepGraph> inner_;
+  PluginOrigin origin_;
+};
+
 class GuardedDevice final : public Device {
  public:
-  GuardedDevice(std::unique_ptr<Device> inner, PluginOrigin origin)
+  GuardedDevice(std::shared_ptr<Device> inner, PluginOrigin origin)
       : inner_(std::move(inner)), origin_(std::move(origin)) {}
 
   std::string description() const override {
@@ -26,13 +54,15 @@ class GuardedDevice final : public Device {
     return call_plugin(origin_, "workspace_bytes", [&] { return inner_->workspace_bytes(instance); });
   }
   std::unique_ptr<Kernel> prepare(const OpInstance& instance) override {
-    return run_plugin(origin_, "prepare", [&] { return inner_->prepare(instance); });
+    std::unique_ptr<Kernel> kernel = run_plugin(origin_, "prepare", [&] { return inner_->prepare(instance); });
+    if (kernel == nullptr) return nullptr;
+    return std::make_unique<GuardedKernel>(owned_by_plugin(origin_, std::move(kernel)), origin_);
   }
   std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const override {
     return call_plugin(origin_, "kernel_choice", [&] { return inner_->kernel_choice(instance); });
   }
   std::shared_ptr<void> allocate(std::int64_t bytes) override {
-    return run_plugin(origin_, "allocate", [&] { return inner_->allocate(bytes); });
+    return released_by_plugin(run_plugin(origin_, "allocate", [&] { return inner_->allocate(bytes); }));
   }
   void copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) override {
     run_plugin(origin_, "copy_from_host", [&] { inner_->copy_from_host(stream, device, host, bytes); });
@@ -68,21 +98,35 @@ class GuardedDevice final : public Device {
     return call_plugin(origin_, "native_stream", [&] { return inner_->native_stream(stream); });
   }
   std::shared_ptr<void> allocate_host(std::int64_t bytes) override {
-    return run_plugin(origin_, "allocate_host", [&] { return inner_->allocate_host(bytes); });
+    return released_by_plugin(run_plugin(origin_, "allocate_host", [&] { return inner_->allocate_host(bytes); }));
   }
   std::optional<std::string> uncapturable() const override {
     return call_plugin(origin_, "uncapturable", [&] { return inner_->uncapturable(); });
   }
-  std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue) override { return inner_->capture(enqueue); }
+  std::unique_ptr<StepGraph> capture(const std::function<void()>& enqueue) override {
+    return std::make_unique<GuardedGraph>(
+        run_plugin_around(origin_, "capture", enqueue, [&](const auto& noted) { return inner_->capture(noted); }),
+        origin_);
+  }
 
  private:
-  std::unique_ptr<Device> inner_;
+  /// The memory, whose release is a hook too.
+  [[nodiscard]] std::shared_ptr<void> released_by_plugin(std::shared_ptr<void> memory) const {
+    void* const address = memory.get();
+    if (address == nullptr) return nullptr;
+    return {address, [memory = std::move(memory), plugin = origin_.lasting](void*) mutable {
+              const HookScope scope(plugin, "release of memory");
+              memory.reset();
+            }};
+  }
+
+  std::shared_ptr<Device> inner_;
   PluginOrigin origin_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> guarded_device(std::unique_ptr<Device> device, PluginOrigin origin) {
+std::unique_ptr<Device> guarded_device(std::shared_ptr<Device> device, PluginOrigin origin) {
   return std::make_unique<GuardedDevice>(std::move(device), std::move(origin));
 }
 

@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "plugins/guarded_communicator.hpp"
+
 namespace strata::host {
 namespace {
 
 class GuardedWorld final : public World {
  public:
-  GuardedWorld(std::unique_ptr<World> inner, PluginOrigin origin)
+  GuardedWorld(std::shared_ptr<World> inner, PluginOrigin origin)
       : inner_(std::move(inner)), origin_(std::move(origin)) {}
 
   int rank_count() const override {
@@ -19,7 +21,11 @@ class GuardedWorld final : public World {
   CommunicatorLimits limits() const override {
     return call_plugin(origin_, "limits", [&] { return inner_->limits(); });
   }
-  std::unique_ptr<Communicator> connect(int rank, Device& device) override { return inner_->connect(rank, device); }
+  std::unique_ptr<Communicator> connect(int rank, Device& device) override {
+    return guarded_communicator(
+        owned_by_plugin(origin_, run_plugin(origin_, "connect", [&] { return inner_->connect(rank, device); })),
+        origin_);
+  }
   int ranks_on_host() const override {
     return call_plugin(origin_, "ranks_on_host", [&] { return inner_->ranks_on_host(); });
   }
@@ -28,13 +34,13 @@ class GuardedWorld final : public World {
   }
 
  private:
-  std::unique_ptr<World> inner_;
+  std::shared_ptr<World> inner_;
   PluginOrigin origin_;
 };
 
 }  // namespace
 
-std::unique_ptr<World> guarded_world(std::unique_ptr<World> world, PluginOrigin origin) {
+std::unique_ptr<World> guarded_world(std::shared_ptr<World> world, PluginOrigin origin) {
   return std::make_unique<GuardedWorld>(std::move(world), std::move(origin));
 }
 

@@ -7,8 +7,8 @@
 
 namespace strata::host {
 
-/// Wraps a plugin's world so that a failing function becomes a PluginError with the plugin and the function, as
-/// call_plugin() does. connect() passes on what the communicator throws: run_rank_threads() adds the rank.
-[[nodiscard]] std::unique_ptr<World> guarded_world(std::unique_ptr<World> world, PluginOrigin origin);
+/// Wraps a plugin's world and its communicators so that each failure names the plugin and the function. Functions that
+/// describe the world fail as call_plugin() says; functions that work during the run fail as run_plugin() says.
+[[nodiscard]] std::unique_ptr<World> guarded_world(std::shared_ptr<World> world, PluginOrigin origin);
 
 }  // namespace strata::host

@@ -10,14 +10,12 @@ PluginError refusal_of(const PluginOrigin& origin, const char* hook, const std::
   return {origin, hook, option, message};
 }
 
-VerificationError defect_of(const PluginOrigin& origin, const std::string& message) {
-  if (message.starts_with(origin.label)) return VerificationError(message);
-  return VerificationError(origin.label + ": " + message);
+std::string in_hook(const PluginOrigin& origin, const char* hook, const std::string& message) {
+  return message.starts_with(origin.label) ? message : origin.label + ": hook '" + hook + "': " + message;
 }
 
-RuntimeError failure_of(const PluginOrigin& origin, const char* hook, const std::string& message) {
-  if (message.starts_with(origin.label)) return RuntimeError(message);
-  return RuntimeError(origin.label + ": hook '" + hook + "': " + message);
+const OptionSchema& declared_options(const PluginOrigin& origin, const PluginFactory& factory) {
+  return call_plugin(origin, "options", [&]() -> const OptionSchema& { return factory.options(); });
 }
 
 std::string hook_failure(const char* hook) {

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "plugins/hook_scope.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
+#include "strata/hook_scope.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -18,6 +20,8 @@ struct PluginOrigin {
   int table = -1;
   /// Name in messages, such as "strategy 1 'ddp'".
   std::string label;
+  /// The label, for HookScope.
+  LastingText lasting = LastingText(label);
 };
 
 /// A plugin refused a request or made a mistake. The error records the plugin, the hook and the option concerned.
@@ -51,26 +55,22 @@ class PluginError : public ConfigurationError {
 [[nodiscard]] PluginError refusal_of(const PluginOrigin& origin, const char* hook, const std::string& option,
                                      const std::string& message);
 
-/// Makes the error for a defect that a hook found, with the plugin's name in front unless it is there.
-[[nodiscard]] VerificationError defect_of(const PluginOrigin& origin, const std::string& message);
-
-/// Makes the error for a failure of the machine during a hook: "device 'cpu': hook 'allocate': …". A message that
-/// begins with the plugin's name is not given that name again.
-[[nodiscard]] RuntimeError failure_of(const PluginOrigin& origin, const char* hook, const std::string& message);
+/// Makes the message of a defect or a failure during a hook: "device 'cpu': hook 'allocate': …". A message that begins
+/// with the plugin's name stays.
+[[nodiscard]] std::string in_hook(const PluginOrigin& origin, const char* hook, const std::string& message);
 
 /// The message for the exception being handled, which a hook threw. Call it only in a catch block.
 [[nodiscard]] std::string hook_failure(const char* hook);
 
 /// Calls a hook of a plugin and translates its exceptions, so that every error names the plugin:
-/// - a ConfigurationError becomes a PluginError: exit code 2;
-/// - a VerificationError stays one: exit code 1, but `strata check` refuses the run with 2;
-/// - a RuntimeError stays one, since the machine is at fault: exit codes as before. An AbortedError passes unchanged:
-/// it
-///   names the rank that failed;
-/// - anything else becomes a PluginError: exit code 2.
+/// - a ConfigurationError becomes a PluginError, which is one too;
+/// - a VerificationError stays one;
+/// - a RuntimeError stays one, since the machine is at fault. An AbortedError passes unchanged: it names the rank that
+///   failed;
+/// - anything else becomes a PluginError.
 template <class Call>
 auto call_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> decltype(call()) {
-  const HookScope scope(origin.label, hook);
+  const HookScope scope(origin.lasting, hook);
   try {
     return std::forward<Call>(call)();
   } catch (const PluginError&) {
@@ -82,9 +82,9 @@ auto call_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> d
   } catch (const ConfigurationError&) {
     throw refusal_of(origin, hook, "", current_exception_text());
   } catch (const VerificationError&) {
-    throw defect_of(origin, current_exception_text());
+    throw VerificationError(in_hook(origin, hook, current_exception_text()));
   } catch (const RuntimeError&) {
-    throw failure_of(origin, hook, current_exception_text());
+    throw RuntimeError(in_hook(origin, hook, current_exception_text()));
   } catch (...) {
     throw PluginError(origin, hook, "", hook_failure(hook));
   }
@@ -105,10 +105,66 @@ auto run_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> de
   });
 }
 
+/// Destroys an object of a plugin. Its destructor is a hook too.
+class PluginDeleter {
+ public:
+  explicit PluginDeleter(const PluginOrigin& origin) : plugin_(origin.lasting) {}
+  template <class Object>
+  void operator()(Object* object) const {
+    const HookScope scope(plugin_, "destructor");
+    delete object;
+  }
+
+ private:
+  LastingText plugin_;
+};
+
+/// The object of a plugin, which may be null, with a destructor that names the plugin.
+template <class Object>
+std::shared_ptr<Object> owned_by_plugin(const PluginOrigin& origin, std::unique_ptr<Object> object) {
+  if (object == nullptr) return nullptr;
+  return {object.release(), PluginDeleter(origin)};
+}
+
+/// Calls a hook that makes an object during the run, like run_plugin(). \throws RuntimeError also if it returns null.
+template <class Call>
+auto make_by_plugin(const PluginOrigin& origin, const char* hook, const Call& call) {
+  return owned_by_plugin(origin, run_plugin(origin, hook, [&] {
+                           auto made = call();
+                           if (made == nullptr) throw RuntimeError("returned nothing (a null pointer)");
+                           return made;
+                         }));
+}
+
+/// Calls a hook that makes an object for the run from what `callback` does, which it calls, like run_plugin(). What the
+/// callback throws passes unchanged: it is not the hook's fault. \throws RuntimeError also if the hook returns null.
+template <class Call>
+auto run_plugin_around(const PluginOrigin& origin, const char* hook, const std::function<void()>& callback,
+                       const Call& call) {
+  std::exception_ptr failure;
+  const std::function<void()> noted = [&] {
+    try {
+      callback();
+    } catch (...) {
+      failure = std::current_exception();
+      throw;
+    }
+  };
+  try {
+    return make_by_plugin(origin, hook, [&] { return call(noted); });
+  } catch (...) {
+    if (failure) std::rethrow_exception(failure);
+    throw;
+  }
+}
+
+/// The options that a plugin declares.
+[[nodiscard]] const OptionSchema& declared_options(const PluginOrigin& origin, const PluginFactory& factory);
+
 /// Calls a hook that creates an object, like call_plugin(). \throws PluginError also if the hook returns null.
 template <class Call>
-auto create_by_plugin(const PluginOrigin& origin, const char* hook, Call&& call) -> decltype(call()) {
-  auto made = call_plugin(origin, hook, std::forward<Call>(call));
+auto create_by_plugin(const PluginOrigin& origin, const char* hook, Call&& call) {
+  auto made = owned_by_plugin(origin, call_plugin(origin, hook, std::forward<Call>(call)));
   if (made == nullptr) {
     throw PluginError(origin, hook, "", "hook '" + std::string(hook) + "' returned nothing (a null pointer)");
   }

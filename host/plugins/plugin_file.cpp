@@ -36,7 +36,9 @@ std::string other_abi(int abi) {
 }
 
 PluginRecord read_record(const LibraryFile& file) {
-  const std::vector<std::uint8_t> bytes = read_elf_section(file, kPluginSection, sizeof(PluginRecord));
+  const auto found = ElfSections(file).read(kPluginSection, sizeof(PluginRecord));
+  if (!found) throw PluginFileError(std::string("it is no plugin: it has no section ") + kPluginSection);
+  const std::vector<std::uint8_t>& bytes = *found;
   PluginRecord record{};
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::uint8_t*>(&record));
   const std::string_view magic(record.magic, sizeof(record.magic));

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 
-#include "plugins/hook_scope.hpp"
+#include "plugins/plugin_checksums.hpp"
+#include "strata/hook_scope.hpp"
 
 namespace strata::host {
 namespace {
@@ -95,13 +96,24 @@ const PluginFile* PluginRegistry::find(PluginKind kind, const std::string& name)
   return nullptr;
 }
 
-const PluginFile* PluginRegistry::find_refused(PluginKind kind, const std::string& name) const {
+std::string PluginRegistry::describe_refused(PluginKind kind, const std::string& name, const PluginFile* end) const {
   const std::string file_name = kind_name(kind) + "_" + name + ".so";
+  std::vector<std::string> refused;
   for (const PluginFile& file : files_) {
+    if (&file == end) break;
     const bool described = file.description && file.description->kind == kind && file.description->name == name;
-    if (!file.refusal.empty() && (described || file.path.filename() == file_name)) return &file;
+    if (file.refusal.empty() || (!described && file.path.filename() != file_name)) continue;
+    refused.push_back(file.path.string() + ": refused: " + file.refusal);
   }
-  return nullptr;
+  return join(refused, "; ");
+}
+
+void PluginRegistry::watch_hooks(double limit, std::function<void(const std::string&)> say) {
+  watch_ = std::make_unique<HookWatch>(limit, std::move(say));
+}
+
+void PluginRegistry::set_hook_limit(double seconds) {
+  if (watch_) watch_->set_limit(seconds);
 }
 
 const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& name) {
@@ -109,21 +121,21 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
   const PluginFile* file = find(kind, name);
   if (file == nullptr) throw not_found(kind, name);
   // To take the next one in silence would run another plugin than the one that the user put first.
-  if (const PluginFile* refused = find_refused(kind, name); refused != nullptr && refused < file) {
-    throw ConfigurationError(refused->path.string() + ": refused: " + refused->refusal + "; it is searched before " +
-                             file->path.string() + "; accepted: repair or remove it");
+  if (const std::string refused = describe_refused(kind, name, file); !refused.empty()) {
+    throw ConfigurationError(refused + "; searched before " + file->path.string() + "; accepted: repair or remove it");
   }
   const std::string where = file->path.string() + ": ";
   auto loaded = std::make_unique<Loaded>();
   // The loader trusts the file's tables, and the plugin's constructors run: either may end the program.
-  const HookScope scope(file->path.string(), "load");
+  const HookScope scope(LastingText(file->path.string()), "load");
   try {
     file->library->require_unchanged();
+    check_plugin_checksums(*file->library);
     loaded->library.load(file->path, kLoadMode);
     file->library->require_loaded(loaded->library.native());
   } catch (const std::system_error& error) {
     throw ConfigurationError(where + "the plugin cannot be loaded: " + load_failure(error.what(), file->path));
-  } catch (const ConfigurationError& error) {
+  } catch (const Error& error) {
     throw ConfigurationError(where + "the plugin cannot be loaded: " + error.what());
   }
   if (!loaded->library.has(kPluginEntry)) {
@@ -140,8 +152,8 @@ const PluginFactory& PluginRegistry::load(PluginKind kind, const std::string& na
 }
 
 ConfigurationError PluginRegistry::not_found(PluginKind kind, const std::string& name) const {
-  if (const PluginFile* refused = find_refused(kind, name)) {
-    return ConfigurationError(refused->path.string() + ": refused: " + refused->refusal);
+  if (const std::string refused = describe_refused(kind, name, nullptr); !refused.empty()) {
+    return ConfigurationError(refused);
   }
   std::vector<std::string> available;
   std::string other_kind;

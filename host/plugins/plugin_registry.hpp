@@ -1,12 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "plugins/hook_watch.hpp"
 #include "plugins/plugin_file.hpp"
 #include "plugins/search_places.hpp"
 #include "strata/communicator.hpp"
@@ -77,6 +79,11 @@ class PluginRegistry {
   /// path).
   const PluginFactory& load(PluginKind kind, const std::string& name);
 
+  /// From now on, `say` gets a line about each hook that does not end: see HookWatch. The watch ends with the registry.
+  void watch_hooks(double limit, std::function<void(const std::string&)> say);
+  /// The limit of the watch, if there is one, in seconds; 0: none.
+  void set_hook_limit(double seconds);
+
   /// Loads a plugin of the kind of `Factory`.
   template <class Factory>
   const Factory& load(const std::string& name) {
@@ -90,14 +97,15 @@ class PluginRegistry {
   struct Loaded;
 
   void scan(const std::filesystem::path& folder);
-  /// The first refused file that has this kind and name, or is named so.
-  [[nodiscard]] const PluginFile* find_refused(PluginKind kind, const std::string& name) const;
+  /// The refused files before `end` that have this kind and name, or are named so, with the reasons. Empty if none are.
+  [[nodiscard]] std::string describe_refused(PluginKind kind, const std::string& name, const PluginFile* end) const;
   [[nodiscard]] ConfigurationError not_found(PluginKind kind, const std::string& name) const;
   [[nodiscard]] ConfigurationError wrong_factory(PluginKind kind, const std::string& name) const;
 
   std::vector<std::filesystem::path> places_;
   std::vector<PluginFile> files_;
   std::map<std::pair<PluginKind, std::string>, std::unique_ptr<Loaded>> loaded_;
+  std::unique_ptr<HookWatch> watch_;
 };
 
 }  // namespace strata::host

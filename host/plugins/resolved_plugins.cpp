@@ -43,7 +43,7 @@ ResolvedPlugin<Factory> resolve(const RunConfiguration& configuration, PluginSec
   }
   resolved.file = registry.find(PluginKindOf<Factory>::value, section.plugin);
   resolved.schema = with_places(configuration, [&] {
-    const OptionSchema declared = call_plugin(resolved.origin, "options", [&] { return resolved.factory->options(); });
+    const OptionSchema declared = declared_options(resolved.origin, *resolved.factory);
     require_names(resolved.origin, declared, declared_path(section.path));
     return declared;
   });

@@ -121,15 +121,7 @@ class RankThreads {
   }
 
   std::unique_ptr<Communicator> connect(int rank, Device& device) {
-    std::unique_ptr<Communicator> communicator;
-    try {
-      communicator = world_.connect(rank, device);
-    } catch (const Error&) {
-      throw;
-    } catch (...) {
-      throw RuntimeError("the communicator cannot connect rank " + std::to_string(rank) + ": hook 'connect' threw " +
-                         current_exception_text());
-    }
+    std::unique_ptr<Communicator> communicator = world_.connect(rank, device);
     if (communicator != nullptr) return communicator;
     throw RuntimeError("the communicator connects rank " + std::to_string(rank) + " to nothing (a null pointer)");
   }

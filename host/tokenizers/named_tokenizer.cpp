@@ -22,7 +22,7 @@ constexpr const char* kKey = "data.tokenizer";
 /// tokens from text itself has a choice of words instead.
 std::string named_path(const RunSetup& setup) {
   const auto& dataset = setup.plugins.dataset;
-  const OptionSpecification* option = dataset.factory->options().find("tokenizer");
+  const OptionSpecification* option = dataset.schema.find("tokenizer");
   if (option == nullptr || option->type != OptionType::word || !option->choices.empty()) return {};
   return dataset.options.word("tokenizer");
 }

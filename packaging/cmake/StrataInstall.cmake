@@ -21,6 +21,7 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/strata.pc.in ${strata_package_files}/st
 install(EXPORT StrataTargets NAMESPACE Strata:: DESTINATION ${strata_package_directory} COMPONENT development)
 install(FILES ${strata_package_files}/StrataConfig.cmake ${strata_package_files}/StrataConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/StrataPlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/StrataPlugin.map
+              ${CMAKE_CURRENT_LIST_DIR}/StrataChecksums.cmake
               ${CMAKE_CURRENT_LIST_DIR}/StrataPackage.cmake
   DESTINATION ${strata_package_directory} COMPONENT development)
 install(FILES ${strata_package_files}/strata.pc DESTINATION ${strata_pkgconfig_directory} COMPONENT development)

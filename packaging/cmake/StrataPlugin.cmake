@@ -42,6 +42,12 @@ function(strata_add_plugin)
     VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/strata/plugins
     INSTALL_RPATH "$ORIGIN/../..")
+  # So that the host can tell a damaged file before the dynamic loader follows it.
+  if(CMAKE_READELF AND CMAKE_OBJCOPY)
+    add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+      COMMAND ${CMAKE_COMMAND} -D FILE=$<TARGET_FILE:${target}> -D READELF=${CMAKE_READELF} -D OBJCOPY=${CMAKE_OBJCOPY}
+              -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/StrataChecksums.cmake)
+  endif()
   if(plugin_TEST_ONLY)
     return()
   endif()

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "hook_error.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
 
@@ -12,11 +13,21 @@ namespace {
 
 class GuardedOp final : public OpDefinition {
  public:
-  GuardedOp(std::shared_ptr<const OpDefinition> inner, const std::string& origin)
-      : inner_(std::move(inner)), label_("op '" + inner_->name() + "' of " + origin) {}
+  GuardedOp(std::unique_ptr<const OpDefinition> inner, const std::string& origin)
+      : inner_(std::move(inner)), label_("op '" + inner_->name() + "' of " + origin), lasting_(label_) {}
+  ~GuardedOp() override {
+    const HookScope scope(lasting_, "destructor");
+    inner_.reset();
+  }
+  GuardedOp(const GuardedOp&) = delete;
+  GuardedOp& operator=(const GuardedOp&) = delete;
 
-  std::string name() const override { return inner_->name(); }
-  int version() const override { return inner_->version(); }
+  std::string name() const override {
+    return guard("name", [&] { return inner_->name(); });
+  }
+  int version() const override {
+    return guard("version", [&] { return inner_->version(); });
+  }
   std::string documentation() const override {
     return guard("documentation", [&] { return inner_->documentation(); });
   }
@@ -87,12 +98,11 @@ class GuardedOp final : public OpDefinition {
  private:
   template <class Call>
   auto guard(const char* function, const Call& call) const -> decltype(call()) {
+    const HookScope scope(lasting_, function);
     try {
       return call();
-    } catch (const Error&) {
-      throw;
     } catch (...) {
-      throw VerificationError(label_ + ": " + function + " threw " + current_exception_text());
+      rethrow_from<VerificationError>(label_ + ": hook '" + function + "'");
     }
   }
 
@@ -131,8 +141,9 @@ class GuardedOp final : public OpDefinition {
     }
   }
 
-  std::shared_ptr<const OpDefinition> inner_;
+  std::unique_ptr<const OpDefinition> inner_;
   std::string label_;
+  LastingText lasting_;
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
 #include <utility>
 
+#include "hook_error.hpp"
 #include "kernel_signature.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/error.hpp"
 #include "strata/kernel.hpp"
 #include "strata/kernel_tools.hpp"
+#include "strata/registration.hpp"
 
 namespace strata {
 namespace {
@@ -15,6 +16,37 @@ constexpr std::int64_t kMostWorkspaceBytes = std::int64_t{1} << 48;
 std::string label(const std::string& device, const OpInstance& instance) {
   return device + "'s '" + instance.op + "' (" + instance.name + "): ";
 }
+
+/// A function of a kernel, with its name.
+template <class Call>
+struct KernelHook {
+  const char* name;
+  const Call& function;
+};
+
+std::string describe(const RegisteredKernel& kernel) {
+  return "the kernel of " + kernel.origin + " for op '" + kernel.definition.op + "'";
+}
+
+/// A kernel of a plugin, whose failures name it.
+class NamedLaunch {
+ public:
+  NamedLaunch(const RegisteredKernel& kernel, LaunchFunction launch)
+      : kernel_(describe(kernel)), launch_(std::move(launch)) {}
+
+  void operator()(const KernelArguments& arguments) {
+    const HookScope scope(kernel_, "launch");
+    try {
+      launch_(arguments);
+    } catch (...) {
+      rethrow_from<RuntimeError>(std::string(kernel_.get()) + ": hook 'launch'");
+    }
+  }
+
+ private:
+  LastingText kernel_;
+  LaunchFunction launch_;
+};
 
 /// The instance that moves a result from scratch memory to its output: `cast`, or `accumulate`.
 OpInstance finishing_instance(const OpInstance& op, std::size_t result, const OperandDescription& natural) {
@@ -78,15 +110,12 @@ KernelSelector::KernelSelector(std::string device, const KernelRegistry& registr
 
 template <class Call>
 auto KernelSelector::guarded(const RegisteredKernel& kernel, const OpInstance& instance, const Call& call) const {
+  const std::string name = describe(kernel);
+  const HookScope scope(LastingText(name), call.name);
   try {
-    return call();
-  } catch (const ConfigurationError& error) {
-    throw ConfigurationError(label(device_, instance) + error.what());
-  } catch (const Error&) {
-    throw;
+    return call.function();
   } catch (...) {
-    throw ConfigurationError(label(device_, instance) + "the kernel of " + kernel.origin + " threw " +
-                             current_exception_text());
+    rethrow_from<ConfigurationError>(label(device_, instance) + name + ": hook '" + call.name + "'");
   }
 }
 
@@ -95,7 +124,8 @@ std::optional<std::string> KernelSelector::mismatch(const RegisteredKernel& kern
   if (auto reason = type_mismatch(definition.signature, instance)) return reason;
   const NaturalInstance natural = natural_instance(definition.signature, instance);
   if (definition.unsupported) {
-    const auto reason = guarded(kernel, instance, [&] { return definition.unsupported(natural.op, environment_); });
+    const auto ask = [&] { return definition.unsupported(natural.op, environment_); };
+    const auto reason = guarded(kernel, instance, KernelHook{"unsupported", ask});
     if (reason) return reason;
   }
   if (natural.is_wanted) return std::nullopt;
@@ -147,19 +177,20 @@ std::optional<KernelChoice> KernelSelector::choice(const OpInstance& instance) c
 PreparedKernel KernelSelector::prepare(const OpInstance& instance) const {
   const Search found = search(instance);
   if (found.kernel == nullptr) throw ConfigurationError(found.refusal);
-  return guarded(*found.kernel, instance, [&] { return prepare(*found.kernel, instance); });
+  return prepare(*found.kernel, instance);
 }
 
 PreparedKernel KernelSelector::prepare(const RegisteredKernel& kernel, const OpInstance& instance) const {
   const NaturalInstance natural = natural_instance(kernel.definition.signature, instance);
-  PreparedKernel inner = kernel.definition.prepare(natural.op, environment_);
-  if (!inner.launch) {
-    throw ConfigurationError("the kernel of " + kernel.origin + " prepares no launch");
-  }
+  const auto prepare_natural = [&] { return kernel.definition.prepare(natural.op, environment_); };
+  PreparedKernel inner = guarded(kernel, instance, KernelHook{"prepare", prepare_natural});
+  const std::string by = label(device_, instance) + "the kernel of " + kernel.origin;
+  if (!inner.launch) throw ConfigurationError(by + " prepares no launch");
   if (inner.workspace_bytes < 0 || inner.workspace_bytes > kMostWorkspaceBytes) {
-    throw ConfigurationError("the kernel of " + kernel.origin + " asks for " + std::to_string(inner.workspace_bytes) +
+    throw ConfigurationError(by + " asks for " + std::to_string(inner.workspace_bytes) +
                              " bytes of scratch memory; accepted: 0 to " + std::to_string(kMostWorkspaceBytes));
   }
+  if (kernel.origin != kCoreOrigin) inner.launch = NamedLaunch(kernel, std::move(inner.launch));
   if (natural.is_wanted) return inner;
   kernels::WorkspacePlan workspace;
   workspace.reserve(inner.workspace_bytes);

@@ -62,6 +62,20 @@ class PluginFileMutants : public ::testing::TestWithParam<const char*> {
     return parts;
   }
 
+  /// The section called `name`.
+  [[nodiscard]] FilePart section(const std::string& name) const {
+    Elf64_Ehdr header{};
+    std::memcpy(&header, original_.data(), sizeof header);
+    std::vector<Elf64_Shdr> sections(header.e_shnum);
+    std::memcpy(sections.data(), original_.data() + header.e_shoff, sections.size() * sizeof(Elf64_Shdr));
+    for (const Elf64_Shdr& each : sections) {
+      const char* found = original_.data() + sections[header.e_shstrndx].sh_offset + each.sh_name;
+      if (name == found) return {each.sh_offset, each.sh_size};
+    }
+    ADD_FAILURE() << "no section " << name;
+    return {};
+  }
+
   [[nodiscard]] PluginFile inspect(const std::string& bytes) const {
     const auto path = folder_.file("mutant.so", bytes);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -130,6 +144,40 @@ TEST_P(PluginFileMutants, WithDamagedTablesDoNotReachTheLoader) {
     EXPECT_TRUE(is_presentable(verdict.message));
   }
   EXPECT_EQ(loads, kLoads);
+}
+
+/// The dynamic loader, and later the program, follow these sections without a check.
+TEST_P(PluginFileMutants, WithOneDamagedByteInALoadedSectionAreRefused) {
+  constexpr int kBytes = 12;
+  for (const char* name : {".gnu.hash", ".gnu.version", ".gnu.version_r", ".rela.dyn", ".dynsym", ".init_array",
+                           ".data.rel.ro", ".text", ".strata_checksums"}) {
+    const FilePart part = section(name);
+    for (int i = 0; i < kBytes; ++i) {
+      std::string mutant = original_;
+      const std::uint64_t at = part.begin + mutator_.below(part.size);
+      mutant[at] = static_cast<char>(mutant[at] ^ (1 << mutator_.below(8)));
+      if (!inspect(mutant).refusal.empty()) continue;
+      const CheckVerdict verdict = load();
+      EXPECT_EQ(verdict.outcome, Outcome::passed) << verdict.message << "; byte " << at << " of " << name;
+      EXPECT_TRUE(is_presentable(verdict.message));
+      EXPECT_NE(verdict.message.find("/mutant.so: the plugin cannot be loaded: it is damaged: "), std::string::npos)
+          << verdict.message << "; byte " << at << " of " << name;
+    }
+  }
+}
+
+/// Installing changes the names, so they have no checksum.
+TEST_P(PluginFileMutants, WithADamagedNameDoNotEndTheProgram) {
+  constexpr int kBytes = 100;
+  const FilePart part = section(".dynstr");
+  for (int i = 0; i < kBytes; ++i) {
+    std::string mutant = original_;
+    const std::uint64_t at = part.begin + mutator_.below(part.size);
+    mutant[at] = static_cast<char>(mutant[at] ^ (1 << mutator_.below(8)));
+    if (!inspect(mutant).refusal.empty()) continue;
+    const CheckVerdict verdict = load();
+    EXPECT_EQ(verdict.outcome, Outcome::passed) << verdict.message << "; byte " << at;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PluginFileMutants,

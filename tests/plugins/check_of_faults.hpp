@@ -44,6 +44,7 @@ struct Fault {
   const char* name;
   std::vector<std::string> overrides;
   std::string message;
+  int exit_code = 2;
 };
 
 inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }

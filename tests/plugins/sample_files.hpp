@@ -18,7 +18,7 @@ namespace strata::host {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = testing::TempDir() + "strata_plugins_XXXXXX";
+    std::string pattern = ::testing::TempDir() + "strata_plugins_XXXXXX";
     path_ = ::mkdtemp(pattern.data());
   }
   ~TemporaryFolder() { std::filesystem::remove_all(path_); }

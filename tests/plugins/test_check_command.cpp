@@ -1,6 +1,6 @@
 /// \file
 /// `strata check` and `strata devices` with plugins that throw, return nothing, or make impossible objects: one message
-/// that names the plugin, exit code 2, and JSON if requested.
+/// that names the plugin, the exit code of its class, and JSON if requested.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,13 +25,13 @@ using ::testing::IsEmpty;
 TEST_P(CheckOfFaults, IsOneMessageThatNamesThePlugin) {
   const CommandResult text = run("check", GetParam().overrides);
   EXPECT_EQ(text.signal, 0);
-  EXPECT_EQ(text.exit_code, 2);
+  EXPECT_EQ(text.exit_code, GetParam().exit_code);
   EXPECT_THAT(text.messages, HasSubstr(GetParam().message));
   EXPECT_EQ(std::count(text.messages.begin(), text.messages.end(), '\n'), 1) << text.messages;
   EXPECT_THAT(text.out, IsEmpty());
 
   const CommandResult printed = run("check", GetParam().overrides, {"--json"});
-  EXPECT_EQ(printed.exit_code, 2);
+  EXPECT_EQ(printed.exit_code, GetParam().exit_code);
   const json verdict = json::parse(printed.out, nullptr, false);
   ASSERT_TRUE(verdict.is_object()) << printed.out << printed.messages;
   EXPECT_EQ(verdict.at("ok"), false);
@@ -42,12 +42,18 @@ Fault of_model(const char* name, const std::string& fault, const std::string& me
   return {name, {"model.fault=" + fault}, "model 'sample_model': " + message};
 }
 
+Fault defect_of_model(const char* name, const std::string& fault, const std::string& message) {
+  Fault defect = of_model(name, fault, message);
+  defect.exit_code = 1;
+  return defect;
+}
+
 Fault of_device(const char* name, const std::string& fault, const std::string& message) {
   return {name, {"device.plugin=faulty_device", "device.fault=" + fault}, message};
 }
 
-Fault of_op(const char* name, const std::string& op, const std::string& message) {
-  return {name, {"library=[{plugin=\"faulty_ops\"}]", "model.op=" + op}, message};
+Fault of_op(const char* name, const std::string& op, const std::string& message, int exit_code) {
+  return {name, {"library=[{plugin=\"faulty_ops\"}]", "model.op=" + op}, message, exit_code};
 }
 
 Fault of_optimizer(const char* name, const std::string& fault, const std::string& message) {
@@ -108,8 +114,8 @@ INSTANTIATE_TEST_SUITE_P(
         of_model("generation_throws", "generation throws", "hook 'generation' threw an exception of type int"),
         of_model("generation_output", "generation output", "it has no output 'scores', which generation reads"),
         of_model("build_throws", "build throws", "hook 'build' threw std::out_of_range: too far"),
-        of_model("no_such_value", "no such value", "the graph has no node %-1"),
-        of_model("block_back", "block back", "block 0 begins after block 1"),
+        defect_of_model("no_such_value", "no such value", "hook 'build': the graph has no node %-1"),
+        defect_of_model("block_back", "block back", "hook 'build': block 0 begins after block 1"),
         of_model("another_seq", "another seq", "dimension 'seq' has size 8 already; the model wants 4"),
         of_model("misspelt_input", "misspelt input",
                  "it reads the input 'token'; did you mean 'tokens'?; the data has: positions, targets, tokens"),
@@ -120,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 Fault of_parameter(const char* name, const std::string& fault, const std::string& message) {
-  return {name, {"model.fault=" + fault}, "after building the model: " + message};
+  return {name, {"model.fault=" + fault}, "after building the model: " + message, 1};
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -166,10 +172,12 @@ INSTANTIATE_TEST_SUITE_P(
                             "communicator 'faulty_communicator': hook 'local_ranks' threw an exception of type int"},
                       Fault{"connects_to_nothing",
                             {"communicator.plugin=faulty_communicator"},
-                            "the communicator connects rank 0 to nothing (a null pointer)"},
+                            "the communicator connects rank 0 to nothing (a null pointer)",
+                            1},
                       Fault{"connect_throws",
                             {"communicator.plugin=faulty_communicator", "communicator.fault=connect throws"},
-                            "the communicator cannot connect rank 0: hook 'connect' threw an exception of type int"},
+                            "communicator 'faulty_communicator': hook 'connect' threw an exception of type int",
+                            1},
                       // As nccl refuses a cpu.
                       Fault{"refuses_the_device",
                             {"communicator.plugin=faulty_communicator", "communicator.fault=refuses the device",
@@ -187,13 +195,15 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         of_op("of_no_dims", "of_no_dims",
               "op 'of_no_dims' of library 1 'faulty_ops': iteration names the dimensions of 0 operands; node "
-              "'of_the_test' has 1"),
-        of_op("of_another_rank", "of_another_rank", "iteration() names 2 dimensions of operand 0, which is "),
+              "'of_the_test' has 1",
+              1),
+        of_op("of_another_rank", "of_another_rank", "iteration() names 2 dimensions of operand 0, which is ", 1),
         Fault{"gradient_of_other_dimensions",
               {"library=[{plugin=\"faulty_ops\", gradient=\"of other dimensions\"}]", "model.op=tripled"},
               "the gradient rule of op 'tripled' gives operand 0, which is [batch seq embed]f32, a gradient "
-              "[vocab embed]f32"},
-        of_op("without_library", "sextupled", "sextupled")),
+              "[vocab embed]f32",
+              1},
+        of_op("without_library", "sextupled", "sextupled", 2)),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -335,7 +345,7 @@ TEST_F(CommandsBesideSamples, TrainingNamesWhatDeviceAndCommunicatorDoNotGive) {
   EXPECT_THAT(failure({"communicator.plugin=faulty_communicator"}),
               HasSubstr("the communicator connects rank 0 to nothing (a null pointer)"));
   EXPECT_THAT(failure({"communicator.plugin=faulty_communicator", "communicator.fault=connect throws"}),
-              HasSubstr("the communicator cannot connect rank 0: hook 'connect' threw an exception of type int"));
+              HasSubstr("communicator 'faulty_communicator': hook 'connect' threw an exception of type int"));
   const CommandResult sound = run("train", {"device.plugin=faulty_device", "device.fault=none"});
   EXPECT_EQ(sound.exit_code, 0) << sound.messages;
 }

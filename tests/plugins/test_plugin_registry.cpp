@@ -89,6 +89,16 @@ TEST_F(PluginRegistryTest, SaysWhyTheFileOfThatNameWasRefused) {
   EXPECT_EQ(registry.files().size(), 2U);
 }
 
+TEST_F(PluginRegistryTest, NamesEveryRefusedFileOfThatName) {
+  const TemporaryFolder second;
+  write_file(folder_.path() / "strategy_sample.so", "no library at all");
+  write_file(second.path() / "strategy_sample.so", "no library either");
+  PluginRegistry registry({folder_.path(), second.path()});
+  const std::string message = refusal([&] { return &registry.load<StrategyFactory>("sample"); });
+  EXPECT_THAT(message, StartsWith(path("strategy_sample.so") + ": refused: "));
+  EXPECT_THAT(message, HasSubstr("; " + (second.path() / "strategy_sample.so").string() + ": refused: "));
+}
+
 TEST_F(PluginRegistryTest, RefusesEverythingInAFolderThatOthersCanWrite) {
   copy_sample("strategy_sample.so", folder_.path());
   ::chmod(folder_.path().c_str(), 0777);
@@ -106,7 +116,7 @@ TEST_F(PluginRegistryTest, DoesNotTakeTheNextPluginInSilence) {
   PluginRegistry registry({first.path(), folder_.path()});
   EXPECT_THAT(refusal([&] { return &registry.load<StrategyFactory>("sample"); }),
               AllOf(StartsWith((first.path() / "strategy_sample.so").string() + ": refused: it is built for ABI 9"),
-                    HasSubstr("it is searched before " + path("strategy_sample.so"))));
+                    HasSubstr("; searched before " + path("strategy_sample.so"))));
   // A refused file that is searched later would not be taken anyway.
   PluginRegistry other({folder_.path(), first.path()});
   EXPECT_NE(&other.load<StrategyFactory>("sample"), nullptr);

@@ -163,11 +163,12 @@ TEST_F(Registrations, WhateverAnOpOfAPluginThrowsIsNamed) {
   node.name = "x";
   node.operands.resize(2);
   EXPECT_EQ(message_of<VerificationError>([&] { (void)op.infer(graph, node); }),
-            "op 'faulty' of plugin a: infer threw an exception of type int");
-  EXPECT_EQ(message_of<VerificationError>([&] { (void)op.cost(graph, node); }), "no cost is known");
+            "op 'faulty' of plugin a: hook 'infer' threw an exception of type int");
+  EXPECT_EQ(message_of<VerificationError>([&] { (void)op.cost(graph, node); }),
+            "op 'faulty' of plugin a: hook 'cost': no cost is known");
   NoContext context;
   EXPECT_EQ(message_of<VerificationError>([&] { op.gradient()(context); }),
-            "op 'faulty' of plugin a: gradient threw std::out_of_range: too far");
+            "op 'faulty' of plugin a: hook 'gradient' threw std::out_of_range: too far");
   EXPECT_EQ(message_of<VerificationError>([&] { (void)op.iteration(graph, node); }),
             "op 'faulty' of plugin a: iteration names the dimensions of 0 operands; node 'x' has 2");
   const Attributes none;
@@ -175,7 +176,7 @@ TEST_F(Registrations, WhateverAnOpOfAPluginThrowsIsNamed) {
   EXPECT_EQ(message_of<VerificationError>([&] {
               (void)op.fusions().at(0).fit({none, none, dims, dims});
             }),
-            "op 'faulty' of plugin a: fusions threw std::out_of_range: no fit");
+            "op 'faulty' of plugin a: hook 'fusions' threw std::out_of_range: no fit");
 }
 
 /// A fused op whose pattern throws.

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <thread>
 
 #include "build_paths.hpp"
+#include "plugins/sample_files.hpp"
 #include "processes/compared_runs.hpp"
 #include "processes/process_group.hpp"
+#include "strata/plugin.hpp"
 #include "train/command_runner.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/small_run.hpp"
@@ -50,14 +53,17 @@ class Training : public ::testing::Test {
   [[nodiscard]] std::string tensors(const std::string& communicator, int ranks) const {
     return test::tensors(path(communicator), ranks);
   }
-  /// Starts one of the two processes of a run.
-  static void start(testing::ProcessGroup& group, int rank, const std::string& port, std::vector<std::string> words) {
+  /// Starts one of the two processes of a run, in `folder` and with the plugins of `plugins` first, if they are given.
+  static void start(testing::ProcessGroup& group, int rank, const std::string& port, std::vector<std::string> words,
+                    const std::string& folder = "", const std::string& plugins = "") {
     words.insert(words.begin(), build_path("bin/strata"));
+    if (!folder.empty()) words.insert(words.begin(), {"env", "--chdir=" + folder});
     group.start(words, {{"RANK", std::to_string(rank)},
                         {"WORLD_SIZE", "2"},
                         {"LOCAL_RANK", std::to_string(rank)},
                         {"MASTER_ADDR", "127.0.0.1"},
                         {"MASTER_PORT", port},
+                        {"STRATA_PLUGIN_PATH", plugins},
                         {"STRATA_SECRET", "a secret of this test"}});
   }
   /// The words of a run that does not end by itself.
@@ -206,6 +212,110 @@ TEST_F(OtherRanks, MayDifferInWhatIsOfOneMachine) {
     EXPECT_EQ(end.exit_code, 0) << end.output;
   }
 }
+
+/// A relative path is that of each process. Equal content behind it is the same data.
+TEST_F(OtherRanks, InAnotherFolderNeedTheSameData) {
+  for (const bool differs : {true, false}) {
+    std::filesystem::create_directories(path("other"));
+    std::filesystem::create_directories(path("here"));
+    ASSERT_TRUE(std::filesystem::exists(folder_.file("here/data.txt", std::string(4000, 'x'))));
+    ASSERT_TRUE(std::filesystem::exists(folder_.file("other/data.txt", std::string(4000, differs ? 'y' : 'x'))));
+    testing::ProcessGroup group;
+    const std::string port = free_port();
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::string> words = arguments("train", "gloo", {test::ddp(2), "data.path=data.txt"});
+      start(group, rank, port, words, path(rank == 0 ? "here" : "other"));
+    }
+    for (const testing::GroupEnd& end : group.wait(std::chrono::seconds(120))) {
+      EXPECT_EQ(end.exit_code, differs ? 2 : 0) << end.output;
+      EXPECT_EQ(end.output.find("fingerprint of the data: rank 1 has ") != std::string::npos, differs) << end.output;
+    }
+  }
+}
+
+/// A plugin that rank 1 has in another form.
+struct OtherPlugin {
+  std::string name;
+  /// Changes the bytes of the file.
+  std::function<void(std::string& bytes)> change;
+  std::string message;
+};
+
+void PrintTo(const OtherPlugin& other, std::ostream* out) { *out << other.name; }
+
+class OtherPlugins : public Training, public ::testing::WithParamInterface<OtherPlugin> {};
+
+TEST_P(OtherPlugins, EndTheRunBeforeItsFirstStep) {
+  std::string bytes = test::read_file(build_path("lib/strata/plugins/strategy_ddp.so"));
+  GetParam().change(bytes);
+  std::filesystem::create_directories(path("plugins"));
+  write_file(path("plugins/strategy_ddp.so"), bytes);
+  testing::ProcessGroup group;
+  const std::string port = free_port();
+  for (int rank = 0; rank < 2; ++rank) {
+    start(group, rank, port, arguments("train", "gloo", {test::ddp(2)}), "", rank == 0 ? "" : path("plugins"));
+  }
+  for (const testing::GroupEnd& end : group.wait(std::chrono::seconds(120))) {
+    EXPECT_EQ(end.exit_code, 2) << end.output;
+    EXPECT_THAT(end.output, HasSubstr(GetParam().message));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gloo, OtherPlugins,
+                         ::testing::Values(OtherPlugin{"build", [](std::string& bytes) { bytes += '\0'; },
+                                                       "plugin of strategy 1 'ddp': rank 1 has "},
+                                           OtherPlugin{"version",
+                                                       [](std::string& bytes) {
+                                                         bytes.replace(
+                                                             record_offset(bytes) + offsetof(PluginRecord, version), 6,
+                                                             std::string("9.8.7\0", 6));
+                                                       },
+                                                       "plugin of strategy 1 'ddp': rank 1 has 9.8.7 (build "}),
+                         [](const auto& info) { return info.param.name; });
+
+/// A command that rank 1 gives another setting.
+struct OtherCommand {
+  std::string name;
+  std::vector<std::string> words;
+  std::string setting;
+  std::string message;
+};
+
+void PrintTo(const OtherCommand& other, std::ostream* out) { *out << other.name; }
+
+class OtherCommands : public Training, public ::testing::WithParamInterface<OtherCommand> {};
+
+TEST_P(OtherCommands, EndBeforeTheyCompute) {
+  const CommandResult trained = run_command(arguments("launch", "gloo", {test::ddp(2), "run.steps=2"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
+  testing::ProcessGroup group;
+  const std::string port = free_port();
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<std::string> words = GetParam().words;
+    words.insert(words.begin() + 1, words.front() == "verify" ? config_ : path("gloo"));
+    if (rank == 1) words.insert(words.end(), {"--set", GetParam().setting});
+    start(group, rank, port, words);
+  }
+  for (const testing::GroupEnd& end : group.wait(std::chrono::seconds(120))) {
+    EXPECT_EQ(end.exit_code, 2) << end.output;
+    EXPECT_THAT(end.output, HasSubstr(GetParam().message));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gloo, OtherCommands,
+                         ::testing::Values(OtherCommand{"evaluate",
+                                                        {"evaluate", "--stack"},
+                                                        "data.validation=0.25",
+                                                        "data.validation: rank 1 has 0.25, rank 0 has "},
+                                           OtherCommand{"replay",
+                                                        {"replay", "--steps", "1", "--set", "run.steps=4"},
+                                                        "optimizer.lr=0.03",
+                                                        "optimizer.lr: rank 1 has 0.03, rank 0 has "},
+                                           OtherCommand{"verify",
+                                                        {"verify", "--communicator", "gloo", "--set", test::ddp(2)},
+                                                        "model.dropout=0.25",
+                                                        "model.dropout: rank 1 has 0.25, rank 0 has "}),
+                         [](const auto& info) { return info.param.name; });
 
 /// Settings of a run of four ranks: two processes of two threads each.
 std::vector<std::string> two_by_two() {

@@ -1,28 +1,14 @@
 #include "train/checkpoint/background_task.hpp"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <utility>
 
+#include "plugins/signal_free_thread.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 
-BackgroundTask::BackgroundTask(std::function<void()> work) {
-  // A thread begins with the mask of its creator.
-  sigset_t all;
-  sigset_t previous;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &previous);
-  try {
-    thread_ = std::thread([this, work = std::move(work)] { run(work); });
-  } catch (...) {
-    ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-    throw;
-  }
-  ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-}
+BackgroundTask::BackgroundTask(std::function<void()> work)
+    : thread_(signal_free_thread([this, work = std::move(work)] { run(work); })) {}
 
 BackgroundTask::~BackgroundTask() { thread_.join(); }
 

@@ -30,7 +30,7 @@ DimSizes checked_sizes(const PluginOrigin& origin, DimSizes sizes) {
   return sizes;
 }
 
-DataSource::DataSource(PluginOrigin origin, std::vector<DatasetInput> inputs, std::unique_ptr<const Dataset> dataset)
+DataSource::DataSource(PluginOrigin origin, std::vector<DatasetInput> inputs, std::shared_ptr<const Dataset> dataset)
     : origin_(std::move(origin)), inputs_(std::move(inputs)), dataset_(std::move(dataset)) {
   sizes_ = checked_sizes(origin_, call_plugin(origin_, "sizes", [&] { return dataset_->sizes(); }));
   training_ = call_plugin(origin_, "samples", [&] { return dataset_->samples(DataSplit::training); });

@@ -26,7 +26,7 @@ namespace strata::host {
 class DataSource {
  public:
   /// \throws PluginError if the dataset makes impossible statements about itself.
-  DataSource(PluginOrigin origin, std::vector<DatasetInput> inputs, std::unique_ptr<const Dataset> dataset);
+  DataSource(PluginOrigin origin, std::vector<DatasetInput> inputs, std::shared_ptr<const Dataset> dataset);
 
   [[nodiscard]] const PluginOrigin& origin() const { return origin_; }
   [[nodiscard]] const std::vector<DatasetInput>& inputs() const { return inputs_; }
@@ -44,7 +44,7 @@ class DataSource {
  private:
   PluginOrigin origin_;
   std::vector<DatasetInput> inputs_;
-  std::unique_ptr<const Dataset> dataset_;
+  std::shared_ptr<const Dataset> dataset_;
   DimSizes sizes_;
   std::int64_t training_ = 0;
   std::int64_t validation_ = 0;

@@ -109,7 +109,7 @@ class ExportedConfig {
       const std::optional<Options> described =
           call_plugin(plugin_.origin, "options", [&] { return plugin_.format->options(fields); });
       if (!described) return std::nullopt;
-      return config(Options(plugin_.factory->options(), described->values()));
+      return config(Options(declared_options(plugin_.origin, *plugin_.factory), described->values()));
     } catch (const ConfigurationError&) {
       // Fields contradict each other, for example a new window and the old list of layers that have one.
       return std::nullopt;

@@ -29,7 +29,7 @@ std::optional<std::map<std::string, OptionValue>> options_of(const PublishingPlu
   try {
     const auto options = call_plugin(plugin.origin, "options", [&] { return plugin.format->options(config); });
     if (!options) return std::nullopt;
-    const Options all(plugin.factory->options(), options->values());
+    const Options all(declared_options(plugin.origin, *plugin.factory), options->values());
     static_cast<void>(create_by_plugin(plugin.origin, "create", [&] { return plugin.factory->create(all); }));
     return all.values();
   } catch (const PluginError& error) {

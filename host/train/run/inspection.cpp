@@ -39,11 +39,9 @@ std::optional<std::string> find_fault(const Inspection& inspection) {
 
 void require_connection(const Inspection& inspection) {
   const RunSetup& setup = inspection.setup;
-  const ResolvedPlugin<CommunicatorFactory>& plugin = setup.plugins.communicator;
   std::unique_ptr<World> world;
   try {
-    const int ranks = ranks_per_process(setup.configuration, setup.stack.mesh.rank_count());
-    world = plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options, ranks); });
+    world = setup.make_world(ranks_per_process(setup.configuration, setup.stack.mesh.rank_count()));
   } catch (const Error&) {
     // For example, a launcher has started several processes.
     return;

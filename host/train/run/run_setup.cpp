@@ -22,10 +22,7 @@ std::vector<NamedStrategy> make_strategies(const ResolvedPlugins& plugins) {
   std::vector<NamedStrategy> strategies;
   for (const ResolvedPlugin<StrategyFactory>& plugin : plugins.strategies) {
     strategies.push_back({plugin.origin.label,
-                          plugin.create("create",
-                                        [&](const StrategyFactory& factory) {
-                                          return std::shared_ptr<const Strategy>(factory.create(plugin.options));
-                                        }),
+                          plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options); }),
                           plugin.origin.table});
   }
   return strategies;
@@ -41,9 +38,7 @@ OptimizerSettings make_optimizer(const RunConfiguration& configuration, const Re
     const ResolvedPlugin<OptimizerFactory>& plugin = plugins.optimizers[i];
     OptimizerGroup group;
     group.origin = plugin.origin;
-    group.optimizer = plugin.create("create", [&](const OptimizerFactory& factory) {
-      return std::shared_ptr<const Optimizer>(factory.create(plugin.options));
-    });
+    group.optimizer = plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options); });
     group.parameters = {"*"};
     group.weight_decay = section.weight_decay;
     if (i < section.groups.size()) {
@@ -139,8 +134,8 @@ DataSource RunSetup::open_data() const {
   const ResolvedPlugin<DatasetFactory>& plugin = plugins.dataset;
   const DatasetRequest request{model_sizes, configuration.run.eval_every > 0};
   return with_places(configuration, [&] {
-    DataSource source(plugin.origin, inputs, plugin.create("open", [&](const DatasetFactory& factory) {
-      return std::unique_ptr<const Dataset>(factory.open(plugin.options, request));
+    DataSource source(plugin.origin, inputs, plugin.create("open", [&](const auto& factory) {
+      return factory.open(plugin.options, request);
     }));
     if (request.validates && source.samples(DataSplit::validation) == 0) {
       throw PluginError(plugin.origin, "", "", "has no sample for validation; run.eval_every = 0 needs none");
@@ -211,15 +206,16 @@ std::unique_ptr<Device> RunSetup::make_device(int rank, int ranks) const {
   return make_device({.kernels = kernels.get(), .rank = rank, .ranks_on_host = ranks, .index_on_host = rank});
 }
 
-std::unique_ptr<World> RunSetup::make_world() const {
+std::unique_ptr<World> RunSetup::make_world(int ranks) const {
   const ResolvedPlugin<CommunicatorFactory>& plugin = plugins.communicator;
+  return guarded_world(
+      plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options, ranks); }),
+      plugin.origin);
+}
+
+std::unique_ptr<World> RunSetup::make_world() const {
   const int ranks = stack.mesh.rank_count();
-  std::unique_ptr<World> world = with_places(configuration, [&] {
-    return guarded_world(
-        plugin.create("create",
-                      [&](const CommunicatorFactory& factory) { return factory.create(plugin.options, ranks); }),
-        plugin.origin);
-  });
+  std::unique_ptr<World> world = with_places(configuration, [&] { return make_world(ranks); });
   const auto local = with_places(configuration, [&] { return world->local_ranks(); });
   if (launched_ranks() > 1 && static_cast<int>(local.size()) == ranks) {
     throw configuration.error(configuration.communicator.path,
@@ -233,6 +229,7 @@ std::unique_ptr<World> RunSetup::make_world() const {
 RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
   RunSetup setup;
   setup.configuration = std::move(configuration);
+  registry.set_hook_limit(setup.configuration.run.watchdog);
   setup.initial = open_initial_values(setup.configuration, registry);
   setup.configuration.model_from.clear();
   setup.plugins = resolve_plugins(setup.configuration, registry);

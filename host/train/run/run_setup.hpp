@@ -61,6 +61,8 @@ struct RunSetup {
   /// Makes the run's ranks. \throws ConfigurationError also if `strata launch` started several processes that would
   /// each run all ranks.
   [[nodiscard]] std::unique_ptr<World> make_world() const;
+  /// Makes a world of `ranks` in this process, which need not be those of the run. \throws PluginError.
+  [[nodiscard]] std::unique_ptr<World> make_world(int ranks) const;
   /// How the model continues a text. \throws ConfigurationError if it does not.
   [[nodiscard]] Generation generation() const;
   /// Opens the data. Checks that training, and validation if the run evaluates, have a sample.

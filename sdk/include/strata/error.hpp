@@ -36,7 +36,7 @@ class STRATA_API OptionError : public ConfigurationError {
   std::string option_;
 };
 
-/// A graph or program breaks an invariant, which is a defect of Strata or of a plugin.
+/// A graph or program breaks an invariant, which is a defect of Strata or of a plugin. Exit code 1.
 class STRATA_API VerificationError : public Error {
  public:
   using Error::Error;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "endings.hpp"
 #include "strata/dataset.hpp"
 #include "strata/error.hpp"
 
@@ -14,6 +15,9 @@ constexpr std::int64_t kVocab = 16;
 class FaultyDataset final : public Dataset {
  public:
   FaultyDataset(std::string fault, std::int64_t length) : fault_(std::move(fault)), length_(length) {}
+  ~FaultyDataset() override { endings::end_hook(fault_, "destructor"); }
+  FaultyDataset(const FaultyDataset&) = delete;
+  FaultyDataset& operator=(const FaultyDataset&) = delete;
 
   [[nodiscard]] DimSizes sizes() const override {
     if (fault_ == "sizes throws") throw 42;
@@ -27,6 +31,7 @@ class FaultyDataset final : public Dataset {
     return fault_ == "no samples" ? 0 : 100;
   }
   void read(const SampleKey& key, std::span<void* const> destinations) const override {
+    endings::end_hook(fault_, "read");
     if (fault_ == "read throws") throw std::out_of_range("too far");
     if (fault_ == "read fails later" && key.epoch > 0) throw RuntimeError("'disk': found nothing; expected data");
     for (const std::size_t input : {0, 1}) {
@@ -62,6 +67,7 @@ class Factory final : public DatasetFactory {
   }
   [[nodiscard]] std::unique_ptr<Dataset> open(const Options& options, const DatasetRequest& request) const override {
     const std::string& fault = options.word("fault");
+    endings::end_hook(fault, "open");
     if (fault == "nothing") return nullptr;
     if (fault == "open throws") throw 42;
     return std::make_unique<FaultyDataset>(fault, request.sizes.at("seq"));

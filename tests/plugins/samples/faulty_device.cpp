@@ -3,9 +3,29 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "endings.hpp"
 #include "strata/host_memory_device.hpp"
 
 namespace {
+
+/// A kernel that may end in its launch or its destructor.
+class FaultyKernel final : public strata::Kernel {
+ public:
+  FaultyKernel(std::unique_ptr<strata::Kernel> inner, std::string fault)
+      : inner_(std::move(inner)), fault_(std::move(fault)) {}
+  ~FaultyKernel() override { endings::end_hook(fault_, "kernel destructor"); }
+  FaultyKernel(const FaultyKernel&) = delete;
+  FaultyKernel& operator=(const FaultyKernel&) = delete;
+
+  void launch(const strata::KernelArguments& arguments) override {
+    endings::end_hook(fault_, "launch");
+    inner_->launch(arguments);
+  }
+
+ private:
+  std::unique_ptr<strata::Kernel> inner_;
+  std::string fault_;
+};
 
 /// A device in host memory, with the fault that a test selects.
 class FaultyDevice final : public strata::HostMemoryDevice {
@@ -14,6 +34,9 @@ class FaultyDevice final : public strata::HostMemoryDevice {
       : HostMemoryDevice("the faulty device", request.kernels, std::make_unique<strata::KernelEnvironment>("host", 1),
                          strata::KernelPolicy::reference_only),
         fault_(std::move(fault)) {}
+  ~FaultyDevice() override { endings::end_hook(fault_, "destructor"); }
+  FaultyDevice(const FaultyDevice&) = delete;
+  FaultyDevice& operator=(const FaultyDevice&) = delete;
 
   [[nodiscard]] std::string description() const override {
     if (fault_ == "description") throw 42;
@@ -32,7 +55,9 @@ class FaultyDevice final : public strata::HostMemoryDevice {
   }
   [[nodiscard]] std::unique_ptr<strata::Kernel> prepare(const strata::OpInstance& instance) override {
     if (fault_ == "prepare throws") throw 42;
-    return fault_ == "prepare" ? nullptr : HostMemoryDevice::prepare(instance);
+    endings::end_hook(fault_, "prepare");
+    if (fault_ == "prepare") return nullptr;
+    return std::make_unique<FaultyKernel>(HostMemoryDevice::prepare(instance), fault_);
   }
   [[nodiscard]] std::optional<strata::KernelChoice> kernel_choice(const strata::OpInstance& instance) const override {
     if (fault_ == "kernel_choice") throw std::out_of_range("too far");
@@ -42,11 +67,15 @@ class FaultyDevice final : public strata::HostMemoryDevice {
     return choice;
   }
   [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override {
+    endings::end_hook(fault_, "allocate");
     if (fault_ == "allocate") return nullptr;
     const auto size = static_cast<std::size_t>((bytes + 63) / 64 * 64 + 64);
     void* memory = std::aligned_alloc(64, size);
     std::memset(memory, 0, size);
-    return {memory, std::free};
+    return {memory, [fault = fault_](void* address) {
+              endings::end_hook(fault, "release of memory");
+              std::free(address);
+            }};
   }
   void copy_to_host(strata::StreamKind stream, void* host, const void* device, std::int64_t bytes) override {
     if (fault_ == "copy_to_host") throw std::out_of_range("too far");

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "endings.hpp"
 #include "strata/kernel_tools.hpp"
 #include "strata/plugin.hpp"
 #include "strata/reference_kernel.hpp"
@@ -13,15 +14,22 @@ namespace {
 /// x -> 3 · x, with the faults that a test selects.
 class Tripled : public strata::OpDefinition {
  public:
-  explicit Tripled(std::string gradient) : gradient_(std::move(gradient)) {}
+  explicit Tripled(std::string gradient, std::string fault = "none")
+      : gradient_(std::move(gradient)), fault_(std::move(fault)) {}
+  ~Tripled() override { endings::end_hook(fault_, "destructor"); }
+  Tripled(const Tripled&) = delete;
+  Tripled& operator=(const Tripled&) = delete;
+
   [[nodiscard]] std::string name() const override { return "tripled"; }
   [[nodiscard]] std::string documentation() const override { return "x -> 3 · x."; }
   [[nodiscard]] std::vector<strata::TensorType> infer(const strata::Graph& graph,
                                                       const strata::Node& node) const override {
+    endings::end_hook(fault_, "infer");
     return {graph.type(node.operands.at(0))};
   }
   [[nodiscard]] strata::GradientRule gradient() const override {
-    return [gradient = gradient_](strata::GradientContext& context) {
+    return [gradient = gradient_, fault = fault_](strata::GradientContext& context) {
+      endings::end_hook(fault, "gradient");
       const strata::Value dy = *context.cotangent(0);
       if (gradient == "of other dimensions") {
         const strata::Node& embedding = context.graph().node(context.operand(0).node);
@@ -37,6 +45,7 @@ class Tripled : public strata::OpDefinition {
 
  private:
   std::string gradient_;
+  std::string fault_;
 };
 
 /// x -> 1 or -1, by a digit of x that every step of a finite difference changes.
@@ -91,23 +100,33 @@ strata::reference::Work prepare_reference(const strata::OpInstance& op) {
 }
 
 /// A kernel for f32 that multiplies by `factor`.
-strata::KernelDefinition fast_kernel(float factor) {
-  const auto prepare = [factor](const strata::OpInstance& op, const strata::KernelEnvironment& /*environment*/) {
+strata::KernelDefinition fast_kernel(float factor, const std::string& fault) {
+  const auto prepare = [factor, fault](const strata::OpInstance& op, const strata::KernelEnvironment& /*environment*/) {
+    endings::end_hook(fault, "prepare");
     const std::int64_t count = strata::kernels::elements(op.results[0]);
-    return strata::PreparedKernel{[count, factor](const strata::KernelArguments& arguments) {
+    return strata::PreparedKernel{[count, factor, fault](const strata::KernelArguments& arguments) {
+      endings::end_hook(fault, "launch");
       const auto* x = strata::kernels::in<float>(arguments, 0);
       auto* y = strata::kernels::out<float>(arguments, 0);
       for (std::int64_t i = 0; i < count; ++i) y[i] = factor * x[i];
     }};
   };
-  return {.op = "tripled", .signature = {"t", "t", false, {strata::DType::f32}}, .prepare = prepare};
+  const auto unsupported = [fault](const strata::OpInstance& /*op*/, const strata::KernelEnvironment& /*environment*/) {
+    endings::end_hook(fault, "unsupported");
+    return std::optional<std::string>();
+  };
+  return {.op = "tripled",
+          .signature = {"t", "t", false, {strata::DType::f32}},
+          .prepare = prepare,
+          .unsupported = unsupported};
 }
 
 class Factory final : public strata::LibraryFactory {
  public:
   [[nodiscard]] const strata::OptionSchema& options() const override { return schema_; }
   void provide(strata::Registration& registration, const strata::Options& options) const override {
-    registration.add(std::make_unique<Tripled>(options.word("gradient")));
+    const std::string& fault = options.word("fault");
+    registration.add(std::make_unique<Tripled>(options.word("gradient"), fault));
     registration.add(strata::reference::kernel({"tripled", "r", "r", prepare_reference}));
     registration.add(std::make_unique<Chosen>(options.word("chooses")));
     registration.add(strata::reference::kernel({"chosen", "r", "r", prepare_chosen}));
@@ -116,7 +135,7 @@ class Factory final : public strata::LibraryFactory {
     of_another_rank.operands = of_another_rank.results = {{"batch", "seq"}};
     registration.add(std::make_unique<Misnamed>("of_another_rank", of_another_rank));
     if (options.word("kernel") == "none") return;
-    registration.add(fast_kernel(options.word("kernel") == "right" ? 3.0F : 3.01F));
+    registration.add(fast_kernel(options.word("kernel") == "right" ? 3.0F : 3.01F, fault));
   }
 
  private:
@@ -134,7 +153,11 @@ class Factory final : public strata::LibraryFactory {
                                    .type = strata::OptionType::word,
                                    .default_value = "right",
                                    .documentation = "The fast kernel of the op.",
-                                   .choices = {"right", "wrong", "none"}}};
+                                   .choices = {"right", "wrong", "none"}},
+                                  {.name = "fault",
+                                   .type = strata::OptionType::word,
+                                   .default_value = "none",
+                                   .documentation = "The end of a hook."}};
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <stdexcept>
 
+#include "endings.hpp"
 #include "strata/optimizer.hpp"
 
 namespace {
@@ -10,6 +11,9 @@ using namespace strata;
 class FaultyOptimizer final : public Optimizer {
  public:
   explicit FaultyOptimizer(std::string fault) : fault_(std::move(fault)) {}
+  ~FaultyOptimizer() override { endings::end_hook(fault_, "destructor"); }
+  FaultyOptimizer(const FaultyOptimizer&) = delete;
+  FaultyOptimizer& operator=(const FaultyOptimizer&) = delete;
 
   [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& parameter) const override {
     if (fault_ == "states throws") throw 42;
@@ -29,6 +33,7 @@ class FaultyOptimizer final : public Optimizer {
     return "it has " + std::to_string(parameter.dims.size()) + " dimensions; accepted: 1";
   }
   void update(UpdateContext& context) const override {
+    endings::end_hook(fault_, "update");
     if (fault_ == "update throws") throw 42;
     if (fault_ == "no update") return;
     if (fault_ == "no such op") return context.update("descend", {});

@@ -1,6 +1,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "endings.hpp"
 #include "strata/error.hpp"
 #include "strata/model.hpp"
 
@@ -15,6 +16,9 @@ class SampleModel final : public strata::Model {
  public:
   explicit SampleModel(const strata::Options& options)
       : fault_(options.word("fault")), op_(options.word("op")), activation_(options.word("activation")) {}
+  ~SampleModel() override { endings::end_hook(fault_, "destructor"); }
+  SampleModel(const SampleModel&) = delete;
+  SampleModel& operator=(const SampleModel&) = delete;
 
   [[nodiscard]] strata::DimSizes sizes() const override {
     if (fault_ == "sizes throws" || (fault_ == "sizes throws later" && calls_++ > 0)) throw 42;
@@ -31,6 +35,7 @@ class SampleModel final : public strata::Model {
   }
 
   void build(strata::GraphBuilder& b) const override {
+    endings::end_hook(fault_, "build");
     if (fault_ == "build throws") throw std::out_of_range("too far");
     b.define_dim("seq", fault_ == "another seq" ? kContext / 2 : kContext);
     b.define_dim("embed", 8);

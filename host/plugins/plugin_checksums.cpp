@@ -1,0 +1,35 @@
+#include "plugins/plugin_checksums.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "plugins/elf_section.hpp"
+#include "plugins/sha256.hpp"
+
+namespace strata::host {
+namespace {
+
+constexpr const char* kChecksums = ".strata_checksums";
+/// Bytes of the checksums of several hundred sections.
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 10U;
+
+}  // namespace
+
+void check_plugin_checksums(const LibraryFile& file) {
+  const ElfSections sections(file);
+  const auto checksums = sections.read(kChecksums, kMostBytes);
+  if (!checksums) return;
+  std::istringstream lines(std::string(checksums->begin(), checksums->end()));
+  std::string checksum;
+  for (std::string name; lines >> checksum >> name;) {
+    const auto bytes = sections.read(name, file.size());
+    if (bytes && sha256(*bytes) == checksum) continue;
+    const std::string what = bytes ? "its section " + name + " is" : "its checksums are";
+    throw PluginFileError("it is damaged: " + what + " not as it was built; install or build it again");
+  }
+}
+
+}  // namespace strata::host
