@@ -1,5 +1,8 @@
 #include "plugins/plugin_checksums.hpp"
 
+#include <sodium.h>
+
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <sstream>
@@ -7,7 +10,6 @@
 #include <vector>
 
 #include "plugins/elf_section.hpp"
-#include "plugins/sha256.hpp"
 
 namespace strata::host {
 namespace {
@@ -15,6 +17,14 @@ namespace {
 constexpr const char* kChecksums = ".strata_checksums";
 /// Bytes of the checksums of several hundred sections.
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 10U;
+
+/// The SHA-256 in hexadecimal digits, as the build writes it.
+std::string sha256(const std::vector<std::uint8_t>& bytes) {
+  std::array<unsigned char, crypto_hash_sha256_BYTES> hash;
+  crypto_hash_sha256(hash.data(), bytes.data(), bytes.size());
+  std::array<char, 2 * crypto_hash_sha256_BYTES + 1> digits;
+  return sodium_bin2hex(digits.data(), digits.size(), hash.data(), hash.size());
+}
 
 }  // namespace
 
