@@ -96,7 +96,8 @@ TEST_F(GenerateCommandTest, ReplicasThatDifferGiveTheirAgreedValues) {
   const CommandResult trained = run_command(
       {"train", config_, "--overwrite", "--set",
        "strategy=[{plugin=\"localsgd\", size=2, steps=4, fragments=2, overlap=true, outer_momentum=0.0, outer_lr=1.0}]",
-       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--set", "run.steps=150", "--set", "device.threads=1"});
+       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--set", "run.steps=150", "--set",
+       "device.threads=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;
@@ -108,7 +109,8 @@ TEST_F(GenerateCommandTest, AdaptersStayPartOfTheModel) {
       {"train", config_, "--overwrite", "--set",
        "strategy=[{plugin=\"zero\", size=2, stage=3}, {plugin=\"lora\", rank=8, targets=[\"h.*.mlp.*.weight\", "
        "\"h.*.attn.*.weight\", \"wte.weight\"], train=[\"*ln_*\", \"*.bias\", \"wpe.weight\"]}]",
-       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--set", "run.steps=300", "--set", "device.threads=1"});
+       "--set", "data.tokenizer=chars", "--set", "model.dropout=0.0", "--set", "run.steps=300", "--set",
+       "device.threads=1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   const CommandResult result = generate({"--prompt", " of the te", "--tokens", "3", "--temperature", "0"});
   EXPECT_EQ(result.out, " of the text\n\n") << result.messages;

@@ -24,9 +24,7 @@ class MyPluginDevice final : public strata::HostMemoryDevice {
 
   [[nodiscard]] std::string description() const override { return "my_plugin, 1 thread"; }
 
-  [[nodiscard]] std::int64_t memory_bytes() const override {
-    return strata::usable_memory_bytes() / ranks_on_host_;
-  }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return strata::usable_memory_bytes() / ranks_on_host_; }
 
   /// The host calls it once, with the size that the memory plan computed.
   [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override {
