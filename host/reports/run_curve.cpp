@@ -78,11 +78,8 @@ class CurveReader {
     std::vector<std::string> known;
     for (const std::string& each : fields_) {
       const std::size_t dot = each.find('.');
-      if (dot == std::string::npos) {
-        known.push_back(each);
-      } else if (tables[each.substr(0, dot)]++ == 0) {
-        known.push_back(each);
-      }
+      const bool is_first_of_table = dot != std::string::npos && tables[each.substr(0, dot)]++ == 0;
+      if (dot == std::string::npos || is_first_of_table) known.push_back(each);
     }
     std::string message = "'" + log_.string() + "' has no step with a number '" + request_.field + "'";
     const std::string near = nearest(request_.field, {fields_.begin(), fields_.end()});

@@ -23,6 +23,8 @@ struct KernelHook {
   const char* name;
   const Call& function;
 };
+template <class Call>
+KernelHook(const char*, const Call&) -> KernelHook<Call>;
 
 std::string describe(const RegisteredKernel& kernel) {
   return "the kernel of " + kernel.origin + " for op '" + kernel.definition.op + "'";

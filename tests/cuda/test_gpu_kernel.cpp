@@ -136,8 +136,10 @@ TEST_F(GpuKernel, IsNamedWhereItThrows) {
          return {[](const KernelArguments&) { throw RuntimeError("no such tile"); }};
        }});
   const auto kernel = device()->prepare(flat_instance("probe", 1));
-  EXPECT_THAT([&] { kernel->launch({}); },
-              ::testing::ThrowsMessage<RuntimeError>(HasSubstr("the cuda device's 'probe' (x): no such tile")));
+  EXPECT_THAT(
+      [&] { kernel->launch({}); },
+      ::testing::ThrowsMessage<RuntimeError>(HasSubstr(
+          "the cuda device's 'probe' (x): the kernel of library test for op 'probe': hook 'launch': no such tile")));
 }
 
 TEST_F(GpuKernel, OfAnActivationIsThereForThoseThatAreListed) {

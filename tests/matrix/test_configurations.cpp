@@ -31,6 +31,13 @@ std::string some_text() {
   return text;
 }
 
+/// The letters as 16-bit tokens.
+std::string some_tokens() {
+  std::string tokens;
+  for (const char letter : some_text()) tokens += {letter, '\0'};
+  return tokens;
+}
+
 /// True if the plugin is built and its hardware is present.
 bool is_here(const host::PluginSection& device) {
   BuiltPlugins plugins;
@@ -47,8 +54,9 @@ bool is_here(const host::PluginSection& device) {
 class ShippedConfiguration : public ::testing::TestWithParam<fs::path> {
  protected:
   void SetUp() override {
-    data_ = folder_.file("text.txt", some_text()).string();
     configuration_ = host::load_configuration(GetParam());
+    const bool reads_tokens = configuration_.data.dataset.plugin == "tokens";
+    data_ = folder_.file("data", reads_tokens ? some_tokens() : some_text()).string();
     device_is_here_ = is_here(configuration_.device);
   }
 

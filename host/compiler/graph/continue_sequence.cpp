@@ -177,6 +177,7 @@ class Continuer {
         graph_.sinks.push_back({Sink::Kind::output, node.name + "." + std::to_string(result), Value{node.id, result}});
       }
     }
+    if (graph_.sinks.empty()) refuse_continuation("no op of the model keeps anything of earlier positions");
   }
 
   /// Drops the parameters behind the last cache. Strategies choose types by the readers of parameters, and these have
