@@ -115,7 +115,7 @@ TEST(OperandTypes, AreRefusedWhereDimsAndSizesDiffer) {
 
 TEST(OperandTypes, OfADeviceWithoutF64KeepFullResultsInF32) {
   EXPECT_EQ(OneKernel({"ff", "f"}, {DType::f32, DType::bf16}).reason(instance({DType::f64, DType::f64}, {DType::f64})),
-            "operand 0 cannot be f64");
+            "operand 0 cannot be f64; accepted: f32");
 }
 
 TEST(NaturalInstance, IsTheWantedOneWhereTheKernelLeavesIt) {
