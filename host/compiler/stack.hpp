@@ -35,15 +35,15 @@ struct Claim {
   Decision decision;
 };
 
-/// Asks every strategy for a decision. `call` returns a value that converts to false for no preference. \throws
-/// PluginError that names both strategies if two decide on `what`.
+/// Asks every strategy for a decision. `call` gets the strategy with its name, calls its hook, and returns a value that
+/// converts to false for no preference. \throws PluginError that names both strategies if two decide on `what`.
 template <class Call>
 [[nodiscard]] auto find_claim(const std::vector<NamedStrategy>& strategies, const char* hook, const std::string& what,
                               const Call& call) {
-  using Decision = decltype(call(*strategies.front().strategy));
+  using Decision = decltype(call(strategies.front()));
   std::optional<Claim<Decision>> found;
   for (const NamedStrategy& each : strategies) {
-    Decision decision = each.ask(hook, call);
+    Decision decision = call_plugin(each.origin(), hook, [&] { return call(each); });
     if (!decision) continue;
     if (found) {
       throw each.error("decides on " + what + ", and so does " + found->by->name +

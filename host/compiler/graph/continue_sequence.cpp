@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/graph/build_graph.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -183,15 +184,12 @@ class Continuer {
   /// Drops the parameters behind the last cache. Strategies choose types by the readers of parameters, and these have
   /// none.
   void drop_unused_parameters() {
-    std::set<int> read;
-    for (const Node& node : graph_.nodes()) {
-      for (const Value& operand : node.operands) read.insert(operand.node);
-    }
+    const std::set<Value> read = read_values(graph_);
     std::vector<Node> kept;
     for (const Node& node : graph_.nodes()) {
-      if (node.op != "parameter" || read.contains(node.id)) kept.push_back(node);
+      if (node.op != "parameter" || read.contains({node.id, 0})) kept.push_back(node);
     }
-    std::erase_if(graph_.parameters, [&](const Parameter& each) { return !read.contains(each.value.node); });
+    std::erase_if(graph_.parameters, [&](const Parameter& each) { return !read.contains(each.value); });
     graph_.replace_nodes(std::move(kept));
   }
 

@@ -1,6 +1,5 @@
 #include "compiler/partition/node_lowering.hpp"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -8,12 +7,6 @@
 #include "compiler/program/program_builder.hpp"
 
 namespace strata::host {
-
-OfferedNode::OfferedNode(const LoweredNode& at, const Strategy& strategy)
-    : DescribedNode(
-          at, std::find_if(at.request.strategies.begin(), at.request.strategies.end(), [&](const NamedStrategy& each) {
-                return each.strategy.get() == &strategy;
-              })->name) {}
 
 void NodeLowering::refuse(const std::string& what) const {
   throw claimant_.error("lowers node '" + at_.node.name + "' wrongly: " + what);

@@ -44,10 +44,7 @@ class DescribedNode : public Base {
 };
 
 /// The node that the host offers to a strategy.
-class OfferedNode final : public DescribedNode<NodeToLower> {
- public:
-  OfferedNode(const LoweredNode& at, const Strategy& strategy);
-};
+using OfferedNode = DescribedNode<NodeToLower>;
 
 /// The LoweringContext that the host passes to a strategy. It refuses impossible requests with a PluginError that names
 /// strategy and node.

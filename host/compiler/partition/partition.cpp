@@ -68,9 +68,9 @@ class Partitioner {
     for (const auto& [dim, axes] : iteration) used_axes_.insert(axes.begin(), axes.end());
     const LoweredNode lowered{request_, node, space, iteration, mixing ? &*mixing : nullptr, notes_};
     const auto claim = find_claim(request_.strategies, "lower", "how node '" + node.name + "' is lowered",
-                                  [&](const Strategy& strategy) {
-                                    OfferedNode offered(lowered, strategy);
-                                    return strategy.lower(offered);
+                                  [&](const NamedStrategy& each) {
+                                    OfferedNode offered(lowered, each.name);
+                                    return each.strategy->lower(offered);
                                   });
     const bool communicates = claim.has_value() || results_communicate(node, space, iteration);
     if (communicates && keep_instead_of_repeating(node)) return;

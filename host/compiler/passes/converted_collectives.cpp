@@ -129,7 +129,7 @@ class Converter {
                                     input.elements(),
                                     builder_.buffer(instruction.outputs.front()).elements()};
     const auto claim = find_claim(strategies_, "convert", "the collective '" + instruction.name + "'",
-                                  [&](const Strategy& strategy) { return strategy.convert(planned); });
+                                  [&](const NamedStrategy& each) { return each.strategy->convert(planned); });
     if (!claim) return {std::move(instruction)};
     Replacement replacement(builder_, instruction, planned, *claim->by);
     claim->by->ask("convert", [&](const Strategy& /*strategy*/) { claim->decision(replacement); });

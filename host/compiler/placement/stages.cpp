@@ -115,7 +115,7 @@ Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& 
   if (strategies.empty()) return stages;
   const std::vector<BlockCost> costs = block_costs(graph, registry);
   const auto claim = find_claim(strategies, "place", "the placement of blocks",
-                                [&](const Strategy& strategy) { return strategy.place(costs); });
+                                [&](const NamedStrategy& each) { return each.strategy->place(costs); });
   if (!claim) return stages;
   const Placement& placement = *claim->decision;
   require_placement(placement, *claim->by, costs.size(), mesh);

@@ -29,7 +29,7 @@ class StorageResolver {
     const TensorType& type = graph_.type(parameter.value);
     const ParameterDescription description = describe_(parameter);
     const auto claim = find_claim(strategies_, "storage", "the storage of parameter '" + parameter.name + "'",
-                                  [&](const Strategy& strategy) { return strategy.storage(description); });
+                                  [&](const NamedStrategy& each) { return each.strategy->storage(description); });
     if (!claim) return {};
     ParameterStorage storage = *claim->decision;
     require_possible(storage, *claim->by);
