@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "reports/axis.hpp"
@@ -70,8 +71,9 @@ std::string fitted(const std::string& text, double width, double letter_width) {
 std::string colour_of(std::size_t curve) { return kCurveColours.at(curve % kCurveColours.size()); }
 
 std::string stroke_of(std::size_t curve) {
-  // Without the second term, colours and dashes would repeat together after 12 curves.
-  const std::string dashes = kCurveDashes.at((curve + curve / 12) % kCurveDashes.size());
+  // Without the second term, colours and dashes would repeat together after this many curves.
+  constexpr std::size_t kTogether = std::lcm(kCurveColours.size(), kCurveDashes.size());
+  const std::string dashes = kCurveDashes.at((curve + curve / kTogether) % kCurveDashes.size());
   return "stroke=\"" + colour_of(curve) + "\" stroke-dasharray=\"" + dashes + "\"";
 }
 
