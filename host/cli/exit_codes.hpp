@@ -9,8 +9,9 @@ inline constexpr int kRefused = 2;
 /// Exit code for a run that stopped before its end, with a checkpoint: run the same command again (EX_TEMPFAIL).
 inline constexpr int kStopped = 75;
 
-/// The exit code of a command that the exception being handled ends, the same for all commands: its class decides. A
-/// ConfigurationError is wrong usage or configuration, everything else a failure. Call it only in a catch block.
+/// The exit code of a command that ends with the exception being handled. All commands use it. A ConfigurationError
+/// means wrong usage or configuration: kRefused. Every other exception means a failure: kFailed. Call it only in a
+/// catch block.
 [[nodiscard]] int exit_code_of_exception();
 
 }  // namespace strata::host

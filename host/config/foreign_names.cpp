@@ -11,7 +11,7 @@ struct Name {
   std::string_view here;
 };
 
-/// Names in nanoGPT, Hugging Face's Transformers and PEFT, Megatron-LM, DeepSpeed and torchtitan.
+/// Names that settings have in nanoGPT, Hugging Face's Transformers and PEFT, Megatron-LM, DeepSpeed and torchtitan.
 constexpr std::array kNames{
     Name{"learning_rate", "optimizer.lr"},
     Name{"max_lr", "optimizer.lr"},
