@@ -171,7 +171,7 @@ class RunReporter : public TrainingObserver {
     for (const auto& log : logs_) {
       if (has_lost_records_ || !log->failure()) continue;
       has_lost_records_ = true;
-      progress_->note("warning: " + *log->failure() + "; training goes on, and the log misses lines");
+      progress_->note("warning: " + *log->failure() + "; training goes on, but lines of the log are lost");
     }
   }
 
