@@ -28,12 +28,13 @@ SHORTER = (
     (r"mpi_all_reduce 9", "mpi_all_reduce 1"),
     (r"gloo_all_reduce (\S+) 2 15", r"gloo_all_reduce \1 2 1"),
     (r"strata_matrix (.*)--count \d+", r"strata_matrix \1--count 1"),
-    (r"strata_chaos (.*)--count \d+", r"strata_chaos \1--count 1"),
+    (r"strata_chaos (.*)--faults \d+", r"strata_chaos \1--faults 1"),
 )
 
 # Commands that do not run: (pattern, reason).
 LEFT_OUT = (
     (r"(quickstart|install-dependencies|carry-dependencies|build-deb|build-rpm|packaging/test)\.sh", "installs packages"),
+    (r"python/environment\.sh", "installs PyTorch; ctest python_environment"),
     (r"tests/run\.sh|\.ci/run|cmake --(preset|build)|ctest --preset", "builds or tests everything"),
     (r"\bsrun |#SBATCH|scontrol|code=|exit \$code", "needs Slurm; ctest slurm"),
     (r"torchrun", "needs PyTorch"),
