@@ -80,7 +80,7 @@ def train(arguments, folder, name, text, model, steps, rate, strategy=""):
     log = folder / f"{name}.json"
     subprocess.run([arguments.strata, "train", path, "--log-json", log], check=True, stdout=subprocess.DEVNULL)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return lines[0]["loss"], [line["loss"] for line in lines if line.get("event") == "eval"][-1]
+    return lines[0]["loss"], [line["eval_loss"] for line in lines if "eval_loss" in line][-1]
 
 
 def losses_of_bases(arguments, folder):

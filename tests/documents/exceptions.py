@@ -2,6 +2,10 @@
 
 # Words that stand for the reader's own: (pattern, what replaces it).
 PLACEHOLDERS = (
+    (r"import +FOLDER CHECKPOINT\b", "import llama-folder imported"),
+    (r"export +CHECKPOINT FOLDER\b", "export imported exported"),
+    (r"plot +RUN\b", "plot runs/a"),
+    (r"new KIND NAME\b", "new strategy mine"),
     (r"(launch|MASTER_PORT.* train) CONFIG\b", r"\1 gloo.toml"),
     (r"(mpirun -n) 4 strata train CONFIG\b", r"\1 2 strata train mpi.toml"),
     (r"\b(CONFIG|mine\.toml)(?!\w)", "config.toml"),
@@ -21,7 +25,7 @@ SHORTER = (
     (r"overlap\.py (.*)--steps \d+", r'overlap.py --strata "$PROGRAM" \1--steps 2 --config a.toml'),
     (r"muon_share\.py .*", r'muon_share.py --strata "$PROGRAM" --steps 2 --ranks 1 2 --context 16 --config tiny-gpt2.toml'),
     (r"lora_base\.py", r'lora_base.py --strata "$PROGRAM" --steps 2 --rounds 2 --config tiny-llama.toml'),
-    (r"plugins check (\S+)$", r"plugins check \1 --only P06"),
+    (r"plugins +check (\S+)", r"plugins check \1 --only P06"),
     (r"--ranks-per-process 4", "--ranks-per-process 2"),
     (r"(step_kernels .*)", r"\1 --set model.layers=1 --set model.heads=2 --set model.embed=32 --set model.context=16 --set batch.micro=1 "
                            r"--set batch.global=1 --repetitions 1 --seconds 0 --rotate 1 --matrix-size 32 --copy 65536"),
@@ -33,7 +37,7 @@ SHORTER = (
 
 # Commands that do not run: (pattern, reason).
 LEFT_OUT = (
-    (r"(quickstart|install-dependencies|carry-dependencies|build-deb|build-rpm|packaging/test)\.sh", "installs packages"),
+    (r"(quickstart|install-dependencies|carry-dependencies|build-deb|build-rpm|packaging/test)\.sh|build/carried", "installs packages"),
     (r"python/environment\.sh", "installs PyTorch; ctest python_environment"),
     (r"tests/run\.sh|\.ci/run|cmake --(preset|build)|ctest --preset", "builds or tests everything"),
     (r"\bsrun |#SBATCH|scontrol|code=|exit \$code", "needs Slurm; ctest slurm"),
@@ -41,13 +45,13 @@ LEFT_OUT = (
     (r"--hosts", "needs other machines; ctest restart"),
     (r"mpirun.*-genv", "needs MPICH"),
     (r"against_torch\.py|validation_against_torch|generation\.py|tokenizer_speed\.py", "needs Python's libraries; ctest bench_torch"),
-    (r"nvcc|cuobjdump|gpu\.sh|test_cuda|torch_gpt2\.py|nccl", "needs CUDA or a GPU"),
+    (r"nvcc|cuobjdump|gpu\.sh|test_cuda|nccl", "needs CUDA or a GPU"),
     (r"tensorboard --logdir", "serves until it is stopped"),
     (r"strata diagnose", "needs a run that failed; ctest diagnosis"),
     (r"ulimit", "measures"),
     (r"^cmake -S|^STRATA_PLUGIN_PATH=", "the reader's own plugin; ctest sdk"),
     (r"pkg-config", "needs an installed Strata; ctest external"),
-    (r"sdk/abi/", "builds; ctest abi"),
+    (r"sdk/abi/", "builds; ctest symbols"),
 )
 # Pages whose commands another test runs: (page, its ctest).
 ELSEWHERE = (("docs/sdk/first-strategy.md", "sdk"),)

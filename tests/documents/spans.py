@@ -28,6 +28,8 @@ class Spans:
         self.source, self.strata, self.fail = source, build / "bin/strata", fail
         listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True)
         self.tests = [test["name"] for test in json.loads(listed.stdout)["tests"]]
+        sources = "".join(path.read_text() for path in source.glob("tests/**/*.cpp"))
+        self.cases = {f"{suite}.{case}" for suite, case in re.findall(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", sources, re.M)}
         self.lists = "".join(path.read_text() for path in source.glob("tests/*/CMakeLists.txt"))
         self.known = {}
 
@@ -72,7 +74,9 @@ class Spans:
                 self.fail(place, f"there is no file '{path}'")
 
     def check(self, place, span):
-        if span.startswith("strata ") and "|" not in span:
+        if re.fullmatch(r"[A-Z]\w+\.[A-Z][a-z]\w+", span) and span not in self.cases:
+            self.fail(place, f"there is no test case '{span}'")
+        elif span.startswith("strata ") and "|" not in span:
             self.check_command(place, span)
         elif re.fullmatch(rf"({'|'.join(FOLDERS)})/[-\w./*{{}},]*", span) and not re.search(r"NAME|\bmine\b", span):
             self.check_path(place, span)

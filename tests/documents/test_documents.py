@@ -15,6 +15,7 @@ from pathlib import Path
 import blocks
 import exceptions
 import fragments
+from complete import Complete
 from samples import Samples
 from spans import Spans
 
@@ -52,6 +53,10 @@ class Documents:
         for program, needed in (("mpirun", "mpirun"), ("jq", "jq"), ("tensorboard", "tensorboard")):
             if re.search(rf"\b{program} ", command) and not shutil.which(needed):
                 reasons.append(f"no {needed} on this machine")
+        for plugin in ("gloo", "mpi"):
+            is_built = (self.build / f"lib/strata/plugins/communicator_{plugin}.so").exists()
+            if re.search(rf"\b{plugin}\b", self.replaced(command)) and not is_built:
+                reasons.append(f"no plugin {plugin} in this build")
         return reasons[0] if reasons else ""
 
     def run_block(self, block, folder):
@@ -125,11 +130,14 @@ class Documents:
             for row in getattr(exceptions, table):
                 if row not in self.used:
                     self.fail("exceptions.py", f"{table}: nothing in a page matches {row}")
+                for test in re.findall(r"ctest (\w+)", f"ctest {row[1]}" if table == "ELSEWHERE" else row[-1]):
+                    self.spans.check_test("exceptions.py", f"^{test}$")
 
     def run(self):
         for page in self.pages:
             self.run_page(page)
         if self.whole:
+            Complete(self.source, self.samples, self.pages, self.fail).check()
             self.require_all_exceptions()
             if self.counts["commands"] < 50 or self.counts["fragments"] < 30:
                 self.fail("README.md, docs", f"few commands and fragments are found: {self.counts}")
