@@ -20,6 +20,7 @@ from samples import Samples
 from spans import Spans
 
 SECONDS = 300
+DEFAULTS = {"betas": [0.9, 0.95], "weight_decay": 0.1, "clip": 1.0}
 
 
 class Documents:
@@ -95,12 +96,24 @@ class Documents:
             self.counts["left out"] += 1
             return
         self.counts["fragments"] += 1
+        self.compare_with_shipped(block, configuration)
         path = folder / "fragment.toml"
         file = fragments.file_of(block)
         path.write_text(files[file] if file else fragments.completed(configuration, block.page))
         result = subprocess.run([self.samples.strata, "check", path], cwd=folder, capture_output=True, text=True)
         if result.returncode:
             self.fail(block.place, f"strata check: {result.stderr}")
+
+    def compare_with_shipped(self, block, configuration):
+        """A copy of a file of configs/ says the same. It may leave out keys of the optimizer that are defaults."""
+        shipped = self.source / f"configs/{configuration.get('run', {}).get('name')}.toml"
+        if fragments.file_of(block) or not shipped.exists():
+            return
+        whole = tomllib.loads(shipped.read_text())
+        whole["optimizer"] = {key: value for key, value in whole["optimizer"].items()
+                              if key in configuration["optimizer"] or DEFAULTS.get(key) != value}
+        if whole != configuration:
+            self.fail(block.place, f"differs from {shipped.name}: {configuration} instead of {whole}")
 
     def run_page(self, page):
         name = str(page.relative_to(self.source))
