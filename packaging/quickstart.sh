@@ -64,7 +64,8 @@ mkdir -p $run
 $strata train configs/quickstart.toml --set data.path="$text" --set run.output=$run --log-json $run/log.jsonl >$run/result.txt
 
 say "loss"
-sh packaging/plot-loss.sh $run/log.jsonl $run/loss.svg
+$strata plot $run
+$strata plot $run --output $run/loss.svg
 echo "picture: $run/loss.svg"
 cat $run/result.txt
 

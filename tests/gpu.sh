@@ -22,7 +22,7 @@
 #           sh tests/gpu.sh --built build/gpu-run --minutes 9 nccl verify
 #           sh tests/gpu.sh --built build/gpu-run --minutes 9 measure
 #           sh tests/gpu.sh --built build/gpu-run --minutes 9 memcheck:1/4      and so on
-# Packages, text or PyTorch peer that the machine lacks are taken from build/carried if it exists (docs/cuda.md).
+# Packages or a text that the machine lacks are taken from build/carried if it exists (docs/cuda.md).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -128,17 +128,13 @@ library_path() {
 }
 
 text=
-for file in "$carried/input.txt" input.txt ../shared/data/tinyshakespeare.txt; do
+for file in "$carried/input.txt" input.txt; do
   [ -n "$text" ] || [ ! -r "$file" ] || text=$(realpath "$file")
 done
 if [ -z "$text" ]; then
   text=$work/made.txt
   sh packaging/make-text.sh >"$text"
 fi
-peer=
-for file in "$carried/torch_gpt2.py" ../shared/peers/torch_gpt2.py; do
-  [ -n "$peer" ] || [ ! -r "$file" ] || peer=$(realpath "$file")
-done
 
 # --- build
 
@@ -319,7 +315,7 @@ configurations="quickstart ddp zero2 fsdp tensor tensor-sequence context-ring co
 # --- measurements
 
 run_measurements() { # ROUNDS
-  set -- --strata "$strata" --data "$text" --torch "${peer:-none}" --json "${output:-$build}/gpu.json" --rounds "$1"
+  set -- --strata "$strata" --data "$text" --json "${output:-$build}/gpu.json" --rounds "$1"
   # shellcheck disable=SC2086  # options
   [ "$device" = cuda ] || set -- "$@" --device "$device" --torch-device cpu --micro 1 --rounds 1 --steps 2 --warmup 1 \
     $small --kernels="--repetitions 1 --seconds 0 --rotate 1 --matrix-size 32 --copy 65536"

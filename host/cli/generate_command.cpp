@@ -74,7 +74,6 @@ class TextPrinter {
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       texts_.push_back({prompts[i], TextStream(all_tokens_, tokens[i]), StopStrings(arguments.stops)});
     }
-    begin();
   }
 
   /// \return false if the token or a stop string has ended the text.
@@ -116,12 +115,17 @@ class TextPrinter {
 
   void write(std::size_t prompt, const std::string& piece) {
     texts_[prompt].added += piece;
-    if (prompt == current_ && !json_ && !piece.empty()) out_ << piece << std::flush;
+    if (prompt != current_ || json_) return;
+    // The first prompt is not printed before its first token, since until then it may be refused.
+    if (!is_begun_) return begin();
+    if (!piece.empty()) out_ << piece << std::flush;
   }
 
   /// Prints what the current text has so far.
   void begin() {
-    if (current_ < texts_.size() && !json_) out_ << texts_[current_].prompt << texts_[current_].added << std::flush;
+    if (current_ == texts_.size() || json_) return;
+    out_ << texts_[current_].prompt << texts_[current_].added << std::flush;
+    is_begun_ = true;
   }
 
   void finish(const Text& text) {
@@ -143,6 +147,7 @@ class TextPrinter {
   std::vector<Text> texts_;
   /// The first text that is not complete.
   std::size_t current_ = 0;
+  bool is_begun_ = false;
 };
 
 int generate_text(const GenerateArguments& arguments, CommandContext& context) {
@@ -162,8 +167,6 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
                             .batch = arguments.batch,
                             .cached = !arguments.uncached};
   for (const std::string& prompt : prompts) continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt));
-  // The printer begins with the prompt, so nothing is refused after it.
-  checkpoint.require(continuation.weights);
   std::set<std::int32_t> ends;
   if (!arguments.ignores_end) ends = end_tokens(checkpoint.directory(), *tokenizer);
   TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, std::move(ends), context.out);

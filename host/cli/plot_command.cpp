@@ -10,6 +10,7 @@
 #include "cli/number_check.hpp"
 #include "reports/curve_chart.hpp"
 #include "reports/run_curve.hpp"
+#include "reports/text_chart.hpp"
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
 
@@ -75,6 +76,10 @@ int plot(const PlotArguments& arguments, CommandContext& context) {
                        .log_y = arguments.log_y};
   if (arguments.field == "loss") request.y_label = "loss in nats";
   if (arguments.smooth > 1) request.title += ", mean of " + std::to_string(arguments.smooth) + " steps";
+  if (arguments.output.empty()) {
+    context.out << text_chart(curves, request);
+    return 0;
+  }
   require_other_file(arguments.output, curves);
   write_named_file(arguments.output, curve_chart(curves, request));
   return 0;
@@ -84,13 +89,13 @@ int plot(const PlotArguments& arguments, CommandContext& context) {
 
 void add_plot_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<PlotArguments>();
-  CLI::App* command = app.add_subcommand("plot", "Compare the logs of runs in one SVG picture");
+  CLI::App* command = app.add_subcommand("plot", "Compare the logs of runs, in the terminal or in one SVG picture");
   command
       ->add_option(
           "RUN", arguments->runs,
           "A log that --log-json has written, or a folder with one file *.jsonl, such as a run's output folder")
       ->required();
-  command->add_option("--output", arguments->output, "The picture")->type_name("FILE")->required();
+  command->add_option("--output", arguments->output, "The picture; default: text to the terminal")->type_name("FILE");
   command
       ->add_option("--field", arguments->field,
                    "What is shown: a key of the steps in the log, such as \"grad_norm\", or \"grad_norms.h.0\" of a "

@@ -8,23 +8,24 @@
 #include <utility>
 
 #include "reports/axis.hpp"
+#include "reports/shown_curve.hpp"
 #include "reports/svg.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
 constexpr double kChartWidth = 860;
-constexpr double kPlotLeft = 78;
+constexpr double kSmallestLeft = 78;
 constexpr double kPlotRight = kChartWidth - 24;
 constexpr double kPlotHeight = 400;
+/// About as many lines of the grid.
+constexpr int kRowsOfGrid = 7;
 constexpr double kTitleHeight = 48;
 constexpr double kLegendRow = 22;
 constexpr double kBelowPlot = 56;
-/// Estimated widths of a character of a legend, of a label and of the title.
-constexpr double kLetterWidth = 7.2;
-constexpr double kLabelLetterWidth = 6.7;
-constexpr double kTitleLetterWidth = 8.6;
+constexpr double kTitleSize = 15;
+constexpr double kLegendSize = 13;
+constexpr double kLabelSize = 12;
 /// Space of a legend's entry besides its text.
 constexpr double kLegendSpace = 50;
 
@@ -49,25 +50,6 @@ constexpr const char* kChartDarkStyle = R"(    .label { fill: #aab1b9 }
     .dot { stroke: #16181c }
 )";
 
-/// The smallest and largest of some values.
-struct Range {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-
-  void add(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-};
-
-/// The text, or its beginning and its end if it is wider than `width`.
-std::string fitted(const std::string& text, double width, double letter_width) {
-  const auto most = static_cast<std::size_t>(std::max(3.0, width / letter_width));
-  if (text.size() <= most) return text;
-  const std::size_t kept = most - 1;
-  return text.substr(0, kept / 2) + "…" + text.substr(text.size() - (kept - kept / 2));
-}
-
 std::string colour_of(std::size_t curve) { return kCurveColours.at(curve % kCurveColours.size()); }
 
 std::string stroke_of(std::size_t curve) {
@@ -78,7 +60,7 @@ std::string stroke_of(std::size_t curve) {
 }
 
 /// The points of a curve that differ in the picture, which has `columns` of them over `range`.
-std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, const Range& range, double columns) {
+std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, const ValueRange& range, double columns) {
   if (static_cast<double>(points.size()) <= 4 * columns) return points;
   const double width = range.high - range.low;
   const auto column = [&](const CurvePoint& point) {
@@ -98,52 +80,23 @@ std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, const Ran
   return kept;
 }
 
-/// A curve as the chart shows it.
-struct ShownCurve {
-  std::string name;
-  std::vector<CurvePoint> line;
-  /// The values of which `line` is the mean; empty without smoothing.
-  std::vector<CurvePoint> behind;
-  std::vector<CurvePoint> dots;
-};
-
-std::vector<CurvePoint> showable(std::vector<CurvePoint> points, bool log_y) {
-  if (log_y) std::erase_if(points, [](const CurvePoint& each) { return each.y <= 0; });
-  return points;
-}
-
-std::vector<ShownCurve> shown(const std::vector<RunCurve>& curves, const ChartRequest& request) {
-  std::vector<ShownCurve> result;
-  for (const RunCurve& each : curves) {
-    ShownCurve& made = result.emplace_back();
-    made.name = fitted(each.name, kPlotRight - kPlotLeft - kLegendSpace, kLetterWidth);
-    made.line = showable(each.points, request.log_y);
-    made.dots = showable(each.evaluations, request.log_y);
-    if (request.smooth == 1) continue;
-    made.behind = made.line;
-    made.line = smoothed(made.line, request.smooth);
-    // A mean of fewer values varies more, so the line begins at the first that has all of them.
-    const auto count = static_cast<std::ptrdiff_t>(request.smooth);
-    if (std::ssize(made.line) > count) made.line.erase(made.line.begin(), made.line.begin() + count - 1);
-  }
-  return result;
-}
-
 class CurveChart {
  public:
   CurveChart(const std::vector<ShownCurve>& curves, const ChartRequest& request)
       : curves_(curves),
         request_(request),
+        label_width_(widest_label()),
+        left_(std::max(kSmallestLeft, label_width_ + 34)),
         rows_(legend_rows()),
         top_(kTitleHeight + kLegendRow * static_cast<double>(rows_.size())),
         bottom_(top_ + kPlotHeight),
         picture_(kChartWidth, bottom_ + kBelowPlot, request.title, kChartStyle, kChartDarkStyle),
-        range_x_(range(&CurvePoint::x)),
+        range_x_(range_of(curves, &CurvePoint::x)),
         x_(x_axis()),
-        y_(y_axis()) {}
+        y_(y_axis(bottom_, top_)) {}
 
   std::string draw() {
-    picture_.text(kPlotLeft, 30, "ink title", fitted(request_.title, kPlotRight - kPlotLeft, kTitleLetterWidth));
+    picture_.text(left_, 30, "ink title", fitted_text(request_.title, kPlotRight - left_, kTitleSize));
     draw_legend();
     draw_axes();
     for (std::size_t i = 0; i < curves_.size(); ++i) draw_curve(i);
@@ -151,14 +104,23 @@ class CurveChart {
   }
 
  private:
+  /// Width of the widest label of the y axis. The labels do not depend on their positions.
+  [[nodiscard]] double widest_label() const {
+    double widest = 0;
+    for (const Tick& tick : y_axis(kPlotHeight, 0).ticks(kRowsOfGrid)) {
+      widest = std::max(widest, text_width(tick.text, kLabelSize));
+    }
+    return widest;
+  }
+
   /// Indices of the curves in each row of the legend. The entry after the last curve explains the dots.
   [[nodiscard]] std::vector<std::vector<std::size_t>> legend_rows() const {
     std::vector<std::vector<std::size_t>> rows(1);
-    double x = kPlotLeft;
+    double x = left_;
     for (std::size_t i = 0; i < curves_.size() + (has_dots() ? 1 : 0); ++i) {
       if (x + legend_width(i) > kPlotRight && !rows.back().empty()) {
         rows.emplace_back();
-        x = kPlotLeft;
+        x = left_;
       }
       rows.back().push_back(i);
       x += legend_width(i);
@@ -171,52 +133,40 @@ class CurveChart {
   }
 
   [[nodiscard]] std::string legend_text(std::size_t entry) const {
-    return entry < curves_.size() ? curves_[entry].name : "dots: validation";
+    if (entry == curves_.size()) return "dots: validation";
+    return fitted_text(curves_[entry].name, kPlotRight - left_ - kLegendSpace, kLegendSize);
   }
 
   [[nodiscard]] double legend_width(std::size_t entry) const {
-    return kLegendSpace + kLetterWidth * static_cast<double>(legend_text(entry).size());
-  }
-
-  [[nodiscard]] Range range(double CurvePoint::*member) const {
-    Range found;
-    for (const ShownCurve& curve : curves_) {
-      for (const auto* points : {&curve.line, &curve.behind, &curve.dots}) {
-        for (const CurvePoint& each : *points) found.add(each.*member);
-      }
-    }
-    if (found.low > found.high) {
-      throw ConfigurationError("there is nothing to show: --log-y leaves out values that are not positive");
-    }
-    return found;
+    return kLegendSpace + text_width(legend_text(entry), kLegendSize);
   }
 
   /// The axis begins at 0 if the curves nearly do. The last point lies before the frame.
   [[nodiscard]] ChartAxis x_axis() const {
     const bool from_zero = range_x_.low > 0 && range_x_.low < 0.1 * range_x_.high;
     const double low = from_zero ? 0 : range_x_.low;
-    return {low, range_x_.high + 0.015 * (range_x_.high - low), false, kPlotLeft, kPlotRight};
+    return {low, range_x_.high + 0.015 * (range_x_.high - low), false, left_, kPlotRight};
   }
 
   /// The axis of values, with a margin at both ends.
-  [[nodiscard]] ChartAxis y_axis() const {
+  [[nodiscard]] ChartAxis y_axis(double bottom, double top) const {
     constexpr double kShare = 0.04;
-    const Range values = range(&CurvePoint::y);
+    const ValueRange values = range_of(curves_, &CurvePoint::y);
     if (request_.log_y) {
       // Their quotient may be infinite.
       const double margin = std::pow(10, kShare * (std::log10(values.high) - std::log10(values.low)));
       const double low = std::max(values.low / margin, std::numeric_limits<double>::denorm_min());
       const double high = std::min(values.high * margin, std::numeric_limits<double>::max());
-      return {low, high, true, bottom_, top_};
+      return {low, high, true, bottom, top};
     }
     const double margin = kShare * (values.high - values.low);
-    return {values.low - margin, values.high + margin, false, bottom_, top_};
+    return {values.low - margin, values.high + margin, false, bottom, top};
   }
 
   void draw_legend() {
     double y = kTitleHeight + 4;
     for (const std::vector<std::size_t>& row : rows_) {
-      double x = kPlotLeft;
+      double x = left_;
       for (const std::size_t i : row) {
         if (i < curves_.size()) {
           picture_.out() << R"(<path class="curve" )" << stroke_of(i) << " d=\"M" << x << ',' << y - 4 << " h24\"/>\n";
@@ -235,27 +185,24 @@ class CurveChart {
       out << R"(<path class="grid" d="M)" << x << ',' << top_ << " V" << bottom_ << "\"/>\n";
       picture_.text(x, bottom_ + 18, "ink label middle x-tick", tick.text);
     }
-    std::size_t longest = 0;
-    for (const Tick& tick : y_.ticks(7)) {
-      longest = std::max(longest, tick.text.size());
+    for (const Tick& tick : y_.ticks(kRowsOfGrid)) {
       const double y = y_.position(tick.value);
-      out << R"(<path class="grid" d="M)" << kPlotLeft << ',' << y << " H" << kPlotRight << "\"/>\n";
-      picture_.text(kPlotLeft - 8, y + 4, "ink label end y-tick", tick.text);
+      out << R"(<path class="grid" d="M)" << left_ << ',' << y << " H" << kPlotRight << "\"/>\n";
+      picture_.text(left_ - 8, y + 4, "ink label end y-tick", tick.text);
     }
-    out << R"(<rect class="frame" x=")" << kPlotLeft << R"(" y=")" << top_ << R"(" width=")" << kPlotRight - kPlotLeft
+    out << R"(<rect class="frame" x=")" << left_ << R"(" y=")" << top_ << R"(" width=")" << kPlotRight - left_
         << R"(" height=")" << kPlotHeight << "\"/>\n";
-    picture_.text((kPlotLeft + kPlotRight) / 2, bottom_ + 42, "ink label middle", request_.x_label);
-    const double x = kPlotLeft - 20 - kLabelLetterWidth * static_cast<double>(longest);
-    out << R"(<text class="ink label middle y-title" transform="translate()" << std::max(14.0, x) << ','
+    picture_.text((left_ + kPlotRight) / 2, bottom_ + 42, "ink label middle", request_.x_label);
+    out << R"(<text class="ink label middle y-title" transform="translate()" << left_ - 20 - label_width_ << ','
         << (top_ + bottom_) / 2 << R"lit() rotate(-90)">)lit"
-        << xml_text(fitted(request_.y_label, kPlotHeight, kLabelLetterWidth)) << "</text>\n";
+        << xml_text(fitted_text(request_.y_label, kPlotHeight, kLabelSize)) << "</text>\n";
   }
 
   void draw_line(const std::vector<CurvePoint>& points, std::size_t curve, const char* classes) {
     std::ostream& out = picture_.out();
     out << R"(<path class=")" << classes << "\" " << stroke_of(curve) << " d=\"";
     char letter = 'M';
-    for (const CurvePoint& each : thinned(points, range_x_, kPlotRight - kPlotLeft)) {
+    for (const CurvePoint& each : thinned(points, range_x_, kPlotRight - left_)) {
       out << letter << x_.position(each.x) << ',' << y_.position(each.y);
       letter = 'L';
     }
@@ -277,11 +224,13 @@ class CurveChart {
 
   const std::vector<ShownCurve>& curves_;
   const ChartRequest& request_;
+  double label_width_;
+  double left_;
   std::vector<std::vector<std::size_t>> rows_;
   double top_;
   double bottom_;
   SvgPicture picture_;
-  Range range_x_;
+  ValueRange range_x_;
   ChartAxis x_;
   ChartAxis y_;
 };
@@ -289,7 +238,8 @@ class CurveChart {
 }  // namespace
 
 std::string curve_chart(const std::vector<RunCurve>& curves, const ChartRequest& request) {
-  return CurveChart(shown(curves, request), request).draw();
+  const std::vector<ShownCurve> shown = shown_curves(curves, request);
+  return CurveChart(shown, request).draw();
 }
 
 }  // namespace strata::host

@@ -1,11 +1,57 @@
 #include "reports/svg.hpp"
 
-#include <cstddef>
+#include <algorithm>
 #include <iomanip>
 
 #include "config/message_text.hpp"
 
 namespace strata::host {
+namespace {
+
+/// True for a byte that continues a character of UTF-8.
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+std::size_t letters_of(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::count_if(text.begin(), text.end(), continues));
+}
+
+/// Where the character of this number begins, in bytes.
+std::size_t position_of(std::string_view text, std::size_t letter) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at) {
+    if (!continues(text[at]) && letter-- == 0) break;
+  }
+  return at;
+}
+
+}  // namespace
+
+double text_width(std::string_view text, double size) {
+  return letter_width(size) * static_cast<double>(letters_of(text));
+}
+
+std::string fitted_text(const std::string& text, double width, double size) {
+  const auto most = static_cast<std::size_t>(std::max(3.0, width / letter_width(size)));
+  const std::size_t letters = letters_of(text);
+  if (letters <= most) return text;
+  const std::size_t kept = most - 1;
+  return text.substr(0, position_of(text, kept / 2)) + "…" +
+         text.substr(position_of(text, letters - (kept - kept / 2)));
+}
+
+std::vector<std::string> wrapped_text(const std::string& text, double width, double size) {
+  std::vector<std::string> lines;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    word = fitted_text(word, width, size);
+    if (!lines.empty() && text_width(lines.back() + " " + word, size) <= width) {
+      lines.back() += " " + word;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
+}
 
 std::string xml_text(std::string_view text) {
   constexpr std::size_t kLongest = 4096;

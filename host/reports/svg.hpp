@@ -1,13 +1,24 @@
 #pragma once
 
+#include <cstddef>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace strata::host {
 
 /// `text`, which may come from anywhere, as the text of an XML element or of an attribute in double quotes.
 [[nodiscard]] std::string xml_text(std::string_view text);
+
+/// Estimated width of a character whose font has `size` pixels. Fonts differ, so it is that of a wide one.
+[[nodiscard]] constexpr double letter_width(double size) { return 0.58 * size; }
+/// Estimated width of a text in UTF-8.
+[[nodiscard]] double text_width(std::string_view text, double size);
+/// The text, or its beginning and its end if it is wider than `width`.
+[[nodiscard]] std::string fitted_text(const std::string& text, double width, double size);
+/// The text in lines of at most `width`, broken at spaces. A word that is wider is fitted.
+[[nodiscard]] std::vector<std::string> wrapped_text(const std::string& text, double width, double size);
 
 /// A standalone SVG picture for light and dark backgrounds. It contains no script. Elements have classes of the common
 /// style sheet: "paper" for the background, "ink" for text, with "title" for a heading.

@@ -11,6 +11,12 @@ namespace strata::host {
 namespace {
 
 class Simulation {
+  /// Of a task.
+  struct End {
+    double time;
+    std::size_t stage;
+  };
+
  public:
   Simulation(const std::vector<std::vector<TimedTask>>& work, const WorkDependencies& dependencies)
       : work_(work), dependencies_(dependencies), next_(work.size(), 0), free_(work.size(), 0.0) {
@@ -37,28 +43,39 @@ class Simulation {
     for (const ChunkPhase& each : needed->second) {
       const auto end = ends_.find({each, task.micro_batch});
       if (end == ends_.end()) return std::nullopt;
-      latest = std::max(latest, end->second);
+      latest = std::max(latest, end->second.time);
     }
     return latest;
   }
 
   bool start_next(std::size_t stage) {
     if (next_[stage] == work_[stage].size()) return false;
-    const auto& [task, duration] = work_[stage][next_[stage]];
+    const auto& [task, duration, communication] = work_[stage][next_[stage]];
     const std::optional<double> results = ready(task);
     if (!results) return false;
     const double begin = std::max(free_[stage], *results);
     const double end = begin + duration;
-    if (!ends_.try_emplace({{task.phase, task.chunk}, task.micro_batch}, end).second) {
+    if (!ends_.try_emplace({{task.phase, task.chunk}, task.micro_batch}, End{end, stage}).second) {
       throw VerificationError("the schedule of stage " + std::to_string(stage) + " does " + to_string(task) + " again");
     }
     StageTimeline& line = timeline_.stages[stage];
-    line.events.push_back({task, begin, end});
+    line.events.push_back({task, begin, end, communication});
+    add_messages(stage, task, begin);
     line.busy += duration;
     timeline_.makespan = std::max(timeline_.makespan, end);
     free_[stage] = end;
     ++next_[stage];
     return true;
+  }
+
+  /// The messages for `task`, whose dependencies have all run.
+  void add_messages(std::size_t stage, const ScheduledTask& task, double begin) {
+    const auto needed = dependencies_.find({task.phase, task.chunk});
+    if (needed == dependencies_.end()) return;
+    for (const ChunkPhase& each : needed->second) {
+      const End& end = ends_.at({each, task.micro_batch});
+      if (end.stage != stage) timeline_.messages.push_back({end.stage, stage, end.time, begin, task.micro_batch});
+    }
   }
 
   void check_finished() const {
@@ -73,7 +90,7 @@ class Simulation {
   const WorkDependencies& dependencies_;
   std::vector<std::size_t> next_;
   std::vector<double> free_;
-  std::map<std::pair<ChunkPhase, int>, double> ends_;
+  std::map<std::pair<ChunkPhase, int>, End> ends_;
   Timeline timeline_;
 };
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "strata/strategy.hpp"
@@ -16,6 +18,8 @@ namespace strata::host {
 struct TimedTask {
   ScheduledTask task;
   double duration = 0;
+  /// The communication within the task, such as "2 all_reduce over tp".
+  std::string communication = {};
 };
 
 /// A phase of a chunk, for any micro-batch.
@@ -39,6 +43,18 @@ struct TimelineEvent {
   ScheduledTask task;
   double begin = 0;
   double end = 0;
+  /// That of its TimedTask.
+  std::string communication = {};
+};
+
+/// What a task receives from another stage.
+struct TimelineMessage {
+  std::size_t sender = 0;
+  std::size_t receiver = 0;
+  /// The end of the task that sends it, and the begin of the task that needs it.
+  double sent = 0;
+  double needed = 0;
+  int micro_batch = 0;
 };
 
 struct StageTimeline {
@@ -55,6 +71,7 @@ struct StageTimeline {
 
 struct Timeline {
   std::vector<StageTimeline> stages;
+  std::vector<TimelineMessage> messages;
   double makespan = 0;
 
   /// Total idle time of all stages divided by their total busy time.

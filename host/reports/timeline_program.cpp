@@ -68,13 +68,30 @@ WorkDependencies message_dependencies(const std::vector<const Program*>& program
   return dependencies;
 }
 
+/// The communication of a run of the task, less the messages between stages: "2 all_reduce over tp".
+std::string communication_within(const Task& task, const TaskInstance& run) {
+  std::map<std::string, int> counts;
+  for (const Instruction& each : task.instructions) {
+    const auto* send = each.as<Send>();
+    const bool is_within = each.is<Collective>() || (send != nullptr && send->to.is_relative);
+    if (is_within && run.runs(each)) ++counts[work_name(each) + " over " + join(communication_axes(each), "+")];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [what, count] : counts) parts.push_back(std::to_string(count) + " " + what);
+  return join(parts, ", ");
+}
+
 std::vector<TimedTask> timed_tasks(const Program& program, const TaskDuration& duration) {
   std::vector<TimedTask> tasks;
+  // All runs of a task but the last one communicate alike.
+  std::map<std::pair<int, bool>, std::string> communication;
   for (const TaskInstance& instance : program.schedule) {
     const Task& task = program.tasks.at(static_cast<std::size_t>(instance.task));
-    if (const auto at = chunk_phase(task)) {
-      tasks.push_back({{at->phase, instance.micro_batch, at->chunk}, duration(program, task)});
-    }
+    const auto at = chunk_phase(task);
+    if (!at) continue;
+    const auto [found, is_new] = communication.try_emplace({instance.task, instance.is_last});
+    if (is_new) found->second = communication_within(task, instance);
+    tasks.push_back({{at->phase, instance.micro_batch, at->chunk}, duration(program, task), found->second});
   }
   return tasks;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains the same model with Strata and with PyTorch, alternating, and prints both speeds, ratios and memory.
 
-    python3 tests/bench/against_torch.py --data ../shared/data/tinyshakespeare.txt [--dtype bf16]
-    python3 tests/bench/against_torch.py --data ../shared/data/tinyshakespeare.txt --model llama --compile
+    python3 tests/bench/against_torch.py --data input.txt [--dtype bf16]
+    python3 tests/bench/against_torch.py --data input.txt --model llama --compile
 
 Three settings: one rank with two threads, and two ranks with one thread each, with DistributedDataParallel there and
 the ddp strategy here, and with fully_shard there and zero stage 3 here. Sizes come from configs/bench.toml, or
@@ -17,7 +17,7 @@ interpreters and libraries. What each program reports of itself goes into the JS
 Model FLOPs utilisation is (6 * matrix parameters + 12 * layers * context * embed) * tokens/s over the matrix rate
 that bin/bench/matmul_rate reaches in the same type with oneDNN on the same two threads.
 
-Needs: pip install torch numpy.
+Needs PyTorch (docs/performance.md).
 """
 import argparse
 import json
@@ -31,7 +31,7 @@ import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MODELS = {"gpt2": {"config": "configs/bench.toml", "torch": REPOSITORY / "../shared/peers/torch_gpt2.py",
+MODELS = {"gpt2": {"config": "configs/bench.toml", "torch": REPOSITORY / "tests/bench/torch_gpt2.py",
                    "sizes": ("layers", "heads", "embed", "context", "dropout")},
           "llama": {"config": "configs/bench-llama.toml", "torch": REPOSITORY / "tests/bench/torch_llama.py",
                     "sizes": ("layers", "heads", "kv_heads", "embed", "ffn", "context", "vocab")}}
@@ -111,7 +111,7 @@ def run_strata(args, setting, folder):
     log = Path(folder) / "log.jsonl"
     log.unlink(missing_ok=True)
     config = Path(folder) / "bench.toml"
-    config.write_text("\n".join([(REPOSITORY / MODELS[args.model]["config"]).read_text(), setting["strategy"],
+    config.write_text("\n".join([args.config.read_text(), setting["strategy"],
                                  BF16 if args.dtype == "bf16" else ""]))
     # The ranks of 'local' are threads of one process.
     command = [args.strata, "train" if args.communicator == "local" or setting["ranks"] == 1 else "launch",
@@ -179,7 +179,8 @@ def main():
     parser.add_argument("--model", choices=MODELS, default="gpt2")
     parser.add_argument("--torch", type=Path, help="the program there; it depends on --model")
     parser.add_argument("--compile", action="store_true", help="torch.compile there")
-    parser.add_argument("--data", default=REPOSITORY / "../shared/data/tinyshakespeare.txt", type=Path)
+    parser.add_argument("--data", required=True, type=Path, help="a text, read as bytes")
+    parser.add_argument("--config", type=Path, help="sizes, instead of those of configs/bench.toml or bench-llama.toml")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--ranks", type=int, choices=(1, 2), help="this setting only; both without it")
@@ -192,13 +193,14 @@ def main():
     parser.add_argument("--json", type=Path, help="write the JSON here instead of to standard output")
     args = parser.parse_args()
     args.torch = args.torch or MODELS[args.model]["torch"]
-    for key in ("strata", "torch", "data"):
+    args.config = args.config or REPOSITORY / MODELS[args.model]["config"]
+    for key in ("strata", "torch", "data", "config"):
         path = getattr(args, key).resolve()
         if not path.exists():
             parser.error(f"--{key}: no file {path}")
         setattr(args, key, path)
 
-    config = tomllib.loads((REPOSITORY / MODELS[args.model]["config"]).read_text())
+    config = tomllib.loads(args.config.read_text())
     rate = matmul_rate(args)
     results = []
     with tempfile.TemporaryDirectory() as folder:
@@ -214,8 +216,8 @@ def main():
             results.append(summarise(setting, rounds, flops_per_token(config["model"]), rate))
 
     print_table(results, rate, args.dtype)
-    document = json.dumps({"model": args.model, "dtype": args.dtype, "compiled": args.compile, "matmul_flops_per_second": rate, "steps": args.steps, "warmup": args.warmup,
-                           "results": results})
+    document = json.dumps({"model": args.model, "dtype": args.dtype, "compiled": args.compile, "matmul_flops_per_second": rate,
+                           "steps": args.steps, "warmup": args.warmup, "results": results})
     if args.json:
         args.json.write_text(document + "\n")
     else:

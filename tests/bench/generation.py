@@ -8,7 +8,7 @@ each step on --threads threads. A round measures both, one after the other. The 
 text minus that of a text of one token, divided by the tokens between, so it leaves out loading and the prompt. The ratio
 is the median of the rounds there over the median of the rounds here, above 1 where Strata is faster.
 
-Needs: pip install torch transformers.
+Needs PyTorch and transformers (docs/performance.md).
 """
 import argparse
 import json

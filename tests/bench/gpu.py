@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains GPT-2 124M in bf16 on one GPU with Strata and with compiled PyTorch, alternating, and prints a Markdown table.
 
-    python3 tests/bench/gpu.py --torch torch_gpt2.py --data input.txt
+    python3 tests/bench/gpu.py --data input.txt
 
 The micro-batch is the largest power of two whose planned memory fits the GPU, or --micro; where PyTorch runs out of
 memory with it, PyTorch adds up the same batch from smaller ones. A speed is the median of tokens/s over the steps after
@@ -257,8 +257,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default=REPOSITORY / "build/release/bin/strata", type=Path)
     parser.add_argument("--config", default=REPOSITORY / "configs/gpt2-124m-cuda.toml", type=Path)
-    parser.add_argument("--torch", default=REPOSITORY / "../shared/peers/torch_gpt2.py", type=Path)
-    parser.add_argument("--data", default=REPOSITORY / "../shared/data/tinyshakespeare.txt", type=Path)
+    parser.add_argument("--torch", default=REPOSITORY / "tests/bench/torch_gpt2.py", type=Path)
+    parser.add_argument("--data", required=True, type=Path, help="a text, read as bytes")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has torch")
     parser.add_argument("--micro", type=int, help="sequences of a micro-batch, instead of the most that fit")
     parser.add_argument("--accumulate", type=int, default=1, help="micro-batches of a step")

@@ -39,7 +39,7 @@ global = 16
 [optimizer]
 plugin = "adamw"
 lr = {rate}
-schedule = {{ kind = "warmup_cosine", warmup = 20, min_lr = 1e-4 }}
+schedule = {{ kind = "warmup_cosine", warmup = {warmup}, min_lr = 1e-4 }}
 [device]
 plugin = "cpu"
 {strategy}
@@ -55,15 +55,15 @@ def seconds_of_steps(arguments, folder):
     seconds = {base: [] for base in BASES}
     tokens = array("H", random.Random(1).choices(range(32000), k=1 << 16))
     Path(folder, "tokens.bin").write_bytes(tokens.tobytes())
-    options = {"data": f'{{plugin="tokens", path="{folder}/tokens.bin"}}', "batch.global": 2}
+    options = {"data": f'{{plugin="tokens", path="{folder}/tokens.bin"}}', "batch.global": 2,
+               "model.vocab": 32000}
     with contextlib.ExitStack() as stack:
         runs = {}
         for base in BASES:
             own = os.path.join(folder, base)
             os.mkdir(own)
             strategy = {"strategy": f'[{{plugin="lora", targets=["*_proj.weight"], base="{base}"}}]'}
-            run = StoppableRun(arguments.strata, str(REPOSITORY / "configs/bench-llama.toml"), own,
-                               {**options, **strategy})
+            run = StoppableRun(arguments.strata, arguments.config, own, {**options, **strategy})
             runs[base] = stack.enter_context(run)
             runs[base].step()
         for _ in range(arguments.rounds):
@@ -76,7 +76,7 @@ def train(arguments, folder, name, text, model, steps, rate, strategy=""):
     """Trains and returns the training loss of the first step, and the validation loss after the last."""
     path = folder / f"{name}.toml"
     path.write_text(SMALL.format(steps=steps, output=folder / name, model=model, text=text, rate=rate,
-                                 strategy=strategy))
+                                 strategy=strategy, warmup=min(20, steps)))
     log = folder / f"{name}.json"
     subprocess.run([arguments.strata, "train", path, "--log-json", log], check=True, stdout=subprocess.DEVNULL)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -95,6 +95,7 @@ def losses_of_bases(arguments, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default="build/release/bin/strata")
+    parser.add_argument("--config", default=str(REPOSITORY / "configs/bench-llama.toml"), help="the large model")
     parser.add_argument("--text", required=True)
     parser.add_argument("--rounds", type=int, default=4, help="steps of each run of the large model")
     parser.add_argument("--steps", type=int, default=300, help="of each run of the small model")

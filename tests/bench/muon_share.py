@@ -35,7 +35,7 @@ def measure(arguments, folder, ranks):
             own = os.path.join(folder, f"{name}-{ranks}")
             os.mkdir(own)
             more = {"optimizer.group": MUON} if name == "muon" else {}
-            run = StoppableRun(arguments.strata, str(REPOSITORY / "configs/gpt2-124m.toml"), own, {**options, **more})
+            run = StoppableRun(arguments.strata, arguments.config, own, {**options, **more})
             runs[name] = stack.enter_context(run)
             for _ in range(WARMUP):
                 runs[name].step()
@@ -48,6 +48,7 @@ def measure(arguments, folder, ranks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default="build/release/bin/strata")
+    parser.add_argument("--config", default=str(REPOSITORY / "configs/gpt2-124m.toml"))
     parser.add_argument("--context", type=int, default=1024, help="tokens of a rank's sequence")
     parser.add_argument("--stage", type=int, default=1, help="of zero")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])

@@ -5,7 +5,7 @@ communication.
 Both runs live at once and take turns step by step, each stopped while the other one works: what slows a shared machine
 down for seconds or minutes meets both.
 
-    python3 tests/bench/overlap.py --strata build/release/bin/strata --data ../shared/data/tinyshakespeare.txt
+    python3 tests/bench/overlap.py --strata build/release/bin/strata --data tinyshakespeare.txt
 """
 import argparse
 import contextlib
@@ -18,10 +18,10 @@ from stoppable_run import StoppableRun
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WARMUP = 3
-STACKS = {"ddp": {}, "zero 2": {"strategy.0.plugin": "zero", "strategy.0.stage": 2}}
+STACKS = {"ddp": 'plugin="ddp"', "zero 2": 'plugin="zero", stage=2'}
 
 
-def measure(arguments, folder, plugin):
+def measure(arguments, folder, strategy):
     """\\return tokens per second and shares of waiting, one per step, with and without overlap."""
     speeds, waits = {True: [], False: []}, {True: [], False: []}
     with contextlib.ExitStack() as stack:
@@ -29,7 +29,8 @@ def measure(arguments, folder, plugin):
         for overlap in (True, False):
             own = os.path.join(folder, str(overlap))
             os.mkdir(own)
-            options = {"data.path": arguments.data, **plugin, "strategy.0.overlap": str(overlap).lower()}
+            options = {"data.path": arguments.data,
+                       "strategy": f"[{{{strategy}, size=2, overlap={str(overlap).lower()}}}]"}
             runs[overlap] = stack.enter_context(StoppableRun(arguments.strata, arguments.config, own, options))
             for _ in range(WARMUP):
                 runs[overlap].step()
@@ -51,9 +52,9 @@ def main():
     arguments.data = os.path.abspath(arguments.data)
     print("| stack | overlap, tokens/s | waits | no overlap, tokens/s | waits | ratio | quartiles of a step's ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name, plugin in STACKS.items():
+    for name, strategy in STACKS.items():
         with tempfile.TemporaryDirectory() as folder:
-            speeds, waits = measure(arguments, folder, plugin)
+            speeds, waits = measure(arguments, folder, strategy)
         cells = [name]
         for overlap in (True, False):
             cells += [f"{statistics.median(speeds[overlap]):.0f}", f"{100 * statistics.median(waits[overlap]):.1f} %"]

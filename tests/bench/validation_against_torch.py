@@ -6,7 +6,8 @@ learning rates, other random numbers.
     python3 tests/bench/validation_against_torch.py configs/quickstart.toml --data FILE
 
 The first prints Strata's validation loss, the second PyTorch's; both are nats per byte over the whole validation part,
-in windows that do not overlap. Needs: pip install torch numpy.
+in windows that do not overlap. Needs PyTorch
+(docs/performance.md).
 """
 import argparse
 import importlib.util
@@ -55,7 +56,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path)
     parser.add_argument("--data", required=True, type=Path, help="a text, read as bytes")
-    parser.add_argument("--torch", default=REPOSITORY / "../shared/peers/torch_gpt2.py", type=Path)
+    parser.add_argument("--torch", default=REPOSITORY / "tests/bench/torch_gpt2.py", type=Path)
     parser.add_argument("--seed", type=int, default=1337)
     args = parser.parse_args()
 

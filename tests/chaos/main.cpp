@@ -25,19 +25,19 @@ constexpr int kSkipped = 77;
 
 struct Arguments {
   Settings settings;
-  int count = 40;
+  int faults = 40;
   std::optional<std::uint64_t> only;
   int jobs = 2;
   std::string communicator;
   bool lists = false;
 };
 
-/// The first runs that have `count` faults in all, or the one that was asked for.
+/// The first runs that have that many faults in all, or the one that was asked for.
 std::vector<Plan> plans_of(const Arguments& arguments, const Facilities& facilities) {
   const std::uint64_t seed = arguments.settings.seed;
   if (arguments.only) return {random_plan(seed, *arguments.only, facilities)};
   std::vector<Plan> plans;
-  for (int faults = 0; faults < arguments.count; faults += plans.back().fault_count()) {
+  for (int faults = 0; faults < arguments.faults; faults += plans.back().fault_count()) {
     plans.push_back(random_plan(seed, plans.size(), facilities));
   }
   return plans;
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   settings.plugins = strata::plugin_folder();
   settings.slow_disk_library = strata::build_path("tests/chaos/libstrata_slow_disk.so");
   app.add_option("--seed", settings.seed, "Decides all faults and moments")->capture_default_str();
-  app.add_option("--count", arguments.count, "How many faults")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--faults", arguments.faults, "At least how many faults")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--only", arguments.only, "This run and no other");
   app.add_option("--jobs", arguments.jobs, "Runs at a time")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--communicator", arguments.communicator, "gloo or mpi; without it both")

@@ -12,9 +12,9 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 
+from pictures import SVG, faults
 from run_strata import Strata
 
-SVG = "{http://www.w3.org/2000/svg}"
 SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -198,28 +198,25 @@ class PlotTest(unittest.TestCase):
         logs = [self.write_log(f"{letter * 150}.jsonl", [1e5, 2e5, 3e5]) for letter in "ab"]
         logs.append(self.write_log("c.jsonl", [1e5]))
         picture = self.plot(*logs)
-        width, height = float(picture.root.get("width")), float(picture.root.get("height"))
-        boxes = []
-        for each in picture.root.iter(SVG + "text"):
-            size = 15 if "title" in each.get("class").split() else 12 if "label" in each.get("class") else 13
-            length = 0.57 * size * len(each.text)
-            turned = re.match(r"translate\(([\d.]+),([\d.]+)\) rotate\(-90\)", each.get("transform", ""))
-            if turned:
-                x, y = map(float, turned.groups())
-                box = (x - 0.8 * size, y - length / 2, x + 0.2 * size, y + length / 2)
-            else:
-                x, y = float(each.get("x")), float(each.get("y"))
-                shift = length / 2 if "middle" in each.get("class") else length if "end" in each.get("class") else 0
-                box = (x - shift, y - 0.8 * size, x - shift + length, y + 0.2 * size)
-            self.assertTrue(0 <= box[0] and 0 <= box[1] and box[2] <= width and box[3] <= height, (each.text, box))
-            boxes.append((each.text, box))
-        for i, (one, a) in enumerate(boxes):
-            for other, b in boxes[i + 1:]:
-                apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
-                self.assertTrue(apart, (one, a, other, b))
+        self.assertEqual(faults(picture.root), [])
         strokes = [each.get("stroke-dasharray") for each in picture.with_class("path", "curve") if len(each) > 0]
         self.assertEqual(len(set(strokes)), 3, "told apart without colours")
         self.assertIn("h8", picture.with_class("path", "curve")[-1].get("d"), "one point is visible")
+
+    def test_a_terminal_gets_text(self):
+        losses = [5 * 0.9 ** step + 1 for step in range(40)]
+        logs = [self.write_log("one.jsonl", losses), self.write_log("other \x1b.jsonl", [7.0] * 40)]
+        result = self.strata.run("plot", *logs)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertEqual(lines[0], "loss in nats")
+        self.assertEqual([line.strip() for line in lines[-2:]], ["* one", "o other \\x1b"])
+        self.assertTrue(all(len(line) <= 80 for line in lines), lines)
+        rows = [line.partition("|")[2] for line in lines if "|" in line]
+        self.assertIn("o", rows[0], "the highest curve is on top")
+        # A falling curve falls from the left to the right, to the lowest row.
+        columns = [next(row.index("*") for row in rows if "*" in row), rows[-1].rindex("*")]
+        self.assertEqual(columns, [0, 59])
 
     def test_other_pictures_are_refused(self):
         log = self.write_log("log.jsonl", [2.0, 1.0])

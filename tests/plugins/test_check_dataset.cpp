@@ -37,6 +37,10 @@ INSTANTIATE_TEST_SUITE_P(
         of_dataset("no_vocab", "no vocab",
                    "model: dimension 'vocab' has no size: dataset 'faulty_dataset' does not fix it; accepted: a model "
                    "whose options fix it, which those of model 'sample_model' do not"),
+        Fault{"option_vocab",
+              {"data.plugin=faulty_dataset", "data.fault=no vocab",
+               "model={plugin=\"gpt2\", layers=1, heads=1, embed=8, context=8}"},
+              "dataset 'faulty_dataset' does not fix it; accepted: a value of model.vocab"},
         of_dataset("samples_throws", "samples throws",
                    "dataset 'faulty_dataset': hook 'samples' threw std::out_of_range: too far"),
         of_dataset("no_samples", "no samples",

@@ -13,6 +13,7 @@ class Contract {
   /// `graph`: as the model has built it for `request`.
   Contract(const RunSetup& setup, const Graph& graph, const CompileRequest& request)
       : origin_(setup.plugins.model.origin),
+        options_(setup.plugins.model.schema),
         dataset_(setup.plugins.dataset.origin.label),
         graph_(graph),
         sizes_(request.sizes),
@@ -82,14 +83,20 @@ class Contract {
     for (const Dim& dim : dims) {
       if (dim == "batch" || sizes_.contains(dim)) continue;
       throw ConfigurationError("dimension '" + dim + "' has no size: " + dataset_ +
-                               " does not fix it; accepted: a model whose options fix it, which those of " +
-                               origin_.label + " do not");
+                               " does not fix it; accepted: " + what_fixes(dim));
     }
+  }
+
+  /// By convention, an option that fixes a dimension has its name.
+  [[nodiscard]] std::string what_fixes(const Dim& dim) const {
+    return options_.find(dim) != nullptr ? "a value of model." + dim
+                                         : "a model whose options fix it, which those of " + origin_.label + " do not";
   }
 
   [[noreturn]] void refuse(const std::string& what) const { throw PluginError(origin_, "build", "", what); }
 
   const PluginOrigin& origin_;
+  const OptionSchema& options_;
   std::string dataset_;
   const Graph& graph_;
   const DimSizes& sizes_;
