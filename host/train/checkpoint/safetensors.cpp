@@ -77,16 +77,16 @@ Located locate_tensor(const std::string& name, const json& entry) {
   const std::string type = entry["dtype"].get<std::string>();
   const std::optional<DType> dtype = dtype_of(type);
   if (!dtype) {
-    if (located.end < located.begin) throw wrong("has data_offsets " + entry["data_offsets"].dump());
+    if (located.end < located.begin) throw wrong("has data_offsets " + json_text(entry["data_offsets"]));
     located.foreign_type = type;
     return located;
   }
   located.tensor.dtype = *dtype;
   const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], size_of(*dtype));
-  if (!bytes) throw wrong("has an impossible shape " + entry["shape"].dump());
+  if (!bytes) throw wrong("has an impossible shape " + json_text(entry["shape"]));
   located.tensor.shape = entry["shape"].get<Shape>();
   if (located.end < located.begin || located.end - located.begin != *bytes) {
-    throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + entry["data_offsets"].dump());
+    throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + json_text(entry["data_offsets"]));
   }
   return located;
 }
@@ -111,7 +111,7 @@ std::string safetensors_header(const std::vector<SafetensorsTensor>& tensors,
     header[tensor.name] = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   std::string bytes(sizeof length, '\0');
