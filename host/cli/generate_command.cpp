@@ -1,9 +1,12 @@
+#include <unistd.h>
+
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.hpp"
@@ -11,6 +14,7 @@
 #include "strata/error.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "tokenizers/text_stream.hpp"
+#include "train/checkpoint/json_text.hpp"
 #include "train/published/checkpoint_fit.hpp"
 #include "train/published/model_parameters.hpp"
 #include "train/run/stop_strings.hpp"
@@ -74,11 +78,11 @@ class TextPrinter {
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       texts_.push_back({prompts[i], TextStream(all_tokens_, tokens[i]), StopStrings(arguments.stops)});
     }
-    begin();
   }
 
   /// \return false if the token or a stop string has ended the text.
   bool add(std::size_t prompt, std::int32_t token) {
+    begin_once();
     Text& text = texts_[prompt];
     ++text.tokens;
     text.has_ended = ends_.contains(token);
@@ -89,6 +93,7 @@ class TextPrinter {
   }
 
   void end(std::size_t prompt) {
+    begin_once();
     Text& text = texts_[prompt];
     if (!text.is_stopped()) write(prompt, text.stops.add(text.stream.finish()));
     write(prompt, text.stops.rest());
@@ -119,6 +124,11 @@ class TextPrinter {
     if (prompt == current_ && !json_ && !piece.empty()) out_ << piece << std::flush;
   }
 
+  /// A prompt that is refused is not printed.
+  void begin_once() {
+    if (!std::exchange(has_begun_, true)) begin();
+  }
+
   /// Prints what the current text has so far.
   void begin() {
     if (current_ < texts_.size() && !json_) out_ << texts_[current_].prompt << texts_[current_].added << std::flush;
@@ -131,7 +141,7 @@ class TextPrinter {
     }
     const nlohmann::ordered_json line{
         {"prompt", text.prompt}, {"text", text.added}, {"tokens", text.tokens}, {"stopped", text.is_stopped()}};
-    out_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
+    out_ << json_text(line) << std::endl;
   }
 
   const Tokenizer& tokenizer_;
@@ -143,6 +153,7 @@ class TextPrinter {
   std::vector<Text> texts_;
   /// The first text that is not complete.
   std::size_t current_ = 0;
+  bool has_begun_ = false;
 };
 
 int generate_text(const GenerateArguments& arguments, CommandContext& context) {
@@ -162,10 +173,11 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
                             .batch = arguments.batch,
                             .cached = !arguments.uncached};
   for (const std::string& prompt : prompts) continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt));
-  // The printer begins with the prompt, so nothing is refused after it.
   checkpoint.require(continuation.weights);
   std::set<std::int32_t> ends;
   if (!arguments.ignores_end) ends = end_tokens(checkpoint.directory(), *tokenizer);
+  // Programs read the text as it is; a terminal must not obey it.
+  if (::isatty(STDOUT_FILENO) == 0) context.out.leave_as_it_is();
   TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, std::move(ends), context.out);
   generate(setup, checkpoint, continuation,
            {.on_token = [&](std::size_t prompt, std::int32_t token) { return printer.add(prompt, token); },
