@@ -152,7 +152,7 @@ fs::path CheckpointWriter::commit() {
   store_.put_in_place(temporary_, run_.step);
   begun_ = false;
   const fs::path path = store_.path_of(run_.step);
-  replace_file(store_.directory() / kLatestName, path.filename().string() + "\n", store_.disk());
+  remark_ = store_.set_latest(path);
   // An older checkpoint of the same step has got the temporary name, and clean() removes it.
   store_.clean(run_.step);
   return path;
