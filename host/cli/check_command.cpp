@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/configuration_arguments.hpp"
+#include "cli/error_line.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
@@ -61,7 +62,7 @@ int refuse_run(CommandContext& context, bool json, const std::string& reason, in
   if (json) {
     write_json(context.out, {{"ok", false}, {"error", reason}});
   } else {
-    context.messages << "error: " + reason + "\n";
+    print_error(context.messages, reason);
   }
   return exit_code;
 }

@@ -6,6 +6,7 @@
 
 #include "cli/log.hpp"
 #include "cli/plugin_warnings.hpp"
+#include "cli/safe_output.hpp"
 #include "plugins/plugin_registry.hpp"
 
 namespace strata::host {
@@ -19,7 +20,7 @@ class CommandContext {
   CommandContext(std::ostream& results, std::ostream& messages) : out(results), messages(messages), log(messages) {}
 
   /// Standard output, for results.
-  std::ostream& out;
+  SafeOutput out;
   /// Standard error, for output that is not a log line, such as the progress line on a terminal.
   std::ostream& messages;
   Log log;

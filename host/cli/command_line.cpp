@@ -8,9 +8,9 @@
 #include "cli/command_context.hpp"
 #include "cli/commands.hpp"
 #include "cli/completion.hpp"
+#include "cli/error_line.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/launch_host_command.hpp"
-#include "config/message_text.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -23,9 +23,6 @@ constexpr std::array kCommands = {
     add_import_command,  add_export_command,   add_replay_command,   add_diagnose_command,
     add_plot_command,    add_devices_command,  add_plugins_command,  add_help_command,
 };
-
-/// Bytes of the error that ends a command. It may quote a file or another process.
-constexpr std::size_t kLongestError = std::size_t{64} << 10U;
 
 /// The compiler's own name and version, as in "gcc 12.2.0".
 #if defined(__clang__)
@@ -72,11 +69,6 @@ bool wants_verdict(const CLI::App& app, int argument_count, const char* const* a
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (chosen.empty() || chosen.back()->get_name() != "check") return false;
   return std::find(arguments, arguments + argument_count, std::string_view("--json")) != arguments + argument_count;
-}
-
-/// Prints the line at once: a launcher merges what several ranks write, and must not mix their lines.
-void print_error(std::ostream& messages, const std::string& text) {
-  messages << "error: " + message_text(text, kLongestError) + "\n";
 }
 
 int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, const char* const* arguments) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/error_line.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"
 #include "diagnosis/record_folder.hpp"
@@ -79,7 +80,7 @@ int diagnose(const DiagnoseArguments& arguments, CommandContext& context) {
     document["damaged"] = found.damaged;
     write_json(context.out, document);
   } else {
-    for (const std::string& each : found.damaged) context.messages << "error: " << each << '\n';
+    for (const std::string& each : found.damaged) print_error(context.messages, each);
     context.out << verdict_text(verdict);
   }
   return found.damaged.empty() ? 0 : kFailed;

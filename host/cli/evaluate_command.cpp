@@ -55,6 +55,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
     throw RuntimeError("the loss counts no " + setup.unit + " of the " + std::to_string(result.batches) +
                        " batch(es), so there is no mean");
   }
+  // One process of several reports.
+  if (result.first_rank != 0) return 0;
   if (arguments.json) {
     write_json(context.out, {{"loss", result.loss},
                              {"perplexity", std::exp(result.loss)},

@@ -1,9 +1,12 @@
+#include <unistd.h>
+
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands.hpp"
@@ -11,6 +14,7 @@
 #include "strata/error.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "tokenizers/text_stream.hpp"
+#include "train/checkpoint/json_text.hpp"
 #include "train/published/checkpoint_fit.hpp"
 #include "train/published/model_parameters.hpp"
 #include "train/run/stop_strings.hpp"
@@ -135,7 +139,7 @@ class TextPrinter {
     }
     const nlohmann::ordered_json line{
         {"prompt", text.prompt}, {"text", text.added}, {"tokens", text.tokens}, {"stopped", text.is_stopped()}};
-    out_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
+    out_ << json_text(line) << std::endl;
   }
 
   const Tokenizer& tokenizer_;
@@ -169,6 +173,8 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   for (const std::string& prompt : prompts) continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt));
   std::set<std::int32_t> ends;
   if (!arguments.ignores_end) ends = end_tokens(checkpoint.directory(), *tokenizer);
+  // Programs read the text as it is; a terminal must not obey it.
+  if (::isatty(STDOUT_FILENO) == 0) context.out.leave_as_it_is();
   TextPrinter printer(*tokenizer, arguments, prompts, continuation.prompts, std::move(ends), context.out);
   generate(setup, checkpoint, continuation,
            {.on_token = [&](std::size_t prompt, std::int32_t token) { return printer.add(prompt, token); },

@@ -3,6 +3,8 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/ostream_sink.h>
 
+#include "config/message_text.hpp"
+
 namespace strata::host {
 
 struct Log::Implementation {
@@ -26,9 +28,17 @@ Log::~Log() = default;
 void Log::set_level(const std::string& level) { implementation_->logger.set_level(spdlog::level::from_str(level)); }
 
 // Messages are passed as text and not as format strings, so braces in them are printed as they are.
-void Log::debug(const std::string& message) { implementation_->logger.debug(spdlog::string_view_t(message)); }
-void Log::info(const std::string& message) { implementation_->logger.info(spdlog::string_view_t(message)); }
-void Log::warning(const std::string& message) { implementation_->logger.warn(spdlog::string_view_t(message)); }
-void Log::error(const std::string& message) { implementation_->logger.error(spdlog::string_view_t(message)); }
+void Log::debug(const std::string& message) {
+  implementation_->logger.debug(spdlog::string_view_t(message_text(message)));
+}
+void Log::info(const std::string& message) {
+  implementation_->logger.info(spdlog::string_view_t(message_text(message)));
+}
+void Log::warning(const std::string& message) {
+  implementation_->logger.warn(spdlog::string_view_t(message_text(message)));
+}
+void Log::error(const std::string& message) {
+  implementation_->logger.error(spdlog::string_view_t(message_text(message)));
+}
 
 }  // namespace strata::host

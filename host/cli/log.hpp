@@ -10,7 +10,8 @@ namespace strata::host {
 /// Names of the log levels, from the most to the least verbose.
 const std::vector<std::string>& log_level_names();
 
-/// Log messages for people on one stream (standard error), with time and level. Thread-safe.
+/// Log messages for people on one stream (standard error), with time and level, in the form of message_text().
+/// Thread-safe.
 class Log {
  public:
   explicit Log(std::ostream& stream, const std::string& level = "info");

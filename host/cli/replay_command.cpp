@@ -38,6 +38,8 @@ int replay_steps(const ReplayArguments& arguments, CommandContext& context) {
   const DataSource source = setup.open_data();
   const std::filesystem::path folder = std::filesystem::path(setup.configuration.run.output) / "replay";
   const Replay replayed = replay(setup, source, checkpoint, {arguments.steps, arguments.times, folder});
+  // One process of several reports.
+  if (replayed.first_rank != 0) return 0;
   print_steps(replayed, context.out);
   context.out << arguments.times << " times " << arguments.steps << " step(s) after " << checkpoint.run().step << ": "
               << (replayed.difference ? "NOT equal: " + *replayed.difference : "equal, bit for bit") << '\n';

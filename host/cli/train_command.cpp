@@ -22,6 +22,7 @@
 #include "train/run/process_memory.hpp"
 #include "train/run/progress.hpp"
 #include "train/run/run_folder.hpp"
+#include "train/run/run_output.hpp"
 #include "train/run/stop_signal.hpp"
 #include "train/run/trainer.hpp"
 #include "train/run/training_log.hpp"
@@ -190,17 +191,6 @@ class RunReporter : public TrainingObserver {
 
 bool is_terminal(const std::ostream& stream) { return &stream == &std::cerr && ::isatty(STDERR_FILENO) == 1; }
 
-void make_output(const fs::path& output) {
-  std::error_code error;
-  fs::create_directories(output, error);
-  if (error) throw RuntimeError("run.output '" + output.string() + "': cannot be created: " + error.message());
-}
-
-/// Locks the output folder, so that no other run writes to it.
-std::unique_ptr<FileLock> lock_output(const fs::path& output) {
-  return std::make_unique<FileLock>(output / ".lock", "run.output '" + output.string() + "' is in use by another run");
-}
-
 void describe_start(const RunSetup& setup, const DataSource& source, const Trainer& trainer, Log& log) {
   const std::int64_t parameters = parameter_count(trainer.programs().training.graph);
   const RunConfiguration& configuration = setup.configuration;
@@ -252,13 +242,13 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   const DataSource source = setup.open_data();
   const auto tokenizer = named_tokenizer(setup);
 
+  const fs::path output = run.output;
+  RunOutput held(output);
   std::unique_ptr<World> world = setup.make_world();
   // Only one process of a run reports, and decides how it starts. All of them may write to the output folder.
   const bool reports = has_first_rank(*world);
-  const fs::path output = run.output;
-  make_output(output);
-  const std::unique_ptr<FileLock> lock = reports ? lock_output(output) : nullptr;
-  if (lock && !lock->holds()) {
+  held.open(reports);
+  if (!held.is_alone()) {
     context.log.warning("run.output '" + output.string() +
                         "' is on a file system without locks; another run could write there");
   }
@@ -270,8 +260,11 @@ int train(const TrainArguments& arguments, CommandContext& context) {
       return std::make_unique<Progress>(context.messages, style, first_step,
                                         static_cast<std::uint64_t>(run.last_step()));
     };
-    reporter.report([&] { begin_run(output, start); }, make_progress,
-                    make_logs(arguments.log_json, setup.configuration));
+    const auto prepare = [&] {
+      archive_records(output);
+      begin_run(output, start);
+    };
+    reporter.report(prepare, make_progress, make_logs(arguments.log_json, setup.configuration));
   }
   const CheckpointSettings checkpoints{.directory = output / "checkpoints",
                                        .every = run.checkpoint_every,
@@ -284,7 +277,6 @@ int train(const TrainArguments& arguments, CommandContext& context) {
   trainer.record_in(output / kDiagnosisName);
   if (reports) {
     reporter.know(facts_of(setup, trainer));
-    archive_records(output);
     describe_start(setup, source, trainer, context.log);
   }
   const TrainingSummary summary = trainer.run();

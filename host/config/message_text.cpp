@@ -52,4 +52,13 @@ std::string message_text(std::string_view text, std::size_t most) {
   return result.size() <= most ? result : without_middle(result, most);
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    for (std::size_t position = 0; position < text.size();) static_cast<void>(next_code_point(text, position));
+    return true;
+  } catch (const ConfigurationError&) {
+    return false;
+  }
+}
+
 }  // namespace strata::host

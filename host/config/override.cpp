@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "config/document.hpp"
+#include "config/message_text.hpp"
 #include "config/sections.hpp"
 
 namespace strata::host {
@@ -123,6 +124,7 @@ void drop_other_options(DocumentNode& section, const SectionDeclaration& declara
 
 void apply_override(DocumentNode& document, const std::string& argument) {
   const Place place{"--set " + argument, 0, 0};
+  if (!is_utf8(argument)) throw error_at(place, "", "found bytes that are not UTF-8; accepted: UTF-8, as in a file");
   const std::size_t equals = argument.find('=');
   if (equals == std::string::npos) {
     throw error_at(place, "", "found no '='; accepted: KEY=VALUE, as in model.layers=2 or strategy.0.size=4");

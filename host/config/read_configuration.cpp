@@ -3,6 +3,7 @@
 #include "config/document.hpp"
 #include "config/duration.hpp"
 #include "config/foreign_names.hpp"
+#include "config/message_text.hpp"
 #include "config/run_configuration.hpp"
 #include "config/schedule_checks.hpp"
 #include "config/section_values.hpp"
@@ -212,8 +213,21 @@ OptimizerSection read_optimizer(SectionReader& reader, const RunConfiguration& c
   return optimizer;
 }
 
+/// The run's name becomes a folder's name.
+void check_run_name(const RunConfiguration& configuration) {
+  const std::string& name = configuration.run.name;
+  constexpr std::size_t kLongestName = 200;
+  const bool is_file_name = !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
+                            name.find_first_of("/\n\t") == std::string::npos && message_text(name) == name;
+  if (is_file_name) return;
+  throw configuration.error("run.name", "found \"" + message_text(name, kLongestName) + "\"; accepted: up to " +
+                                            std::to_string(kLongestName) +
+                                            " bytes without slashes and control characters, not beginning with a dot");
+}
+
 void check_run(const RunConfiguration& configuration) {
   const RunSection& run = configuration.run;
+  check_run_name(configuration);
   for (const auto& [key, value] :
        {std::pair("stop_after", run.stop_after), {"stop_before_job_end", run.stop_before_job_end}}) {
     if (value.empty() || parse_duration(value)) continue;

@@ -10,7 +10,9 @@ SectionDeclaration run_declaration() {
           {.name = "name",
            .type = OptionType::word,
            .default_value = "run",
-           .documentation = "Name of the run in messages and logs."},
+           .documentation =
+               "Name of the run in messages and logs, and of its folder in runs/: no slash, no control character, "
+               "no dot at its beginning."},
           {.name = "steps",
            .type = OptionType::integer,
            .default_value = 1000,

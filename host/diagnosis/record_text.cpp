@@ -162,7 +162,7 @@ std::string to_json_text(const FlightRecord& record) {
   for (const RecordedCommunication& each : record.communications) {
     value["communications"].push_back(communication_json(each));
   }
-  return value.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return json_text(value, 1) + "\n";
 }
 
 FlightRecord parse_record(std::string_view text) {

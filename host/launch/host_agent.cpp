@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "launch/core_dumps.hpp"
 #include "launch/heartbeat.hpp"
 #include "launch/launch_protocol.hpp"
 #include "strata/error.hpp"
@@ -98,7 +99,11 @@ std::optional<StartRequest> await_start(FrameChannel& channel, const SignalQueue
     if (!signals.take().empty()) return std::nullopt;
     for (const json& request : channel.exchange()) {
       const std::string kind = request.value(frame::kKind, "");
-      if (kind == frame::kStart) return start_request(request);
+      if (kind == frame::kStart) {
+        // It holds the run's secret.
+        forbid_core_dumps();
+        return start_request(request);
+      }
       if (kind != frame::kPrepare) continue;
       const std::string refusal = prepare_host(request);
       if (refusal.empty()) channel.send({{frame::kKind, frame::kReady}, {"port", free_port()}});

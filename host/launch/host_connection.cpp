@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/launch_host_command.hpp"
+#include "config/json_value.hpp"
 #include "launch/child_process.hpp"
 #include "strata/tensor.hpp"
 
@@ -112,7 +113,7 @@ std::vector<json> HostConnection::attend() {
     if (channel_->has_ended()) fail(end_of_agent());
     return frames;
   } catch (const json::exception& error) {
-    fail(std::string("sent a frame that cannot be read: ") + error.what());
+    fail("sent a frame that cannot be read: " + json_mistake(error));
     return {};
   }
 }

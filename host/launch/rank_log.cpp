@@ -8,6 +8,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "train/checkpoint/file_io.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -31,6 +33,10 @@ RankLog::RankLog(const std::filesystem::path& folder, int rank, Warn warn)
     : path_(folder / file_name(rank)), warn_(std::move(warn)) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
+  if (is_link_to_file(path_)) {
+    fail("it is a symbolic link");
+    return;
+  }
   // A pipe at this path has no reader, and must not make the launcher wait for one.
   file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
   if (!file_.is_open()) fail(error ? error.message() : std::strerror(errno));

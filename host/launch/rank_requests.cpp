@@ -11,12 +11,14 @@
 #include <numeric>
 #include <string_view>
 
+#include "launch/core_dumps.hpp"
 #include "strata/error.hpp"
 #include "train/run/launched_process.hpp"
 
 namespace strata::host {
 
 std::string random_secret() {
+  forbid_core_dumps();
   std::array<unsigned char, 32> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     throw RuntimeError(std::string("no random numbers for the ranks' secret: ") + std::strerror(errno));

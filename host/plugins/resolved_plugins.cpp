@@ -82,8 +82,10 @@ std::vector<ResolvedPlugin<OptimizerFactory>> resolve_optimizers(RunConfiguratio
 ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry& registry) {
   ResolvedPlugins plugins;
   plugins.model = resolve<ModelFactory>(configuration, configuration.model, -1, registry);
-  plugins.device = resolve<DeviceFactory>(configuration, configuration.device, -1, registry);
-  plugins.communicator = resolve<CommunicatorFactory>(configuration, configuration.communicator, -1, registry);
+  if (!configuration.device.plugin.empty()) {
+    plugins.device = resolve<DeviceFactory>(configuration, configuration.device, -1, registry);
+    plugins.communicator = resolve<CommunicatorFactory>(configuration, configuration.communicator, -1, registry);
+  }
   plugins.strategies = resolve<StrategyFactory>(configuration, configuration.strategies, registry);
   plugins.libraries = resolve<LibraryFactory>(configuration, configuration.libraries, registry);
   plugins.optimizers = resolve_optimizers(configuration, registry);
@@ -95,7 +97,7 @@ void provide_vocabulary(const ResolvedPlugins& plugins, OpRegistry& ops, KernelR
   register_core(ops, kernels);
   std::set<const PluginFactory*> done;
   const auto provide = [&](const auto& plugin) {
-    if (!done.insert(plugin.factory).second) return;
+    if (plugin.factory == nullptr || !done.insert(plugin.factory).second) return;
     Registration registration(ops, kernels, plugin.origin.label);
     call_plugin(plugin.origin, "provide", [&] { plugin.factory->provide(registration, plugin.options); });
   };

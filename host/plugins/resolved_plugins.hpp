@@ -42,8 +42,9 @@ struct ResolvedPlugins {
 };
 
 /// Loads all plugins of a configuration and checks their options. Writes all options, including defaults, into the
-/// configuration, so that a checkpoint's configuration keeps its meaning if a default changes. \throws
-/// ConfigurationError with file and line.
+/// configuration, so that a checkpoint's configuration keeps its meaning if a default changes. A configuration that
+/// names no device, for a command that runs nothing, gets neither device nor communicator. \throws ConfigurationError
+/// with file and line.
 ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry& registry);
 
 /// Registers ops and kernels: Strata's own, then those of library plugins, then those of other plugins. Among kernels

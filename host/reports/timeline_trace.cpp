@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/timeline_files.hpp"
+#include "train/checkpoint/json_text.hpp"
 
 namespace strata::host {
 namespace {
@@ -39,7 +40,7 @@ std::string timeline_trace(const Timeline& timeline) {
     events.push_back(metadata(stage, "process_sort_index", {{"sort_index", stage}}));
     for (const TimelineEvent& event : timeline.stages[stage].events) events.push_back(complete_event(stage, event));
   }
-  return ordered_json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump(1) + "\n";
+  return json_text(ordered_json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}, 1) + "\n";
 }
 
 }  // namespace strata::host

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "tokenizers/json_value.hpp"
+#include "config/json_value.hpp"
 
 namespace strata::host {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "tokenizers/json_value.hpp"
+#include "config/json_value.hpp"
 #include "tokenizers/pattern.hpp"
 
 namespace strata::host {

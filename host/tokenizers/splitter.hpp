@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tokenizers/json_value.hpp"
+#include "config/json_value.hpp"
 #include "tokenizers/pre_tokenizer.hpp"
 
 namespace strata::host {

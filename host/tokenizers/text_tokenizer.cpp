@@ -2,8 +2,8 @@
 
 #include <fstream>
 
+#include "config/json_value.hpp"
 #include "strata/error.hpp"
-#include "tokenizers/json_value.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tokenizers/json_value.hpp"
+#include "config/json_value.hpp"
 
 namespace strata::host {
 

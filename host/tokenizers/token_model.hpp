@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizers/json_value.hpp"
+#include "config/json_value.hpp"
 
 namespace strata::host {
 

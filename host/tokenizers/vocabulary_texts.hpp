@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tokenizers/json_value.hpp"
+#include "config/json_value.hpp"
 
 namespace strata::host {
 

@@ -114,7 +114,7 @@ TEST(Configuration, RemembersPlacesForLaterPhases) {
 
 TEST(Configuration, TextParsesBackToTheSame) {
   for (const std::string& text : {kExample, kShortest}) {
-    RunConfiguration c = parse_configuration(text, "before.toml", {R"(run.name="quo\"ted\\ \n name")"});
+    RunConfiguration c = parse_configuration(text, "before.toml", {R"(run.output="quo\"ted\\ \n name")"});
     c.model.options["odd key.é"] = "value";
     c.optimizer.lr = 0.1 + 0.2;
     c.run.checkpoint_mode = CheckpointMode::foreground;

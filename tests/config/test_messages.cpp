@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "cli/safe_output.hpp"
 #include "config/message_text.hpp"
 #include "config/nesting.hpp"
 
@@ -15,6 +18,28 @@ TEST(MessageText, IsPrintedAsItIs) {
 TEST(MessageText, IsBounded) {
   EXPECT_EQ(message_text("found ééééé; accepted: 1", 16), "found é … (13 bytes) … epted: 1");
   EXPECT_LT(message_text(std::string(1 << 20, '\x1b'), 1000).size(), 1100U);
+}
+
+/// Results reach a terminal without the commands that foreign text may hold.
+TEST(SafeOutputs, ArePrintedAsTheyAre) {
+  std::ostringstream target;
+  SafeOutput out(target);
+  const std::string letter = "é";
+  out << "a " << letter[0] << std::flush;
+  EXPECT_EQ(target.str(), "a ") << "half of a character waits";
+  out << letter[1] << " \x1b[2J\n" << std::flush;
+  EXPECT_EQ(target.str(), "a é \\x1b[2J\n");
+  out.leave_as_it_is();
+  out << "\x1b[0m" << std::flush;
+  EXPECT_EQ(target.str(), "a é \\x1b[2J\n\x1b[0m");
+}
+
+TEST(SafeOutputs, FailAsTheirTargetDoes) {
+  std::ostringstream target;
+  target.setstate(std::ios::badbit);
+  SafeOutput out(target);
+  out << "a" << std::flush;
+  EXPECT_FALSE(out);
 }
 
 TEST(Nesting, IsLimited) {

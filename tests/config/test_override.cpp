@@ -42,7 +42,7 @@ TEST(Override, BareWordsAreStrings) {
   EXPECT_EQ(path_with("data.path='12'"), "12");
   EXPECT_EQ(with({"run.name=2024-01-01"}).run.name, "2024-01-01");
   EXPECT_EQ(with({"run.name=#1"}).run.name, "#1");
-  EXPECT_EQ(with({"run.name=a\nseed = 3"}).run.name, "a\nseed = 3");
+  EXPECT_EQ(with({"run.output=a\nseed = 3"}).run.output, "a\nseed = 3");
   EXPECT_EQ(with({"optimizer.plugin=adamw"}).optimizer.optimizer.plugin, "adamw");
 }
 

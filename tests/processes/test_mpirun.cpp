@@ -110,7 +110,8 @@ TEST_F(Mpirun, OneProcessNeedsNoLauncher) {
   EXPECT_EQ(alone.exit_code, 0) << alone.messages;
   const CommandResult two = run_command(arguments("mpi", {test::ddp(2), "run.output=" + path("two")}));
   EXPECT_EQ(two.exit_code, 2);
-  EXPECT_THAT(two.messages, AllOf(HasSubstr("found 1 process(es) of MPI"), HasSubstr("mpirun -n 2 strata train")));
+  EXPECT_THAT(two.messages, AllOf(HasSubstr("found 1 process(es) of MPI"),
+                                  HasSubstr("mpirun -n 2 strata …; or --set communicator.plugin=local")));
   const CommandResult check =
       run_command({"check", config_, "--set", test::ddp(2), "--set", "communicator.plugin=mpi"});
   EXPECT_EQ(check.exit_code, 0) << check.messages;
@@ -127,12 +128,20 @@ TEST_F(Mpirun, AProcessOfAForeignLauncherIsToldSo) {
   EXPECT_THAT(end.output, HasSubstr("PMI_SIZE is 2, so the launcher may belong to another MPI"));
 }
 
-/// `strata verify` in processes: the first one reports.
-TEST_F(Mpirun, VerifiesInProcesses) {
-  const GroupEnd end = run(launch(
-      2, {"verify", config_, "--communicator", "mpi", "--set", R"(strategy=[{plugin="zero", stage=2, size=2}])"}));
-  EXPECT_EQ(end.exit_code, 0) << end.output;
-  EXPECT_THAT(end.output, AllOf(HasSubstr("2 ranks against one"), HasSubstr("equal within")));
+/// Of the processes of each command, one reports.
+TEST_F(Mpirun, OneProcessReports) {
+  const GroupEnd trained = run(launch(2, arguments("mpi", {test::ddp(2), "run.checkpoint_every=6"})));
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  for (const auto& [words, report] : std::vector<std::pair<Words, std::string>>{
+           {{"verify", config_, "--communicator", "mpi", "--set", test::ddp(2)}, "equal within"},
+           {{"evaluate", path("mpi"), "--stack"}, "  perplexity "},
+           {{"replay", path("mpi/checkpoints/step-00000006"), "--steps", "2"}, "equal, bit for bit"}}) {
+    const GroupEnd end = run(launch(2, words));
+    EXPECT_EQ(end.exit_code, 0) << end.output;
+    const std::size_t found = end.output.find(report);
+    EXPECT_NE(found, std::string::npos) << end.output;
+    EXPECT_EQ(end.output.find(report, found + 1), std::string::npos) << end.output;
+  }
 }
 
 TEST_F(Mpirun, EndsWithTheExitCodeOfTheProgram) {

@@ -133,20 +133,68 @@ TEST_F(Training, GoesBackInProcessesAsInThreads) {
   EXPECT_TRUE(tensors("gloo", 2) == tensors("local", 2)) << "the checkpoints differ";
 }
 
-/// `strata verify` in processes: each has the whole result, and the first one reports.
-TEST_F(Training, VerifiesInProcesses) {
+/// A command that several processes may start, with CONFIG and RUN for the configuration and a run that has trained.
+struct JoinedCommand {
+  std::string name;
+  std::vector<std::string> words;
+  /// What the first process says.
+  std::string report;
+  /// True if the command does the same in one process with communicator.plugin=local.
+  bool works_alone = true;
+};
+
+void PrintTo(const JoinedCommand& command, std::ostream* out) { *out << command.name; }
+
+class JoinedCommands : public Training, public ::testing::WithParamInterface<JoinedCommand> {
+ protected:
+  /// The words of a command.
+  [[nodiscard]] std::vector<std::string> words() const {
+    std::vector<std::string> words = GetParam().words;
+    for (std::string& word : words) {
+      if (word == "CONFIG") word = config_;
+      if (word.starts_with("RUN")) word.replace(0, 3, path("gloo"));
+    }
+    return words;
+  }
+};
+
+/// Each process takes part, and the first one alone reports.
+TEST_P(JoinedCommands, AreReportedByTheFirstProcess) {
+  const CommandResult trained = run_command(arguments(
+      "launch", "gloo", {test::ddp(2), "run.checkpoint_every=6", "run.eval_every=8", "communicator.start_timeout=60"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   testing::ProcessGroup group;
   const std::string port = free_port();
-  for (int rank = 0; rank < 2; ++rank) {
-    start(group, rank, port,
-          {"verify", config_, "--communicator", "gloo", "--set", R"(strategy=[{plugin="zero", stage=2, size=2}])"});
-  }
+  for (int rank = 0; rank < 2; ++rank) start(group, rank, port, words());
   const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
   EXPECT_EQ(ends[0].exit_code, 0) << ends[0].output;
   EXPECT_EQ(ends[1].exit_code, 0) << ends[1].output;
-  EXPECT_THAT(ends[0].output, AllOf(HasSubstr("2 ranks against one"), HasSubstr("equal within")));
+  EXPECT_THAT(ends[0].output, HasSubstr(GetParam().report));
   EXPECT_EQ(ends[1].output, "");
+  EXPECT_FALSE(std::filesystem::exists(path("gloo/replay"))) << "a folder of scratch files is left";
+  if (!GetParam().works_alone) return;
+  std::vector<std::string> alone = words();
+  EXPECT_THAT(run_command(alone).messages, HasSubstr("or --set communicator.plugin=local"));
+  alone.insert(alone.end(), {"--set", "communicator.plugin=local"});
+  const CommandResult threads = run_command(alone);
+  EXPECT_EQ(threads.exit_code, 0) << threads.messages;
+  // Only the time is another one.
+  const std::string result = threads.out.substr(0, threads.out.find(" tokens"));
+  EXPECT_EQ(ends[0].output.substr(0, result.size()), result);
 }
+
+INSTANTIATE_TEST_SUITE_P(Gloo, JoinedCommands,
+                         ::testing::Values(JoinedCommand{"verify",
+                                                         {"verify", "CONFIG", "--communicator", "gloo", "--set",
+                                                          R"(strategy=[{plugin="zero", stage=2, size=2}])"},
+                                                         "equal within",
+                                                         false},
+                                           JoinedCommand{"evaluate", {"evaluate", "RUN", "--stack"}, "  perplexity "},
+                                           JoinedCommand{"replay",
+                                                         {"replay", "RUN/checkpoints/step-00000006", "--steps", "2",
+                                                          "--times", "3"},
+                                                         "equal, bit for bit"}),
+                         [](const auto& info) { return info.param.name; });
 
 /// Settings of rank 1 alone, and what the message says.
 struct OtherRank {

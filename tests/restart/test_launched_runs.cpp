@@ -89,6 +89,17 @@ TEST_F(LaunchedRuns, OutliveAFullDiskOfTheirOutput) {
   EXPECT_THAT(test::read_file(logs / "rank-00001.log"), HasSubstr("rank 1 ended with exit code 0"));
 }
 
+TEST_F(LaunchedRuns, WriteNoOutputThroughALink) {
+  const std::filesystem::path logs = path("logs");
+  std::filesystem::create_directory(logs);
+  std::ofstream(path("victim")) << "untouched";
+  std::filesystem::create_symlink(path("victim"), logs / "rank-00001.log");
+  const CommandResult result = run_command(launch("output", {"--steps", "1", "--log-dir", logs}));
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.messages, HasSubstr("rank-00001.log': it is a symbolic link; the run goes on"));
+  EXPECT_EQ(test::read_file(path("victim")), "untouched");
+}
+
 TEST_F(LaunchedRuns, AreNotStartedAgainWithoutEnd) {
   const std::vector<std::string> dying{"--set", "communicator.faulty_rank=1", "--set", "communicator.calls=2"};
   std::vector<std::string> twice = dying;

@@ -126,7 +126,7 @@ TEST_F(TokenizeTest, BadLinesAreNamed) {
 
 TEST_F(TokenizeTest, AnEmptyTextHasNoTokens) {
   const auto empty = folder_.file("empty.txt", "");
-  EXPECT_THAT(tokenize({empty.string()}).messages, HasSubstr("the inputs have no text"));
+  EXPECT_THAT(tokenize({empty.string()}).messages, HasSubstr("found no text in '" + empty.string()));
   // The run ended before its first token, so another one may have other settings.
   const auto text = folder_.file("a.txt", "a");
   const auto result = tokenize({empty.string(), text.string(), empty.string(), "--special-tokens"});
@@ -163,6 +163,40 @@ TEST_F(TokenizeTest, WhatIsNoTextIsRefusedAsWhatItIs) {
     EXPECT_FALSE(std::filesystem::exists(output_));
   }
   EXPECT_EQ(tokenize({folder_.file("named.json", "{\"t\": \"a\"}\n").string(), "--jsonl-field", "t"}).exit_code, 0);
+}
+
+TEST_F(TokenizeTest, ARefusedJobLeavesNothing) {
+  const auto left = [this] {
+    return std::filesystem::exists(output_.string() + ".partial") ||
+           std::filesystem::exists(output_.string() + ".progress");
+  };
+  const std::string empty = folder_.file("blank.jsonl", "\n\n").string();
+  const test::CommandResult blank = tokenize({empty});
+  EXPECT_EQ(blank.exit_code, 2);
+  EXPECT_THAT(blank.messages, HasSubstr("found no text in '" + empty + "'; accepted: at least one token"));
+  EXPECT_FALSE(left());
+  EXPECT_EQ(tokenize({folder_.file("bad.jsonl", "{\"text\": \"a\"}\n{\"text\": 1e999}\n").string()}).exit_code, 2);
+  EXPECT_FALSE(left());
+}
+
+TEST_F(TokenizeTest, NothingIsWrittenThroughALink) {
+  const auto victim = folder_.file("victim", "untouched");
+  const auto text = folder_.file("a.txt", "a the\n").string();
+  std::filesystem::create_symlink(victim, output_.string() + ".partial");
+  const test::CommandResult refused = tokenize({text});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.messages, HasSubstr("out.bin.partial': cannot be created: it is a symbolic link"));
+  std::filesystem::remove(output_.string() + ".partial");
+  // A link without a target, under the output's own name, gives way.
+  std::filesystem::create_symlink(folder_.path() / "nowhere", output_);
+  EXPECT_EQ(tokenize({text}).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "nowhere"));
+  EXPECT_EQ(test::read_file(victim), "untouched");
+}
+
+TEST_F(TokenizeTest, AnyNameOfAFileIsAccepted) {
+  const test::CommandResult result = tokenize({folder_.file("\xff\x1b[31m.txt", "a the\n").string()});
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
 }
 
 TEST_F(TokenizeTest, AnInterruptedRunContinues) {

@@ -245,6 +245,21 @@ TEST_F(CheckpointTest, AFailedWriteLeavesTheLastGoodOne) {
   EXPECT_THAT(refusal(good), IsEmpty());
 }
 
+TEST(Files, NewOnesReplaceALinkOfTheirName) {
+  const test::TemporaryFolder folder;
+  const fs::path victim = folder.file("victim", "untouched");
+  fs::create_symlink(victim, folder.path() / "soft");
+  fs::create_hard_link(victim, folder.path() / "hard");
+  for (const char* name : {"soft", "hard"}) {
+    OutputFile file(folder.path() / name);
+    file.write("new", 3);
+    file.finish();
+    EXPECT_FALSE(fs::is_symlink(fs::symlink_status(folder.path() / name)));
+    EXPECT_EQ(test::read_file(folder.path() / name), "new");
+  }
+  EXPECT_EQ(test::read_file(victim), "untouched");
+}
+
 TEST_F(CheckpointTest, AFullDiskIsAnErrorThatNamesTheFile) {
   if (!fs::exists("/dev/full")) return;
   OutputFile file("/dev/full");

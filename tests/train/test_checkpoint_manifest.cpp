@@ -1,8 +1,13 @@
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 #include "train/checkpoint/checkpoint_manifest.hpp"
+#include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
 namespace {
@@ -58,6 +63,49 @@ TEST(CheckpointManifest, EveryTruncationIsNoticed) {
   const std::string text = to_json(example());
   for (std::size_t length = 0; length + 2 < text.size(); ++length) {
     EXPECT_THROW((void)manifest_from_json(text.substr(0, length)), RuntimeError) << length;
+  }
+}
+
+/// The text of a manifest with the checksum of its content.
+std::string with_checksum(nlohmann::json manifest) {
+  manifest.erase("xxh3_128");
+  const std::string content = manifest.dump();
+  manifest["xxh3_128"] = checksum_of(std::as_bytes(std::span(content)));
+  return manifest.dump();
+}
+
+/// The path of a value in a JSON document, such as "/tensors/wte/shape/0", as errors give it.
+std::string place_of(const std::string& pointer) {
+  std::string place;
+  std::istringstream parts(pointer.substr(1));
+  for (std::string part; std::getline(parts, part, '/');) {
+    const bool is_index = part.find_first_not_of("0123456789") == std::string::npos;
+    place += is_index ? "[" + part + "]" : (place.empty() ? "" : ".") + part;
+  }
+  return place;
+}
+
+TEST(CheckpointManifest, AValueOfAnotherTypeIsNamed) {
+  Manifest manifest = example();
+  manifest.run.identity = "0123456789abcdef0123456789abcdef";
+  manifest.run.evaluation_due = true;
+  manifest.run.loss_scaler = {.scale = 2, .good_steps = 1, .skipped_steps = 1};
+  manifest.run.health = HealthState{.losses = {1}, .norms = {1}, .left_out = {{1, 2}}, .rewound_to = 1};
+  const nlohmann::json whole = nlohmann::json::parse(to_json(manifest));
+  const nlohmann::json leaves = whole.flatten();
+  for (const auto& [pointer, value] : leaves.items()) {
+    if (pointer == "/format" || pointer == "/version" || pointer == "/xxh3_128") continue;
+    nlohmann::json changed = whole;
+    changed[nlohmann::json::json_pointer(pointer)] = {{"another", "type"}};
+    const std::string message =
+        test::message_of<RuntimeError>([&] { (void)manifest_from_json(with_checksum(changed)); });
+    EXPECT_THAT(message, HasSubstr(place_of(pointer) + ": found an object; accepted: ")) << pointer;
+  }
+  for (const char* missing : {"step", "files", "tensors", "configuration"}) {
+    nlohmann::json changed = whole;
+    changed.erase(missing);
+    EXPECT_THAT(test::message_of<RuntimeError>([&] { (void)manifest_from_json(with_checksum(changed)); }),
+                HasSubstr("has no key '" + std::string(missing) + "', which is required"));
   }
 }
 

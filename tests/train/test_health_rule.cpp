@@ -64,7 +64,8 @@ TEST(HealthRule, ItsStateSurvivesAManifest) {
   HealthRule rule(kRules);
   for (const double loss : {0.1, 1e-300, 3.0}) EXPECT_FALSE(rule.judge(step(loss), false));
   rule.go_back(rule.state(), 4, {10, 20});
-  EXPECT_EQ(health_from_json(json::parse(health_json(rule.state()).dump())), rule.state());
+  const json stored = json::parse(health_json(rule.state()).dump());
+  EXPECT_EQ(health_from_json(JsonValue(stored)), rule.state());
   HealthRule other({.loss_jump = 2, .window = 2});
   other.restore(rule.state());
   EXPECT_EQ(other.state().losses, (std::vector<double>{1e-300, 3.0})) << "a shorter window keeps the newest";
@@ -72,12 +73,12 @@ TEST(HealthRule, ItsStateSurvivesAManifest) {
 
 TEST(HealthRule, AnImpossibleStateIsRefused) {
   const json good = health_json({.losses = {1}, .norms = {2}, .left_out = {{1, 2}}});
-  EXPECT_NO_THROW((void)health_from_json(good));
+  EXPECT_NO_THROW((void)health_from_json(JsonValue(good)));
   for (const auto& [key, value] : std::vector<std::pair<const char*, json>>{
            {"losses", json::array()}, {"skips_in_a_row", -1}, {"rewinds", 1.5}, {"left_out_samples", {{2, 1}}}}) {
     json bad = good;
     bad[key] = value;
-    EXPECT_THROW((void)health_from_json(bad), RuntimeError) << key;
+    EXPECT_THROW((void)health_from_json(JsonValue(bad)), ConfigurationError) << key;
   }
 }
 

@@ -4,11 +4,16 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "command_runner.hpp"
+#include "plugins/plugin_registry.hpp"
 #include "small_run.hpp"
 #include "train/checkpoint/checkpoint.hpp"
+#include "train/checkpoint/checkpoint_names.hpp"
+#include "train/checkpoint/file_io.hpp"
+#include "train/published/export_model.hpp"
 
 namespace strata::host {
 namespace {
@@ -162,6 +167,116 @@ TEST_F(TrainCommandTest, WhatCannotBeIsOneMessage) {
     EXPECT_EQ(std::count(result.messages.begin(), result.messages.end(), '\n'), 1) << result.messages;
     EXPECT_THAT(result.out, IsEmpty());
   }
+}
+
+/// What names of files, options and runs hold does not reach a terminal as its commands.
+TEST_F(TrainCommandTest, ForeignTextIsPrintedWithoutCommandsOfTheTerminal) {
+  const std::string evil = "\x1b[31mx";
+  const std::vector<std::vector<std::string>> commands{
+      {evil},
+      {"train", config_, "--" + evil},
+      {"check", path(evil + ".toml")},
+      {"check", path(evil + ".toml"), "--json"},
+      {"train", config_, "--set", "run.name=\"a\\u001b[31mx\""},
+      {"train", config_, "--set", "model." + evil + "=1"},
+      {"train", config_, "--set", "run.output=" + path(evil), "--steps", "1"},
+      {"evaluate", path("no" + evil)},
+      {"plot", path(evil), "--output", path("x.svg")},
+      {"tokenize", path(evil), path(evil), "--output", path("x")}};
+  for (const std::vector<std::string>& words : commands) {
+    const CommandResult result = run_command(words);
+    EXPECT_THAT(result.out + result.messages, Not(HasSubstr("\x1b"))) << words[0];
+    EXPECT_THAT(result.out + result.messages, HasSubstr("1b[31mx")) << words[0];
+  }
+}
+
+TEST_F(TrainCommandTest, NamesThatBecomePathsAreOfOneFolder) {
+  for (const char* name : {"../..", "a/b", ".hidden", "", "a\\nb"}) {
+    const CommandResult result = run_command({"check", config_, "--set", "run.name=\"" + std::string(name) + "\""});
+    EXPECT_EQ(result.exit_code, 2) << name;
+    EXPECT_THAT(result.messages, HasSubstr("run.name: found \"")) << name;
+  }
+  EXPECT_EQ(run_command({"check", config_, "--set", "run.name=\"Versuch 7: groß\""}).exit_code, 0);
+  const CommandResult bytes = run_command({"check", config_, "--set", "run.output=\xff"});
+  EXPECT_EQ(bytes.exit_code, 2);
+  EXPECT_THAT(bytes.messages, HasSubstr("found bytes that are not UTF-8"));
+}
+
+/// A refused run leaves nothing that was not there.
+TEST_F(TrainCommandTest, ARefusedRunLeavesNothing) {
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& output) {
+    const CommandResult result = run_command(train(more, output));
+    EXPECT_EQ(result.exit_code, 2) << result.messages;
+  };
+  refused({"--set", "model.heads=3"}, "new/one");
+  refused({"--resume", path("nowhere")}, "new/two");
+  refused({"--log-json", path("no/log")}, "new/three");
+  EXPECT_FALSE(fs::exists(path("new")));
+  ASSERT_EQ(run_command(train({"--steps", "2"})).exit_code, 0);
+  fs::create_directories(path("output/diagnosis"));
+  refused({"--resume", "auto", "--set", "run.seed=12"}, "output");
+  EXPECT_TRUE(fs::exists(path("output/diagnosis")));
+  EXPECT_FALSE(fs::exists(path("output/diagnosis.1")));
+}
+
+TEST_F(TrainCommandTest, LogsAreNotWrittenThroughALink) {
+  const fs::path victim = folder_.file("victim", "untouched");
+  fs::create_symlink(victim, path("log"));
+  const CommandResult result = run_command(train({"--steps", "1", "--log-json", path("log")}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.messages, HasSubstr("' is a symbolic link; accepted: the name of the file itself"));
+  EXPECT_EQ(test::read_file(victim), "untouched");
+}
+
+TEST_F(TrainCommandTest, ALinkWithoutTargetIsNamed) {
+  fs::create_symlink(path("gone"), path("output"));
+  const CommandResult result = run_command(train({"--steps", "1"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.messages, HasSubstr("is a symbolic link to '" + path("gone") + "', which does not exist"));
+}
+
+TEST_F(TrainCommandTest, AFolderInThePlaceOfTheFileLatestIsMoved) {
+  fs::create_directories(path("output/checkpoints/latest/kept"));
+  const CommandResult result = run_command(train({"--steps", "1"}));
+  EXPECT_EQ(result.exit_code, 0) << result.messages;
+  EXPECT_THAT(result.messages, HasSubstr("latest' was a folder, where the file with the newest checkpoint's name"));
+  EXPECT_TRUE(fs::exists(path("output/checkpoints/latest.moved-1/kept")));
+  EXPECT_EQ(test::read_file(path("output/checkpoints/latest")), "step-00000001\n");
+}
+
+/// A core dump of a process that knows the secret of its run would hold it.
+TEST_F(TrainCommandTest, AProcessWithTheSecretOfItsRunDumpsNoCore) {
+  ::setenv("STRATA_SECRET", "a secret of this test", 1);
+  RunningCommand command(train({"--set", "run.steps=1000000"}));
+  ::unsetenv("STRATA_SECRET");
+  while (command.messages().find("step 1/") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const std::string limits = test::read_file("/proc/" + std::to_string(command.id()) + "/limits");
+  EXPECT_THAT(limits, ::testing::ContainsRegex("Max core file size +[01] "));
+}
+
+TEST_F(TrainCommandTest, ExportingNeedsNoDeviceAndFollowsNoLink) {
+  ASSERT_EQ(run_command(train({"--steps", "1"})).exit_code, 0);
+  const fs::path checkpoint = find_checkpoint(path("output"));
+  fs::create_directories(path("plugins"));
+  for (const char* plugin : {"model_gpt2.so", "dataset_tokens.so", "optimizer_adamw.so", "strategy_ddp.so"}) {
+    fs::copy_file(build_path("lib/strata/plugins") / fs::path(plugin), path("plugins") / fs::path(plugin));
+  }
+  PluginRegistry registry({path("plugins")});
+  EXPECT_NO_THROW((void)export_model(CheckpointReader(checkpoint), registry, path("exported"), {}));
+  EXPECT_TRUE(fs::exists(path("exported/model.safetensors")));
+  // A tokenizer that is a link.
+  Manifest manifest = read_manifest(checkpoint / kManifestName);
+  fs::create_directories(checkpoint / "tokenizer");
+  const std::string secret = "elsewhere";
+  fs::create_symlink(folder_.file("secret", secret), checkpoint / "tokenizer/tokenizer.json");
+  manifest.files["tokenizer/tokenizer.json"] = {secret.size(), checksum_of(std::as_bytes(std::span(secret)))};
+  replace_file(checkpoint / kManifestName, to_json(manifest));
+  const CommandResult result = run_command({"export", checkpoint.string(), path("other")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.messages, HasSubstr("tokenizer.json': is or lies in a symbolic link"));
+  EXPECT_FALSE(fs::exists(path("other")));
 }
 
 TEST_F(TrainCommandTest, AnAlteredCheckpointIsRefusedByName) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/json_value.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -48,7 +49,7 @@ std::optional<std::string> ChunkEncoder::text_of_line(std::string_view line) con
     throw ConfigurationError(", column " + std::to_string(std::max<std::size_t>(error.byte, 1)) +
                              ": found no JSON: " + mistake_of(error) + "; accepted: one JSON object a line");
   } catch (const json::exception& error) {
-    throw ConfigurationError(std::string(": found no JSON: ") + std::string(error.what()).substr(0, 300) +
+    throw ConfigurationError(": found no JSON: " + json_mistake(error).substr(0, 300) +
                              "; accepted: one JSON object a line");
   }
   const std::string accepted = "; accepted: an object with the text in its key '" + field_ + "'";

@@ -8,8 +8,10 @@
 #include <numeric>
 #include <utility>
 
+#include "config/message_text.hpp"
 #include "strata/error.hpp"
 #include "strata/machine.hpp"
+#include "strata/tensor.hpp"
 #include "tokenizers/corpus/chunk_encoder.hpp"
 #include "tokenizers/corpus/corpus_reader.hpp"
 #include "tokenizers/corpus/corpus_state.hpp"
@@ -105,7 +107,7 @@ class CorpusRun {
       keep_state(output);
       report(progress());
     }
-    if (state_.tokens == 0) throw ConfigurationError("the inputs have no text; accepted: at least one token");
+    if (state_.tokens == 0) refuse_empty();
     output.finish();
     std::filesystem::remove(state_path(job_.output));
     result_.progress = progress();
@@ -113,6 +115,12 @@ class CorpusRun {
   }
 
  private:
+  [[noreturn]] void refuse_empty() const {
+    std::vector<std::string> names;
+    for (const auto& input : job_.inputs) names.push_back("'" + input.string() + "'");
+    throw ConfigurationError("found no text in " + join(names, ", ") + "; accepted: at least one token");
+  }
+
   void choose_frame() {
     if (job_.special_tokens) frame_ = {tokenizer_->first_tokens(), tokenizer_->last_tokens()};
     if (job_.ends_documents) {
@@ -158,11 +166,12 @@ class CorpusRun {
     std::vector<DataFile> tokenizer_files;
     for (const auto& file : tokenizer_->files()) tokenizer_files.emplace_back(file);
     nlohmann::json names = nlohmann::json::array();
-    for (const auto& input : job_.inputs) names.push_back(input.string());
+    // JSON holds no bytes that are not UTF-8.
+    for (const auto& input : job_.inputs) names.push_back(message_text(input.string()));
     identity_ = {{"tokenizer", fingerprint(tokenizer_files)},
                  {"list of inputs", std::move(names)},
                  {"content of its inputs", fingerprint(inputs_)},
-                 {"--jsonl-field", job_.field.value_or("")},
+                 {"--jsonl-field", message_text(job_.field.value_or(""))},
                  {"--dtype", result_.type == StoredType::uint16 ? 16 : 32},
                  {"--format", result_.has_header},
                  {"token before or after documents", {frame_.first, frame_.last}}};
@@ -211,7 +220,16 @@ class CorpusRun {
 }  // namespace
 
 CorpusResult tokenize_corpus(const CorpusJob& job, const std::function<void(const CorpusProgress&)>& report) {
-  return CorpusRun(job).run(report);
+  CorpusRun run(job);
+  try {
+    return run.run(report);
+  } catch (const ConfigurationError&) {
+    // Refused inputs must change, and then the job cannot continue.
+    std::error_code ignored;
+    std::filesystem::remove(TokenOutput::partial_path(job.output), ignored);
+    std::filesystem::remove(state_path(job.output), ignored);
+    throw;
+  }
 }
 
 }  // namespace strata::host

@@ -58,8 +58,8 @@ struct CorpusResult {
 };
 
 /// Writes the tokens of the inputs to a file. Calls `report` now and then. An interrupted run leaves OUTPUT.partial and
-/// OUTPUT.progress, with which the same job continues. \throws ConfigurationError if an input is wrong, or is not the
-/// one with which the earlier run began.
+/// OUTPUT.progress, with which the same job continues; one whose input is refused leaves neither. \throws
+/// ConfigurationError if an input is wrong, or is not the one with which the earlier run began.
 [[nodiscard]] CorpusResult tokenize_corpus(const CorpusJob& job,
                                            const std::function<void(const CorpusProgress&)>& report);
 

@@ -2,6 +2,7 @@
 
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
+#include "train/checkpoint/json_text.hpp"
 
 namespace strata::host {
 namespace {
@@ -54,7 +55,7 @@ void write_state(const std::filesystem::path& output, const json& identity, cons
                      {"line", state.position.line},
                      {"documents", state.documents},
                      {"tokens", state.tokens}};
-  replace_file(state_path(output), file.dump());
+  replace_file(state_path(output), json_text(file));
 }
 
 }  // namespace strata::host

@@ -35,7 +35,7 @@ std::filesystem::path TokenOutput::partial_path(const std::filesystem::path& out
 TokenOutput::TokenOutput(std::filesystem::path output, StoredType type, bool has_header, std::int64_t kept)
     : output_(std::move(output)), partial_(partial_path(output_)), type_(type), has_header_(has_header), tokens_(kept) {
   lock_.emplace(partial_, "'" + partial_.string() + "' is in use by another run");
-  descriptor_ = Descriptor(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  descriptor_ = Descriptor(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!descriptor_.is_open()) fail_to("opened", partial_);
   struct stat status {};
   if (::fstat(descriptor_.number(), &status) != 0) fail_to("read", partial_);

@@ -59,6 +59,8 @@ class CheckpointWriter {
   void abandon();
 
   [[nodiscard]] const RunState& run() const { return run_; }
+  /// What commit() had to repair. Empty if nothing.
+  [[nodiscard]] const std::optional<std::string>& remark() const { return remark_; }
 
  private:
   [[nodiscard]] Manifest manifest() const;
@@ -69,6 +71,7 @@ class CheckpointWriter {
   RunState run_;
   std::filesystem::path temporary_;
   bool begun_ = false;
+  std::optional<std::string> remark_;
 };
 
 /// How to restore values of which the replicas in a checkpoint differ, if the run has another number of replicas.

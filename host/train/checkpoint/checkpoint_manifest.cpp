@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/json_value.hpp"
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/checkpoint/health_json.hpp"
@@ -33,12 +34,14 @@ constexpr std::array<std::pair<Vocabulary::Kind, const char*>, 3> kVocabularies{
      {Vocabulary::Kind::tokens, "tokens"}}};
 
 /// Sizes of a tensor, each at least 1.
-Shape parse_shape(const json& value) {
+Shape parse_shape(const JsonValue& value) {
   Shape shape;
   std::int64_t elements = 1;
-  for (const json& each : value) {
-    const auto size = integer<std::int64_t>(each);
-    if (size < 1 || size > kMostElements / elements) throw RuntimeError("has the impossible shape " + value.dump());
+  for (const JsonValue& each : value.elements()) {
+    const auto size = each.integer<std::int64_t>();
+    if (size < 1 || size > kMostElements / elements) {
+      each.refuse("sizes from 1 on, with at most " + std::to_string(kMostElements) + " elements in all");
+    }
     elements *= size;
     shape.push_back(size);
   }
@@ -46,7 +49,7 @@ Shape parse_shape(const json& value) {
 }
 
 std::string checksum_of_json(const json& value) {
-  const std::string text = value.dump();
+  const std::string text = json_text(value);
   return checksum_of(std::as_bytes(std::span(text)));
 }
 
@@ -61,15 +64,17 @@ json vocabulary_json(const Vocabulary& vocabulary) {
   return result;
 }
 
-Vocabulary parse_vocabulary(const json& value) {
+Vocabulary parse_vocabulary(const JsonValue& value) {
   Vocabulary vocabulary;
-  const auto name = value.at("kind").get<std::string>();
+  const std::string name = value.at("kind").string();
   const auto found =
       std::find_if(kVocabularies.begin(), kVocabularies.end(), [&](const auto& each) { return name == each.second; });
-  if (found == kVocabularies.end()) throw RuntimeError("unknown vocabulary '" + name + "'");
+  if (found == kVocabularies.end()) value.at("kind").refuse("bytes, chars, tokens");
   vocabulary.kind = found->first;
   if (vocabulary.kind == Vocabulary::Kind::characters) {
-    for (const json& each : value.at("characters")) vocabulary.characters.push_back(integer<std::uint32_t>(each));
+    for (const JsonValue& each : value.at("characters").elements()) {
+      vocabulary.characters.push_back(each.integer<std::uint32_t>());
+    }
   }
   return vocabulary;
 }
@@ -78,9 +83,9 @@ json data_json(const DataState& data) {
   return {{"fingerprint", data.fingerprint}, {"description", data.description}, {"sizes", data.sizes}};
 }
 
-DataState parse_data(const json& value) {
-  DataState data{value.at("fingerprint").get<std::string>(), value.at("description").get<std::string>(), {}};
-  for (const auto& [dim, size] : value.at("sizes").items()) data.sizes[dim] = integer<std::int64_t>(size);
+DataState parse_data(const JsonValue& value) {
+  DataState data{value.at("fingerprint").string(), value.at("description").string(), {}};
+  for (const auto& [dim, size] : value.at("sizes").items()) data.sizes[dim] = size.integer<std::int64_t>();
   return data;
 }
 
@@ -88,10 +93,11 @@ json loss_scaler_json(const LossScalerState& state) {
   return {{"scale", state.scale}, {"good_steps", state.good_steps}, {"skipped_steps", state.skipped_steps}};
 }
 
-LossScalerState parse_loss_scaler(const json& value) {
-  LossScalerState state{value.at("scale").get<double>(), integer<int>(value.at("good_steps")),
-                        integer<std::uint64_t>(value.at("skipped_steps"))};
-  if (!(state.scale > 0) || state.good_steps < 0) throw RuntimeError("the state of its loss scaler is impossible");
+LossScalerState parse_loss_scaler(const JsonValue& value) {
+  LossScalerState state{value.at("scale").number(), value.at("good_steps").integer<int>(),
+                        value.at("skipped_steps").integer<std::uint64_t>()};
+  if (!(state.scale > 0)) value.at("scale").refuse("a number above 0");
+  if (state.good_steps < 0) value.at("good_steps").refuse("a number that is not negative");
   return state;
 }
 
@@ -108,14 +114,14 @@ json piece_json(const ManifestPiece& piece) {
   return result;
 }
 
-IndexMap parse_dim(const json& segments, std::int64_t size) {
+IndexMap parse_dim(const JsonValue& segments, std::int64_t size) {
   IndexMap map{size, {}};
   std::int64_t local = 0;
-  for (const json& each : segments) {
-    const IndexSegment segment{local, integer<std::int64_t>(each.at(0)), integer<std::int64_t>(each.at(1))};
+  for (const JsonValue& each : segments.elements()) {
+    const IndexSegment segment{local, each.element(0).integer<std::int64_t>(), each.element(1).integer<std::int64_t>()};
     if (segment.global_begin < 0 || segment.length < 1 || segment.length > size - local ||
         segment.global_begin > size - segment.length) {
-      throw RuntimeError("a piece lies outside of its tensor");
+      each.fail("lies outside of its tensor");
     }
     local += segment.length;
     map.segments.push_back(segment);
@@ -123,22 +129,19 @@ IndexMap parse_dim(const json& segments, std::int64_t size) {
   return map;
 }
 
-ManifestPiece parse_piece(const json& value, const Shape& shape) {
-  const json& dims = value.at("dims");
-  if (dims.size() != shape.size()) throw RuntimeError("a piece has another number of dimensions than its tensor");
+ManifestPiece parse_piece(const JsonValue& value, const Shape& shape) {
+  const JsonValue dims = value.at("dims");
+  if (dims.size() != shape.size()) dims.fail("has another number of dimensions than its tensor");
   std::vector<IndexMap> maps;
-  for (std::size_t i = 0; i < shape.size(); ++i) maps.push_back(parse_dim(dims[i], shape[i]));
+  for (std::size_t i = 0; i < shape.size(); ++i) maps.push_back(parse_dim(dims.element(i), shape[i]));
   TensorPart part = TensorPart::block(std::move(maps));
-  if (value.contains("elements")) {
+  if (const auto elements = value.find("elements")) {
     const std::int64_t block = part.elements();
-    part.begin = integer<std::int64_t>(value["elements"].at(0));
-    part.end = integer<std::int64_t>(value["elements"].at(1));
-    if (part.begin < 0 || part.begin >= part.end || part.end > block) {
-      throw RuntimeError("a piece lies outside of its block");
-    }
+    part.begin = elements->element(0).integer<std::int64_t>();
+    part.end = elements->element(1).integer<std::int64_t>();
+    if (part.begin < 0 || part.begin >= part.end || part.end > block) elements->fail("lies outside of its block");
   }
-  const std::string checksum = value.contains("xxh3_128") ? value["xxh3_128"].get<std::string>() : "";
-  return {value.at("file").get<std::string>(), value.at("key").get<std::string>(), std::move(part), checksum};
+  return {value.at("file").string(), value.at("key").string(), std::move(part), value.string_or("xxh3_128", "")};
 }
 
 json tensor_json(const ManifestTensor& tensor) {
@@ -147,12 +150,20 @@ json tensor_json(const ManifestTensor& tensor) {
   return {{"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}, {"pieces", std::move(pieces)}};
 }
 
-ManifestTensor parse_tensor(const std::string& name, const json& value) {
+DType parse_dtype(const JsonValue& value) {
+  try {
+    return dtype_from_string(value.string());
+  } catch (const ConfigurationError& error) {
+    value.fail(error.what());
+  }
+}
+
+ManifestTensor parse_tensor(const std::string& name, const JsonValue& value) {
   ManifestTensor tensor;
-  tensor.dtype = dtype_from_string(value.at("dtype").get<std::string>());
+  tensor.dtype = parse_dtype(value.at("dtype"));
   tensor.shape = parse_shape(value.at("shape"));
   std::vector<TensorPart> parts;
-  for (const json& each : value.at("pieces")) {
+  for (const JsonValue& each : value.at("pieces").elements()) {
     tensor.pieces.push_back(parse_piece(each, tensor.shape));
     parts.push_back(tensor.pieces.back().part);
   }
@@ -162,24 +173,24 @@ ManifestTensor parse_tensor(const std::string& name, const json& value) {
   return tensor;
 }
 
-Manifest parse_manifest(const json& value) {
+Manifest parse_manifest(const JsonValue& value) {
   Manifest manifest;
-  manifest.run.step = integer<std::uint64_t>(value.at("step"));
-  manifest.run.seed = integer<std::uint64_t>(value.at("seed"));
-  manifest.run.samples = integer<std::uint64_t>(value.at("samples"));
-  manifest.run.configuration = value.at("configuration").get<std::string>();
-  if (value.contains("vocabulary")) manifest.run.vocabulary = parse_vocabulary(value["vocabulary"]);
-  if (value.contains("data")) manifest.run.data = parse_data(value["data"]);
-  manifest.run.identity = value.value("identity", "");
-  manifest.run.evaluation_due = value.value("evaluation_due", false);
-  if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
-  if (value.contains("health")) manifest.run.health = health_from_json(value["health"]);
+  manifest.run.step = value.at("step").integer<std::uint64_t>();
+  manifest.run.seed = value.at("seed").integer<std::uint64_t>();
+  manifest.run.samples = value.at("samples").integer<std::uint64_t>();
+  manifest.run.configuration = value.at("configuration").string();
+  if (const auto vocabulary = value.find("vocabulary")) manifest.run.vocabulary = parse_vocabulary(*vocabulary);
+  if (const auto data = value.find("data")) manifest.run.data = parse_data(*data);
+  manifest.run.identity = value.string_or("identity", "");
+  manifest.run.evaluation_due = value.boolean_or("evaluation_due", false);
+  if (const auto scaler = value.find("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(*scaler);
+  if (const auto health = value.find("health")) manifest.run.health = health_from_json(*health);
   for (const auto& [name, file] : value.at("files").items()) {
     // A file name must not lead out of the checkpoint's folder.
     if (!is_plain_name(name) && !is_model_file(name)) {
       throw RuntimeError("'" + name + "' is no name of a checkpoint's file");
     }
-    manifest.files[name] = {integer<std::uint64_t>(file.at("bytes")), file.at("xxh3_128").get<std::string>()};
+    manifest.files[name] = {file.at("bytes").integer<std::uint64_t>(), file.at("xxh3_128").string()};
   }
   for (const auto& [name, tensor] : value.at("tensors").items()) {
     manifest.tensors[name] = parse_tensor(name, tensor);
@@ -213,7 +224,7 @@ std::string to_json(const Manifest& manifest) {
   for (const auto& [name, tensor] : manifest.tensors) value["tensors"][name] = tensor_json(tensor);
   const std::string checksum = checksum_of_json(value);
   value["xxh3_128"] = checksum;
-  return value.dump(1) + "\n";
+  return json_text(value, 1) + "\n";
 }
 
 Manifest manifest_from_json(const std::string& text) {
@@ -222,15 +233,15 @@ Manifest manifest_from_json(const std::string& text) {
   if (value.value("format", json()) != kFormat) throw RuntimeError("is no manifest of a checkpoint");
   const json version = value.value("version", json());
   if (!version.is_number_integer() || version < kOldestVersion || version > kVersion) {
-    throw RuntimeError("has format version " + version.dump() + "; versions " + std::to_string(kOldestVersion) +
+    throw RuntimeError("has format version " + json_text(version) + "; versions " + std::to_string(kOldestVersion) +
                        " to " + std::to_string(kVersion) + " are accepted");
   }
   const json checksum = value.value("xxh3_128", json());
   value.erase("xxh3_128");
   if (checksum != checksum_of_json(value)) throw RuntimeError("was altered: its checksum does not fit");
   try {
-    return parse_manifest(value);
-  } catch (const json::exception& error) {
+    return parse_manifest(JsonValue(value));
+  } catch (const ConfigurationError& error) {
     throw RuntimeError(std::string("is no complete manifest: ") + error.what());
   }
 }

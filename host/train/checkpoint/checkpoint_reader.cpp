@@ -25,6 +25,10 @@ CheckpointReader::CheckpointReader(fs::path directory)
     const fs::path path = path_of(name);
     const auto refuse = [&](const std::string& what) { throw DamagedCheckpoint("'" + path.string() + "'" + what); };
     std::error_code error;
+    // An export copies these files, and must not copy what a link points to.
+    const bool is_link = is_model_file(name) && (fs::is_symlink(fs::symlink_status(path, error)) ||
+                                                 fs::is_symlink(fs::symlink_status(path.parent_path(), error)));
+    if (is_link) refuse(": is or lies in a symbolic link; accepted: the file itself");
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) refuse(": cannot be opened: " + error.message());
     if (!fs::is_regular_file(status)) refuse(": is not a regular file");

@@ -164,6 +164,24 @@ void CheckpointStore::put_in_place(const fs::path& temporary, std::uint64_t step
   sync_directory(directory_, disk_);
 }
 
+std::optional<std::string> CheckpointStore::set_latest(const fs::path& checkpoint) const {
+  const fs::path latest = directory_ / kLatestName;
+  std::optional<std::string> warning;
+  std::error_code ignored;
+  if (fs::is_directory(fs::symlink_status(latest, ignored))) {
+    fs::path moved;
+    for (int number = 1; moved.empty() || fs::exists(fs::symlink_status(moved, ignored)); ++number) {
+      moved = latest.string() + ".moved-" + std::to_string(number);
+    }
+    rename_or_fail(latest, moved);
+    warning = "'" + latest.string() +
+              "' was a folder, where the file with the newest checkpoint's name belongs; it is '" +
+              moved.filename().string() + "' now";
+  }
+  replace_file(latest, checkpoint.filename().string() + "\n", disk_);
+  return warning;
+}
+
 void CheckpointStore::settle() const {
   for (const Found& each : checkpoints_up_to(UINT64_MAX)) {
     const fs::path path = path_of(each.step);

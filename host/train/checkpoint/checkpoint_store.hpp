@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,9 @@ class CheckpointStore {
   /// Gives the complete checkpoint in folder `temporary` its final name. If there is one of that step already, the new
   /// one takes its place. A complete checkpoint of the step has a final name at every moment.
   void put_in_place(const std::filesystem::path& temporary, std::uint64_t step) const;
+  /// Makes the file `latest` name the checkpoint. \return a warning if something else had the file's name, and has
+  /// another one now.
+  [[nodiscard]] std::optional<std::string> set_latest(const std::filesystem::path& checkpoint) const;
   /// Removes temporary folders, and of the checkpoints up to `step` all but the newest.
   void clean(std::uint64_t step) const;
 

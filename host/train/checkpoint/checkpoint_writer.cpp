@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/json_value.hpp"
 #include "strata/error.hpp"
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
+#include "train/checkpoint/json_text.hpp"
 
 namespace strata::host {
 namespace {
@@ -27,14 +29,6 @@ std::string rank_file(int rank, const char* suffix) {
 /// Suffix of the file in which a rank records what it has written, for the process that writes the manifest.
 constexpr const char* kRecordSuffix = ".record";
 constexpr const char* kTensorSuffix = ".safetensors";
-
-json read_record(const fs::path& path) {
-  const MappedFile file(path);
-  const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-  json record = json::parse(text, text + file.bytes().size(), nullptr, false);
-  if (!record.is_object()) throw RuntimeError("'" + path.string() + "': is no record of a written file");
-  return record;
-}
 
 }  // namespace
 
@@ -120,13 +114,13 @@ void CheckpointWriter::write_rank(int rank, const std::vector<RankPiece>& pieces
   }
   file.finish();
   const json record = {{"bytes", file.bytes()}, {"xxh3_128", file.checksum()}, {"pieces", std::move(checksums)}};
-  write_text(temporary_ / rank_file(rank, kRecordSuffix), record.dump());
+  write_text(temporary_ / rank_file(rank, kRecordSuffix), json_text(record));
 }
 
 Manifest CheckpointWriter::manifest() const {
   Manifest manifest;
   manifest.run = run_;
-  std::map<std::string, json> checksums;
+  std::map<std::string, std::map<std::string, std::string>> checksums;
   for (const CheckpointTensor& tensor : plan_) {
     ManifestTensor& entry = manifest.tensors[tensor.name];
     entry.dtype = tensor.dtype;
@@ -134,12 +128,13 @@ Manifest CheckpointWriter::manifest() const {
     for (const CheckpointPiece& piece : tensor.pieces) {
       const std::string name = rank_file(piece.rank, kTensorSuffix);
       if (!manifest.files.contains(name)) {
-        json record = read_record(temporary_ / rank_file(piece.rank, kRecordSuffix));
-        manifest.files[name] = {record.at("bytes").get<std::uint64_t>(), record.at("xxh3_128").get<std::string>()};
-        checksums[name] = std::move(record.at("pieces"));
+        const fs::path path = temporary_ / rank_file(piece.rank, kRecordSuffix);
+        const json content = read_json_file(path);
+        const JsonValue record(content, path);
+        manifest.files[name] = {record.at("bytes").integer<std::uint64_t>(), record.at("xxh3_128").string()};
+        for (const auto& [key, checksum] : record.at("pieces").items()) checksums[name][key] = checksum.string();
       }
-      const auto checksum = checksums[name].at(tensor.name).get<std::string>();
-      entry.pieces.push_back({name, tensor.name, piece.part, checksum});
+      entry.pieces.push_back({name, tensor.name, piece.part, checksums[name].at(tensor.name)});
     }
   }
   return manifest;
@@ -157,7 +152,7 @@ fs::path CheckpointWriter::commit() {
   store_.put_in_place(temporary_, run_.step);
   begun_ = false;
   const fs::path path = store_.path_of(run_.step);
-  replace_file(store_.directory() / kLatestName, path.filename().string() + "\n", store_.disk());
+  remark_ = store_.set_latest(path);
   // An older checkpoint of the same step has got the temporary name, and clean() removes it.
   store_.clean(run_.step);
   return path;

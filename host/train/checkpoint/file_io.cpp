@@ -32,8 +32,21 @@ namespace {
 
 int open_or_fail(const std::filesystem::path& path, int flags, const std::string& what) {
   const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
+    throw RuntimeError("'" + path.string() + "': " + what + ": it is a symbolic link; accepted: the file itself");
+  }
   if (descriptor < 0) fail(path, what);
   return descriptor;
+}
+
+/// Opens a new file for writing. What a link of this name points to, by hard link too, stays as it is.
+int create_or_fail(const std::filesystem::path& path) {
+  struct stat status {};
+  const bool exists = ::lstat(path.c_str(), &status) == 0;
+  const bool is_other = exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode);
+  if (exists && !is_other) ::unlink(path.c_str());
+  const int only_new = is_other ? 0 : O_CREAT | O_EXCL;
+  return open_or_fail(path, O_WRONLY | O_TRUNC | O_NONBLOCK | O_NOFOLLOW | only_new, "cannot be created");
 }
 
 /// Between the name of a file that is replaced and the number of the process that replaces it.
@@ -81,9 +94,7 @@ std::string checksum_of(std::span<const std::byte> bytes) {
 }
 
 OutputFile::OutputFile(std::filesystem::path path, const Disk& disk)
-    : path_(std::move(path)),
-      disk_(disk),
-      descriptor_(open_or_fail(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, "cannot be created")) {}
+    : path_(std::move(path)), disk_(disk), descriptor_(create_or_fail(path_)) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -154,7 +165,15 @@ void make_directories(const std::filesystem::path& directory, const Disk& disk) 
     if (parent_of(each) == each) break;
   }
   std::filesystem::create_directories(directory, error);
-  if (error) throw RuntimeError("'" + directory.string() + "': cannot be created: " + error.message());
+  if (error) {
+    std::string reason = error.message();
+    for (const std::filesystem::path& each : missing) {
+      if (!std::filesystem::is_symlink(std::filesystem::symlink_status(each, error))) continue;
+      reason = "'" + each.string() + "' is a symbolic link to '" + std::filesystem::read_symlink(each, error).string() +
+               "', which does not exist";
+    }
+    throw RuntimeError("'" + directory.string() + "': cannot be created: " + reason);
+  }
   for (const std::filesystem::path& each : missing) sync_directory(parent_of(each), disk);
 }
 
@@ -176,11 +195,21 @@ void replace_file(const std::filesystem::path& path, std::string_view text, cons
   sync_directory(folder, disk);
 }
 
+bool is_link_to_file(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (path.string().starts_with("/dev/") || path.string().starts_with("/proc/")) return false;
+  return fs::is_symlink(fs::symlink_status(path, ignored)) && !fs::is_character_file(fs::status(path, ignored));
+}
+
 void write_named_file(const std::filesystem::path& path, std::string_view text) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  const fs::file_status status = fs::status(path, ignored);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (is_link_to_file(path)) {
+    throw ConfigurationError("'" + path.string() + "' is a symbolic link; accepted: the name of the file itself");
+  }
+  const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status))
     throw ConfigurationError("'" + path.string() + "' is a folder; accepted: a file's name");
   if (!fs::is_directory(folder, ignored)) {
@@ -188,9 +217,7 @@ void write_named_file(const std::filesystem::path& path, std::string_view text) 
   }
   // /dev/stdout may be a file that other programs write to as well.
   const bool is_system = path.string().starts_with("/dev/") || path.string().starts_with("/proc/");
-  if (!is_system && (!fs::exists(status) || fs::is_regular_file(status))) {
-    return replace_file(fs::is_symlink(fs::symlink_status(path)) ? fs::weakly_canonical(path) : path, text);
-  }
+  if (!is_system && (!fs::exists(status) || fs::is_regular_file(status))) return replace_file(path, text);
   std::ofstream stream(path, std::ios::binary | std::ios::app);
   stream << text << std::flush;
   if (!stream) fail(path, "cannot be written");
@@ -205,7 +232,7 @@ std::string read_small_file(const std::filesystem::path& path, std::size_t most)
 }
 
 FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk)
-    : descriptor_(open_or_fail(path, O_RDWR | O_CREAT, "cannot be created")) {
+    : descriptor_(open_or_fail(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot be created")) {
   int failed = 0;
   do failed = disk.lock(descriptor_);
   while (failed != 0 && errno == EINTR);

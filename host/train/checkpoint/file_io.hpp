@@ -32,7 +32,8 @@ class Checksum {
 /// The checksum of `bytes`.
 [[nodiscard]] std::string checksum_of(std::span<const std::byte> bytes);
 
-/// A new file for writing. Failures are RuntimeErrors with the path and the system's reason.
+/// A new file for writing, under a name that Strata chose. A file or link of that name is replaced, and not written
+/// through. Failures are RuntimeErrors with the path and the system's reason.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path, const Disk& disk = system_disk());
@@ -82,9 +83,13 @@ void make_directories(const std::filesystem::path& directory, const Disk& disk =
 /// the old or the new text. Removes temporary files of processes that were killed in between.
 void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk = system_disk());
 
-/// Writes `text` to a path that a user named. A file is replaced atomically; a symbolic link stays, and the file that
-/// it names is replaced. Anything else, such as a pipe or a device, is written to. \throws ConfigurationError if `path`
-/// is a folder or is in a folder that is missing.
+/// True if a file of this name is a symbolic link to another file, or to nothing. Strata writes through none. Links to
+/// devices, and those of the system's folders /dev and /proc, such as /dev/stdout, are none of these.
+[[nodiscard]] bool is_link_to_file(const std::filesystem::path& path);
+
+/// Writes `text` to a path that a user named. A file is replaced atomically. Anything else, such as a pipe or a device,
+/// is written to. \throws ConfigurationError if `path` is a folder or a symbolic link, or is in a folder that is
+/// missing.
 void write_named_file(const std::filesystem::path& path, std::string_view text);
 
 /// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.

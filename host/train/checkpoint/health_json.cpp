@@ -1,12 +1,8 @@
 #include "train/checkpoint/health_json.hpp"
 
-#include <algorithm>
-#include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
-
-#include "strata/error.hpp"
-#include "train/checkpoint/json_text.hpp"
 
 namespace strata::host {
 
@@ -24,21 +20,36 @@ json health_json(const HealthState& state) {
   return value;
 }
 
-HealthState health_from_json(const json& value) {
-  HealthState state{.losses = value.at("losses").get<std::vector<double>>(),
-                    .norms = value.at("grad_norms").get<std::vector<double>>(),
-                    .skips_in_a_row = integer<std::int64_t>(value.at("skips_in_a_row")),
-                    .rewinds = integer<std::int64_t>(value.at("rewinds"))};
-  bool is_possible = state.losses.size() == state.norms.size() && state.skips_in_a_row >= 0 && state.rewinds >= 0;
-  for (const std::vector<double>* values : {&state.losses, &state.norms}) {
-    is_possible = is_possible && std::all_of(values->begin(), values->end(), [](double x) { return std::isfinite(x); });
+namespace {
+
+std::vector<double> numbers(const JsonValue& list) {
+  std::vector<double> values;
+  for (const JsonValue& each : list.elements()) values.push_back(each.number());
+  return values;
+}
+
+std::int64_t count(const JsonValue& value) {
+  const auto count = value.integer<std::int64_t>();
+  if (count < 0) value.refuse("a number that is not negative");
+  return count;
+}
+
+}  // namespace
+
+HealthState health_from_json(const JsonValue& value) {
+  HealthState state{.losses = numbers(value.at("losses")),
+                    .norms = numbers(value.at("grad_norms")),
+                    .skips_in_a_row = count(value.at("skips_in_a_row")),
+                    .rewinds = count(value.at("rewinds"))};
+  if (state.losses.size() != state.norms.size()) {
+    value.fail("found " + std::to_string(state.losses.size()) + " losses and " + std::to_string(state.norms.size()) +
+               " grad_norms; accepted: as many of both");
   }
-  for (const json& each : value.at("left_out_samples")) {
-    state.left_out.push_back({integer<std::uint64_t>(each.at(0)), integer<std::uint64_t>(each.at(1))});
-    is_possible = is_possible && state.left_out.back().begin < state.left_out.back().end;
+  for (const JsonValue& each : value.at("left_out_samples").elements()) {
+    state.left_out.push_back({each.element(0).integer<std::uint64_t>(), each.element(1).integer<std::uint64_t>()});
+    if (state.left_out.back().begin >= state.left_out.back().end) each.fail("is an empty range of samples");
   }
-  if (value.contains("rewound_to")) state.rewound_to = integer<std::uint64_t>(value["rewound_to"]);
-  if (!is_possible) throw RuntimeError("the state of its health rules is impossible");
+  if (const auto step = value.find("rewound_to")) state.rewound_to = step->integer<std::uint64_t>();
   return state;
 }
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/json_value.hpp"
 #include "train/run/health_state.hpp"
 
 namespace strata::host {
@@ -9,7 +10,7 @@ namespace strata::host {
 /// The state of the rules of [health] in a manifest.
 [[nodiscard]] nlohmann::json health_json(const HealthState& state);
 
-/// \throws RuntimeError, without a path, if health_json() cannot have written the value.
-[[nodiscard]] HealthState health_from_json(const nlohmann::json& value);
+/// \throws ConfigurationError if health_json() cannot have written the value.
+[[nodiscard]] HealthState health_from_json(const JsonValue& value);
 
 }  // namespace strata::host

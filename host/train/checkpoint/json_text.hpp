@@ -1,11 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
-#include <utility>
-
-#include "strata/error.hpp"
 
 namespace strata::host {
 
@@ -18,14 +15,11 @@ inline constexpr int kDeepestJson = 32;
 [[nodiscard]] nlohmann::json parse_json_text(std::string_view text,
                                              const nlohmann::json::parser_callback_t& callback = nullptr);
 
-/// An integer. Other numbers are refused, because converting them may overflow. \throws RuntimeError without a path.
-template <class Integer>
-Integer integer(const nlohmann::json& value) {
-  if (!value.is_number_integer()) throw RuntimeError("has " + value.dump() + " where an integer belongs");
-  const bool fits = value.is_number_unsigned() ? std::in_range<Integer>(value.get<std::uint64_t>())
-                                               : std::in_range<Integer>(value.get<std::int64_t>());
-  if (!fits) throw RuntimeError("has the integer " + value.dump() + ", which is out of range");
-  return value.get<Integer>();
+/// The text of a value; with `indent`, a line for each value in it. Bytes that are not UTF-8, as names of files may
+/// have, become U+FFFD: the library would throw.
+template <class Json>
+std::string json_text(const Json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace strata::host

@@ -105,9 +105,9 @@ Located locate_tensor(const std::string& name, const json& entry) {
   located.end = entry["data_offsets"][1].get<std::uint64_t>();
   const std::string type = entry["dtype"].get<std::string>();
   const std::optional<std::size_t> bits = bits_of(type);
-  if (!bits) throw wrong("has the type " + entry["dtype"].dump() + ", which safetensors files do not have");
+  if (!bits) throw wrong("has the type " + json_text(entry["dtype"]) + ", which safetensors files do not have");
   const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], *bits);
-  if (!bytes) throw wrong("has an impossible shape " + entry["shape"].dump());
+  if (!bytes) throw wrong("has an impossible shape " + json_text(entry["shape"]));
   located.tensor.shape = entry["shape"].get<Shape>();
   if (const std::optional<DType> dtype = dtype_of(type)) {
     located.tensor.dtype = *dtype;
@@ -115,7 +115,7 @@ Located locate_tensor(const std::string& name, const json& entry) {
     located.foreign_type = type;
   }
   if (located.end < located.begin || located.end - located.begin != *bytes) {
-    throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + entry["data_offsets"].dump());
+    throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + json_text(entry["data_offsets"]));
   }
   return located;
 }
@@ -140,7 +140,7 @@ std::string safetensors_header(const std::vector<SafetensorsTensor>& tensors,
     header[tensor.name] = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   std::string bytes(sizeof length, '\0');
@@ -179,7 +179,7 @@ void SafetensorsFile::parse() {
     if (event != json::parse_event_t::key) return true;
     if (depth == 1) fields.clear();
     if (depth == 2 && !fields.insert(key.get<std::string>()).second) {
-      throw RuntimeError("the header has the field " + key.dump() + " twice in one entry");
+      throw RuntimeError("the header has the field " + json_text(key) + " twice in one entry");
     }
     return true;
   });

@@ -43,6 +43,8 @@ StoredModel stored_model(const CheckpointReader& checkpoint, RunConfiguration st
   configuration.model = stored.model;
   configuration.strategies = stored.strategies;
   configuration.libraries = stored.libraries;
+  // Exporting runs nothing.
+  configuration.device.plugin.clear();
   StoredModel model{prepare(std::move(configuration), registry), {}, {}, {}};
   if (const auto& data = checkpoint.run().data) model.sizes = data->sizes;
   model.shapes = model_parameters(model.setup, model.sizes);

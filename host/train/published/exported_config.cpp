@@ -21,6 +21,16 @@ const std::string* find_config(const ModelFiles& files) {
   return found == files.end() ? nullptr : &found->bytes;
 }
 
+/// The fields of a checkpoint's config.json. \throws ConfigurationError that names it.
+PublishedFields fields_of(const std::string& text) {
+  try {
+    return parse_published_config(text);
+  } catch (const Error& error) {
+    throw ConfigurationError("the checkpoint's " + std::string(kModelFilesFolder) + "/" + kPublishedConfig + " " +
+                             error.what());
+  }
+}
+
 class ExportedConfig {
  public:
   ExportedConfig(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes)
@@ -89,7 +99,7 @@ class ExportedConfig {
   /// The names of the outermost fields that the plugin does not write.
   [[nodiscard]] std::set<std::string> fields_of_others(const std::string& text) const {
     std::set<std::string> names;
-    const PublishedFields fields = parse_published_config(text);
+    const PublishedFields fields = fields_of(text);
     for (const auto& [field, value] : fields.values()) {
       const std::string name = field.substr(0, field.find('.'));
       if (!own_.contains(name) && !own_.has_value(name)) names.insert(name);
@@ -104,7 +114,7 @@ class ExportedConfig {
 
   /// The plugin's own fields for the model of a config.json. Empty if it is none of the plugin's models.
   [[nodiscard]] std::optional<PublishedFields> config_of(const std::string& text) const {
-    const PublishedFields fields = parse_published_config(text);
+    const PublishedFields fields = fields_of(text);
     try {
       const std::optional<Options> described =
           call_plugin(plugin_.origin, "options", [&] { return plugin_.format->options(fields); });
@@ -126,7 +136,7 @@ class ExportedConfig {
 std::optional<PublishedFields> imported_config(const ModelFiles& files) {
   const std::string* text = find_config(files);
   if (text == nullptr) return std::nullopt;
-  return parse_published_config(*text);
+  return fields_of(*text);
 }
 
 std::string exported_config(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes,

@@ -7,6 +7,7 @@
 
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
+#include "train/checkpoint/json_text.hpp"
 #include "train/checkpoint/safetensors.hpp"
 
 namespace strata::host {
@@ -69,7 +70,7 @@ class PeftWriter {
 
   ModelSummary write(const std::filesystem::path& folder) {
     const ModelSummary summary = write_tensors(folder / "adapter_model.safetensors");
-    replace_file(folder / "adapter_config.json", config().dump(2) + "\n");
+    replace_file(folder / "adapter_config.json", json_text(config(), 2) + "\n");
     return summary;
   }
 

@@ -142,7 +142,7 @@ std::string edit_json(const std::string& text, const std::vector<std::string>& r
     const FieldName name(path);
     name.make_object(result)[name.key()] = value_json(value);
   }
-  return result.dump(2) + "\n";
+  return json_text(result, 2) + "\n";
 }
 
 }  // namespace strata::host

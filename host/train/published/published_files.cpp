@@ -41,7 +41,7 @@ std::map<std::string, std::string> parse_index(const MappedFile& file) {
   std::map<std::string, std::string> files;
   for (const auto& [tensor, name] : index["weight_map"].items()) {
     if (!name.is_string() || !is_plain_name(name.get_ref<const std::string&>())) {
-      throw RuntimeError("tensor '" + tensor + "' has " + name.dump() +
+      throw RuntimeError("tensor '" + tensor + "' has " + json_text(name) +
                          " as file; accepted: the name of a file beside it");
     }
     files[tensor] = name.get<std::string>();

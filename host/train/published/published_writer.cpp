@@ -7,6 +7,7 @@
 
 #include "compiler/optimizer_groups.hpp"
 #include "strata/error.hpp"
+#include "train/checkpoint/json_text.hpp"
 #include "train/published/tensor_rows.hpp"
 
 namespace strata::host {
@@ -91,7 +92,7 @@ void PublishedWriter::write(const NewFolder& folder) const {
   }
   if (files_.size() == 1) return;
   const nlohmann::json index = {{"metadata", {{"total_size", summary().bytes}}}, {"weight_map", weight_map}};
-  folder.write(kPublishedIndex, index.dump(2) + "\n");
+  folder.write(kPublishedIndex, json_text(index, 2) + "\n");
 }
 
 void PublishedWriter::write_file(const NewFolder& folder, const std::string& name,

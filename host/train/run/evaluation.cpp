@@ -108,7 +108,8 @@ class Evaluation {
       sums.loss += reports.at("loss");
       count += reports.at("count");
     }
-    if (rank != 0) return;
+    if (rank != world_->local_ranks().front()) return;
+    sums.first_rank = rank;
     sums.loss /= count;
     sums.count = static_cast<std::int64_t>(count);
     sums.seconds = std::chrono::duration<double>(EvaluationClock::now() - begin).count();
@@ -123,7 +124,7 @@ class Evaluation {
   Compiled compiled_;
   BatchReader reader_;
   ReadAhead data_;
-  /// The first rank writes it.
+  /// The first rank of this process writes it.
   EvaluationResult result_;
 };
 

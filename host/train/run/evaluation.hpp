@@ -26,6 +26,8 @@ struct EvaluationResult {
   std::int64_t batches = 0;
   /// Time of the passes, without compiling and restoring.
   double seconds = 0;
+  /// The first rank of this process. Every process has the result.
+  int first_rank = 0;
 };
 
 /// The configuration that a checkpoint is evaluated with. `file`: a configuration to use instead of the checkpoint's;

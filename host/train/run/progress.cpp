@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "config/message_text.hpp"
 #include "train/data/text_format.hpp"
 #include "train/run/process_memory.hpp"
 
@@ -55,7 +56,7 @@ void Progress::evaluation(const EvaluationRecord& record) {
 }
 
 void Progress::note(const std::string& text) {
-  stream_ << (open_line_.empty() ? "" : kClearLine) << text << '\n' << open_line_ << std::flush;
+  stream_ << (open_line_.empty() ? "" : kClearLine) << message_text(text) << '\n' << open_line_ << std::flush;
 }
 
 }  // namespace strata::host

@@ -130,6 +130,7 @@ void RankCheckpoints::conclude(bool failed) {
   begin(Phase::idle, {});
   if (!share_.background) record_.pause_seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   if (!failed) {
+    if (leads() && writer_->remark()) share_.warning(*writer_->remark());
     if (leads()) share_.written(record_);
     return;
   }

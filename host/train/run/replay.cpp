@@ -48,11 +48,12 @@ struct Pass {
   fs::path checkpoint;
 };
 
+/// `world`: the run's ranks, or null to make them.
 Pass run_pass(const RunSetup& setup, const DataSource& source, const CheckpointReader& checkpoint, std::uint64_t steps,
-              const fs::path& folder) {
+              const fs::path& folder, std::unique_ptr<World> world = nullptr) {
   StepKeeper keeper(steps);
   const CheckpointSettings settings{.directory = folder, .mode = CheckpointMode::foreground};
-  Trainer trainer(setup, source, settings, &checkpoint, keeper);
+  Trainer trainer(setup, source, settings, &checkpoint, keeper, std::move(world));
   Pass pass;
   try {
     trainer.run();
@@ -126,14 +127,24 @@ void require_steps(const RunSetup& setup, const CheckpointReader& checkpoint, st
 Replay replay(const RunSetup& setup, const DataSource& source, const CheckpointReader& checkpoint,
               const ReplaySettings& settings) {
   require_steps(setup, checkpoint, settings.steps);
-  const ScratchFolder scratch(settings.folder);
-  const Pass first = run_pass(setup, source, checkpoint, settings.steps, settings.folder / "1");
-  Replay result{first.steps, first.error, std::nullopt};
-  for (int time = 2; time <= settings.times && !result.difference; ++time) {
+  std::unique_ptr<World> world = setup.make_world();
+  Replay result;
+  result.first_rank = world->local_ranks().front();
+  const bool has_all_ranks = static_cast<int>(world->local_ranks().size()) == world->rank_count();
+  std::optional<ScratchFolder> scratch;
+  if (result.first_rank == 0) scratch.emplace(settings.folder);
+  const Pass first = run_pass(setup, source, checkpoint, settings.steps, settings.folder / "1", std::move(world));
+  result.steps = first.steps;
+  result.error = first.error;
+  // Other processes do not learn of a difference, and run all times.
+  for (int time = 2; time <= settings.times && !(has_all_ranks && result.difference); ++time) {
     const fs::path folder = settings.folder / std::to_string(time);
     const Pass other = run_pass(setup, source, checkpoint, settings.steps, folder);
-    result.difference = difference_of_passes(first, other);
-    if (result.difference) *result.difference += " (times 1 and " + std::to_string(time) + ")";
+    if (!scratch) continue;
+    if (!result.difference) {
+      result.difference = difference_of_passes(first, other);
+      if (result.difference) *result.difference += " (times 1 and " + std::to_string(time) + ")";
+    }
     fs::remove_all(folder);
   }
   return result;

@@ -18,7 +18,8 @@ struct ReplaySettings {
   std::uint64_t steps = 1;
   /// How many times to run them, at least twice.
   int times = 2;
-  /// Gets a checkpoint for each time. Created, and removed at the end.
+  /// Gets a checkpoint for each time. The process of rank 0 creates it, and removes it at the end. All processes see
+  /// it.
   std::filesystem::path folder;
 };
 
@@ -31,6 +32,8 @@ struct Replay {
   /// The first difference between the first time and another, bit for bit: a loss, a gradient norm, an error, or a
   /// tensor after the last step. Empty if there is none.
   std::optional<std::string> difference;
+  /// The first rank of this process. Only the process of rank 0 knows steps and compares them.
+  int first_rank = 0;
 };
 
 /// Runs the steps after `checkpoint` several times, each time from the checkpoint and on the same data, and compares

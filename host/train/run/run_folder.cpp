@@ -174,7 +174,8 @@ StartDecision decide_start(const RunConfiguration& configuration, bool overwrite
 void begin_run(const fs::path& output, const StartDecision& decision) {
   if (decision.overwrites) {
     const fs::path directory = output / "checkpoints";
-    fs::remove(directory / kLatestName);
+    std::error_code ignored;
+    fs::remove(directory / kLatestName, ignored);
     for (const fs::path& checkpoint : checkpoints_in(directory)) {
       // Rename first, so that an interrupted removal does not leave half a checkpoint under a final name.
       const fs::path doomed = checkpoint.string() + std::string(kTemporaryMark) + "old";

@@ -17,11 +17,13 @@ namespace {
 /// Tokens of each text in one step over prompts. More need more memory, fewer more steps.
 constexpr std::int64_t kPromptChunk = 128;
 
-void require_tokens_below(const std::vector<std::int32_t>& tokens, std::int64_t vocab) {
+void require_tokens_below(const std::filesystem::path& checkpoint, const std::vector<std::int32_t>& tokens,
+                          std::int64_t vocab) {
   for (const std::int32_t token : tokens) {
     if (token < vocab) continue;
-    throw ConfigurationError("the prompt's token " + std::to_string(token) +
-                             " is outside of the model's vocabulary of " + std::to_string(vocab));
+    throw ConfigurationError("checkpoint '" + checkpoint.string() + "': the prompt's token " + std::to_string(token) +
+                             " is outside of the model's vocabulary of " + std::to_string(vocab) +
+                             "; accepted: a prompt in its tokens, with the tokenizer that the model was trained with");
   }
 }
 
@@ -32,9 +34,7 @@ class Generator {
       : scores_(scores),
         continuation_(continuation),
         events_(events),
-        places_(static_cast<std::size_t>(scores.texts())) {
-    for (const auto& prompt : continuation.prompts) require_tokens_below(prompt, scores.vocabulary());
-  }
+        places_(static_cast<std::size_t>(scores.texts())) {}
 
   void run() {
     while (fill_places()) {
@@ -169,6 +169,9 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const C
     std::optional<CachedPrograms> programs;
     const auto scores = continuation.cached ? make_scores(request, sizes, generation, events, programs)
                                             : make_window_scores(request, sizes);
+    for (const auto& prompt : continuation.prompts) {
+      require_tokens_below(checkpoint.directory(), prompt, scores->vocabulary());
+    }
     Generator(*scores, continuation, events).run();
   };
   run_rank_threads(

@@ -44,6 +44,10 @@ TrainingLog::TrainingLog(const std::filesystem::path& path) : file_(path, "--log
 }
 
 void TrainingLog::open(std::ios::openmode mode) {
+  if (is_link_to_file(file_.path())) {
+    throw ConfigurationError("--log-json '" + file_.path().string() +
+                             "' is a symbolic link; accepted: the name of the file itself");
+  }
   if (!file_.open(mode)) throw ConfigurationError(*file_.failure());
 }
 

@@ -57,8 +57,9 @@ void GlooWorld::require_connectable(int rank, const Device& device) {
              ? std::string("every rank in a process of its own")
              : std::to_string(settings_.ranks_per_process) + " ranks in a process (communicator.ranks_per_process)") +
         ", and this process was started alone; accepted for " + std::to_string(rank_count_) +
-        " ranks: strata launch, torchrun --no-python, srun, or processes with RANK, WORLD_SIZE, "
-        "MASTER_ADDR, MASTER_PORT and STRATA_SECRET");
+        " ranks: strata launch to train, else torchrun --no-python, srun, or processes with RANK, WORLD_SIZE, "
+        "MASTER_ADDR, MASTER_PORT and STRATA_SECRET; or --set communicator.plugin=local, which runs all ranks in this "
+        "process");
   }
   if (!mail_->has(rank)) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
   {

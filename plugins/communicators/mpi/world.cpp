@@ -26,7 +26,8 @@ std::string describe_foreign_launcher() {
 std::string describe_count(int found, int ranks) {
   const std::string count = std::to_string(ranks);
   return "found " + std::to_string(found) + " process(es) of MPI; accepted: one for each of the mesh's " + count +
-         " rank(s), as from: mpirun -n " + count + " strata train CONFIG" +
+         " rank(s), as from mpirun -n " + count +
+         " strata …; or --set communicator.plugin=local, which runs all ranks in one process" +
          (found == 1 ? describe_foreign_launcher() : "");
 }
 

@@ -1,6 +1,4 @@
-#include "tokenizers/json_value.hpp"
-
-#include <limits>
+#include "config/json_value.hpp"
 
 #include "config/message_text.hpp"
 #include "strata/data_file.hpp"
@@ -34,7 +32,7 @@ JsonValue JsonValue::at(const std::string& key) const {
   if (!value_->is_object()) refuse("an object");
   const auto found = value_->find(key);
   if (found == value_->end()) fail("has no key '" + key + "', which is required");
-  return {*found, *file_, place_.empty() ? short_key(key) : place_ + "." + short_key(key)};
+  return child(*found, place_.empty() ? short_key(key) : place_ + "." + short_key(key));
 }
 
 std::optional<JsonValue> JsonValue::find(const std::string& key) const {
@@ -51,8 +49,29 @@ std::vector<std::string> JsonValue::keys() const {
   return keys;
 }
 
+std::vector<std::pair<std::string, JsonValue>> JsonValue::items() const {
+  std::vector<std::pair<std::string, JsonValue>> items;
+  for (const std::string& key : keys()) items.emplace_back(key, at(key));
+  return items;
+}
+
+JsonValue JsonValue::child(const nlohmann::json& value, std::string place) const {
+  JsonValue child(value);
+  child.file_ = file_;
+  child.place_ = std::move(place);
+  return child;
+}
+
 JsonValue JsonValue::element(std::size_t index) const {
-  return {(*value_)[index], *file_, place_ + "[" + std::to_string(index) + "]"};
+  if (index >= size())
+    fail("found " + std::to_string(size()) + " elements; accepted: more than " + std::to_string(index));
+  return child((*value_)[index], place_ + "[" + std::to_string(index) + "]");
+}
+
+std::vector<JsonValue> JsonValue::elements() const {
+  std::vector<JsonValue> elements;
+  for (std::size_t i = 0; i < size(); ++i) elements.push_back(element(i));
+  return elements;
 }
 
 std::size_t JsonValue::size() const {
@@ -98,8 +117,15 @@ void JsonValue::refuse(const std::string& accepted) const {
 }
 
 void JsonValue::fail(const std::string& message) const {
-  throw ConfigurationError("'" + file_->string() +
-                           "': " + message_text((place_.empty() ? "" : place_ + ": ") + message, kLongestReason));
+  throw ConfigurationError((file_ == nullptr ? "" : "'" + file_->string() + "': ") +
+                           message_text((place_.empty() ? "" : place_ + ": ") + message, kLongestReason));
+}
+
+std::string json_mistake(const nlohmann::json::exception& error) {
+  // "[json.exception.parse_error.101] parse error at line 3, column 7: …"
+  const std::string what = error.what();
+  const std::size_t after = what.find("] ");
+  return message_text(after == std::string::npos ? what : what.substr(after + 2), kLongestReason);
 }
 
 nlohmann::json read_json_file(const std::filesystem::path& path) {
@@ -113,11 +139,7 @@ nlohmann::json read_json_file(const std::filesystem::path& path) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 3, column 7: …"
-    const std::string what = error.what();
-    const std::size_t after = what.find("] ");
-    throw ConfigurationError("'" + path.string() + "' is no JSON: " +
-                             message_text(after == std::string::npos ? what : what.substr(after + 2), kLongestReason));
+    throw ConfigurationError("'" + path.string() + "' is no JSON: " + json_mistake(error));
   }
 }
 

@@ -2,17 +2,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace strata::host {
 
-/// A value of a JSON file, with its place for error messages.
+/// A value of a JSON file, with its place for error messages. Whatever reads JSON that anyone may have written asks it,
+/// so that every error says the file, the key, what was found and what is accepted.
 class JsonValue {
  public:
+  /// A value whose errors begin with the key: the caller adds the file.
+  explicit JsonValue(const nlohmann::json& value) : value_(&value) {}
   JsonValue(const nlohmann::json& value, const std::filesystem::path& file, std::string place = "")
       : value_(&value), file_(&file), place_(std::move(place)) {}
 
@@ -25,14 +29,28 @@ class JsonValue {
   [[nodiscard]] std::optional<JsonValue> find(const std::string& key) const;
   /// The keys of an object. \throws ConfigurationError if this is none.
   [[nodiscard]] std::vector<std::string> keys() const;
-  /// An element of an array.
+  /// The keys of an object and their values. \throws ConfigurationError if this is none.
+  [[nodiscard]] std::vector<std::pair<std::string, JsonValue>> items() const;
+  /// An element of an array. \throws ConfigurationError if this is none, or a shorter one.
   [[nodiscard]] JsonValue element(std::size_t index) const;
+  /// All elements of an array. \throws ConfigurationError if this is none.
+  [[nodiscard]] std::vector<JsonValue> elements() const;
   /// Number of elements. \throws ConfigurationError if this is no array.
   [[nodiscard]] std::size_t size() const;
 
   [[nodiscard]] std::string string() const;
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] double number() const;
+  /// An integer that fits into `Integer`. Other numbers are refused, because converting them may overflow.
+  template <class Integer>
+  [[nodiscard]] Integer integer() const {
+    using Limits = std::numeric_limits<Integer>;
+    const bool fits = value_->is_number_unsigned()  ? std::in_range<Integer>(value_->get<std::uint64_t>())
+                      : value_->is_number_integer() ? std::in_range<Integer>(value_->get<std::int64_t>())
+                                                    : false;
+    if (!fits) refuse("an integer from " + std::to_string(Limits::min()) + " to " + std::to_string(Limits::max()));
+    return value_->get<Integer>();
+  }
   /// A token's number: an integer from 0 to 2^31 - 1.
   [[nodiscard]] std::int32_t token() const;
   [[nodiscard]] std::string string_or(const std::string& key, const std::string& otherwise) const;
@@ -44,11 +62,17 @@ class JsonValue {
   [[noreturn]] void fail(const std::string& message) const;
 
  private:
+  /// A value within this one.
+  [[nodiscard]] JsonValue child(const nlohmann::json& value, std::string place) const;
+
   const nlohmann::json* value_;
-  const std::filesystem::path* file_;
+  const std::filesystem::path* file_ = nullptr;
   /// As in "model.merges[17]".
   std::string place_;
 };
+
+/// What the library says about text that is no JSON, without its own numbers of errors.
+[[nodiscard]] std::string json_mistake(const nlohmann::json::exception& error);
 
 /// Parses a file. \throws ConfigurationError with line and column if it is no JSON.
 [[nodiscard]] nlohmann::json read_json_file(const std::filesystem::path& path);
