@@ -174,6 +174,10 @@ Manifest parse_manifest(const json& value) {
   manifest.run.evaluation_due = value.value("evaluation_due", false);
   if (value.contains("loss_scaler")) manifest.run.loss_scaler = parse_loss_scaler(value["loss_scaler"]);
   if (value.contains("health")) manifest.run.health = health_from_json(value["health"]);
+  const json types = value.value("published_types", json::object());
+  for (const auto& [name, type] : types.items()) {
+    manifest.run.published_types[name] = dtype_from_string(type.get<std::string>());
+  }
   for (const auto& [name, file] : value.at("files").items()) {
     // A file name must not lead out of the checkpoint's folder.
     if (!is_plain_name(name) && !is_model_file(name)) {
@@ -208,6 +212,7 @@ std::string to_json(const Manifest& manifest) {
   if (manifest.run.evaluation_due) value["evaluation_due"] = true;
   if (manifest.run.loss_scaler) value["loss_scaler"] = loss_scaler_json(*manifest.run.loss_scaler);
   if (manifest.run.health) value["health"] = health_json(*manifest.run.health);
+  for (const auto& [name, type] : manifest.run.published_types) value["published_types"][name] = to_string(type);
   for (const auto& [name, file] : manifest.files)
     value["files"][name] = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}};
   for (const auto& [name, tensor] : manifest.tensors) value["tensors"][name] = tensor_json(tensor);

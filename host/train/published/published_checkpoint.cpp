@@ -131,6 +131,7 @@ std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& f
     for (const MappedParameter& part : parts) {
       const std::string& parameter = part.where.parameter;
       manifest.tensors[parameter] = {entry.tensor.dtype, shapes.at(parameter), {}};
+      manifest.run.published_types[parameter] = entry.tensor.dtype;
       sources[parameter] = {part.view, entry.data, entry.tensor.dtype};
     }
   }

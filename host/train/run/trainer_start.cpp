@@ -179,6 +179,8 @@ RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, cons
                  .evaluation_due = evaluation_due};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
   if (health != HealthState{}) state.health = health;
+  if (resume_ != nullptr) state.published_types = resume_->run().published_types;
+  if (setup_.initial && state.published_types.empty()) state.published_types = setup_.initial->run().published_types;
   if (model_files_ && !model_files_->empty()) state.model_files = model_files_;
   return state;
 }
