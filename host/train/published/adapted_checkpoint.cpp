@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/message_text.hpp"
 #include "plugins/plugin_call.hpp"
 #include "strata/error.hpp"
 #include "strata/published_adapters.hpp"
@@ -69,6 +70,27 @@ std::vector<PluginSection> strategies_for(const std::map<std::string, ReadTerm>&
   return sections;
 }
 
+struct AdaptedModel {
+  RunSetup setup;
+  Graph graph;
+};
+
+/// The model with the strategies that give it the terms. \throws ConfigurationError with the folder if they refuse
+/// them.
+AdaptedModel adapted_model(const PublishedCheckpoint& base, const std::map<std::string, ReadTerm>& terms,
+                           const AdapterPlugin& plugin, const std::filesystem::path& folder, PluginRegistry& registry) {
+  RunConfiguration configuration = parse_configuration(base.run().configuration, "the imported model's configuration");
+  try {
+    configuration.strategies = strategies_for(terms, plugin);
+    RunSetup setup = prepare(std::move(configuration), registry);
+    Graph graph = model_graph(setup);
+    return {std::move(setup), std::move(graph)};
+  } catch (const Error& error) {
+    throw ConfigurationError("'" + folder.string() + "': '" + plugin.name +
+                             "' refuses its adapters: " + message_text(error.what(), 1000));
+  }
+}
+
 /// The values of all adapters as the model has them. \throws RuntimeError that lists those of another shape.
 std::map<std::string, std::vector<float>> adapter_values(const LowRankTerms& terms,
                                                          const std::map<std::string, ReadTerm>& read,
@@ -123,10 +145,8 @@ class AdaptedCheckpoint final : public CheckpointReader {
 std::unique_ptr<const CheckpointReader> read_adapters(const PublishedCheckpoint& base,
                                                       const std::filesystem::path& folder, PluginRegistry& registry) {
   const std::map<std::string, ReadTerm> read = PeftFiles(folder).terms(base.layout());
-  RunConfiguration configuration = parse_configuration(base.run().configuration, "the imported model's configuration");
-  configuration.strategies = strategies_for(read, find_adapter_plugin(registry));
-  const RunSetup setup = prepare(std::move(configuration), registry);
-  const Graph graph = model_graph(setup);
+  const AdapterPlugin plugin = find_adapter_plugin(registry);
+  const auto [setup, graph] = adapted_model(base, read, plugin, folder, registry);
   const LowRankTerms terms(graph);
   std::map<std::string, std::vector<float>> values = adapter_values(terms, read, folder);
   Manifest manifest = base.manifest();

@@ -49,29 +49,35 @@ bool names(const std::string& key, const std::string& module) { return module ==
 
 }  // namespace
 
-PeftConfig::PeftConfig(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kPeftConfig;
-  if (!std::filesystem::is_regular_file(path)) {
+PeftConfig::PeftConfig(const std::filesystem::path& folder) : path_(folder / kPeftConfig) {
+  if (!std::filesystem::is_regular_file(path_)) {
     throw ConfigurationError("'" + folder.string() + "': has no " + kPeftConfig +
                              "; accepted: a folder with the adapters that PEFT has saved");
   }
+  at_file([&] { read(); });
+}
+
+void PeftConfig::at_file(const std::function<void()>& work) const {
+  const std::string place = "'" + path_.string() + "': ";
   try {
-    fields_ = parse_published_config(read_small_file(path, kMostConfigBytes));
-    require_supported();
-    dropout_ = fields_.number("lora_dropout", 0);
-    is_rank_stabilized_ = fields_.boolean("use_rslora", false);
-    static_cast<void>(fields_.integer("r"));
-    const auto listed = fields_.values().find("target_modules");
-    const bool is_narrowed = fields_.has_value("exclude_modules") || fields_.has_value("layers_to_transform");
-    if (listed != fields_.values().end() && listed->second && !is_narrowed) {
-      if (const auto* words = std::get_if<std::vector<std::string>>(&*listed->second)) targets_ = *words;
-    }
+    work();
   } catch (const OptionError& error) {
-    throw ConfigurationError("'" + path.string() + "': " + error.option() + ": " +
-                             message_text(error.what(), kMostQuotedBytes));
-  } catch (const ConfigurationError& error) {
-    throw ConfigurationError("'" + path.string() + "': " + message_text(error.what(), kMostQuotedBytes));
+    throw ConfigurationError(place + message_text(error.option() + ": " + error.what(), kMostQuotedBytes));
+  } catch (const Error& error) {
+    throw ConfigurationError(place + message_text(error.what(), kMostQuotedBytes));
   }
+}
+
+void PeftConfig::read() {
+  fields_ = parse_published_config(read_small_file(path_, kMostConfigBytes));
+  require_supported();
+  dropout_ = fields_.number("lora_dropout", 0);
+  is_rank_stabilized_ = fields_.boolean("use_rslora", false);
+  static_cast<void>(fields_.integer("r"));
+  const auto listed = fields_.values().find("target_modules");
+  const bool is_narrowed = fields_.has_value("exclude_modules") || fields_.has_value("layers_to_transform");
+  if (listed == fields_.values().end() || !listed->second || is_narrowed) return;
+  if (const auto* words = std::get_if<std::vector<std::string>>(&*listed->second)) targets_ = *words;
 }
 
 void PeftConfig::require_supported() const {
@@ -113,12 +119,15 @@ bool PeftConfig::targets(const std::string& module) const {
 }
 
 std::int64_t PeftConfig::rank(const std::string& module) const {
-  return fields_.integer(field_of(kRankPattern, module, "r"));
+  std::int64_t rank = 0;
+  at_file([&] { rank = fields_.integer(field_of(kRankPattern, module, "r")); });
+  return rank;
 }
 
 double PeftConfig::scale(const std::string& module) const {
   const auto rank = static_cast<double>(this->rank(module));
-  const double alpha = fields_.number(field_of(kAlphaPattern, module, "lora_alpha"), 8);
+  double alpha = 0;
+  at_file([&] { alpha = fields_.number(field_of(kAlphaPattern, module, "lora_alpha"), 8); });
   return alpha / (is_rank_stabilized_ ? std::sqrt(rank) : rank);
 }
 

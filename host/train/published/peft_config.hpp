@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ class PeftConfig {
   /// are added to matrices, such as DoRA.
   explicit PeftConfig(const std::filesystem::path& folder);
 
-  /// The rank of a module's adapter, and the factor of its product.
+  /// The rank of a module's adapter, and the factor of its product. \throws ConfigurationError as the constructor does.
   [[nodiscard]] std::int64_t rank(const std::string& module) const;
   [[nodiscard]] double scale(const std::string& module) const;
   [[nodiscard]] double dropout() const { return dropout_; }
@@ -25,10 +26,14 @@ class PeftConfig {
 
  private:
   void require_supported() const;
+  void read();
+  /// Calls `work`. \throws ConfigurationError with the path and the field if it refuses one.
+  void at_file(const std::function<void()>& work) const;
   /// The field of `pattern` that names the module, or `otherwise`.
   [[nodiscard]] std::string field_of(const std::string& pattern, const std::string& module,
                                      const std::string& otherwise) const;
 
+  std::filesystem::path path_;
   PublishedFields fields_;
   double dropout_ = 0;
   std::vector<std::string> targets_;

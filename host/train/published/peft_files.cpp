@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/message_text.hpp"
 #include "runtime/element.hpp"
 #include "strata/error.hpp"
 #include "train/published/model_parameters.hpp"
@@ -31,6 +32,15 @@ std::filesystem::path weights_of(const std::filesystem::path& folder) {
       "'" + folder.string() + "': found " +
       (is_pickled ? "the pickled adapter_model.bin, which could run its author's code" : "no tensors") +
       "; accepted: " + kPeftWeights);
+}
+
+/// Names of tensors in a message of the file are printable.
+std::unique_ptr<const SafetensorsFile> open(const std::filesystem::path& path) {
+  try {
+    return std::make_unique<const SafetensorsFile>(path);
+  } catch (const RuntimeError& error) {
+    throw RuntimeError(message_text(error.what(), 2000));
+  }
 }
 
 std::vector<float> values_of(const SafetensorsFile::Entry& entry) {
@@ -108,7 +118,7 @@ const std::vector<MappedParameter>* find_parts(const PublishedLayout& layout, co
 }  // namespace
 
 PeftFiles::PeftFiles(const std::filesystem::path& folder)
-    : path_(folder / kPeftWeights), config_(folder), file_(weights_of(folder)) {}
+    : path_(folder / kPeftWeights), config_(folder), file_(open(weights_of(folder))) {}
 
 void PeftFiles::add_tensor(const std::string& name, std::map<std::string, Module>& modules,
                            ProblemList& problems) const {
@@ -117,7 +127,7 @@ void PeftFiles::add_tensor(const std::string& name, std::map<std::string, Module
   const auto* ending =
       std::find_if(kEndings.begin(), kEndings.end(), [&](const Ending& each) { return name.ends_with(each.text); });
   if (ending == kEndings.end()) return unexpected();
-  const SafetensorsFile::Entry& entry = file_.tensors().at(name);
+  const SafetensorsFile::Entry& entry = file_->tensors().at(name);
   if (entry.tensor.shape.size() != 2 || !is_floating_point(entry.tensor.dtype)) {
     return problems.add("unexpected: '" + name + "' is " + std::string(to_string(entry.tensor.dtype)) + " " +
                         shape_text(entry.tensor.shape) + "; accepted: a matrix of f32, bf16 or f16");
@@ -130,8 +140,8 @@ void PeftFiles::add_tensor(const std::string& name, std::map<std::string, Module
 
 std::map<std::string, PeftFiles::Module> PeftFiles::modules(ProblemList& problems) const {
   std::map<std::string, Module> found;
-  for (const auto& each : file_.tensors()) add_tensor(each.first, found, problems);
-  for (const auto& each : file_.foreign_types()) problems.add("unexpected: '" + each.first + "' is " + each.second);
+  for (const auto& each : file_->tensors()) add_tensor(each.first, found, problems);
+  for (const auto& each : file_->foreign_types()) problems.add("unexpected: '" + each.first + "' is " + each.second);
   std::erase_if(found, [&](const auto& each) {
     const auto& [name, module] = each;
     if (module.a != nullptr && module.b != nullptr) return false;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "train/checkpoint/safetensors.hpp"
@@ -51,7 +52,7 @@ class PeftFiles {
 
   std::filesystem::path path_;
   PeftConfig config_;
-  SafetensorsFile file_;
+  std::unique_ptr<const SafetensorsFile> file_;
 };
 
 }  // namespace strata::host
