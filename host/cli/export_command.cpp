@@ -61,7 +61,10 @@ void add_export_command(CLI::App& app, CommandContext& context) {
       ->required();
   CLI::Option* dtype =
       command
-          ->add_option("--dtype", arguments->dtype, "Type of all tensors; by default the one that the checkpoint has")
+          ->add_option(
+              "--dtype", arguments->dtype,
+              "Type of all tensors; by default each keeps that of the model from which training began, or else "
+              "that of the checkpoint")
           ->check(CLI::IsMember({"f32", "bf16", "f16"}));
   command->add_flag("--average", arguments->of_average,
                     "Write the moving average of the weights, which a run with [optimizer.average] keeps");

@@ -36,6 +36,7 @@ struct GenerateArguments {
   bool uncached = false;
   bool ignores_end = false;
   bool shows_special = false;
+  SpecialInText special = SpecialInText::token;
   bool json = false;
   std::vector<std::string> overrides;
 };
@@ -170,7 +171,8 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
                             .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained,
                             .batch = arguments.batch,
                             .cached = !arguments.uncached};
-  for (const std::string& prompt : prompts) continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt));
+  for (const std::string& prompt : prompts)
+    continuation.prompts.push_back(prompt_tokens(*tokenizer, prompt, arguments.special));
   std::set<std::int32_t> ends;
   if (!arguments.ignores_end) ends = end_tokens(checkpoint.directory(), *tokenizer);
   // Programs read the text as it is; a terminal must not obey it.
@@ -227,6 +229,9 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
                     "Go on after a token that ends texts: one of eos_token_id in the model's config.json or "
                     "generation_config.json, or the tokenizer's");
   command->add_flag("--special", arguments->shows_special, "Print special tokens too");
+  command->add_flag_callback(
+      "--special-as-text", [arguments] { arguments->special = SpecialInText::text; },
+      "Read the text of a special token within a prompt, such as <|endoftext|>, as plain text");
   command
       ->add_option("--stop", arguments->stops,
                    "End a text before this string, which may contain special tokens; repeat it for several strings")

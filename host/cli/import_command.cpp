@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "train/data/text_format.hpp"
+#include "train/published/adapted_checkpoint.hpp"
 #include "train/published/import_model.hpp"
 
 namespace strata::host {
@@ -12,6 +13,7 @@ namespace {
 struct ImportArguments {
   std::string folder;
   std::string out;
+  std::string adapters;
   std::vector<std::string> libraries;
 };
 
@@ -19,8 +21,10 @@ int import_folder(const ImportArguments& arguments, CommandContext& context) {
   std::vector<PluginSection> libraries;
   for (const std::string& name : arguments.libraries)
     libraries.push_back({.path = "--library", .plugin = name, .options = {}});
-  const auto model = PublishedCheckpoint::open(arguments.folder, context.plugins(), libraries);
-  const ModelSummary summary = import_model(*model, arguments.out);
+  const auto base = PublishedCheckpoint::open(arguments.folder, context.plugins(), libraries);
+  const auto adapted =
+      arguments.adapters.empty() ? nullptr : read_adapters(*base, arguments.adapters, context.plugins());
+  const ModelSummary summary = import_model(adapted ? *adapted : *base, arguments.out);
   context.out << "checkpoint " << arguments.out << '\n'
               << "parameters " << summary.parameters << " in " << summary.tensors << " tensors\n"
               << "bytes " << summary.bytes << '\n';
@@ -37,6 +41,10 @@ void add_import_command(CLI::App& app, CommandContext& context) {
                    "A folder with config.json and model.safetensors, or its shards and their index")
       ->required();
   command->add_option("OUT", arguments->out, "Folder of the checkpoint, which must not exist, or be empty")->required();
+  command
+      ->add_option("--adapters", arguments->adapters,
+                   "A folder of PEFT with LoRA adapters of the model, which become a part of the checkpoint")
+      ->type_name("DIR");
   command->add_option("--library", arguments->libraries, "Library plugin that brings ops of the model; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);

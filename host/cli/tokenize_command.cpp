@@ -101,7 +101,13 @@ int tokenize(const CorpusJob& job, CommandContext& context) {
   const auto speed = static_cast<double>(result.progress.bytes - result.resumed_bytes) / seconds;
   context.log.info(short_bytes(result.progress.bytes) + " in " + short_duration(seconds) + ", " +
                    short_bytes(static_cast<std::int64_t>(speed)) + "/s");
-  context.out << "tokens " << result.progress.tokens << "\ndocuments " << result.progress.documents << "\ntype "
+  const std::int64_t special = result.progress.special_documents;
+  if (special > 0 && job.special == SpecialInText::token) {
+    context.log.warning(std::to_string(special) + (special == 1 ? " document contains" : " documents contain") +
+                        " the text of a special token, which became that token; --special-as-text makes it plain text");
+  }
+  context.out << "tokens " << result.progress.tokens << "\ndocuments " << result.progress.documents
+              << "\ndocuments_with_special_tokens " << special << "\ntype "
               << (result.type == StoredType::uint16 ? "uint16" : "uint32") << "\n\n"
               << data_section(job, result);
   return 0;
@@ -153,6 +159,9 @@ void add_tokenize_command(CLI::App& app, CommandContext& context) {
       ->excludes(eos);
   command->add_flag("--special-tokens", job->special_tokens,
                     "Add the tokens that the tokenizer adds before and after a text, such as <s>");
+  command->add_flag_callback(
+      "--special-as-text", [job] { job->special = SpecialInText::text; },
+      "Encode the text of a special token within a document, such as <|endoftext|>, as plain text");
   command->add_option("--threads", job->threads, "Number of threads; 0: one a processor")
       ->check(number_between(0, 1024))
       ->capture_default_str();

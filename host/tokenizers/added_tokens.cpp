@@ -82,8 +82,9 @@ AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const TokenModel&
   }
 }
 
-void AddedTokens::cut(std::string_view text, bool normalized, std::vector<TextPart>& parts) const {
+bool AddedTokens::cut(std::string_view text, bool normalized, bool skips_special, std::vector<TextPart>& parts) const {
   const ByteTrie& trie = normalized ? normalized_ : plain_;
+  bool has_special = false;
   std::size_t done = 0;
   for (std::size_t at = 0; !trie.empty() && at < text.size();) {
     std::size_t bytes = 0;
@@ -103,6 +104,8 @@ void AddedTokens::cut(std::string_view text, bool normalized, std::vector<TextPa
     std::size_t end = at + bytes;
     at = end;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
+    has_special = has_special || token.special;
+    if (token.special && skips_special) continue;
     if (token.strips_left) begin = std::max(done, without_space_before(text, begin));
     if (token.strips_right) end = with_space_after(text, end);
     if (done < begin) parts.push_back({done, begin, -1});
@@ -110,6 +113,7 @@ void AddedTokens::cut(std::string_view text, bool normalized, std::vector<TextPa
     done = end;
   }
   if (done < text.size()) parts.push_back({done, text.size(), -1});
+  return has_special;
 }
 
 const AddedToken* AddedTokens::find(std::int32_t number) const {

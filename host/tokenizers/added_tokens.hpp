@@ -42,7 +42,8 @@ class AddedTokens {
   AddedTokens(const std::optional<JsonValue>& list, const TokenModel& model, const Normalizer* normalizer);
 
   /// Appends the parts of a text, all of it in order. `normalized`: the text is, so other tokens are found in it.
-  void cut(std::string_view text, bool normalized, std::vector<TextPart>& parts) const;
+  /// `skips_special`: special tokens are no parts. \return true if the text contains a special token.
+  bool cut(std::string_view text, bool normalized, bool skips_special, std::vector<TextPart>& parts) const;
 
   /// The token with a number, or null.
   [[nodiscard]] const AddedToken* find(std::int32_t number) const;

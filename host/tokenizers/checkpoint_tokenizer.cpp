@@ -18,10 +18,12 @@ std::unique_ptr<const Tokenizer> checkpoint_tokenizer(const std::filesystem::pat
   return make_tokenizer(*vocabulary);
 }
 
-std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt) {
-  std::vector<std::int32_t> tokens = tokenizer.encode(prompt);
+std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt, SpecialInText special) {
+  const auto* of_file = dynamic_cast<const TextTokenizer*>(&tokenizer);
+  std::vector<std::int32_t> tokens =
+      of_file == nullptr ? tokenizer.encode(prompt) : of_file->encode_prompt(prompt, special);
   if (!tokens.empty()) return tokens;
-  if (const auto* of_file = dynamic_cast<const TextTokenizer*>(&tokenizer)) {
+  if (of_file != nullptr) {
     if (const auto end = of_file->end_of_text()) return {*end};
   }
   try {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "strata/vocabulary.hpp"
+#include "tokenizers/text_tokenizer.hpp"
 #include "train/data/tokenizer.hpp"
 
 namespace strata::host {
@@ -21,8 +22,9 @@ namespace strata::host {
                                                                     const std::optional<Vocabulary>& vocabulary);
 
 /// The tokens of a prompt. An empty one gives the token with which the tokenizer begins or ends texts, else a new line,
-/// else token 0.
-[[nodiscard]] std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt);
+/// else token 0. `special`: what special tokens in it become.
+[[nodiscard]] std::vector<std::int32_t> prompt_tokens(const Tokenizer& tokenizer, const std::string& prompt,
+                                                      SpecialInText special);
 
 /// The tokens that end a generated text: those that the checkpoint's configuration lists, and the one that the
 /// tokenizer names. Empty for a tokenizer that is no file.

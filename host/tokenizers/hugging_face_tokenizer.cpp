@@ -53,17 +53,18 @@ std::string beginning_of(const std::string& text) {
 
 class HuggingFaceEncoder : public TextEncoder {
  public:
-  explicit HuggingFaceEncoder(const Pipeline& pipeline)
+  HuggingFaceEncoder(const Pipeline& pipeline, SpecialInText special)
       : pipeline_(pipeline),
+        skips_special_(special == SpecialInText::text),
         cuts_at_marks_(pipeline.pre_tokenizer.steps.empty() && !pipeline.pre_tokenizer.reads_bytes &&
                        pipeline.model->respects_word_marks()) {}
 
-  void append(std::string_view text, std::vector<std::int32_t>& tokens) override {
+  bool append(std::string_view text, std::vector<std::int32_t>& tokens) override {
     if (const auto invalid = first_invalid_byte(text)) {
       throw ConfigurationError("the text is not UTF-8 at byte " + std::to_string(*invalid) + "; accepted: UTF-8");
     }
     parts_.clear();
-    pipeline_.added.cut(text, false, parts_);
+    has_special_ = pipeline_.added.cut(text, false, skips_special_, parts_);
     for (const TextPart& part : parts_) {
       if (part.token >= 0) {
         tokens.push_back(part.token);
@@ -71,6 +72,7 @@ class HuggingFaceEncoder : public TextEncoder {
         append_normalized(std::string(text.substr(part.begin, part.end - part.begin)), part.begin == 0, tokens);
       }
     }
+    return has_special_;
   }
 
  private:
@@ -81,7 +83,7 @@ class HuggingFaceEncoder : public TextEncoder {
       text = pipeline_.normalizer->apply(std::move(text), cut_.memory);
     }
     normalized_parts_.clear();
-    pipeline_.added.cut(text, true, normalized_parts_);
+    if (pipeline_.added.cut(text, true, skips_special_, normalized_parts_)) has_special_ = true;
     for (const TextPart& part : normalized_parts_) {
       if (part.token >= 0) {
         tokens.push_back(part.token);
@@ -118,6 +120,9 @@ class HuggingFaceEncoder : public TextEncoder {
   }
 
   const Pipeline& pipeline_;
+  bool skips_special_;
+  /// The document so far has a special token.
+  bool has_special_ = false;
   bool cuts_at_marks_;
   std::vector<TextPart> parts_;
   std::vector<TextPart> normalized_parts_;
@@ -130,7 +135,9 @@ class HuggingFaceTokenizer : public TextTokenizer {
  public:
   HuggingFaceTokenizer(std::filesystem::path file, const JsonValue& root) : file_(std::move(file)), pipeline_(root) {}
 
-  std::unique_ptr<TextEncoder> make_encoder() const override { return std::make_unique<HuggingFaceEncoder>(pipeline_); }
+  std::unique_ptr<TextEncoder> make_encoder(SpecialInText special) const override {
+    return std::make_unique<HuggingFaceEncoder>(pipeline_, special);
+  }
 
   std::string decode_text(std::span<const std::int32_t> tokens, bool special) const override {
     const std::vector<std::string>& texts = pipeline_.model->texts();

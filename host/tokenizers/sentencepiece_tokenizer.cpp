@@ -19,28 +19,36 @@ constexpr std::int64_t kLargestModel = std::int64_t{256} << 20U;
 
 class SentencepieceEncoder : public TextEncoder {
  public:
-  SentencepieceEncoder(const SentencePieceProcessor& processor, const std::vector<std::string>& lacking)
-      : processor_(processor), lacking_(lacking) {}
+  SentencepieceEncoder(const SentencePieceProcessor& processor, const std::vector<std::string>& lacking,
+                       SpecialInText special)
+      : processor_(processor), lacking_(lacking), special_(special) {}
 
-  void append(std::string_view text, std::vector<std::int32_t>& tokens) override {
+  /// The library never makes control tokens of text.
+  bool append(std::string_view text, std::vector<std::int32_t>& tokens) override {
     if (const auto invalid = first_invalid_byte(text)) {
       throw ConfigurationError("the text is not UTF-8 at byte " + std::to_string(*invalid) + "; accepted: UTF-8");
     }
+    bool has_special = false;
     for (const std::string& token : lacking_) {
       if (text.find(token) == std::string_view::npos) continue;
+      has_special = true;
+      if (special_ == SpecialInText::text) break;
       throw ConfigurationError("the text has the added token '" + message_text(token, 200) +
                                "', which a file beside tokenizer.model names and sentencepiece would cut into pieces; "
-                               "accepted: a tokenizer.json, as a fast tokenizer of transformers writes it");
+                               "accepted: a tokenizer.json, as a fast tokenizer of transformers writes it, or "
+                               "--special-as-text");
     }
     const auto status = processor_.Encode({text.data(), text.size()}, &found_);
     if (!status.ok()) throw ConfigurationError("sentencepiece cannot encode the text: " + status.ToString());
     tokens.insert(tokens.end(), found_.begin(), found_.end());
+    return has_special;
   }
 
  private:
   const SentencePieceProcessor& processor_;
   /// The added tokens that the model lacks.
   const std::vector<std::string>& lacking_;
+  SpecialInText special_;
   std::vector<int> found_;
 };
 
@@ -64,8 +72,8 @@ class SentencepieceTokenizer : public TextTokenizer {
     }
   }
 
-  std::unique_ptr<TextEncoder> make_encoder() const override {
-    return std::make_unique<SentencepieceEncoder>(processor_, lacking_);
+  std::unique_ptr<TextEncoder> make_encoder(SpecialInText special) const override {
+    return std::make_unique<SentencepieceEncoder>(processor_, lacking_, special);
   }
 
   std::string decode_text(std::span<const std::int32_t> tokens, bool special) const override {

@@ -51,10 +51,14 @@ std::optional<nlohmann::json> value_in(const std::filesystem::path& file, const 
 
 }  // namespace
 
-std::vector<std::int32_t> TextTokenizer::encode(std::string_view text) const {
+std::vector<std::int32_t> TextTokenizer::encode_prompt(std::string_view text, SpecialInText special) const {
   std::vector<std::int32_t> tokens = first_tokens();
-  make_encoder()->append(text, tokens);
+  make_encoder(special)->append(text, tokens);
   return tokens;
+}
+
+std::vector<std::int32_t> TextTokenizer::encode(std::string_view text) const {
+  return encode_prompt(text, SpecialInText::token);
 }
 
 std::string TextTokenizer::decode(std::span<const std::int32_t> tokens) const { return decode_text(tokens, false); }

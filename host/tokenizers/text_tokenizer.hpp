@@ -13,20 +13,27 @@
 
 namespace strata::host {
 
+/// What the text of a special token, such as "<|endoftext|>", within a document becomes.
+enum class SpecialInText : std::uint8_t {
+  token,  ///< the special token, as in Hugging Face by default
+  text    ///< tokens of its letters, so that no text can end a document
+};
+
 /// Encodes documents in one thread. It keeps the tokens of frequent words.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
-  /// Appends the tokens of a document, without those that mark its begin and end. \throws ConfigurationError if the
-  /// text is not UTF-8, or the tokenizer cannot encode it.
-  virtual void append(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
+  /// Appends the tokens of a document, without those that mark its begin and end. \return true if the document contains
+  /// the text of a special token that could become one. \throws ConfigurationError if the text is not UTF-8, or the
+  /// tokenizer cannot encode it.
+  virtual bool append(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
 };
 
 /// A tokenizer of a file: a tokenizer.json of Hugging Face, or a model of sentencepiece. Immutable, so threads share
 /// it.
 class TextTokenizer : public Tokenizer {
  public:
-  [[nodiscard]] virtual std::unique_ptr<TextEncoder> make_encoder() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<TextEncoder> make_encoder(SpecialInText special) const = 0;
   /// Decodes as Hugging Face does: tokens that the vocabulary lacks are left out, and bytes that are not UTF-8 become
   /// U+FFFD. `special`: special tokens are shown.
   [[nodiscard]] virtual std::string decode_text(std::span<const std::int32_t> tokens, bool special) const = 0;
@@ -43,6 +50,8 @@ class TextTokenizer : public Tokenizer {
   [[nodiscard]] virtual std::vector<std::filesystem::path> files() const = 0;
 
   /// Encodes a prompt: with the tokens that begin a document, without those that end it.
+  [[nodiscard]] std::vector<std::int32_t> encode_prompt(std::string_view text, SpecialInText special) const;
+  /// Encodes a prompt, whose special tokens are tokens.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const final;
   /// Leaves special tokens out.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const final;

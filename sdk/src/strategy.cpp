@@ -1,6 +1,7 @@
 #include "strata/strategy.hpp"
 
 #include "strata/error.hpp"
+#include "strata/published_adapters.hpp"
 
 namespace strata {
 
@@ -70,5 +71,6 @@ std::string_view to_string(Sharding sharding) {
 
 StrategyFactory::~StrategyFactory() = default;
 bool StrategyFactory::changes_model() const { return false; }
+AdapterFactory::~AdapterFactory() = default;
 
 }  // namespace strata

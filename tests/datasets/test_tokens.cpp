@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <ostream>
 
@@ -56,6 +58,15 @@ TEST_F(TokensTest, TokensBehindTheHeadersOfLlmC) {
               ElementsAre(7, 50256));
   EXPECT_THAT(tokens_of(*open({{"path", file(llmc_file<std::uint32_t>(20240801, 7, 3, {7, 99999, 1}))}})),
               ElementsAre(7, 99999));
+}
+
+/// The end of a file that is longer than what is compared with the vocabulary before a run.
+TEST_F(TokensTest, TheEndOfALongFileIsComparedWithTheVocabulary) {
+  const std::string path = file(bytes_of<std::uint16_t>({1, 2, 3}));
+  std::filesystem::resize_file(path, 2 * ((std::int64_t{64} << 20) + 1000000));  // the system keeps no zeros
+  std::ofstream(path, std::ios::binary | std::ios::app) << bytes_of<std::uint16_t>({70, 500});
+  EXPECT_THAT(refusal({{"path", path}}, 2, 100), HasSubstr("found token 500 at position 68108865"));
+  EXPECT_EQ(refusal({{"path", path}}, 2, 501), "accepted");
 }
 
 struct BadFile {

@@ -116,6 +116,55 @@ def test_adapters(folder):
     check(abs(loss - losses[2]) < 1e-5, f"adapters in PEFT: loss {loss}, Strata {losses[2]}")
 
 
+# Adapters as PEFT configures them: a model, and its settings.
+PEFT_ADAPTERS = {
+    "patterns": ("llama3", dict(r=3, lora_alpha=5, target_modules=["q_proj", "o_proj", "down_proj", "lm_head"],
+                                rank_pattern={"o_proj": 2}, alpha_pattern={"layers.1.mlp.down_proj": 7})),
+    "stabilized": ("qwen3", dict(r=4, lora_alpha=3, use_rslora=True, target_modules=["v_proj", "gate_proj"])),
+    "embedding": ("llama2", dict(r=2, lora_alpha=3, target_modules=["embed_tokens", "k_proj"])),
+    "packed": ("gpt2", dict(r=4, lora_alpha=6, target_modules=["c_attn", "c_proj"], fan_in_fan_out=True)),
+}
+
+
+def test_adapters_of_peft(folder):
+    """Adapters that PEFT saved compute in Strata what they do in PEFT."""
+    for name, (family, settings) in PEFT_ADAPTERS.items():
+        (folder / name).mkdir()
+        data = write_data(folder / name)
+        model = saved(folder / name / "original", family)
+        before = loss_of(model, data).item()
+        adapted = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **settings)).eval()
+        with torch.no_grad():
+            for parameter in adapted.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(0.2 * torch.randn_like(parameter))
+        adapted.save_pretrained(folder / name / "adapters", save_embedding_layers=False)
+        strata("import", folder / name / "original", folder / name / "imported", "--adapters", folder / name / "adapters")
+        compare_logits(folder / name, name, adapted)
+        merged = exported(folder / name, folder / name / "imported", "merged")
+        loss = loss_of(transformers.AutoModelForCausalLM.from_pretrained(merged), data).item()
+        expected = loss_of(adapted, data).item()
+        check(abs(loss - expected) < 1e-5, f"{name}: loss {loss}, PEFT {expected}")
+        check(abs(loss - before) > 1e-3, f"{name}: the adapters do nothing: {loss}, {before}")
+
+
+def test_types(folder):
+    """A run in f32 gives files of the types that it began from, one by one."""
+    saved(folder / "original")
+    replace_tensors(folder / "original", lambda tensors: tensors.update(
+        {name: value.to(torch.float32 if "norm" in name else torch.bfloat16) for name, value in tensors.items()}))
+    write_data(folder)
+    strata("import", folder / "original", folder / "imported")
+    for start in ("original", "imported"):
+        run, _ = train(folder, f"from_{start}", folder / start)
+        _, _ = train(folder, f"from_{start}", folder / start, steps=2, arguments=["--resume", "auto"])
+        found = tensors_of(exported(folder, run, f"{start}_exported"))
+        for name, value in tensors_of(folder / "original").items():
+            check(found[name].dtype == value.dtype, f"{name}: exported as {found[name].dtype}, was {value.dtype}")
+    wide = tensors_of(exported(folder, run, "wide", "--dtype", "f32"))
+    check(all(value.dtype == torch.float32 for value in wide.values()), "--dtype f32 gives other types")
+
+
 def nf4():
     """The 4-bit NormalFloat by its definition: quantiles of the normal distribution on both sides of 0."""
     def quantiles(count):

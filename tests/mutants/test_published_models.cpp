@@ -6,6 +6,7 @@
 #include "odd_files.hpp"
 #include "refusal.hpp"
 #include "sanitized.hpp"
+#include "train/published/adapted_checkpoint.hpp"
 #include "train/published/model_parameters.hpp"
 #include "train/published/published_checkpoint.hpp"
 #include "train/published/published_config.hpp"
@@ -20,6 +21,9 @@ using namespace strata::host;
 struct PublishedExample {
   const char* name;
   std::string config;
+  /// A module with adapters in files of PEFT, and its outputs.
+  std::string module;
+  std::int64_t outputs = 0;
 
   friend void PrintTo(const PublishedExample& example, std::ostream* out) { *out << example.name; }
 };
@@ -34,7 +38,8 @@ std::vector<PublishedExample> published_examples() {
   "n_layer": 1,
   "n_positions": 8,
   "vocab_size": 16
-})"},
+})",
+           "transformer.h.0.attn.c_attn", 24},
           {"qwen3", R"({
   "model_type": "qwen3",
   "attention_bias": true,
@@ -60,7 +65,8 @@ std::vector<PublishedExample> published_examples() {
   "tie_word_embeddings": false,
   "use_sliding_window": true,
   "vocab_size": 16
-})"}};
+})",
+           "model.layers.0.self_attn.q_proj", 8}};
 }
 
 class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
@@ -127,6 +133,45 @@ TEST_P(PublishedMutants, AreReadOrRefusedByName) {
     accepted += is_refused(folder_.path().string(), [&] { use(); }) ? 0 : 1;
     (void)folder_.file(file->first, bytes);
     if (HasFailure()) FAIL() << "mutant " << i << " of " << file->first << ": " << mutant.substr(0, 4000);
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_LT(accepted, mutants / 2);
+}
+
+TEST_P(PublishedMutants, AdaptersAreReadOrRefusedByName) {
+  const fs::path folder = folder_.path() / "peft";
+  fs::create_directory(folder);
+  const std::string tensor = "base_model.model." + GetParam().module;
+  const std::vector<SafetensorsTensor> tensors{{tensor + ".lora_A.weight", DType::f32, {2, 8}},
+                                               {tensor + ".lora_B.weight", DType::f32, {GetParam().outputs, 2}}};
+  const auto bytes = static_cast<std::size_t>(tensors[0].bytes() + tensors[1].bytes());
+  const std::string config = "{\n\"peft_type\": \"LORA\",\n\"r\": 2,\n\"lora_alpha\": 4,\n\"use_dora\": false,\n" +
+                             ("\"rank_pattern\": {\"" + GetParam().module + "\": 2},\n\"target_modules\": [\"") +
+                             GetParam().module + "\"],\n\"lora_dropout\": 0.0\n}";
+  const std::map<std::string, std::string> files{
+      {"adapter_config.json", config},
+      {"adapter_model.safetensors", safetensors_header(tensors, {}) + std::string(bytes, '\1')}};
+  for (const auto& [name, text] : files) (void)folder_.file("peft/" + name, text);
+  const auto base = PublishedCheckpoint::open(folder_.path(), registry_, {});
+  const auto refused = [&] {
+    return is_refused(folder.string(), [&] { (void)read_adapters(*base, folder, registry_); });
+  };
+  ASSERT_FALSE(refused());
+  Mutator mutator(5);
+  int accepted = 0;
+  const int mutants = kSanitized ? 100 : 400;
+  for (int i = 0; i < mutants; ++i) {
+    const auto& [name, text] = i % 2 == 0 ? *files.begin() : *files.rbegin();
+    std::string mutant = mutator.bytes(text);
+    if (i % 4 == 0) {
+      const std::size_t colon = std::min(text.find(':', mutator.below(text.size())), text.rfind(':'));
+      mutant =
+          text.substr(0, colon + 1) + mutator.value() + text.substr(std::min(text.find('\n', colon), text.size()) - 1);
+    }
+    (void)folder_.file("peft/" + name, mutant);
+    accepted += refused() ? 0 : 1;
+    (void)folder_.file("peft/" + name, text);
+    if (HasFailure()) FAIL() << "mutant " << i << " of " << name << ": " << mutant.substr(0, 4000);
   }
   EXPECT_GT(accepted, 0);
   EXPECT_LT(accepted, mutants / 2);

@@ -113,6 +113,20 @@ INSTANTIATE_TEST_SUITE_P(Gloo, Stacks,
                                            Stack{"all_by_4", kAll, 8, 4}, Stack{"all_in_one", kAll, 8, 8}),
                          [](const auto& info) { return info.param.name; });
 
+/// Each process shares the files of its ranks with the checkpoint before.
+TEST_F(Training, ProcessesStoreFrozenParametersOnce) {
+  const CommandResult result =
+      run_command(arguments("launch", "gloo",
+                            {R"(strategy=[{plugin="zero", stage=3, size=2}, {plugin="lora", rank=2}])",
+                             "run.checkpoint_every=2", "run.keep_checkpoints=2"}));
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  const std::filesystem::path last = find_checkpoint(path("gloo"));
+  for (const char* name : {"frozen-00000.safetensors", "frozen-00001.safetensors"}) {
+    EXPECT_EQ(std::filesystem::hard_link_count(last / name), 2U) << "each is in both checkpoints that are kept";
+  }
+  CheckpointReader(last).verify();
+}
+
 /// A factor this small makes a jump of ordinary noise, so the run goes back until it may not any more.
 TEST_F(Training, GoesBackInProcessesAsInThreads) {
   const std::vector<std::string> settings{test::ddp(2),

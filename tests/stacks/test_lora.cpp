@@ -71,6 +71,21 @@ TEST(Lora, BeginsAsTheBaseModelAndLeavesItUntouched) {
   EXPECT_EQ(adapters, 2 * (2 * 7 + 1));
 }
 
+/// Decay of adapters pulls the model towards its base.
+TEST(Lora, AdaptersDecayOnlyIfAsked) {
+  for (const bool asked : {false, true}) {
+    const std::string option = asked ? "decay = true\n" : "";
+    const host::Compiled compiled = compile_training(lora_configuration(table("lora", option)));
+    int adapters = 0;
+    for (const StoredParameter& parameter : compiled.program(0).parameters) {
+      if (parameter.role != ParameterRole::trained) continue;
+      EXPECT_EQ(parameter.decay, asked) << parameter.name;
+      ++adapters;
+    }
+    EXPECT_GT(adapters, 0);
+  }
+}
+
 TEST(Lora, KeepsOptimizerStatesOfAdaptersOnly) {
   const host::Compiled compiled = compile_training(lora_configuration(kLora));
   const host::Compiled whole = compile_training(lora_configuration(""));

@@ -29,6 +29,12 @@ class HuggingFace:
     def encode(self, text):
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
+    def encode_as_text(self, text):
+        self.tokenizer.encode_special_tokens = True
+        tokens = self.encode(text)
+        self.tokenizer.encode_special_tokens = False
+        return tokens
+
     def decode(self, tokens, special):
         return self.tokenizer.decode(tokens, skip_special_tokens=not special)
 
@@ -42,6 +48,8 @@ class SentencePiece:
 
     def encode(self, text):
         return self.processor.encode(text)
+
+    encode_as_text = encode
 
     def decode(self, tokens, special):
         return self.processor.decode(tokens)
@@ -61,7 +69,7 @@ def compare(name, expected, path, texts, answers_program, folder):
     wrong = same = 0
     for text, answer in zip(texts, answers):
         tokens = expected.encode(text)
-        checks = [(tokens, answer["tokens"])]
+        checks = [(tokens, answer["tokens"]), (expected.encode_as_text(text), answer["as_text"])]
         for special, key in ((True, "all"), (False, "plain")):
             decoded = expected.decode(tokens, special)
             checks.append((decoded, answer[key]))

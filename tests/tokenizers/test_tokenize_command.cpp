@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -13,7 +14,9 @@ namespace strata::host {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TokenizeTest : public ::testing::Test {
  protected:
@@ -45,6 +48,13 @@ class TokenizeTest : public ::testing::Test {
     EXPECT_THAT(header, ElementsAre(20240520, 1, (bytes.size() - 1024) / 2));
     std::vector<std::uint16_t> tokens((bytes.size() - 1024) / 2);
     std::memcpy(tokens.data(), bytes.data() + 1024, tokens.size() * 2);
+    return tokens;
+  }
+
+  /// The tokens of bytes, and the special token for each #.
+  static std::vector<std::uint16_t> letters(const std::string& text) {
+    std::vector<std::uint16_t> tokens(text.begin(), text.end());
+    std::replace(tokens.begin(), tokens.end(), std::uint16_t{'#'}, std::uint16_t{259});
     return tokens;
   }
 
@@ -92,7 +102,7 @@ TEST_F(TokenizeTest, TextsAndLinesKeepTheirOrder) {
   const auto result = tokenize({text.string(), lines.string(), "--document-token", "<|endoftext|>"});
   ASSERT_EQ(result.exit_code, 0) << result.messages;
   EXPECT_THAT(stored(), ElementsAre('a', 258, '\n', 259, 'b', 259, 257, 259));
-  EXPECT_THAT(result.out, HasSubstr("tokens 8\ndocuments 3\ntype uint16\n"));
+  EXPECT_THAT(result.out, HasSubstr("tokens 8\ndocuments 3\ndocuments_with_special_tokens 0\ntype uint16\n"));
   EXPECT_THAT(result.out, HasSubstr("document_end = 259"));
   const auto again = tokenize({text.string()});
   EXPECT_EQ(again.exit_code, 2);
@@ -102,6 +112,22 @@ TEST_F(TokenizeTest, TextsAndLinesKeepTheirOrder) {
   ASSERT_EQ(wide.exit_code, 0) << wide.messages;
   EXPECT_EQ(test::read_file(output_).size(), 4 * 4);
   EXPECT_THAT(wide.out, HasSubstr("type = \"uint32\""));
+}
+
+/// A text from the web may contain what ends documents.
+TEST_F(TokenizeTest, SpecialTokensInTextAreCountedAndMayStayText) {
+  const auto lines = folder_.file("b.jsonl", "{\"text\": \"a<|endoftext|>b\"}\n{\"text\": \"<|endoftext\"}\n");
+  const auto found = tokenize({lines.string()});
+  ASSERT_EQ(found.exit_code, 0) << found.messages;
+  EXPECT_THAT(found.out, HasSubstr("documents 2\ndocuments_with_special_tokens 1\n"));
+  EXPECT_THAT(found.messages, HasSubstr("1 document contains the text of a special token, which became that token; "
+                                        "--special-as-text makes it plain text"));
+  EXPECT_THAT(stored(), ElementsAreArray(letters("a#b<|endoftext")));
+  const auto plain = tokenize({lines.string(), "--special-as-text", "--overwrite", "--document-token", "259"});
+  ASSERT_EQ(plain.exit_code, 0) << plain.messages;
+  EXPECT_THAT(plain.out, HasSubstr("documents_with_special_tokens 1\n"));
+  EXPECT_THAT(plain.messages, Not(HasSubstr("special token")));
+  EXPECT_THAT(stored(), ElementsAreArray(letters("a<|endoftext|>b#<|endoftext#")));
 }
 
 TEST_F(TokenizeTest, BadLinesAreNamed) {

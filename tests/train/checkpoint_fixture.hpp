@@ -25,6 +25,7 @@ struct StoredTensor {
   std::optional<FlatSharding> sharding = {};
   /// The optimizer's states and their types.
   std::map<std::string, DType> states = {{"first_moment", DType::f32}};
+  bool frozen = false;
 };
 
 /// Makes the program of a class of ranks that only store tensors.
@@ -43,6 +44,7 @@ class StorageProgram {
     parameter.name = tensor.name;
     parameter.dims = tensor.dims;
     parameter.sharding = tensor.sharding;
+    if (tensor.frozen) parameter.role = ParameterRole::frozen;
     Shape shape;
     for (const ShardedDim& dim : tensor.dims) {
       shape.push_back(index_map(dim, program_.mesh, program_.mesh.coordinates(0)).local_size());
@@ -151,9 +153,9 @@ class FakeRanks {
     return wrong;
   }
 
-  void write(const CheckpointStore& store, const RunState& run) {
+  void write(const CheckpointStore& store, const RunState& run, const std::filesystem::path& base = {}) {
     const auto plan = plan_checkpoint(ranks_);
-    CheckpointWriter writer(store, plan, run, "test");
+    CheckpointWriter writer(store, plan, run, "test", base);
     writer.begin();
     for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
       writer.write_rank(static_cast<int>(rank), [&](const BufferSlice& slice, void* host) {

@@ -112,6 +112,31 @@ TEST_F(BackgroundCheckpoints, TrainingGoesOnWhileTheDiskStandsStill) {
   EXPECT_LE(waited.planned_checkpoint_bytes, summary.planned_checkpoint_bytes);
 }
 
+/// A fine-tuning, whose base no step changes.
+TEST_F(BackgroundCheckpoints, FrozenParametersAreStoredOnce) {
+  const std::vector<std::string> lora{"strategy=[{plugin=\"ddp\", size=2}, {plugin=\"lora\", rank=2}]"};
+  const auto frozen = [&](const std::string& checkpoint, int rank) {
+    return folder_.path() / checkpoint / ("frozen-0000" + std::to_string(rank) + ".safetensors");
+  };
+  Watcher whole;
+  run({.keep = 2, .overrides = lora}, whole);
+  Watcher rest;
+  run({.folder = "rest",
+       .mode = CheckpointMode::foreground,
+       .resume = (folder_.path() / "run/step-00000006").string(),
+       .overrides = lora},
+      rest);
+  EXPECT_THAT(names(), ElementsAre("latest", "step-00000006", "step-00000008"));
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(fs::hard_link_count(frozen("run/step-00000008", rank)), 3U);
+    EXPECT_TRUE(fs::equivalent(frozen("run/step-00000006", rank), frozen("rest/step-00000008", rank)));
+  }
+  EXPECT_EQ(tensors("rest", "step-00000008"), tensors("run", "step-00000008"));
+  EXPECT_EQ(rest.losses, std::vector<double>(whole.losses.end() - 2, whole.losses.end()));
+  EXPECT_THAT(whole.warnings, IsEmpty());
+  CheckpointReader(folder_.path() / "rest/step-00000008").verify();
+}
+
 // The timeout of communication is shorter than the writing, which the other rank waits for.
 TEST_F(BackgroundCheckpoints, WritingIsNoCommunication) {
   const test::SlowDisk disk(std::chrono::milliseconds(400));

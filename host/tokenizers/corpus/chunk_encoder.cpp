@@ -30,12 +30,13 @@ std::string kind_of(const json& value) {
 
 }  // namespace
 
-ChunkEncoder::ChunkEncoder(const TextTokenizer& tokenizer, DocumentFrame frame, std::string field)
-    : encoder_(tokenizer.make_encoder()), frame_(std::move(frame)), field_(std::move(field)) {}
+ChunkEncoder::ChunkEncoder(const TextTokenizer& tokenizer, SpecialInText special, DocumentFrame frame,
+                           std::string field)
+    : encoder_(tokenizer.make_encoder(special)), frame_(std::move(frame)), field_(std::move(field)) {}
 
 void ChunkEncoder::encode_document(std::string_view text, ChunkTokens& result) {
   result.tokens.insert(result.tokens.end(), frame_.first.begin(), frame_.first.end());
-  encoder_->append(text, result.tokens);
+  if (encoder_->append(text, result.tokens)) ++result.special_documents;
   result.tokens.insert(result.tokens.end(), frame_.last.begin(), frame_.last.end());
   ++result.documents;
 }

@@ -21,12 +21,14 @@ struct DocumentFrame {
 struct ChunkTokens {
   std::vector<std::int32_t> tokens;
   std::int64_t documents = 0;
+  /// Documents that contain the text of a special token.
+  std::int64_t special_documents = 0;
 };
 
 /// Encodes chunks in one thread.
 class ChunkEncoder {
  public:
-  ChunkEncoder(const TextTokenizer& tokenizer, DocumentFrame frame, std::string field);
+  ChunkEncoder(const TextTokenizer& tokenizer, SpecialInText special, DocumentFrame frame, std::string field);
   /// `file` is the input's name. \throws ConfigurationError with the file and, for JSON lines, line and column.
   [[nodiscard]] ChunkTokens encode(const CorpusChunk& chunk, const std::filesystem::path& file);
 

@@ -81,7 +81,7 @@ class CorpusRun {
     int threads = job_.threads;
     if (threads == 0) threads = usable_cores();
     const auto make_work = [this]() -> OrderedWorkers<CorpusChunk, ChunkTokens>::Work {
-      auto encoder = std::make_shared<ChunkEncoder>(*tokenizer_, frame_, job_.field.value_or("text"));
+      auto encoder = std::make_shared<ChunkEncoder>(*tokenizer_, job_.special, frame_, job_.field.value_or("text"));
       return [this, encoder](const CorpusChunk& chunk) {
         return encoder->encode(chunk, inputs_[static_cast<std::size_t>(chunk.input)].path());
       };
@@ -103,6 +103,7 @@ class CorpusRun {
       output.append(tokens.tokens);
       state_.position = chunk.end;
       state_.documents += tokens.documents;
+      state_.special_documents += tokens.special_documents;
       state_.tokens += std::ssize(tokens.tokens);
       keep_state(output);
       report(progress());
@@ -174,6 +175,7 @@ class CorpusRun {
                  {"--jsonl-field", message_text(job_.field.value_or(""))},
                  {"--dtype", result_.type == StoredType::uint16 ? 16 : 32},
                  {"--format", result_.has_header},
+                 {"--special-as-text", job_.special == SpecialInText::text},
                  {"token before or after documents", {frame_.first, frame_.last}}};
     if (job_.overwrite) return;
     if (std::filesystem::exists(job_.output)) {
@@ -200,7 +202,7 @@ class CorpusRun {
 
   [[nodiscard]] CorpusProgress progress() const {
     const std::int64_t bytes = begins_[static_cast<std::size_t>(state_.position.input)] + state_.position.byte;
-    return {bytes, total_bytes_, state_.documents, state_.tokens};
+    return {bytes, total_bytes_, state_.documents, state_.special_documents, state_.tokens};
   }
 
   const CorpusJob& job_;

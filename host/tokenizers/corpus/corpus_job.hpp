@@ -33,6 +33,8 @@ struct CorpusJob {
   bool ends_documents = false;
   /// Adds the tokens that the tokenizer's post-processor adds.
   bool special_tokens = false;
+  /// What special tokens within documents become.
+  SpecialInText special = SpecialInText::token;
   /// 0: one a processor.
   int threads = 0;
   /// Begins anew, whatever an earlier run has left.
@@ -45,6 +47,8 @@ struct CorpusProgress {
   std::int64_t bytes = 0;
   std::int64_t total_bytes = 0;
   std::int64_t documents = 0;
+  /// Those that contain the text of a special token.
+  std::int64_t special_documents = 0;
   std::int64_t tokens = 0;
 };
 

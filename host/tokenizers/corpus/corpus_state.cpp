@@ -41,6 +41,7 @@ std::optional<CorpusState> read_state(const std::filesystem::path& output, const
   try {
     state.position = {count_of(file, "input"), count_of(file, "byte"), count_of(file, "line")};
     state.documents = count_of(file, "documents");
+    state.special_documents = count_of(file, "special_documents");
     state.tokens = count_of(file, "tokens");
   } catch (const std::exception&) {
     refuse("found no state of an earlier run");
@@ -54,6 +55,7 @@ void write_state(const std::filesystem::path& output, const json& identity, cons
                      {"byte", state.position.byte},
                      {"line", state.position.line},
                      {"documents", state.documents},
+                     {"special_documents", state.special_documents},
                      {"tokens", state.tokens}};
   replace_file(state_path(output), json_text(file));
 }

@@ -12,6 +12,8 @@ namespace strata::host {
 struct CorpusState {
   CorpusPosition position;
   std::int64_t documents = 0;
+  /// Those that contain the text of a special token.
+  std::int64_t special_documents = 0;
   std::int64_t tokens = 0;
 };
 

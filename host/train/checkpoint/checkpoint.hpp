@@ -39,9 +39,10 @@ using NextBytes = std::function<std::span<const std::byte>(std::size_t most)>;
 /// calls have ended, the first process calls commit(). Ranks may be in several processes that share a file system.
 class CheckpointWriter {
  public:
-  /// `tag`: makes the temporary name unique. It is the same for all ranks.
+  /// `tag`: makes the temporary name unique. It is the same for all ranks. `base`: a checkpoint with the same values of
+  /// frozen tensors, whose files the new one shares if they fit; empty: none.
   CheckpointWriter(const CheckpointStore& store, const std::vector<CheckpointTensor>& plan, RunState run,
-                   const std::string& tag);
+                   const std::string& tag, std::filesystem::path base = {});
   /// Calls abandon().
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -51,8 +52,11 @@ class CheckpointWriter {
   void begin();
   /// Writes the parts of `rank`. Thread-safe.
   void write_rank(int rank, const ReadSlice& read) const;
-  /// Writes `pieces`, those of `rank`, whose bytes `next` returns.
-  void write_rank(int rank, const std::vector<RankPiece>& pieces, const NextBytes& next) const;
+  /// Writes a file of `rank` with `pieces`, whose bytes `next` returns.
+  void write_file(int rank, RankFile file, const std::vector<RankPiece>& pieces, const NextBytes& next) const;
+  /// Gives the base's file of the rank's frozen tensors a second name in this checkpoint (a hard link). \return false
+  /// if it cannot: the base has other pieces, its file is missing or damaged, or the file system has no links.
+  [[nodiscard]] bool share_frozen(int rank) const;
   /// Makes the checkpoint the newest one. \return its folder.
   std::filesystem::path commit();
   /// Removes the temporary folder if begin() was called but not commit().
@@ -64,12 +68,16 @@ class CheckpointWriter {
 
  private:
   [[nodiscard]] Manifest manifest() const;
+  /// Records what a file holds, for the process that writes the manifest.
+  void write_record(const std::string& stem, const ManifestFile& file,
+                    const std::map<std::string, std::string>& pieces) const;
   void write_text(const std::filesystem::path& path, const std::string& text) const;
 
   const CheckpointStore& store_;
   const std::vector<CheckpointTensor>& plan_;
   RunState run_;
   std::filesystem::path temporary_;
+  std::filesystem::path base_;
   bool begun_ = false;
   std::optional<std::string> remark_;
 };

@@ -12,6 +12,8 @@ namespace strata::host {
 /// Names within a checkpoints folder.
 
 inline constexpr const char* kManifestName = "manifest.json";
+/// Ends the names of the files with tensors.
+inline constexpr const char* kTensorSuffix = ".safetensors";
 /// Name of the file that contains the name of the newest checkpoint.
 inline constexpr const char* kLatestName = "latest";
 /// Part of the names of unfinished folders and files, and of no others.

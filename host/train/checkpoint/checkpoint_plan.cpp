@@ -1,7 +1,9 @@
 #include "train/checkpoint/checkpoint_plan.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -87,6 +89,12 @@ std::vector<SharedPart> shared_parts(std::size_t index, CheckpointTensor& tensor
                           "' do not make it whole: " + first_fault.value_or("none"));
 }
 
+/// True for a value that no step changes. Replicas that train apart average all their values.
+bool is_frozen(const PersistentTensor& tensor) {
+  const StoredParameter& parameter = *tensor.parameter;
+  return parameter.role == ParameterRole::frozen && parameter.loose.empty() && tensor.name == parameter.name;
+}
+
 /// Chooses the rank that writes each part.
 void deal(std::vector<SharedPart> parts, int ranks, std::vector<CheckpointTensor>& plan) {
   // Parts of a single rank leave no choice, so the others are dealt in view of them.
@@ -95,8 +103,11 @@ void deal(std::vector<SharedPart> parts, int ranks, std::vector<CheckpointTensor
     const bool b_is_single = b.holders.size() == 1;
     return a_is_single != b_is_single ? a_is_single : a.bytes > b.bytes;
   });
-  std::vector<std::int64_t> load(static_cast<std::size_t>(ranks));
+  // Bytes of each rank in its file of frozen tensors (true), and in the other one.
+  std::map<bool, std::vector<std::int64_t>> loads;
+  for (const bool frozen : {false, true}) loads[frozen].resize(static_cast<std::size_t>(ranks));
   for (SharedPart& each : parts) {
+    std::vector<std::int64_t>& load = loads[plan[each.tensor].frozen];
     const auto load_of = [&](const Holder& holder) { return load[static_cast<std::size_t>(holder.rank)]; };
     const Holder& writer =
         *std::min_element(each.holders.begin(), each.holders.end(), [&](const Holder& a, const Holder& b) {
@@ -132,6 +143,7 @@ std::vector<PersistentTensor> persistent_tensors(const Program& program) {
 
 std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks) {
   std::map<std::string, std::vector<Holding>> tensors;
+  std::set<std::string> frozen;
   std::set<const Program*> done;
   for (const Program* program : ranks.programs) {
     if (!done.insert(program).second) continue;
@@ -144,6 +156,7 @@ std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks) {
     for (const PersistentTensor& tensor : persistent_tensors(*program)) {
       const TensorStorage storage = storage_of(*program, *tensor.parameter, tensor.buffer);
       Holding& holding = holding_of(tensors[tensor.name], storage, tensor.dtype);
+      if (is_frozen(tensor)) frozen.insert(tensor.name);
       for (const auto& [rank, coordinates] : members) {
         add(holding, coordinates, {rank, program, tensor.parameter, tensor.buffer});
       }
@@ -155,6 +168,7 @@ std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks) {
   for (auto& [name, holdings] : tensors) {
     CheckpointTensor& tensor = plan.emplace_back();
     tensor.name = name;
+    tensor.frozen = frozen.contains(name);
     for (SharedPart& each : shared_parts(plan.size() - 1, tensor, holdings)) parts.push_back(std::move(each));
   }
   deal(std::move(parts), ranks.mesh.rank_count(), plan);
@@ -162,11 +176,16 @@ std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks) {
 }
 
 std::uint64_t checkpoint_bytes(const std::vector<CheckpointTensor>& tensors) {
-  std::uint64_t bytes = 0;
-  for (const CheckpointTensor& tensor : tensors) {
-    bytes += static_cast<std::uint64_t>(element_count(tensor.shape)) * size_of(tensor.dtype);
-  }
-  return bytes;
+  return std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0}, [](std::uint64_t sum, const auto& tensor) {
+    return sum + static_cast<std::uint64_t>(element_count(tensor.shape)) * size_of(tensor.dtype);
+  });
+}
+
+std::uint64_t frozen_bytes(const std::vector<CheckpointTensor>& tensors) {
+  std::vector<CheckpointTensor> frozen;
+  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(frozen),
+               [](const CheckpointTensor& tensor) { return tensor.frozen; });
+  return checkpoint_bytes(frozen);
 }
 
 }  // namespace strata::host

@@ -42,16 +42,21 @@ struct CheckpointTensor {
   DType dtype = DType::f32;
   Shape shape;
   std::vector<CheckpointPiece> pieces;
+  /// True for a parameter that no step of the run changes. Such tensors are in files of their own, which the
+  /// checkpoints of a run share.
+  bool frozen = false;
 };
 
 /// Plans a checkpoint, in which each byte is written once. If several ranks hold the same part of a tensor, one of them
-/// writes it: parts are dealt, largest first, to the rank that has the fewest bytes to write. Example: of two replicas
-/// each writes about half of the model. If programs store a tensor in different ways, such as a tied weight in
-/// different buckets of two stages, the ranks of one way write all of it. \return the tensors, sorted by name. \throws
-/// VerificationError if the parts do not cover a tensor.
+/// writes it: parts are dealt, largest first, to the rank that has the fewest bytes to write. Frozen tensors are dealt
+/// apart, because few checkpoints write them. Example: of two replicas each writes about half of the model. If programs
+/// store a tensor in different ways, such as a tied weight in different buckets of two stages, the ranks of one way
+/// write all of it. \return the tensors, sorted by name. \throws VerificationError if the parts do not cover a tensor.
 [[nodiscard]] std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks);
 
 /// Total size of all tensors in bytes.
 [[nodiscard]] std::uint64_t checkpoint_bytes(const std::vector<CheckpointTensor>& tensors);
+/// Total size of the frozen tensors in bytes.
+[[nodiscard]] std::uint64_t frozen_bytes(const std::vector<CheckpointTensor>& tensors);
 
 }  // namespace strata::host

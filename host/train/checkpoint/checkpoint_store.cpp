@@ -44,7 +44,7 @@ bool is_checkpoint(const fs::path& path) {
   return fs::is_regular_file(path / kManifestName, ignored);
 }
 
-/// Bytes of the files below `folder`, which other processes may be writing.
+/// Bytes of the files below `folder`, which other processes may be writing, and which no other folder shares.
 std::uint64_t bytes_in(const fs::path& folder) {
   std::uint64_t bytes = 0;
   std::error_code failure;
@@ -52,7 +52,8 @@ std::uint64_t bytes_in(const fs::path& folder) {
        entry.increment(failure)) {
     std::error_code ignored;
     const std::uintmax_t size = entry->file_size(ignored);
-    if (!ignored) bytes += size;
+    const bool is_shared = entry->hard_link_count(ignored) > 1;
+    if (!ignored && !is_shared) bytes += size;
   }
   return bytes;
 }
@@ -115,10 +116,7 @@ void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& comi
   make_directories(directory_, disk_);
   settle();
   clean(0);
-  const fs::path probe = directory_ / ".probe";
-  OutputFile(probe, disk_).finish();
-  std::error_code ignored;
-  fs::remove(probe, ignored);
+  const bool shares = has_links();
   std::uint64_t more = coming.count;
   if (keep_ > 0) {
     // One checkpoint more than `keep` exists while the next one is written.
@@ -126,18 +124,36 @@ void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& comi
     const std::uint64_t held = checkpoints_up_to(coming.first_step).size();
     more = std::min(more, most - std::min(most, held));
   }
-  require_space(bytes, std::max<std::uint64_t>(1, more), disk_.free_bytes(directory_));
+  require_space(bytes, {.count = std::max<std::uint64_t>(1, more), .shared_bytes = shares ? coming.shared_bytes : 0},
+                disk_.free_bytes(directory_));
+}
+
+bool CheckpointStore::has_links() const {
+  const fs::path probe = directory_ / ".probe";
+  const fs::path second = directory_ / ".probe-link";
+  std::error_code ignored;
+  fs::remove(second, ignored);
+  OutputFile(probe, disk_).finish();
+  const bool links = disk_.link(probe, second) == 0;
+  fs::remove(probe, ignored);
+  fs::remove(second, ignored);
+  return links;
 }
 
 void CheckpointStore::require_space(std::uint64_t bytes, const fs::path& temporary) const {
   const std::uint64_t available = disk_.free_bytes(directory_);
   // Other ranks may have begun. Bytes that they write from here on are counted twice, so nothing that fits is refused.
-  require_space(bytes, 1, available + bytes_in(temporary));
+  require_space(bytes, {}, available + bytes_in(temporary));
 }
 
-void CheckpointStore::require_space(std::uint64_t bytes, std::uint64_t count, std::uint64_t available) const {
+void CheckpointStore::require_space(std::uint64_t bytes, const CheckpointsToCome& coming,
+                                    std::uint64_t available) const {
+  const std::uint64_t count = coming.count;
   std::uint64_t needed = 0;
-  if (__builtin_mul_overflow(count, bytes + kSpareBytes, &needed)) needed = std::numeric_limits<std::uint64_t>::max();
+  if (__builtin_mul_overflow(count, bytes - coming.shared_bytes + kSpareBytes, &needed) ||
+      __builtin_add_overflow(needed, coming.shared_bytes, &needed)) {
+    needed = std::numeric_limits<std::uint64_t>::max();
+  }
   if (available >= needed) return;
   const std::string what = count == 1
                                ? "a checkpoint needs "

@@ -16,6 +16,8 @@ struct CheckpointsToCome {
   std::uint64_t count = 1;
   /// Steps of the run so far. Existing checkpoints of later steps stay, because another run wrote them.
   std::uint64_t first_step = 0;
+  /// Of the bytes of each, those that all of them share.
+  std::uint64_t shared_bytes = 0;
 };
 
 /// The folder that contains all checkpoints of a run.
@@ -29,8 +31,8 @@ class CheckpointStore {
   /// come, of `bytes` each: for all that will exist at once, while one more than `keep` is written. \throws
   /// RuntimeError if that fails.
   void prepare(std::uint64_t bytes, const CheckpointsToCome& coming = {}) const;
-  /// Checks that there is space for a checkpoint of `bytes`, of which the files in folder `temporary` are a part.
-  /// \throws RuntimeError if there is not.
+  /// Checks that there is space for `bytes` of a checkpoint, of which the files in folder `temporary` are a part that
+  /// it shares with no other. \throws RuntimeError if there is not.
   void require_space(std::uint64_t bytes, const std::filesystem::path& temporary) const;
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   [[nodiscard]] const Disk& disk() const { return disk_; }
@@ -53,7 +55,9 @@ class CheckpointStore {
   };
 
   [[nodiscard]] std::vector<Found> checkpoints_up_to(std::uint64_t step) const;
-  void require_space(std::uint64_t bytes, std::uint64_t count, std::uint64_t available) const;
+  /// True if a file may have two names.
+  [[nodiscard]] bool has_links() const;
+  void require_space(std::uint64_t bytes, const CheckpointsToCome& coming, std::uint64_t available) const;
   /// Ends replacements that a kill interrupted.
   void settle() const;
 

@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "config/json_value.hpp"
@@ -9,6 +8,7 @@
 #include "train/checkpoint/checkpoint.hpp"
 #include "train/checkpoint/checkpoint_names.hpp"
 #include "train/checkpoint/json_text.hpp"
+#include "train/checkpoint/shared_files.hpp"
 
 namespace strata::host {
 namespace {
@@ -20,15 +20,18 @@ using nlohmann::json;
 /// Bytes of one write, few enough that checksum and write use the processor's caches.
 constexpr std::uint64_t kLargestWrite = 1U << 20U;
 
-std::string rank_file(int rank, const char* suffix) {
-  std::array<char, 48> name{};
-  std::snprintf(name.data(), name.size(), "rank-%05d%s", rank, suffix);
-  return name.data();
-}
-
 /// Suffix of the file in which a rank records what it has written, for the process that writes the manifest.
 constexpr const char* kRecordSuffix = ".record";
-constexpr const char* kTensorSuffix = ".safetensors";
+
+/// The manifest of a checkpoint. Empty without a readable one.
+std::optional<Manifest> manifest_of(const fs::path& checkpoint) {
+  if (checkpoint.empty()) return std::nullopt;
+  try {
+    return read_manifest(checkpoint / kManifestName);
+  } catch (const RuntimeError&) {
+    return std::nullopt;
+  }
+}
 
 }  // namespace
 
@@ -49,11 +52,12 @@ std::map<std::string, ManifestFile> write_model_files(const fs::path& checkpoint
 }
 
 CheckpointWriter::CheckpointWriter(const CheckpointStore& store, const std::vector<CheckpointTensor>& plan,
-                                   RunState run, const std::string& tag)
+                                   RunState run, const std::string& tag, fs::path base)
     : store_(store),
       plan_(plan),
       run_(std::move(run)),
-      temporary_(store.path_of(run_.step).string() + std::string(kTemporaryMark) + tag) {}
+      temporary_(store.path_of(run_.step).string() + std::string(kTemporaryMark) + tag),
+      base_(std::move(base)) {}
 
 CheckpointWriter::~CheckpointWriter() { abandon(); }
 
@@ -64,7 +68,10 @@ void CheckpointWriter::abandon() {
 
 void CheckpointWriter::begin() {
   begun_ = true;
-  store_.require_space(checkpoint_bytes(plan_), temporary_);
+  std::uint64_t bytes = checkpoint_bytes(plan_);
+  const std::optional<Manifest> base = manifest_of(base_);
+  if (base && has_frozen_files(*base, plan_)) bytes -= frozen_bytes(plan_);
+  store_.require_space(bytes, temporary_);
   make_directories(temporary_, store_.disk());
 }
 
@@ -75,33 +82,63 @@ void CheckpointWriter::write_text(const fs::path& path, const std::string& text)
 }
 
 void CheckpointWriter::write_rank(int rank, const ReadSlice& read) const {
-  const std::vector<RankPiece> pieces = rank_pieces(plan_, rank);
-  std::vector<std::byte> data;
-  std::size_t used = 0;
-  auto piece = pieces.begin();
-  write_rank(rank, pieces, [&](std::size_t most) -> std::span<const std::byte> {
-    if (used == data.size()) {
-      data.resize(piece->tensor.bytes());
-      read(piece->source, data.data());
-      ++piece;
-      used = 0;
-    }
-    const std::span<const std::byte> bytes(data.data() + used, std::min(most, data.size() - used));
-    used += bytes.size();
-    return bytes;
-  });
+  for (const RankFile file : {RankFile::changing, RankFile::frozen}) {
+    if (file == RankFile::frozen && share_frozen(rank)) continue;
+    const std::vector<RankPiece> pieces = rank_pieces(plan_, rank, file);
+    std::vector<std::byte> data;
+    std::size_t used = 0;
+    auto piece = pieces.begin();
+    write_file(rank, file, pieces, [&](std::size_t most) -> std::span<const std::byte> {
+      if (used == data.size()) {
+        data.resize(piece->tensor.bytes());
+        read(piece->source, data.data());
+        ++piece;
+        used = 0;
+      }
+      const std::span<const std::byte> bytes(data.data() + used, std::min(most, data.size() - used));
+      used += bytes.size();
+      return bytes;
+    });
+  }
 }
 
-void CheckpointWriter::write_rank(int rank, const std::vector<RankPiece>& pieces, const NextBytes& next) const {
+bool CheckpointWriter::share_frozen(int rank) const {
+  const std::optional<Manifest> base = manifest_of(base_);
+  const auto checksums = base ? frozen_checksums(*base, plan_, rank) : std::nullopt;
+  if (!checksums) return false;
+  const std::string stem = file_stem(rank, RankFile::frozen);
+  const std::string name = stem + kTensorSuffix;
+  const ManifestFile& file = base->files.at(name);
+  try {
+    // A damaged file must not become a part of later checkpoints.
+    if (checksum_of(MappedFile(base_ / name).bytes()) != file.checksum) return false;
+  } catch (const RuntimeError&) {
+    return false;
+  }
+  make_directories(temporary_, store_.disk());
+  if (store_.disk().link(base_ / name, temporary_ / name) != 0) return false;
+  write_record(stem, file, *checksums);
+  return true;
+}
+
+void CheckpointWriter::write_record(const std::string& stem, const ManifestFile& file,
+                                    const std::map<std::string, std::string>& pieces) const {
+  const json record = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}, {"pieces", pieces}};
+  write_text(temporary_ / (stem + kRecordSuffix), json_text(record));
+}
+
+void CheckpointWriter::write_file(int rank, RankFile kind, const std::vector<RankPiece>& pieces,
+                                  const NextBytes& next) const {
   if (pieces.empty()) return;
   // Each process may be the first to write.
   make_directories(temporary_, store_.disk());
   std::vector<SafetensorsTensor> tensors;
   for (const RankPiece& piece : pieces) tensors.push_back(piece.tensor);
-  OutputFile file(temporary_ / rank_file(rank, kTensorSuffix), store_.disk());
+  const std::string stem = file_stem(rank, kind);
+  OutputFile file(temporary_ / (stem + kTensorSuffix), store_.disk());
   const std::string header = safetensors_header(tensors, {{"format", "strata"}, {"step", std::to_string(run_.step)}});
   file.write(header.data(), header.size());
-  json checksums = json::object();
+  std::map<std::string, std::string> checksums;
   for (const SafetensorsTensor& tensor : tensors) {
     Checksum checksum;
     for (std::uint64_t left = tensor.bytes(); left > 0;) {
@@ -113,8 +150,7 @@ void CheckpointWriter::write_rank(int rank, const std::vector<RankPiece>& pieces
     checksums[tensor.name] = checksum.hex();
   }
   file.finish();
-  const json record = {{"bytes", file.bytes()}, {"xxh3_128", file.checksum()}, {"pieces", std::move(checksums)}};
-  write_text(temporary_ / rank_file(rank, kRecordSuffix), json_text(record));
+  write_record(stem, {file.bytes(), file.checksum()}, checksums);
 }
 
 Manifest CheckpointWriter::manifest() const {
@@ -126,9 +162,10 @@ Manifest CheckpointWriter::manifest() const {
     entry.dtype = tensor.dtype;
     entry.shape = tensor.shape;
     for (const CheckpointPiece& piece : tensor.pieces) {
-      const std::string name = rank_file(piece.rank, kTensorSuffix);
+      const std::string stem = file_stem(piece.rank, tensor.frozen ? RankFile::frozen : RankFile::changing);
+      const std::string name = stem + kTensorSuffix;
       if (!manifest.files.contains(name)) {
-        const fs::path path = temporary_ / rank_file(piece.rank, kRecordSuffix);
+        const fs::path path = temporary_ / (stem + kRecordSuffix);
         const json content = read_json_file(path);
         const JsonValue record(content, path);
         manifest.files[name] = {record.at("bytes").integer<std::uint64_t>(), record.at("xxh3_128").string()};

@@ -25,6 +25,10 @@ int Disk::exchange(const std::filesystem::path& a, const std::filesystem::path& 
   return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE);
 }
 
+int Disk::link(const std::filesystem::path& existing, const std::filesystem::path& name) const {
+  return ::link(existing.c_str(), name.c_str());
+}
+
 int Disk::lock(int descriptor) const { return ::flock(descriptor, LOCK_EX | LOCK_NB); }
 
 std::uint64_t Disk::free_bytes(const std::filesystem::path& directory) const {

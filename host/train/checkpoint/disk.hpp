@@ -24,6 +24,8 @@ class Disk {
   /// Exchanges the names of two files or folders in one step, as renameat2(2) does with RENAME_EXCHANGE. File systems
   /// such as NFS cannot.
   virtual int exchange(const std::filesystem::path& a, const std::filesystem::path& b) const;
+  /// Gives the file `existing` a second name, as link(2) does. Some file systems cannot.
+  virtual int link(const std::filesystem::path& existing, const std::filesystem::path& name) const;
   /// Locks a file for this process without waiting, as flock(2) does.
   virtual int lock(int descriptor) const;
   /// Bytes that this user may still write on the file system of `directory`. \throws RuntimeError if that is unknown.

@@ -1,6 +1,8 @@
 #include "train/checkpoint/rank_pieces.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,12 +17,26 @@ constexpr std::int64_t kSmallCopy = 32 << 20;
 /// Larger than the elements of any type.
 constexpr std::int64_t kCopyAlignment = 64;
 
+bool belongs(const CheckpointTensor& tensor, RankFile file) { return tensor.frozen == (file == RankFile::frozen); }
+
+std::int64_t copy_bytes(std::int64_t bytes, bool whole) {
+  const std::int64_t aligned = (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  return whole ? aligned : std::min(aligned, kSmallCopy);
+}
+
 }  // namespace
 
-std::vector<RankPiece> rank_pieces(const std::vector<CheckpointTensor>& plan, int rank) {
+std::string file_stem(int rank, RankFile file) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "%s-%05d", file == RankFile::frozen ? "frozen" : "rank", rank);
+  return name.data();
+}
+
+std::vector<RankPiece> rank_pieces(const std::vector<CheckpointTensor>& plan, int rank, RankFile file) {
   std::vector<SafetensorsTensor> tensors;
   std::map<std::string, BufferSlice> sources;
   for (const CheckpointTensor& tensor : plan) {
+    if (!belongs(tensor, file)) continue;
     for (const CheckpointPiece& piece : tensor.pieces) {
       if (piece.rank != rank) continue;
       if (!sources.emplace(tensor.name, piece.source).second) {
@@ -39,9 +55,10 @@ std::vector<RankPiece> rank_pieces(const std::vector<CheckpointTensor>& plan, in
   return pieces;
 }
 
-std::vector<std::int64_t> bytes_by_rank(const std::vector<CheckpointTensor>& plan, int ranks) {
+std::vector<std::int64_t> bytes_by_rank(const std::vector<CheckpointTensor>& plan, int ranks, RankFile file) {
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks));
   for (const CheckpointTensor& tensor : plan) {
+    if (!belongs(tensor, file)) continue;
     for (const CheckpointPiece& piece : tensor.pieces) {
       bytes.at(static_cast<std::size_t>(piece.rank)) +=
           piece.part.elements() * static_cast<std::int64_t>(size_of(tensor.dtype));
@@ -50,13 +67,21 @@ std::vector<std::int64_t> bytes_by_rank(const std::vector<CheckpointTensor>& pla
   return bytes;
 }
 
-std::vector<std::int64_t> planned_copy_bytes(const std::vector<CheckpointTensor>& plan, int ranks, bool whole) {
-  std::vector<std::int64_t> planned = bytes_by_rank(plan, ranks);
-  for (std::int64_t& bytes : planned) {
-    bytes = (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
-    if (!whole) bytes = std::min(bytes, kSmallCopy);
+std::vector<CopyBytes> planned_copies(const std::vector<CheckpointTensor>& plan, int ranks, bool whole) {
+  const std::vector<std::int64_t> changing = bytes_by_rank(plan, ranks, RankFile::changing);
+  const std::vector<std::int64_t> frozen = bytes_by_rank(plan, ranks, RankFile::frozen);
+  std::vector<CopyBytes> copies;
+  for (std::size_t rank = 0; rank < changing.size(); ++rank) {
+    copies.push_back({copy_bytes(changing[rank], whole), copy_bytes(frozen[rank], false)});
   }
-  return planned;
+  return copies;
+}
+
+std::vector<std::int64_t> planned_copy_bytes(const std::vector<CopyBytes>& copies) {
+  std::vector<std::int64_t> bytes;
+  bytes.reserve(copies.size());
+  for (const CopyBytes& each : copies) bytes.push_back(each.changing + each.frozen);
+  return bytes;
 }
 
 }  // namespace strata::host

@@ -80,7 +80,8 @@ class Export {
       values_.read_whole(name, values);
     };
     NewFolder folder(out);
-    const ModelSummary summary = write_peft_adapters(folder.temporary(), {terms_, read, places(), base_model()});
+    const ModelSummary summary =
+        write_peft_adapters(folder.temporary(), {terms_, read, published_places(layout_), base_model()});
     folder.commit();
     return summary;
   }
@@ -107,21 +108,6 @@ class Export {
   [[nodiscard]] std::string base_model() const {
     const std::optional<PublishedFields> config = imported_config(checkpoint_.model_files());
     return config ? config->word("_name_or_path", "") : "";
-  }
-
-  /// Where each parameter lies. Parameters that share a tensor are left out if they do not divide it along its outputs.
-  [[nodiscard]] std::map<std::string, PublishedPlace> places() const {
-    std::map<std::string, PublishedPlace> places;
-    for (const auto& [tensor, parts] : layout_.by_tensor()) {
-      for (const auto& [where, view] : parts) {
-        const bool is_whole = parts.size() == 1;
-        const int last = static_cast<int>(where.shape.size()) - 1;
-        if (!is_whole && where.slice_dim != (where.transposed ? 0 : last)) continue;
-        const std::int64_t outputs = is_whole ? 0 : where.shape.at(static_cast<std::size_t>(where.slice_dim));
-        places[where.parameter] = {tensor, is_whole ? 0 : where.slice_begin, outputs};
-      }
-    }
-    return places;
   }
 
   const CheckpointReader& checkpoint_;

@@ -10,7 +10,8 @@
 namespace strata::host {
 
 struct ExportSettings {
-  /// Type of all tensors. Empty: the type that the checkpoint has each value in.
+  /// Type of all tensors. Empty: of each the type that it had in the published files from which training began, or else
+  /// that of the checkpoint.
   std::optional<DType> dtype = std::nullopt;
   RestoredWeights weights = RestoredWeights::trained;
   /// Largest size of a file with several tensors.

@@ -36,6 +36,17 @@ DType ExportedValues::dtype(const std::string& parameter) const {
   return checkpoint_.manifest().tensors.at(parameter).dtype;
 }
 
+DType ExportedValues::published_dtype(const std::string& parameter) const {
+  const auto& known = checkpoint_.run().published_types;
+  const auto found = known.find(parameter);
+  return found == known.end() ? dtype(parameter) : found->second;
+}
+
+bool ExportedValues::is_copied(const std::string& parameter, DType dtype) const {
+  const bool is_computed = terms_.find(parameter) != nullptr || terms_.find_quantized(parameter) != nullptr;
+  return !is_computed && weights_ == RestoredWeights::trained && this->dtype(parameter) == dtype;
+}
+
 void ExportedValues::read(const std::string& parameter, const TensorPart& part, DType dtype, std::byte* destination) {
   if (terms_.find(parameter) == nullptr && terms_.find_quantized(parameter) == nullptr) {
     return checkpoint_.read_value(parameter, part, dtype, destination, weights_);

@@ -14,7 +14,7 @@ constexpr std::int64_t kBlockBytes = std::int64_t{8} << 20;
 constexpr const char* kTensorFile = "rank-00000.safetensors";
 
 /// Writes a parameter block by block. \return its checksum.
-std::string write_parameter(const PublishedCheckpoint& model, const SafetensorsTensor& tensor, OutputFile& file,
+std::string write_parameter(const CheckpointReader& model, const SafetensorsTensor& tensor, OutputFile& file,
                             std::vector<std::byte>& block) {
   const auto size = static_cast<std::int64_t>(size_of(tensor.dtype));
   const std::int64_t elements = element_count(tensor.shape);
@@ -33,7 +33,7 @@ std::string write_parameter(const PublishedCheckpoint& model, const SafetensorsT
 
 }  // namespace
 
-ModelSummary import_model(const PublishedCheckpoint& model, const std::filesystem::path& out) {
+ModelSummary import_model(const CheckpointReader& model, const std::filesystem::path& out) {
   NewFolder folder(out);
   Manifest manifest = model.manifest();
   ModelSummary summary;

@@ -15,8 +15,8 @@ struct ModelSummary {
   std::size_t files = 1;
 };
 
-/// Writes a published model as a checkpoint into the new folder `out`, through a buffer of a few MiB. \throws
-/// ConfigurationError if the folder exists.
-ModelSummary import_model(const PublishedCheckpoint& model, const std::filesystem::path& out);
+/// Writes a published model, with its adapters if it has some, as a checkpoint into the new folder `out`, through a
+/// buffer of a few MiB. \throws ConfigurationError if the folder exists.
+ModelSummary import_model(const CheckpointReader& model, const std::filesystem::path& out);
 
 }  // namespace strata::host

@@ -43,7 +43,29 @@ std::vector<float> as_matrix(std::span<const float> values, const Dims& dims, co
   return matrix;
 }
 
+/// The inverse of as_matrix().
+std::vector<float> from_matrix(std::span<const float> matrix, const Dims& dims, const Dims& rows, const Dims& columns,
+                               const DimSizes& sizes) {
+  std::vector<float> values(matrix.size());
+  const std::vector<std::int64_t> column_offsets = offsets_of(columns, dims, sizes);
+  std::size_t next = 0;
+  for (const std::int64_t row : offsets_of(rows, dims, sizes)) {
+    for (const std::int64_t column : column_offsets) values[static_cast<std::size_t>(row + column)] = matrix[next++];
+  }
+  return values;
+}
+
 }  // namespace
+
+std::vector<float> transposed(const std::vector<float>& matrix, std::int64_t rows) {
+  const auto height = static_cast<std::size_t>(rows);
+  const std::size_t width = matrix.size() / height;
+  std::vector<float> result(matrix.size());
+  for (std::size_t i = 0; i < height; ++i) {
+    for (std::size_t k = 0; k < width; ++k) result[k * height + i] = matrix[i * width + k];
+  }
+  return result;
+}
 
 LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph), quantized_(quantized_weights(graph)) {
   for (const LowRankTerm& term : graph.low_rank_terms) {
@@ -74,15 +96,28 @@ std::vector<float> LowRankTerms::read_whole(const std::string& parameter, const 
   return values;
 }
 
+LowRankFactors LowRankTerms::sizes(const LowRankTerm& term) const {
+  LowRankFactors factors;
+  factors.rank = graph_.sizes.at(term.rank);
+  factors.inputs = element_count(shape_of(without_dim(dims(term.a), term.rank), graph_.sizes));
+  factors.outputs = element_count(shape_of(without_dim(dims(term.b), term.rank), graph_.sizes));
+  return factors;
+}
+
+std::map<std::string, std::vector<float>> LowRankTerms::values(const LowRankTerm& term,
+                                                               const LowRankFactors& factors) const {
+  const Dims& a_dims = dims(term.a);
+  const Dims& b_dims = dims(term.b);
+  return {{term.a, from_matrix(factors.a, a_dims, {term.rank}, without_dim(a_dims, term.rank), graph_.sizes)},
+          {term.b, from_matrix(factors.b, b_dims, without_dim(b_dims, term.rank), {term.rank}, graph_.sizes)}};
+}
+
 LowRankFactors LowRankTerms::read(const LowRankTerm& term, const ReadParameter& read_parameter) const {
   const Dims& a_dims = dims(term.a);
   const Dims& b_dims = dims(term.b);
   const Dims inputs = without_dim(a_dims, term.rank);
   const Dims outputs = without_dim(b_dims, term.rank);
-  LowRankFactors factors;
-  factors.rank = graph_.sizes.at(term.rank);
-  factors.inputs = element_count(shape_of(inputs, graph_.sizes));
-  factors.outputs = element_count(shape_of(outputs, graph_.sizes));
+  LowRankFactors factors = sizes(term);
   factors.a = as_matrix(read_whole(term.a, read_parameter), a_dims, {term.rank}, inputs, graph_.sizes);
   factors.b = as_matrix(read_whole(term.b, read_parameter), b_dims, outputs, {term.rank}, graph_.sizes);
   return factors;

@@ -25,7 +25,10 @@ struct LowRankFactors {
   std::vector<float> b;  ///< [outputs rank]
 };
 
-/// The low-rank terms of a forward graph (Graph::low_rank_terms), for exports. The graph outlives it.
+/// The matrix of `rows` rows with rows and columns exchanged.
+[[nodiscard]] std::vector<float> transposed(const std::vector<float>& matrix, std::int64_t rows);
+
+/// The low-rank terms of a forward graph (Graph::low_rank_terms), for exports and imports. The graph outlives it.
 class LowRankTerms {
  public:
   explicit LowRankTerms(const Graph& graph);
@@ -42,6 +45,11 @@ class LowRankTerms {
   [[nodiscard]] const QuantizedWeight* find_quantized(const std::string& parameter) const;
 
   [[nodiscard]] LowRankFactors read(const LowRankTerm& term, const ReadParameter& read_parameter) const;
+  /// The values of A and B as parameters, from `factors`, whose sizes are those of the term.
+  [[nodiscard]] std::map<std::string, std::vector<float>> values(const LowRankTerm& term,
+                                                                 const LowRankFactors& factors) const;
+  /// The sizes of a term's factors, without values.
+  [[nodiscard]] LowRankFactors sizes(const LowRankTerm& term) const;
   /// Adds scale · B A to `values`, those of the whole `parameter`. Does nothing for a parameter without a term.
   void merge(const std::string& parameter, std::span<float> values, const ReadParameter& read_parameter) const;
 

@@ -28,20 +28,10 @@ struct PeftModule {
 
   [[nodiscard]] const LowRankTerm& first() const { return *parts.front().term; }
   [[nodiscard]] std::string tensor(const char* side) const {
-    const std::string of = "base_model.model." + name + ".lora_";
+    const std::string of = kPeftPrefix + name + ".lora_";
     return is_embedding ? of + "embedding_" + side : of + side + ".weight";
   }
 };
-
-std::vector<float> transposed(const std::vector<float>& matrix, std::int64_t rows) {
-  const auto height = static_cast<std::size_t>(rows);
-  const std::size_t width = matrix.size() / height;
-  std::vector<float> result(matrix.size());
-  for (std::size_t i = 0; i < height; ++i) {
-    for (std::size_t k = 0; k < width; ++k) result[k * height + i] = matrix[i * width + k];
-  }
-  return result;
-}
 
 /// Appends the factors of a part of a tensor: its rank behind the others, its outputs where the tensor has them. The
 /// product of the joined factors is then the sum of the parts' products.
@@ -69,8 +59,8 @@ class PeftWriter {
   }
 
   ModelSummary write(const std::filesystem::path& folder) {
-    const ModelSummary summary = write_tensors(folder / "adapter_model.safetensors");
-    replace_file(folder / "adapter_config.json", json_text(config(), 2) + "\n");
+    const ModelSummary summary = write_tensors(folder / kPeftWeights);
+    replace_file(folder / kPeftConfig, json_text(config(), 2) + "\n");
     return summary;
   }
 
@@ -218,6 +208,20 @@ class PeftWriter {
 };
 
 }  // namespace
+
+std::map<std::string, PublishedPlace> published_places(const PublishedLayout& layout) {
+  std::map<std::string, PublishedPlace> places;
+  for (const auto& [tensor, parts] : layout.by_tensor()) {
+    for (const auto& [where, view] : parts) {
+      const bool is_whole = parts.size() == 1;
+      const int last = static_cast<int>(where.shape.size()) - 1;
+      if (!is_whole && where.slice_dim != (where.transposed ? 0 : last)) continue;
+      const std::int64_t outputs = is_whole ? 0 : where.shape.at(static_cast<std::size_t>(where.slice_dim));
+      places[where.parameter] = {tensor, is_whole ? 0 : where.slice_begin, outputs};
+    }
+  }
+  return places;
+}
 
 ModelSummary write_peft_adapters(const std::filesystem::path& folder, const PeftRequest& request) {
   return PeftWriter(request).write(folder);

@@ -6,8 +6,14 @@
 
 #include "train/published/import_model.hpp"
 #include "train/published/low_rank_terms.hpp"
+#include "train/published/published_model.hpp"
 
 namespace strata::host {
+
+inline constexpr const char* kPeftConfig = "adapter_config.json";
+inline constexpr const char* kPeftWeights = "adapter_model.safetensors";
+/// Begins the names of all tensors in PEFT's files.
+inline constexpr const char* kPeftPrefix = "base_model.model.";
 
 /// The published tensor of a parameter with adapters, and the outputs of the parameter in it.
 struct PublishedPlace {
@@ -18,6 +24,9 @@ struct PublishedPlace {
   std::int64_t first_output = 0;
   std::int64_t outputs = 0;
 };
+
+/// Where each parameter lies. Parameters that share a tensor are left out if they do not divide it along its outputs.
+[[nodiscard]] std::map<std::string, PublishedPlace> published_places(const PublishedLayout& layout);
 
 /// The inputs of write_peft_adapters().
 struct PeftRequest {

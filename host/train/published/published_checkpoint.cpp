@@ -108,8 +108,12 @@ class TensorMatch {
 
 }  // namespace
 
-PublishedCheckpoint::PublishedCheckpoint(Manifest manifest, PublishedFiles files, std::map<std::string, Source> sources)
-    : CheckpointReader(files.folder(), std::move(manifest)), files_(std::move(files)), sources_(std::move(sources)) {}
+PublishedCheckpoint::PublishedCheckpoint(Manifest manifest, PublishedFiles files, PublishedLayout layout,
+                                         std::map<std::string, Source> sources)
+    : CheckpointReader(files.folder(), std::move(manifest)),
+      files_(std::move(files)),
+      layout_(std::move(layout)),
+      sources_(std::move(sources)) {}
 
 std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& folder, PluginRegistry& registry,
                                                                const std::vector<PluginSection>& libraries) {
@@ -119,7 +123,7 @@ std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& f
   const std::map<std::string, Shape> shapes = model_parameters(setup);
   PublishedTensors tensors = call_plugin(model.plugin.origin, "tensors",
                                          [&] { return model.plugin.format->tensors(setup.plugins.model.options, {}); });
-  const PublishedLayout layout(model.plugin, std::move(tensors), shapes);
+  PublishedLayout layout(model.plugin, std::move(tensors), shapes);
   const auto found = TensorMatch(layout, files).run();
   Manifest manifest;
   manifest.run.configuration = to_toml(setup.configuration);
@@ -131,11 +135,12 @@ std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& f
     for (const MappedParameter& part : parts) {
       const std::string& parameter = part.where.parameter;
       manifest.tensors[parameter] = {entry.tensor.dtype, shapes.at(parameter), {}};
+      manifest.run.published_types[parameter] = entry.tensor.dtype;
       sources[parameter] = {part.view, entry.data, entry.tensor.dtype};
     }
   }
   return std::unique_ptr<PublishedCheckpoint>(
-      new PublishedCheckpoint(std::move(manifest), std::move(files), std::move(sources)));
+      new PublishedCheckpoint(std::move(manifest), std::move(files), std::move(layout), std::move(sources)));
 }
 
 ModelFiles PublishedCheckpoint::model_files() const { return read_model_files(files_.folder()); }

@@ -25,6 +25,8 @@ class PublishedCheckpoint final : public CheckpointReader {
                                                                  const std::vector<PluginSection>& libraries);
 
   [[nodiscard]] ModelFiles model_files() const override;
+  /// Where the parameters lie in the published tensors.
+  [[nodiscard]] const PublishedLayout& layout() const { return layout_; }
 
  protected:
   void gather(const std::string& name, const TensorPart& part, std::byte* destination) const override;
@@ -37,9 +39,11 @@ class PublishedCheckpoint final : public CheckpointReader {
     DType dtype = DType::f32;
   };
 
-  PublishedCheckpoint(Manifest manifest, PublishedFiles files, std::map<std::string, Source> sources);
+  PublishedCheckpoint(Manifest manifest, PublishedFiles files, PublishedLayout layout,
+                      std::map<std::string, Source> sources);
 
   PublishedFiles files_;
+  PublishedLayout layout_;
   std::map<std::string, Source> sources_;
 };
 

@@ -17,13 +17,13 @@ constexpr std::int64_t kRowsBytes = std::int64_t{8} << 20;
 
 bool is_publishable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
-/// The type of a tensor that consists of `parts`: theirs, or f32 if they differ.
+/// The type of a tensor that consists of `parts`: their published one, or f32 if they differ.
 DType dtype_of(const ExportedValues& values, const std::vector<MappedParameter>& parts,
                const ExportSettings& settings) {
   if (settings.dtype) return *settings.dtype;
-  const DType first = values.dtype(parts.front().where.parameter);
+  const DType first = values.published_dtype(parts.front().where.parameter);
   const bool equal = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& each) {
-    return values.dtype(each.where.parameter) == first;
+    return values.published_dtype(each.where.parameter) == first;
   });
   return equal && is_publishable(first) ? first : DType::f32;
 }
@@ -103,7 +103,11 @@ void PublishedWriter::write_file(const NewFolder& folder, const std::string& nam
   file.write(header.data(), header.size());
   std::vector<std::byte> data;
   for (const SafetensorsTensor& each : tensors) {
-    TensorRows rows(values_, layout_.by_tensor().at(each.name), shapes_, each.dtype);
+    const std::vector<MappedParameter>& parts = layout_.by_tensor().at(each.name);
+    const bool is_copied = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& part) {
+      return values_.is_copied(part.where.parameter, each.dtype);
+    });
+    TensorRows rows(values_, parts, shapes_, each.dtype);
     std::int64_t step = rows.rows();
     if (rows.step() > 0) step = std::max(rows.step(), kRowsBytes / rows.row_bytes() / rows.step() * rows.step());
     for (std::int64_t begin = 0; begin < rows.rows(); begin += step) {
@@ -111,7 +115,7 @@ void PublishedWriter::write_file(const NewFolder& folder, const std::string& nam
       const auto bytes = static_cast<std::size_t>((end - begin) * rows.row_bytes());
       data.resize(bytes);
       rows.read(begin, end, data.data());
-      if (settings_.dtype == DType::f16) require_finite_f16(data, bytes, each.name);
+      if (each.dtype == DType::f16 && !is_copied) require_finite_f16(data, bytes, each.name);
       file.write(data.data(), bytes);
     }
   }

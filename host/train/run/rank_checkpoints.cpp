@@ -24,8 +24,9 @@ class Writer {
   std::atomic<int>& writers_;
 };
 
-CopyRing make_ring(const CheckpointShare& share, int rank, Device& device) {
-  const std::int64_t bytes = share.copy_bytes.at(static_cast<std::size_t>(rank));
+CopyRing make_ring(const CheckpointShare& share, int rank, RankFile file, Device& device) {
+  const CopyBytes& copy = share.copies.at(static_cast<std::size_t>(rank));
+  const std::int64_t bytes = file == RankFile::frozen ? copy.frozen : copy.changing;
   std::shared_ptr<void> memory;
   try {
     if (bytes > 0) memory = device.allocate_host(bytes);
@@ -34,7 +35,7 @@ CopyRing make_ring(const CheckpointShare& share, int rank, Device& device) {
                        " bytes of host memory for the copy of a checkpoint: " + error.what() +
                        "; run.checkpoint_mode = \"foreground\" needs little");
   }
-  return {std::move(memory), bytes, rank_pieces(share.plan, rank)};
+  return {std::move(memory), bytes, rank_pieces(share.plan, rank, file)};
 }
 
 }  // namespace
@@ -47,9 +48,13 @@ RankCheckpoints::RankCheckpoints(CheckpointShare& share, int rank, bool reports,
       agreement_(agreement),
       read_(std::move(read)),
       tag_(std::to_string(static_cast<std::int64_t>(agreement.largest(rank == 0 ? ::getpid() : 0)))),
-      ring_(make_ring(share, rank, device)) {}
+      ring_(make_ring(share, rank, RankFile::changing, device)),
+      frozen_ring_(make_ring(share, rank, RankFile::frozen, device)) {}
 
-RankCheckpoints::~RankCheckpoints() { ring_.stop_filling(); }
+RankCheckpoints::~RankCheckpoints() {
+  ring_.stop_filling();
+  frozen_ring_.stop_filling();
+}
 
 void RankCheckpoints::write(RunState state, bool is_last) {
   const Clock::time_point asked = Clock::now();
@@ -61,28 +66,42 @@ void RankCheckpoints::write(RunState state, bool is_last) {
              .path = share_.store.path_of(state.step),
              .bytes = checkpoint_bytes(share_.plan),
              .wait_seconds = std::chrono::duration<double>(begin_ - asked).count()};
-  writer_ = std::make_unique<CheckpointWriter>(share_.store, share_.plan, std::move(state), tag_);
+  writer_ = std::make_unique<CheckpointWriter>(share_.store, share_.plan, std::move(state), tag_,
+                                               base_.empty() ? share_.base : base_);
   ring_.restart();
-  begin(Phase::writing, [this] { write_file(); });
-  // The parameters may change when this call returns. In the background there is room for all of them.
+  frozen_ring_.restart();
+  wants_frozen_ = false;
+  begin(Phase::writing, [this] { write_files(); });
+  // Trained parameters may change when this call returns. In the background there is room for all of them.
   ring_.fill(read_);
   if (!share_.background) return wait();
   record_.pause_seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
 }
 
-void RankCheckpoints::write_file() {
+void RankCheckpoints::write_files() {
   try {
     if (leads()) writer_->begin();
-    writer_->write_rank(rank_, ring_.pieces(), [this](std::size_t most) { return ring_.take(most); });
+    writer_->write_file(rank_, RankFile::changing, ring_.pieces(),
+                        [this](std::size_t most) { return ring_.take(most); });
+    if (frozen_ring_.pieces().empty() || writer_->share_frozen(rank_)) return;
+    wants_frozen_ = true;
+    writer_->write_file(rank_, RankFile::frozen, frozen_ring_.pieces(),
+                        [this](std::size_t most) { return frozen_ring_.take(most); });
   } catch (...) {
     ring_.stop_taking();
+    frozen_ring_.stop_taking();
     throw;
   }
 }
 
+void RankCheckpoints::fill() {
+  ring_.fill(read_);
+  if (wants_frozen_) frozen_ring_.fill(read_);
+}
+
 void RankCheckpoints::poll() {
   if (phase_ == Phase::idle) return;
-  if (phase_ == Phase::writing) ring_.fill(read_);
+  if (phase_ == Phase::writing) fill();
   if (agreement_.largest(is_done() ? 0 : 1) == 0) end_phase();
 }
 
@@ -130,6 +149,7 @@ void RankCheckpoints::conclude(bool failed) {
   begin(Phase::idle, {});
   if (!share_.background) record_.pause_seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   if (!failed) {
+    base_ = record_.path;
     if (leads() && writer_->remark()) share_.warning(*writer_->remark());
     if (leads()) share_.written(record_);
     return;

@@ -23,8 +23,8 @@ namespace strata::host {
 struct CheckpointShare {
   const CheckpointStore& store;
   const std::vector<CheckpointTensor>& plan;
-  /// Host memory of each rank (planned_copy_bytes).
-  std::vector<std::int64_t> copy_bytes;
+  /// Host memory of each rank.
+  std::vector<CopyBytes> copies;
   /// True if training goes on while files are written. Then the memory has room for all pieces of a rank.
   bool background = false;
   /// Called on the thread of the first rank.
@@ -32,6 +32,9 @@ struct CheckpointShare {
   /// Called on the thread of the first rank of a process.
   std::function<void(const std::string&)> warning;
 
+  /// The checkpoint from which the run began, which may have its frozen tensors. Empty: none. Set before the first
+  /// checkpoint is written.
+  std::filesystem::path base = {};
   /// Why a rank of this process could not write the current checkpoint.
   std::mutex mutex = {};
   std::optional<std::string> failure = {};
@@ -71,7 +74,8 @@ class RankCheckpoints {
   void wait();
   /// Begins a phase. `work` runs on a thread; empty: this rank has none.
   void begin(Phase phase, std::function<void()> work);
-  void write_file();
+  void write_files();
+  void fill();
   /// Ends a phase that all ranks have ended.
   void end_phase();
   void conclude(bool failed);
@@ -84,6 +88,11 @@ class RankCheckpoints {
   /// Makes the names of temporary folders unique. It is the same on all ranks.
   std::string tag_;
   CopyRing ring_;
+  /// For frozen tensors. They are copied when the writing thread needs them, which is when it cannot share a file.
+  CopyRing frozen_ring_;
+  std::atomic<bool> wants_frozen_ = false;
+  /// The last complete checkpoint of this process. Empty: none.
+  std::filesystem::path base_;
   std::unique_ptr<CheckpointWriter> writer_;
   Phase phase_ = Phase::idle;
   bool is_last_ = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "train/checkpoint/shared_files.hpp"
 #include "train/published/initial_values.hpp"
 #include "train/run/joined_world.hpp"
 #include "train/run/remarks.hpp"
@@ -46,6 +47,7 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
   summary_.planned_offload = programs_.planned_offload();
   summary_.offload_peak.resize(summary_.planned_offload.size());
+  if (setup.initial) checkpoint_share_->base = setup.initial->directory();
   this->resume();
   make_readers();
   if (checkpoints_.tokenizer) {
@@ -62,12 +64,12 @@ void Trainer::plan_checkpoints(const Device& device) {
   checkpoint_share_.reset(
       new CheckpointShare{.store = store_,
                           .plan = checkpoint_plan_,
-                          .copy_bytes = planned_copy_bytes(checkpoint_plan_, ranks, background),
+                          .copies = planned_copies(checkpoint_plan_, ranks, background),
                           .background = background,
                           .written = [this](const CheckpointRecord& record) { observer_.checkpoint(record); },
                           .warning = [this](const std::string& text) { observer_.warning(text); }});
-  summary_.planned_checkpoint_bytes = checkpoint_share_->copy_bytes;
-  if (const auto fault = find_copy_fault(programs_.planned_peak_bytes(), checkpoint_share_->copy_bytes, device,
+  summary_.planned_checkpoint_bytes = planned_copy_bytes(checkpoint_share_->copies);
+  if (const auto fault = find_copy_fault(programs_.planned_peak_bytes(), summary_.planned_checkpoint_bytes, device,
                                          setup_.memory_bytes(device))) {
     throw ConfigurationError(*fault);
   }
@@ -77,7 +79,12 @@ void Trainer::prepare_store() const {
   const auto steps = static_cast<std::uint64_t>(setup_.configuration.run.last_step());
   const std::uint64_t left = steps > start_.step ? steps - start_.step : 0;
   const std::uint64_t count = checkpoints_.every > 0 ? left / static_cast<std::uint64_t>(checkpoints_.every) + 1 : 1;
-  store_.prepare(checkpoint_bytes(checkpoint_plan_), {.count = count, .first_step = start_.step});
+  std::uint64_t bytes = checkpoint_bytes(checkpoint_plan_);
+  std::uint64_t shared = frozen_bytes(checkpoint_plan_);
+  if (resume_ != nullptr && has_frozen_files(resume_->manifest(), checkpoint_plan_)) {
+    bytes -= std::exchange(shared, 0);
+  }
+  store_.prepare(bytes, {.count = count, .first_step = start_.step, .shared_bytes = shared});
 }
 
 void Trainer::choose_from(std::vector<std::filesystem::path> candidates) {
@@ -89,6 +96,7 @@ void Trainer::resume() {
   require_same_run(setup_, source_, *resume_);
   if (const auto remark = find_dropped(*resume_, checkpoint_plan_)) remarks_.push_back(*remark);
   if (!checkpoints_.tokenizer) model_files_ = std::make_shared<const ModelFiles>(resume_->model_files());
+  checkpoint_share_->base = resume_->directory();
   start_ = {resume_->run().step, resume_->run().samples, resume_->run().evaluation_due};
   summary_.step = start_.step;
 }
@@ -171,6 +179,8 @@ RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, cons
                  .evaluation_due = evaluation_due};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
   if (health != HealthState{}) state.health = health;
+  if (resume_ != nullptr) state.published_types = resume_->run().published_types;
+  if (setup_.initial && state.published_types.empty()) state.published_types = setup_.initial->run().published_types;
   if (model_files_ && !model_files_->empty()) state.model_files = model_files_;
   return state;
 }

@@ -13,8 +13,8 @@ namespace {
 
 using namespace strata;
 
-/// Tokens of each file that are compared with the model's vocabulary before the run. Later ones are compared when they
-/// are read.
+/// Tokens of each file that are compared with the model's vocabulary before the run. Others are compared when they are
+/// read.
 constexpr std::int64_t kCheckedTokens = std::int64_t{64} << 20;
 
 OptionSpecification list_option(const std::string& name, OptionType type, const OptionValue& empty,
@@ -158,13 +158,16 @@ class TokenFiles {
     return sources_.back()->size();
   }
 
-  /// Reads the first tokens, which throws if one is outside of the vocabulary.
+  /// Reads blocks that are spread over the whole file, from its first token to its last one. Reading throws if a token
+  /// is outside of the vocabulary. The blocks of a file of up to kCheckedTokens have all its tokens.
   static void require_known_tokens(const TokenSource& source) {
     constexpr std::int64_t kBlock = 1 << 16;
     std::vector<std::int32_t> block(kBlock);
-    const std::int64_t checked = std::min(kCheckedTokens, source.size());
-    for (std::int64_t begin = 0; begin < checked; begin += kBlock) {
-      source.read(begin, std::min(kBlock, checked - begin), block.data());
+    const std::int64_t last = std::max<std::int64_t>(0, source.size() - kBlock);
+    const std::int64_t steps = std::min(kCheckedTokens / kBlock - 1, (last + kBlock - 1) / kBlock);
+    for (std::int64_t i = 0; i <= steps; ++i) {
+      const std::int64_t begin = steps == 0 ? 0 : last / steps * i + last % steps * i / steps;
+      source.read(begin, std::min(kBlock, source.size() - begin), block.data());
     }
   }
 

@@ -17,9 +17,10 @@ bool Compress::wants_alone(const ParameterDescription& parameter) const {
   return settings_.size > 1 && is_compressed(parameter, parameter.elements);
 }
 
-/// Biases and the weights of norms, which do not decay, are small and have no second side.
+/// Biases and the weights of norms, which neither decay nor stand in a product, are small and have no second side.
 bool Compress::is_compressed(const ParameterDescription& parameter, std::int64_t piece) const {
-  if (!parameter.decay || parameter.elements < settings_.smallest) return false;
+  const bool is_matrix = parameter.decay || !parameter.contracted.empty();
+  if (!is_matrix || parameter.elements < settings_.smallest) return false;
   return settings_.method == Method::top_k ? shrinks(TopK{settings_.density}, piece, settings_.size)
                                            : shrinks(PowerSgd{settings_.rank}, parameter, piece);
 }

@@ -102,7 +102,7 @@ Value AdapterBuilder::add_parameter(const std::string& name, const Dims& dims, c
   parameter.name = name;
   parameter.value = {graph_.append(std::move(node)), 0};
   parameter.initialization = std::move(initialization);
-  parameter.decay = of.decay;
+  parameter.decay = of.decay && settings_.decay;
   parameter.gradient_is_zero = of.gradient_is_zero;
   parameter.gradient_type = of.gradient_type;
   leaves_.push_back(graph_.node(parameter.value.node));

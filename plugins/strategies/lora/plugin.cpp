@@ -1,17 +1,24 @@
 #include "lora.hpp"
 #include "settings.hpp"
+#include "strata/published_adapters.hpp"
 
 namespace {
 
 using namespace strata;
 
-class LoraFactory final : public StrategyFactory {
+class LoraFactory final : public AdapterFactory {
  public:
   [[nodiscard]] const OptionSchema& options() const override { return lora::schema(); }
   [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
     return std::make_unique<lora::Lora>(lora::read_settings(options));
   }
   [[nodiscard]] bool changes_model() const override { return true; }
+  [[nodiscard]] std::map<std::string, OptionValue> adapter_options(const PublishedAdapters& adapters) const override {
+    return {{"rank", adapters.rank},
+            {"alpha", adapters.scale * static_cast<double>(adapters.rank)},
+            {"targets", adapters.parameters},
+            {"dropout", adapters.dropout}};
+  }
 };
 
 }  // namespace

@@ -61,6 +61,10 @@ const OptionSchema& schema() {
        .documentation = "Probability of dropout on the input of A.",
        .minimum = 0,
        .maximum = 0.99},
+      {.name = "decay",
+       .type = OptionType::boolean,
+       .default_value = OptionValue(false),
+       .documentation = "Apply the optimizer's weight decay to the adapters too. Without it, their weight decay is 0."},
       {.name = "init",
        .type = OptionType::word,
        .default_value = OptionValue(std::string("kaiming")),
@@ -95,6 +99,7 @@ Settings read_settings(const Options& options) {
   const auto rank = static_cast<double>(settings.rank);
   settings.scale = options.number("alpha") / (options.boolean("rank_stabilized") ? std::sqrt(rank) : rank);
   settings.dropout = options.number("dropout");
+  settings.decay = options.boolean("decay");
   settings.start = options.word("init") == "normal" ? Start::normal : Start::kaiming;
   settings.base = read_base(options);
   settings.base_targets = options.words("base_targets");

@@ -25,6 +25,8 @@ struct Settings {
   /// Factor of the adapters' product.
   double scale = 2;
   double dropout = 0;
+  /// Whether weight decay applies to the adapters of a parameter to which it applies.
+  bool decay = false;
   Start start = Start::kaiming;
   /// How frozen matrices are stored. Empty: as the model has them.
   std::optional<strata::WeightBlocks> base = std::nullopt;
