@@ -40,7 +40,7 @@ GlooWorld::GlooWorld(const std::optional<rendezvous::ProcessEnvironment>& enviro
 GlooWorld::~GlooWorld() {
   if (missing_.empty()) return;
   const int rank = *missing_.begin();
-  store_->fail(rank, "rank " + std::to_string(rank) + " left before it connected");
+  store_->fail(rank, rendezvous::leaving_text(rank));
 }
 
 std::vector<int> GlooWorld::local_ranks() const {
