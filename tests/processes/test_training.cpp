@@ -428,6 +428,22 @@ TEST_F(Faults, AProcessThatNeverJoinsIsNamed) {
   EXPECT_THAT(ends[0].output, HasSubstr("waited in vain for rank 1 to join rank 0"));
 }
 
+TEST_F(Faults, AProcessThatIsRefusedTellsTheOthersWhy) {
+  for (const int refused : {0, 1}) {
+    testing::ProcessGroup group;
+    const std::string port = free_port();
+    std::vector<std::string> words = endless(3600);
+    start(group, 1 - refused, port, words);
+    words.insert(words.end(), {"--set", "data.path=\"/no/such/text\""});
+    start(group, refused, port, words);
+    const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+    EXPECT_EQ(ends[1].exit_code, 2) << ends[1].output;
+    EXPECT_EQ(ends[0].exit_code, 1) << ends[0].output;
+    EXPECT_THAT(ends[0].output, AllOf(HasSubstr("rank " + std::to_string(refused) + " left before it connected: "),
+                                      HasSubstr("/no/such/text")));
+  }
+}
+
 TEST_F(Faults, ALoneProcessSaysHowToLaunch) {
   const CommandResult result = run_command(arguments("train", "gloo", {test::ddp(2)}));
   EXPECT_EQ(result.exit_code, 2) << result.messages;
