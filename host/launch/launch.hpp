@@ -24,6 +24,9 @@ struct LaunchArguments {
   std::optional<int> ranks_per_process;
   std::optional<double> grace;
   int max_restarts = 0;
+  /// Durations: before the first restart, and until hosts that cannot be reached are given up.
+  std::string restart_delay = "1s";
+  std::string wait_for_hosts = "0s";
   std::string log_dir;
   /// Empty: all ranks are on this machine.
   std::string hosts;
@@ -55,9 +58,15 @@ class Launch {
   };
 
   void check_arguments() const;
+  /// `restarts`: how often the run was started before.
   [[nodiscard]] RunEnd run_once(int restarts);
-  [[nodiscard]] RunEnd run_here(const std::vector<std::string>& words);
-  [[nodiscard]] RunEnd run_on_hosts(std::vector<std::string> words, bool is_restart);
+  [[nodiscard]] RunEnd run_here(const std::vector<std::string>& words, int restarts);
+  [[nodiscard]] RunEnd run_on_hosts(std::vector<std::string> words, int restarts);
+  /// Connects with all hosts, and tries again for wait_for_hosts_ if some cannot be reached. \return nothing if a
+  /// signal asks to stop meanwhile.
+  [[nodiscard]] std::optional<HostConnections> connect();
+  /// \return false if a signal asks to stop meanwhile.
+  [[nodiscard]] bool pause(std::chrono::seconds delay) const;
   /// The number of ranks that `slots` allow. If they are fewer than all, `words` get the axis's size. \throws
   /// RuntimeError if no number fits.
   [[nodiscard]] int fit_ranks(int slots, std::vector<std::string>& words);
@@ -81,6 +90,8 @@ class Launch {
   std::vector<HostSlots> hosts_;
   std::string identity_before_;
   Grace grace_;
+  std::chrono::seconds restart_delay_;
+  std::chrono::seconds wait_for_hosts_;
   SignalQueue signals_;
   /// Messages of ranks that were printed in this start.
   std::set<std::string> said_;
