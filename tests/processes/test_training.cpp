@@ -12,6 +12,7 @@
 #include "build_paths.hpp"
 #include "plugins/sample_files.hpp"
 #include "processes/compared_runs.hpp"
+#include "processes/port_stranger.hpp"
 #include "processes/process_group.hpp"
 #include "strata/plugin.hpp"
 #include "train/command_runner.hpp"
@@ -418,6 +419,15 @@ TEST_F(Faults, ProcessesMustBeAsManyAsTheirThreadsNeed) {
   EXPECT_THAT(ends[1].output, HasSubstr("ranks_per_process: found 3; accepted: a divisor of the mesh's 4 ranks"));
   EXPECT_THAT(ends[2].output, HasSubstr("found 2 processes; accepted: 1, each with 4 (ranks_per_process)"));
   for (const testing::GroupEnd& end : ends) EXPECT_EQ(end.exit_code, 2) << end.output;
+}
+
+/// A port scanner takes a place on gloo's ports, and the ranks connect again.
+TEST_F(Faults, StrangersOnThePortsOfRanksAreOutlived) {
+  testing::ProcessGroup group;
+  const std::string port = free_port();
+  const testing::PortStranger stranger(std::stoi(port), 3);
+  for (int rank = 0; rank < 2; ++rank) start(group, rank, port, arguments("train", "gloo", {test::ddp(2)}));
+  for (const testing::GroupEnd& end : group.wait(std::chrono::seconds(120))) EXPECT_EQ(end.exit_code, 0) << end.output;
 }
 
 TEST_F(Faults, AProcessThatNeverJoinsIsNamed) {
