@@ -17,6 +17,7 @@
 #include "train/run/ranks_per_process.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/shrunk_axis.hpp"
+#include "train/run/training_log.hpp"
 
 namespace strata::host {
 namespace {
@@ -103,13 +104,18 @@ int Launch::run() {
   for (int restarts = 0;; ++restarts) {
     const Clock::time_point begin = Clock::now();
     const RunEnd end = run_once(restarts);
-    if (!end.report.empty()) context_.messages << "error: " << end.report << std::endl;
+    if (!end.report.empty()) {
+      context_.messages << "error: " << end.report << std::endl;
+      record({true, end.report});
+    }
     if (end.code != kFailed || end.asked_to_stop) return end.code;
     const auto delay = budget.take(Clock::now() - begin);
     if (!delay) return end.code;
     if (end.has_lost_hosts) wait_for_output();
-    context_.log.warning("starting the run again (" + std::to_string(budget.used()) + " of " +
-                         std::to_string(arguments_.max_restarts) + ") in " + std::to_string(delay->count()) + " s");
+    const std::string plan = "starting the run again (" + std::to_string(budget.used()) + " of " +
+                             std::to_string(arguments_.max_restarts) + ") in " + std::to_string(delay->count()) + " s";
+    context_.log.warning(plan);
+    record({false, plan});
     if (pause(*delay)) continue;
     context_.log.info("stopped on request between two starts; run the same command again");
     return kStopped;
@@ -249,6 +255,17 @@ void Launch::print(const RankLine& line, const std::string& host) {
     // Ranks often print the same message. Print it once.
     context_.messages << "[" << describe_ranks(line.rank, ranks_per_process_) << (host.empty() ? "" : " on " + host)
                       << "] " << line.text << std::endl;
+  }
+}
+
+void Launch::record(const LogMessage& message) const {
+  const std::string& path = arguments_.train.log_json;
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::is_regular_file(path, ignored)) return;
+  try {
+    TrainingLog(path).message(message);
+  } catch (const Error&) {
+    // A rank of a lost host may still have it open. People have seen the line.
   }
 }
 

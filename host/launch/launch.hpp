@@ -15,6 +15,7 @@
 #include "launch/rank_processes.hpp"
 #include "launch/signal_queue.hpp"
 #include "train/run/run_setup.hpp"
+#include "train/run/training_record.hpp"
 
 namespace strata::host {
 
@@ -75,6 +76,8 @@ class Launch {
   [[nodiscard]] static RunEnd judge(const std::vector<ProcessEnd>& ends, const std::vector<std::string>& lost_hosts,
                                     bool asked_to_stop);
   void print(const RankLine& line, const std::string& host);
+  /// Adds what people saw to the run's log, which no rank has open between two starts.
+  void record(const LogMessage& message) const;
   /// The arguments of a later start: the run continues, and run.stop_after counts from the first start.
   [[nodiscard]] std::vector<std::string> restart_words() const;
   /// Waits until ranks of a lost host no longer write to the output folder.

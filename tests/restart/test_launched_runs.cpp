@@ -68,6 +68,9 @@ TEST_F(LaunchedRuns, StartAgainWhenARankIsKilled) {
   EXPECT_THAT(result.messages, AllOf(HasSubstr("rank 1 was ended by signal 9"),
                                      HasSubstr("starting the run again (1 of 2)"), HasSubstr("resuming after step ")));
   expect_equal_runs("output", "whole");
+  EXPECT_THAT(test::read_file(path("output.log")),
+              AllOf(HasSubstr("{\"event\":\"error\",\"text\":\"rank 1 was ended by signal 9"),
+                    HasSubstr("{\"event\":\"warning\",\"text\":\"starting the run again (1 of 2) in 1 s\"")));
   // The files of ranks tell of both starts.
   const std::string first = test::read_file(path("output") + "/ranks/rank-00000.log");
   const std::string second = test::read_file(path("output") + "/ranks/rank-00001.log");

@@ -104,6 +104,7 @@ srun --ntasks=2 --time=60 $(train deadline --resume auto --stop-before-job-end 1
   fail "exit code $? of a run whose job has time"
 
 echo "== the variables of other ways to start tasks"
+configuration 5
 rows="none:gloo pmi2:gloo"
 [[ ! -e $build/lib/strata/plugins/communicator_mpi.so ]] || rows="$rows pmix:mpi"
 for row in $rows; do

@@ -9,9 +9,9 @@
 namespace strata::host {
 
 std::string utc_time() {
-  using namespace std::chrono;
-  const auto now = time_point_cast<milliseconds>(system_clock::now());
-  const std::time_t seconds = system_clock::to_time_t(now);
+  using Clock = std::chrono::system_clock;
+  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(Clock::now());
+  const std::time_t seconds = Clock::to_time_t(now);
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
   std::array<char, 32> text{};
