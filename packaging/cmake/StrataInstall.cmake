@@ -28,8 +28,10 @@ install(FILES ${strata_package_files}/strata.pc DESTINATION ${strata_pkgconfig_d
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/configs COMPONENT runtime)
 # For administrators: a systemd unit, a snippet for logrotate and a module file.
 set(strata_cluster_files ${CMAKE_SOURCE_DIR}/packaging/cluster)
-configure_file(${strata_cluster_files}/modulefile.in ${strata_package_files}/modulefile @ONLY)
-install(FILES ${strata_cluster_files}/strata@.service ${strata_cluster_files}/strata.logrotate
+foreach(file IN ITEMS modulefile strata@.service)
+  configure_file(${strata_cluster_files}/${file}.in ${strata_package_files}/${file} @ONLY)
+endforeach()
+install(FILES ${strata_package_files}/strata@.service ${strata_cluster_files}/strata.logrotate
   DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/cluster COMPONENT runtime)
 install(FILES ${strata_package_files}/modulefile RENAME ${PROJECT_VERSION}
   DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/cluster/modulefiles/strata COMPONENT runtime)
