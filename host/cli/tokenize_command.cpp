@@ -96,7 +96,7 @@ int tokenize(const CorpusJob& job, CommandContext& context) {
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   if (result.resumed_bytes > 0) {
-    context.log.info("continued behind " + short_bytes(result.resumed_bytes) + " that an earlier run had done");
+    context.log.info("continued after " + short_bytes(result.resumed_bytes) + " that an earlier run had tokenized");
   }
   const auto speed = static_cast<double>(result.progress.bytes - result.resumed_bytes) / seconds;
   context.log.info(short_bytes(result.progress.bytes) + " in " + short_duration(seconds) + ", " +

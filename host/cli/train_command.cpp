@@ -211,7 +211,7 @@ class RunReporter : public TrainingObserver {
     std::optional<std::string> failure;
     for_each_log([&](const RunLog& log) { failure = failure ? failure : log.failure(); });
     if (!failure || std::exchange(has_lost_records_, true)) return;
-    warning(*failure + "; training goes on, and the log misses lines");
+    warning(*failure + "; training goes on, but lines of the log are lost");
   }
 
   StopSignal signal_{kStopped};

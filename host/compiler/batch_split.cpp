@@ -7,8 +7,8 @@
 namespace strata::host {
 namespace {
 
-/// Task instances are numbered by int.
-constexpr std::int64_t kMostMicroBatches = 1 << 20;
+/// A program lists its tasks for every micro-batch, and plans memory for each: about 10 KiB for a small model.
+constexpr std::int64_t kMostMicroBatches = 1 << 16;
 
 }  // namespace
 
@@ -26,7 +26,8 @@ BatchSplit split_batch(std::int64_t global, std::int64_t micro, std::int64_t rep
   const std::int64_t micro_batches = global / samples;
   if (micro_batches > kMostMicroBatches) {
     throw OptionError("global", "found " + std::to_string(global) + ", which is " + std::to_string(micro_batches) +
-                                    " micro-batches; accepted: at most " + std::to_string(kMostMicroBatches));
+                                    " micro-batches; accepted: at most " + std::to_string(kMostMicroBatches) +
+                                    ", with a larger batch.micro");
   }
   return {samples, static_cast<int>(micro_batches)};
 }

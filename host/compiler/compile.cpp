@@ -173,6 +173,17 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
       builder);
 }
 
+/// Notes a dimension that stays whole although a rule maps it onto an axis.
+void note_undivided(Compilation& compilation, const Graph& graph, const Undivided& undivided) {
+  const std::int64_t size = graph.sizes.at(undivided.dim);
+  const std::int64_t next = (size / undivided.pieces + 1) * undivided.pieces;
+  compilation.notes.insert(compilation.stack.owner(undivided.axes.back()).name + ": dimension '" + undivided.dim +
+                           "' (" + std::to_string(size) + ") is not split over '" + undivided.axes.back() +
+                           "', because it is no multiple of " + std::to_string(undivided.pieces) +
+                           (undivided.axes.size() > 1 ? " (" + join(undivided.axes, " and ") + ")" : "") + "; " +
+                           std::to_string(next) + " is");
+}
+
 /// Emits the tasks and the step's end, and orders all tasks.
 /// \return the trained buckets with a moving average.
 std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled& compiled, const RankClass& rank_class,
@@ -207,6 +218,7 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
   compilation.used_axes.merge(partitioned.used_axes);
   compilation.effective.merge(partitioned.lowered_by);
   compilation.notes.merge(partitioned.notes);
+  for (const Undivided& each : partitioned.undivided) note_undivided(compilation, compiled.graph, each);
   std::vector<Bucket> averaged;
   if (compilation.keeps_average()) {
     for (TrainedBucket& each : buckets) averaged.push_back(std::move(each.bucket));

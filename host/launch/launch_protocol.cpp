@@ -47,8 +47,9 @@ json to_frame(const RankLine& line) {
 RankLine rank_line(const json& frame) { return {frame.at("rank"), frame.at("is_error"), frame.at("text")}; }
 
 json to_frame(const ProcessEnd& end) {
-  return {{frame::kKind, frame::kEnd}, {"rank", end.rank},         {"exit_code", end.exit_code},
-          {"signal", end.signal},      {"by_force", end.by_force}, {"ranks", end.ranks}};
+  return {
+      {frame::kKind, frame::kEnd}, {"rank", end.rank},   {"exit_code", end.exit_code},        {"signal", end.signal},
+      {"by_force", end.by_force},  {"ranks", end.ranks}, {"out_of_memory", end.out_of_memory}};
 }
 
 ProcessEnd process_end(const json& frame) {
@@ -56,6 +57,7 @@ ProcessEnd process_end(const json& frame) {
           .exit_code = frame.at("exit_code"),
           .signal = frame.at("signal"),
           .by_force = frame.at("by_force"),
+          .out_of_memory = frame.at("out_of_memory"),
           .ranks = frame.at("ranks")};
 }
 

@@ -3,8 +3,19 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 namespace strata::host {
+
+std::int64_t out_of_memory_kills(const std::filesystem::path& statistics) {
+  std::ifstream file(statistics);
+  std::string name;
+  std::int64_t value = 0;
+  while (file >> name >> value) {
+    if (name == "oom_kill") return value;
+  }
+  return 0;
+}
 
 std::string describe_ranks(int first, int count) {
   if (count == 1) return "rank " + std::to_string(first);
@@ -16,7 +27,8 @@ std::string describe(const ProcessEnd& end) {
                            (end.host.empty() ? "" : " on " + end.host);
   if (end.by_force) return rank + " did not end in time and was ended by force";
   if (end.signal == 0) return rank + " ended with exit code " + std::to_string(end.exit_code);
-  return rank + " was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")";
+  return rank + " was ended by signal " + std::to_string(end.signal) + " (" + ::strsignal(end.signal) + ")" +
+         (end.out_of_memory ? ", when the kernel ended a process because memory ran out" : "");
 }
 
 void sort_by_cause(std::vector<ProcessEnd>& ends) {

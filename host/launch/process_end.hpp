@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@ struct ProcessEnd {
   int signal = 0;
   /// True if it did not end in time, so that the launcher ended it.
   bool by_force = false;
+  /// True if the kernel may have ended it because memory ran out.
+  bool out_of_memory = false;
   /// The host of the process. Empty if all are on one.
   std::string host = {};
   /// Number of the process's ranks.
@@ -26,6 +30,10 @@ struct ProcessEnd {
   [[nodiscard]] bool stopped() const { return exit_code == kStopped; }
   [[nodiscard]] bool failed() const { return (exit_code != 0 && !stopped()) || signal != 0 || by_force; }
 };
+
+/// Number of processes that the kernel has ended because memory ran out, of this machine or a control group, since the
+/// machine started. `statistics`: a file as /proc/vmstat. 0 if it does not tell.
+[[nodiscard]] std::int64_t out_of_memory_kills(const std::filesystem::path& statistics = "/proc/vmstat");
 
 /// The ranks of a process in words: "rank 2", "ranks 2 and 3" or "ranks 4 to 7".
 [[nodiscard]] std::string describe_ranks(int first, int count);

@@ -103,6 +103,7 @@ void RankProcesses::collect(const Companion* companion) {
                    WIFSIGNALED(status) ? WTERMSIG(status) : 0,
                    deadline_.has_struck() && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL};
     end.ranks = process->ranks;
+    end.out_of_memory = end.signal == SIGKILL && !end.by_force && out_of_memory_kills() > kills_before_;
     // What the process wrote last comes before its end.
     for (LineReader& reader : process->readers) reader.read();
     if (process->log) process->log->mark(describe(end));

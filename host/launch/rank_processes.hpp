@@ -100,6 +100,7 @@ class RankProcesses {
   RankOutput output_;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<ProcessEnd> ends_;
+  const std::int64_t kills_before_ = out_of_memory_kills();
   EndDeadline deadline_;
 };
 

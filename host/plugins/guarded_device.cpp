@@ -41,6 +41,9 @@ class GuardedDevice final : public Device {
   std::string description() const override {
     return call_plugin(origin_, "description", [&] { return inner_->description(); });
   }
+  std::vector<std::string> notes() const override {
+    return call_plugin(origin_, "notes", [&] { return inner_->notes(); });
+  }
   std::int64_t memory_bytes() const override {
     return call_plugin(origin_, "memory_bytes", [&] { return inner_->memory_bytes(); });
   }

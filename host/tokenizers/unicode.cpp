@@ -8,6 +8,7 @@
 
 #include "strata/error.hpp"
 #include "strata/vocabulary.hpp"
+#include "tokenizers/older_unicode.hpp"
 
 namespace strata::host {
 namespace {
@@ -54,7 +55,7 @@ utf8proc_option_t options_of(NormalForm form) {
   return static_cast<utf8proc_option_t>(options);
 }
 
-void append_normal_form(std::string& result, std::string_view text, NormalForm form) {
+void append_todays_form(std::string& result, std::string_view text, NormalForm form) {
   if (text.empty()) return;
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
@@ -63,6 +64,18 @@ void append_normal_form(std::string& result, std::string_view text, NormalForm f
   if (size == UTF8PROC_ERROR_NOMEM) throw std::bad_alloc();
   if (size < 0) throw RuntimeError(std::string("a text has no normal form: ") + utf8proc_errmsg(size));
   result.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size));
+}
+
+void append_normal_form(std::string& result, std::string_view text, NormalForm form) {
+  std::size_t begin = 0;
+  for (std::size_t position = 0; position < text.size();) {
+    const std::size_t at = position;
+    if (!has_no_normal_form_yet(read_code_point(text, position))) continue;
+    append_todays_form(result, text.substr(begin, at - begin), form);
+    result.append(text, at, position - at);
+    begin = position;
+  }
+  append_todays_form(result, text.substr(begin), form);
 }
 
 }  // namespace
@@ -110,7 +123,7 @@ bool is_punctuation(char32_t code_point) {
     return code_point > ' ' && code_point < 0x7F && !letter && !(code_point >= '0' && code_point <= '9');
   }
   const utf8proc_category_t category = category_of(code_point);
-  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+  return was_punctuation(code_point, category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO);
 }
 
 bool is_word_character(char32_t code_point) {
@@ -126,7 +139,7 @@ bool is_word_character(char32_t code_point) {
 
 bool is_mark(char32_t code_point) {
   const utf8proc_category_t category = category_of(code_point);
-  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+  return was_mark(code_point, category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME);
 }
 
 std::string normal_form(std::string_view text, NormalForm form) {

@@ -28,16 +28,17 @@ namespace strata::host {
 [[nodiscard]] bool is_white_space(char32_t code_point);
 /// True for the categories Nd, Nl and No.
 [[nodiscard]] bool is_numeric(char32_t code_point);
-/// True for the categories P* and the other punctuation of ASCII, such as `$` and `+`.
+/// True for the categories P* and the other punctuation of ASCII, such as `$` and `+`, by older_unicode.hpp.
 [[nodiscard]] bool is_punctuation(char32_t code_point);
 /// True for \w of Rust's regular expressions, which is that of Unicode Technical Standard 18: letters, marks, decimal
 /// digits, letter numbers such as the Roman ones, connectors and joiners. Oniguruma's \w has fewer characters.
 [[nodiscard]] bool is_word_character(char32_t code_point);
-/// True for the categories Mn, Mc and Me.
+/// True for the categories Mn, Mc and Me, by older_unicode.hpp.
 [[nodiscard]] bool is_mark(char32_t code_point);
 
 enum class NormalForm : std::uint8_t { nfc, nfd, nfkc, nfkd };
 
+/// The normal form, by older_unicode.hpp.
 [[nodiscard]] std::string normal_form(std::string_view text, NormalForm form);
 
 /// Replaces each code point by its lower case, without rules that depend on its neighbours.

@@ -18,6 +18,8 @@ StepGraph::~StepGraph() = default;
 Device::~Device() = default;
 DeviceFactory::~DeviceFactory() = default;
 
+std::vector<std::string> Device::notes() const { return {}; }
+
 std::optional<KernelChoice> Device::kernel_choice(const OpInstance& instance) const {
   if (unsupported(instance)) return std::nullopt;
   return KernelChoice{"the device", false};

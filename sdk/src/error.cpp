@@ -1,9 +1,13 @@
 #include "strata/error.hpp"
 
 #include <cxxabi.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <memory>
+#include <new>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace strata {
@@ -36,6 +40,13 @@ std::string text_of(const std::exception& error) {
   return text == nullptr ? "(its what() returns a null pointer)" : text;
 }
 
+/// The process's limit of address space in words. Empty without one.
+std::string address_space_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  return "; this process may address no more than " + std::to_string(limit.rlim_cur >> 20) + " MiB (ulimit -v)";
+}
+
 }  // namespace
 
 std::string current_exception_text() {
@@ -43,6 +54,12 @@ std::string current_exception_text() {
     throw;
   } catch (const Error& error) {
     return text_of(error);
+  } catch (const std::bad_alloc&) {
+    return "std::bad_alloc: out of memory" + address_space_limit();
+  } catch (const std::system_error& error) {
+    // A thread that cannot be started throws it.
+    const bool is_short = error.code() == std::errc::resource_unavailable_try_again;
+    return current_exception_type() + ": " + text_of(error) + (is_short ? address_space_limit() : "");
   } catch (const std::exception& error) {
     return current_exception_type() + ": " + text_of(error);
   } catch (...) {

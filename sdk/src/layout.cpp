@@ -34,7 +34,8 @@ Distribution LayoutRules::distribution(const Dim& dim, const Axis& axis) const {
   return found == distributions_.end() ? Distribution::block : found->second;
 }
 
-IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim>& whole) const {
+IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim>& whole,
+                                    std::set<Undivided>* undivided) const {
   IterationLayout general;         // axes of rules without a filter, which nest in the order of mesh()
   IterationLayout filtered;        // axes of filtered rules, which are innermost
   std::set<std::size_t> possible;  // indices into rules_, which are by priority
@@ -60,7 +61,10 @@ IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim
         break;
       }
     }
-    if (sizes_.at(rule.dim) % pieces != 0) continue;
+    if (sizes_.at(rule.dim) % pieces != 0) {
+      if (undivided != nullptr) undivided->insert({rule.dim, std::move(together), pieces});
+      continue;
+    }
     (rule.filter ? filtered : general)[rule.dim].push_back(rule.axis);
     used.insert(rule.axis);
   }

@@ -198,7 +198,7 @@ void DisturbedRun::note_progress(const std::string& messages) {
   // Lines up to the step at which the run went on are those of the damaged log. A run that starts anew writes all.
   if (std::exchange(log_is_damaged_, false)) scope_.after = first;
   scope_.after = std::min(scope_.after, first);
-  scope_.may_miss = scope_.may_miss || messages.find("the log misses lines") != std::string::npos;
+  scope_.may_miss = scope_.may_miss || messages.find("lines of the log are lost") != std::string::npos;
 }
 
 void DisturbedRun::wait_for_processes() {

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class Compile : public ::testing::Test {
  protected:
@@ -86,6 +87,20 @@ TEST_F(Compile, WithoutOverlapReductionsStandInTheEpilogue) {
   // Decayed and undecayed parameters share a bucket.
   EXPECT_EQ(find(program, "epilogue", is_bucket_reduction).size(), 1U);
   EXPECT_TRUE(find(program, "backward", is_bucket_reduction).empty());
+}
+
+TEST_F(Compile, NotesDimensionsThatARuleCouldNotDivide) {
+  const auto rules = std::make_shared<RulesOnly>(std::vector<MeshAxis>{{"a", 3}, {"b", 2}},
+                                                 std::vector<Rule>{{"out", "b", 20, Distribution::block, {}},
+                                                                   {"out", "a", 30, Distribution::block, {}},
+                                                                   {"embed", "a", 40, Distribution::block, {}},
+                                                                   {"batch", "a", 50, Distribution::block, {}}});
+  EXPECT_THAT(
+      host::compile(request({rules}, 12)).notes,
+      UnorderedElementsAre("strategy 1: dimension 'out' (8) is not split over 'a', because it is no multiple of "
+                           "6 (b and a); 12 is",
+                           "strategy 1: dimension 'embed' (4) is not split over 'a', because it is no multiple "
+                           "of 3; 6 is"));
 }
 
 TEST_F(Compile, FusesWhereTheDeviceCanAndTrainsAlike) {

@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+import unicodedata
 
 import numpy
 import sentencepiece
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from make_texts import Texts
 from make_tokenizers import charsmap_of, hugging_face_tokenizers, sentencepiece_models
@@ -77,6 +78,35 @@ def compare(name, expected, path, texts, answers_program, folder):
     return wrong
 
 
+def tokenizers_of_code_points():
+    """Tokenizers whose tokens show every byte of the normalised text, and where it is split."""
+    tokens = [f"<0x{byte:02X}>" for byte in range(256)] + ["\u2581"]
+    for name, normalizer, pre_tokenizer in (
+            *((form, getattr(normalizers, form)(), None) for form in ("NFC", "NFD", "NFKC", "NFKD", "StripAccents",
+                                                                      "Lowercase")),
+            ("Punctuation", None, pre_tokenizers.Punctuation()),
+            ("Digits", None, pre_tokenizers.Digits(individual_digits=True)),
+            ("WhitespaceSplit", None, pre_tokenizers.WhitespaceSplit())):
+        tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=[],
+                                         byte_fallback=True))
+        if normalizer:
+            tokenizer.normalizer = normalizer
+        if pre_tokenizer:
+            tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizer, pre_tokenizers.Metaspace()])
+        yield name, tokenizer
+
+
+def texts_of_code_points():
+    """Every assigned code point alone and between marks of the highest and the lowest class. Of the ideographs and the
+    syllables of Hangul, which are alike, every 16th."""
+    alike = [*range(0x3400, 0xA000), *range(0xAC00, 0xD7A4), *range(0x20000, 0x2F800), *range(0x30000, 0x40000)]
+    skipped = {c for c in alike if c % 16}
+    points = [chr(c) for c in range(0x110000)
+              if c not in skipped and unicodedata.category(chr(c)) not in ("Cn", "Co", "Cs")]
+    pieces = [f"{point}a\u0345{point}\u0334" for point in points] + ["\U00011935\U00011930", "\U00011131\U00011127"]
+    return ["".join(pieces[begin:begin + 500]) for begin in range(0, len(pieces), 500)]
+
+
 def compare_token_file(tokenizer_path, texts, strata, folder):
     """`strata tokenize` on two threads writes the tokens of all texts in their order."""
     inputs, output = os.path.join(folder, "inputs.jsonl"), os.path.join(folder, "tokens.bin")
@@ -124,20 +154,27 @@ def main():
     texts = [long_text] + Texts(3).shorts(2500) + [Texts(4 + i).text(2000) for i in range(30)]
     texts = [text.encode("utf-8", "ignore").decode() for text in texts]
     write_lines(os.path.join(folder, "texts.jsonl"), texts)
-    models = sentencepiece_models([line for text in lines for line in text.split("\n")])
+    sentencepieces = sentencepiece_models([line for text in lines for line in text.split("\n")])
     wrong = 0
-    for name, tokenizer in hugging_face_tokenizers(lines, charsmap_of(models["sp_unigram"])).items():
+    for name, tokenizer in hugging_face_tokenizers(lines, charsmap_of(sentencepieces["sp_unigram"])).items():
         path = os.path.join(folder, name + ".json")
         content = tokenizer.to_str()
         with open(path, "w", encoding="utf-8") as file:
             file.write(content)
         wrong += compare(name, HuggingFace(content), path, texts, answers_program, folder)
-    for name, model in models.items():
+    points = texts_of_code_points()
+    write_lines(os.path.join(folder, "texts.jsonl"), points)
+    for name, tokenizer in tokenizers_of_code_points():
+        path = os.path.join(folder, name + ".json")
+        tokenizer.save(path)
+        wrong += compare(name, HuggingFace(tokenizer.to_str()), path, points, answers_program, folder)
+    write_lines(os.path.join(folder, "texts.jsonl"), texts)
+    for name, model in sentencepieces.items():
         path = os.path.join(folder, name + ".model")
         with open(path, "wb") as file:
             file.write(model)
         wrong += compare(name, SentencePiece(model), path, texts, answers_program, folder)
-    wrong += check_added_tokens_beside_models(models["sp_bpe"], strata, folder)
+    wrong += check_added_tokens_beside_models(sentencepieces["sp_bpe"], strata, folder)
     wrong += compare_token_file(os.path.join(folder, "llama3.json"), texts, strata, folder)
     return 1 if wrong else 0
 

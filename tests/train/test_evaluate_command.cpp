@@ -82,7 +82,7 @@ TEST_F(EvaluateCommandTest, RefusesATextWhoseCharactersHaveOtherTokens) {
   ASSERT_EQ(trained.exit_code, 0) << trained.messages;
   const CommandResult result = evaluate({folder_.file("other.txt", std::string(100, 'x') + "yz").string()});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.messages, HasSubstr("do not stand for the text that they stood for in the checkpoint"));
+  EXPECT_THAT(result.messages, HasSubstr("its tokens stand for other texts than those of the checkpoint"));
 }
 
 TEST_F(EvaluateCommandTest, RefusesMoreFilesThanTheDatasetReads) {

@@ -41,8 +41,8 @@ class Partitioner {
     sinks_.reduce_task_gradients();
     if (request_.training) sinks_.add_missing_gradients();
     values_.order_receives();
-    return {sinks_.dealt(),        sinks_.gradients(),     sinks_.loss(),    sinks_.count(),
-            std::move(used_axes_), std::move(lowered_by_), std::move(notes_)};
+    return {sinks_.dealt(),        sinks_.gradients(),     sinks_.loss(),     sinks_.count(),
+            std::move(used_axes_), std::move(lowered_by_), std::move(notes_), std::move(undivided_)};
   }
 
  private:
@@ -64,7 +64,7 @@ class Partitioner {
     const IterationSpace space = op.iteration(request_.graph, node);
     const std::optional<PositionMixing> mixing = op.mixing(request_.graph, node);
     const IterationLayout iteration =
-        request_.rules.assign({node.op, space.dims(), mixing ? &*mixing : nullptr}, space.whole);
+        request_.rules.assign({node.op, space.dims(), mixing ? &*mixing : nullptr}, space.whole, &undivided_);
     for (const auto& [dim, axes] : iteration) used_axes_.insert(axes.begin(), axes.end());
     const LoweredNode lowered{request_, node, space, iteration, mixing ? &*mixing : nullptr, notes_};
     const auto claim = find_claim(request_.strategies, "lower", "how node '" + node.name + "' is lowered",
@@ -322,6 +322,7 @@ class Partitioner {
   std::set<Axis> used_axes_;
   std::set<std::string> lowered_by_;
   std::set<std::string> notes_;
+  std::set<Undivided> undivided_;
   GatheredValues gathered_;
   Values values_;
   GradientSinks sinks_;

@@ -45,6 +45,8 @@ struct PartitionResult {
   std::set<std::string> lowered_by;
   /// What strategies could not do for a node (NodeToLower::note), with their names.
   std::set<std::string> notes;
+  /// Dimensions of ops that rules could not divide.
+  std::set<Undivided> undivided;
 };
 
 /// Turns the logical graph into the tasks of one stage. Each chunk gets a forward and a backward task. The backward

@@ -123,7 +123,7 @@ void require_one_writer(const Graph& graph, const std::vector<ParameterStorage>&
     if (storages[i].single_writer) ++single;
   }
   if (single == 0 || single == trained) return;
-  throw ConfigurationError("some parameters are updated by a single rank, others by all; it must be all parameters");
+  throw ConfigurationError("some parameters are updated by a single rank, others by all; all parameters must be updated in one way");
 }
 
 /// Checks that strategies name the same directory, because a rank has only one file.
@@ -134,7 +134,7 @@ void require_one_directory(const std::vector<ParameterStorage>& storages) {
     if (first == nullptr) first = &each;
     if (each.directory == first->directory) continue;
     throw ConfigurationError("parameters are offloaded to files in '" + first->directory + "' and in '" +
-                             each.directory + "'; it must be one directory");
+                             each.directory + "'; all must go to one directory");
   }
 }
 

@@ -29,11 +29,11 @@ bool is_too_deep(std::string_view text) {
 
 }  // namespace
 
-nlohmann::json parse_json_text(std::string_view text) {
+nlohmann::json parse_json_text(std::string_view text, const nlohmann::json::parser_callback_t& callback) {
   if (is_too_deep(text)) {
     throw RuntimeError("has JSON that is nested deeper than " + std::to_string(kDeepestJson) + " levels");
   }
-  return nlohmann::json::parse(text, nullptr, false);
+  return nlohmann::json::parse(text, callback, false);
 }
 
 }  // namespace strata::host

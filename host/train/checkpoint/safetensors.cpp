@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -31,6 +32,23 @@ constexpr std::array<std::pair<DType, std::string_view>, 7> kNames{{{DType::f64,
                                                                     {DType::i64, "I64"},
                                                                     {DType::i8, "I8"}}};
 
+/// The format's types that Strata lacks, with their bits.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 15> kForeignBits{{{"BOOL", 8},
+                                                                                 {"C64", 64},
+                                                                                 {"F4", 4},
+                                                                                 {"F6_E2M3", 6},
+                                                                                 {"F6_E3M2", 6},
+                                                                                 {"F8_E4M3", 8},
+                                                                                 {"F8_E4M3FNUZ", 8},
+                                                                                 {"F8_E5M2", 8},
+                                                                                 {"F8_E5M2FNUZ", 8},
+                                                                                 {"F8_E8M0", 8},
+                                                                                 {"I16", 16},
+                                                                                 {"U16", 16},
+                                                                                 {"U32", 32},
+                                                                                 {"U64", 64},
+                                                                                 {"U8", 8}}};
+
 std::string_view name_of(DType dtype) {
   return std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == dtype; })->second;
 }
@@ -41,18 +59,29 @@ std::optional<DType> dtype_of(const std::string& name) {
   return found->first;
 }
 
-/// Bytes of a tensor of `shape`. Empty if they overflow or a size is invalid.
-std::optional<std::uint64_t> checked_bytes(const json& shape, std::size_t element_size) {
-  std::uint64_t bytes = element_size;
+/// Bits of an element of the type. Empty for a type that the format does not have.
+std::optional<std::size_t> bits_of(const std::string& type) {
+  if (const std::optional<DType> dtype = dtype_of(type)) return 8 * size_of(*dtype);
+  const auto* found =
+      std::find_if(kForeignBits.begin(), kForeignBits.end(), [&](const auto& each) { return each.first == type; });
+  if (found == kForeignBits.end()) return std::nullopt;
+  return found->second;
+}
+
+/// Bytes of a tensor of `shape`. Empty if they overflow, end within a byte, or a size is invalid.
+std::optional<std::uint64_t> checked_bytes(const json& shape, std::size_t element_bits) {
+  std::uint64_t bits = element_bits;
   bool empty = false;
   for (const json& each : shape) {
     if (!each.is_number_unsigned()) return std::nullopt;
     const auto size = each.get<std::uint64_t>();
     empty = empty || size == 0;
-    if (size != 0 && bytes > (std::uint64_t{1} << 62U) / size) return std::nullopt;
-    bytes *= std::max<std::uint64_t>(size, 1);
+    if (size != 0 && bits > (std::uint64_t{1} << 62U) / size) return std::nullopt;
+    bits *= std::max<std::uint64_t>(size, 1);
   }
-  return empty ? 0 : bytes;
+  if (empty) return 0;
+  if (bits % 8 != 0) return std::nullopt;
+  return bits / 8;
 }
 
 struct Located {
@@ -75,16 +104,16 @@ Located locate_tensor(const std::string& name, const json& entry) {
   located.begin = entry["data_offsets"][0].get<std::uint64_t>();
   located.end = entry["data_offsets"][1].get<std::uint64_t>();
   const std::string type = entry["dtype"].get<std::string>();
-  const std::optional<DType> dtype = dtype_of(type);
-  if (!dtype) {
-    if (located.end < located.begin) throw wrong("has data_offsets " + entry["data_offsets"].dump());
-    located.foreign_type = type;
-    return located;
-  }
-  located.tensor.dtype = *dtype;
-  const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], size_of(*dtype));
+  const std::optional<std::size_t> bits = bits_of(type);
+  if (!bits) throw wrong("has the type " + entry["dtype"].dump() + ", which safetensors files do not have");
+  const std::optional<std::uint64_t> bytes = checked_bytes(entry["shape"], *bits);
   if (!bytes) throw wrong("has an impossible shape " + entry["shape"].dump());
   located.tensor.shape = entry["shape"].get<Shape>();
+  if (const std::optional<DType> dtype = dtype_of(type)) {
+    located.tensor.dtype = *dtype;
+  } else {
+    located.foreign_type = type;
+  }
   if (located.end < located.begin || located.end - located.begin != *bytes) {
     throw wrong("of " + std::to_string(*bytes) + " bytes has data_offsets " + entry["data_offsets"].dump());
   }
@@ -144,7 +173,16 @@ void SafetensorsFile::parse() {
   if (const std::size_t nul = content.find('\0'); nul != std::string_view::npos) {
     throw RuntimeError("the header has a zero byte at " + std::to_string(nul) + "; it may be padded with spaces only");
   }
-  const json header = parse_json_text(content);
+  // A parser may take either of two fields of one name.
+  std::set<std::string> fields;
+  const json header = parse_json_text(content, [&](int depth, json::parse_event_t event, const json& key) {
+    if (event != json::parse_event_t::key) return true;
+    if (depth == 1) fields.clear();
+    if (depth == 2 && !fields.insert(key.get<std::string>()).second) {
+      throw RuntimeError("the header has the field " + key.dump() + " twice in one entry");
+    }
+    return true;
+  });
   if (!header.is_object()) throw RuntimeError("the header is no JSON object");
 
   const std::span<const std::byte> data = bytes.subspan(sizeof length + length);
@@ -154,6 +192,7 @@ void SafetensorsFile::parse() {
       located.push_back(locate_tensor(name, entry));
       continue;
     }
+    if (entry.is_null()) continue;  // which the library accepts too
     if (!entry.is_object()) throw RuntimeError("the metadata is no JSON object");
     for (const auto& [key, value] : entry.items()) {
       if (!value.is_string()) throw RuntimeError("metadata '" + key + "' is no text");

@@ -27,7 +27,7 @@ void require_vocabulary(const CheckpointReader& checkpoint, const DataSource& so
   const std::optional<Vocabulary>& trained = checkpoint.run().vocabulary;
   if (!trained || !source.vocabulary() || *trained == *source.vocabulary()) return;
   throw ConfigurationError(source.description() +
-                           ": its tokens do not stand for the text that they stood for in the checkpoint; accepted: "
+                           ": its tokens stand for other texts than those of the checkpoint; accepted: "
                            "data of the tokenizer and the characters that the model was trained on");
 }
 

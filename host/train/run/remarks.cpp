@@ -59,12 +59,13 @@ std::vector<std::string> find_remarks(const TrainingPrograms& programs, const De
   std::set<std::string> notes = programs.training.notes;
   if (programs.evaluation) notes.insert(programs.evaluation->notes.begin(), programs.evaluation->notes.end());
   remarks.insert(remarks.end(), notes.begin(), notes.end());
+  for (const std::string& note : device.notes()) remarks.push_back(device.description() + ": " + note);
   SlowOps slow;
   find_slow_ops(programs.training, device, slow);
   if (programs.evaluation) find_slow_ops(*programs.evaluation, device, slow);
   if (!slow.empty()) {
     remarks.push_back("no fast kernel for " + text(slow) + " on " + device.description() +
-                      "; reference kernels, which are slow, take their place");
+                      "; the slow reference kernels are used instead");
   }
   return remarks;
 }

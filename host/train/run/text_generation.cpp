@@ -104,7 +104,7 @@ std::unique_ptr<TextScores> make_scores(const ScoresRequest& request, const DimS
   if (programs) return make_cached_scores(request, *programs, generation);
   // This throws if the configuration is wrong. Then the cache is not to blame.
   auto scores = make_window_scores(request, sizes);
-  events.on_remark("every token computes the whole context, because the model has no cache of keys and values: " +
+  events.on_remark("the model has no cache of keys and values, so the whole context is computed for every token: " +
                    reason);
   return scores;
 }
@@ -158,9 +158,9 @@ void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const C
   const GenerationSizes generation = generation_sizes(continuation, context->second);
   for (const auto& prompt : continuation.prompts) {
     if (std::ssize(prompt) + continuation.tokens - 1 <= context->second) continue;
-    events.on_remark("the model's context is " + std::to_string(context->second) +
-                     " tokens: a longer text sees its last " + std::to_string(context->second) +
-                     " tokens, and computes all of them for every token");
+    events.on_remark("the model's context holds " + std::to_string(context->second) +
+                     " tokens; beyond them, each new token is computed from the last " +
+                     std::to_string(context->second) + " tokens anew, which is slower");
     break;
   }
   const std::unique_ptr<World> world = setup.make_world();

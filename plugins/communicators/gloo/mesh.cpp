@@ -8,8 +8,12 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <exception>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "pipe_signal.hpp"
@@ -30,6 +34,8 @@ std::shared_ptr<::gloo::transport::Device> listen_at(const std::string& place) {
     const PipeSignalBlocked blocked;  // for the thread of the device too
     return ::gloo::transport::tcp::CreateDevice(attributes);
   } catch (const std::exception& error) {
+    // Gloo's errors have one type.
+    if (std::string_view(error.what()).find(std::strerror(ENOMEM)) != std::string_view::npos) throw std::bad_alloc();
     throw ConfigurationError("interface: found '" + place + "', which gloo cannot use (" + error.what() +
                              "); accepted: a network interface of this machine, such as eth0, or one of its addresses");
   }

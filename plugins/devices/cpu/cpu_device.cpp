@@ -1,5 +1,7 @@
 #include "cpu_device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "host_memory.hpp"
@@ -21,6 +23,20 @@ CpuDevice::CpuDevice(const DeviceRequest& request, int threads, InstructionSet i
 std::string CpuDevice::description() const {
   return processor_name() + ", " + std::to_string(threads_) + (threads_ == 1 ? " thread, " : " threads, ") +
          unit_names(instruction_set_);
+}
+
+std::vector<std::string> CpuDevice::notes() const {
+  const int cores = usable_cores();
+  const std::string may_use = std::to_string(cores) + (cores == 1 ? " core" : " cores");
+  if (threads_ > cores) {
+    return {std::to_string(threads_) + " threads share " + may_use +
+            ", which is all that this process may use; device.threads = 0 follows that"};
+  }
+  // A launcher that binds each rank has divided the cores already, and often gives one to each.
+  if (cores >= ranks_on_host_ || cores >= ::sysconf(_SC_NPROCESSORS_ONLN)) return {};
+  return {"this process may use " + may_use + " of the machine's " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) +
+          ", for " + std::to_string(ranks_on_host_) +
+          " ranks; if a launcher binds each rank, let it not do so (mpirun --bind-to none, srun --cpu-bind=none)"};
 }
 
 std::int64_t CpuDevice::memory_bytes() const { return usable_memory_bytes() / ranks_on_host_; }

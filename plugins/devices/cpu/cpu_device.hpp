@@ -12,6 +12,7 @@ class CpuDevice final : public HostMemoryDevice {
   CpuDevice(const DeviceRequest& request, int threads, InstructionSet instruction_set);
 
   [[nodiscard]] std::string description() const override;
+  [[nodiscard]] std::vector<std::string> notes() const override;
   [[nodiscard]] std::int64_t memory_bytes() const override;
   [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override;
 

@@ -61,6 +61,9 @@ class STRATA_API Device {
 
   /// One line for logs, such as "AMD EPYC, 1 thread, AVX-512".
   [[nodiscard]] virtual std::string description() const = 0;
+  /// What slows this run down and can be changed, such as threads that share a core. Each is a sentence without a full
+  /// stop, which `strata check` and `strata train` print. Default: none.
+  [[nodiscard]] virtual std::vector<std::string> notes() const;
   /// Bytes that the memory plan of one rank may use.
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
   /// True if host code may read and write device memory directly.

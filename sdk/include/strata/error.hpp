@@ -51,7 +51,7 @@ class STRATA_API RuntimeError : public Error {
 };
 
 /// Type and message of the exception being handled, such as "std::out_of_range: vector::at" or "an exception of type
-/// int". Call it only in a catch block.
+/// int". If memory is short, it names the process's limit of address space. Call it only in a catch block.
 STRATA_API std::string current_exception_text();
 
 }  // namespace strata

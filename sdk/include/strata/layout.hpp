@@ -57,6 +57,15 @@ using IterationLayout = std::map<Dim, std::vector<Axis>, std::less<>>;
 /// The axes over which a value is partial: a sum (or maximum) over these ranks is still to be taken.
 using AxisSet = std::set<Axis>;
 
+/// A dimension that a rule was to divide among the ranks of `axes` together, and that has no multiple of their pieces.
+struct Undivided {
+  Dim dim;
+  std::vector<Axis> axes;   ///< the axes that divide the dimension already, and last the rule's own
+  std::int64_t pieces = 1;  ///< the number of pieces in which they would deal the dimension
+
+  auto operator<=>(const Undivided&) const = default;
+};
+
 /// A run of consecutive indices that is contiguous both in the shard and in the whole dimension.
 struct IndexSegment {
   std::int64_t local_begin = 0;
@@ -105,8 +114,10 @@ class STRATA_API LayoutRules {
 
   /// Applies the rules, by priority, to the dims of an op or a tensor.
   /// Dims in `whole` are never sharded. An axis is used at most once. A dimension that the product of its axes does not
-  /// divide is skipped. Axes of one dimension nest in the order of mesh(), with the axes of filtered rules innermost.
-  [[nodiscard]] IterationLayout assign(const RuleTarget& target, const std::set<Dim>& whole = {}) const;
+  /// divide is skipped, and added to `undivided` unless that is null. Axes of one dimension nest in the order of
+  /// mesh(), with the axes of filtered rules innermost.
+  [[nodiscard]] IterationLayout assign(const RuleTarget& target, const std::set<Dim>& whole = {},
+                                       std::set<Undivided>* undivided = nullptr) const;
   /// The layout of a tensor of `dims` at rest.
   [[nodiscard]] Layout canonical(const Dims& dims) const;
 
