@@ -24,6 +24,9 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ $# -le 1 ] || usage
+for tool in dh dpkg-buildpackage doxygen; do
+  command -v $tool >/dev/null || fail "$tool is missing: apt-get install debhelper dpkg-dev doxygen"
+done
 folder=${1:-$(dirname "$0")/../build/deb}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)

@@ -22,6 +22,11 @@ void add_hosts_options(CLI::App& command, LaunchArguments& arguments) {
       ->type_name("COMMAND")
       ->needs(hosts);
   command
+      .add_option("--wait-for-hosts", arguments.wait_for_hosts,
+                  "How long a start waits for hosts that cannot be reached, such as 10m for a reboot (default: 0s)")
+      ->type_name("TIME")
+      ->needs(hosts);
+  command
       .add_option("--master-address", arguments.master_address,
                   "Address of the first host for the others (default: its name in --hosts)")
       ->type_name("ADDRESS")
@@ -43,8 +48,13 @@ void add_launch_options(CLI::App& command, LaunchArguments& arguments) {
       ->type_name("SECONDS");
   command
       .add_option("--max-restarts", arguments.max_restarts,
-                  "How often to start the run again from its last checkpoint when a rank fails or a host is lost")
+                  "How often to start the run again from its last checkpoint when a rank fails or a host is lost; "
+                  "counted anew after an hour of good running")
       ->check(number_from(0));
+  command
+      .add_option("--restart-delay", arguments.restart_delay,
+                  "Time before the first restart. Each further one takes twice as long, up to a minute (default: 1s)")
+      ->type_name("TIME");
   command
       .add_option("--log-dir", arguments.log_dir,
                   "Folder of the files rank-00000.log, ... with what each rank writes, over all starts of the run "

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -21,6 +22,9 @@ class Log {
 
   /// `level`: one of log_level_names().
   void set_level(const std::string& level);
+  /// Gets warnings and errors, whatever the level is, on the thread that logs them.
+  using Listener = std::function<void(bool is_error, const std::string& text)>;
+  void set_listener(Listener listener);
 
   void debug(const std::string& message);
   void info(const std::string& message);

@@ -4,7 +4,9 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include "cli/closed_output.hpp"
 #include "cli/commands.hpp"
@@ -18,7 +20,9 @@
 #include "tokenizers/named_tokenizer.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/data/text_format.hpp"
+#include "train/run/before_connecting.hpp"
 #include "train/run/deadline.hpp"
+#include "train/run/metrics_file.hpp"
 #include "train/run/process_memory.hpp"
 #include "train/run/progress.hpp"
 #include "train/run/run_folder.hpp"
@@ -71,7 +75,12 @@ using MakeProgress = std::function<std::unique_ptr<Progress>(std::uint64_t first
 /// process without the first rank only stops.
 class RunReporter : public TrainingObserver {
  public:
-  RunReporter(const RunSection& run, Log& log) : deadline_(run), messages_(log) {}
+  RunReporter(const RunSection& run, Log& log) : deadline_(run), messages_(log) {
+    messages_.set_listener([this](bool is_error, const std::string& text) { record({is_error, text}); });
+  }
+  ~RunReporter() override { messages_.set_listener(nullptr); }
+  RunReporter(const RunReporter&) = delete;
+  RunReporter& operator=(const RunReporter&) = delete;
 
   /// Reports from the start on: with `progress`, which gets the first step, and to `logs`. `prepare` changes the output
   /// folder before. Of all processes only this one asks when the job ends.
@@ -94,26 +103,27 @@ class RunReporter : public TrainingObserver {
     if (!start.checkpoint.empty()) {
       messages_.info("resuming after step " + std::to_string(start.step) + " from " + start.checkpoint.string());
     }
-    for (const auto& log : logs_) {
+    for_each_log([&](RunLog& log) {
       if (start.checkpoint.empty()) {
-        log->clear();
+        log.clear();
       } else {
-        log->cut_back(start.step, start.evaluates, start.rewinds);
+        log.cut_back(start.step, start.evaluates, start.rewinds);
       }
-    }
+    });
+    record_early();
   }
   void step(const StepRecord& record) override {
     progress_->step(record);
     if (logs_.empty()) return;
     const StepRecord complete = completed(record);
-    for (const auto& log : logs_) log->step(complete);
+    for_each_log([&](RunLog& log) { log.step(complete); });
     note_lost_records();
   }
   void ranks(const RankTimes& times) override {
-    for (const auto& log : logs_) log->ranks(times);
+    for_each_log([&](RunLog& log) { log.ranks(times); });
   }
   void health(const HealthRecord& record) override {
-    for (const auto& log : logs_) log->health(record);
+    for_each_log([&](RunLog& log) { log.health(record); });
     if (record.action != HealthAction::rewind) return;
     progress_.reset();
     progress_ = make_progress_(record.back_to);
@@ -122,17 +132,18 @@ class RunReporter : public TrainingObserver {
   void graphs(const GraphUse& use) override { progress_->note(describe(use)); }
   void evaluation(const EvaluationRecord& record) override {
     progress_->evaluation(record);
-    for (const auto& log : logs_) log->evaluation(record);
+    for_each_log([&](RunLog& log) { log.evaluation(record); });
   }
   void checkpoint(const CheckpointRecord& record) override {
     last_checkpoint_ = record.path;
     progress_->note(describe(record));
-    for (const auto& log : logs_) log->checkpoint(record);
+    for_each_log([&](RunLog& log) { log.checkpoint(record); });
   }
   void warning(const std::string& text) override {
     // Only the process with the first rank shows progress.
-    if (progress_) return progress_->note("warning: " + text);
-    messages_.warning(text);
+    if (!progress_) return messages_.warning(text);
+    progress_->note("warning: " + text);
+    record({false, text});
   }
   StopReason stop() override { return reason(); }
   bool asked_to_stop() const override { return reason() != StopReason::none; }
@@ -149,7 +160,14 @@ class RunReporter : public TrainingObserver {
 
   void finish(const TrainingSummary& summary) {
     progress_.reset();
-    for (const auto& log : logs_) log->summary(summary);
+    for_each_log([&](RunLog& log) { log.summary(summary); });
+  }
+  /// Records why the run failed. A run that was refused before it started leaves no record.
+  void fail(const std::exception& error) {
+    const bool is_refused = !has_started_ && dynamic_cast<const ConfigurationError*>(&error) != nullptr;
+    if (is_refused) return;
+    record_early();
+    record({true, error.what()});
   }
   [[nodiscard]] const fs::path& last_checkpoint() const { return last_checkpoint_; }
 
@@ -167,13 +185,34 @@ class RunReporter : public TrainingObserver {
     return record;
   }
 
+  /// Passes something on to all logs. Warnings come from other threads, too.
+  template <class Function>
+  void for_each_log(const Function& function) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& log : logs_) function(*log);
+  }
+
+  /// Records a line for people. Those before the start wait until the logs are those of this run.
+  void record(const LogMessage& message) {
+    const std::lock_guard lock(mutex_);
+    if (!has_started_) return early_.push_back(message);
+    for (const auto& log : logs_) log->message(message);
+  }
+
+  void record_early() {
+    const std::lock_guard lock(mutex_);
+    has_started_ = true;
+    for (const LogMessage& message : std::exchange(early_, {})) {
+      for (const auto& log : logs_) log->message(message);
+    }
+  }
+
   /// Warns once that a log misses lines. Training goes on without them.
   void note_lost_records() {
-    for (const auto& log : logs_) {
-      if (has_lost_records_ || !log->failure()) continue;
-      has_lost_records_ = true;
-      progress_->note("warning: " + *log->failure() + "; training goes on, but lines of the log are lost");
-    }
+    std::optional<std::string> failure;
+    for_each_log([&](const RunLog& log) { failure = failure ? failure : log.failure(); });
+    if (!failure || std::exchange(has_lost_records_, true)) return;
+    warning(*failure + "; training goes on, but lines of the log are lost");
   }
 
   StopSignal signal_{kStopped};
@@ -185,7 +224,11 @@ class RunReporter : public TrainingObserver {
   StepFacts facts_;
   bool has_lost_records_ = false;
   std::unique_ptr<Progress> progress_;
+  /// Guards the three below.
+  std::mutex mutex_;
   RunLogs logs_;
+  bool has_started_ = false;
+  std::vector<LogMessage> early_;
   fs::path last_checkpoint_;
 };
 
@@ -231,53 +274,68 @@ StepFacts facts_of(const RunSetup& setup, const Trainer& trainer) {
 RunLogs make_logs(const std::string& json, const RunConfiguration& configuration) {
   RunLogs logs;
   if (!json.empty()) logs.push_back(std::make_unique<TrainingLog>(json));
-  if (configuration.log.tensorboard) logs.push_back(std::make_unique<TensorBoardLog>(configuration.run.output));
+  const LogSection& section = configuration.log;
+  if (section.tensorboard) logs.push_back(std::make_unique<TensorBoardLog>(configuration.run.output));
+  if (!section.metrics.empty() || !section.heartbeat.empty()) {
+    logs.push_back(std::make_unique<MetricsFile>(configuration, restarts_so_far()));
+  }
   return logs;
 }
 
-int train(const TrainArguments& arguments, CommandContext& context) {
-  const RunSetup setup = prepare(arguments.load(), context.plugins());
-  const RunSection& run = setup.configuration.run;
-  RunReporter reporter(run, context.log);
-  const DataSource source = setup.open_data();
-  const auto tokenizer = named_tokenizer(setup);
+/// What a process has before its ranks connect.
+struct Preparation {
+  DataSource source;
+  std::shared_ptr<const ModelFiles> tokenizer;
+  StartDecision start = {};
+};
 
+/// Opens what the run reads. The process that reports also locks the output folder, and decides how the run starts.
+Preparation prepare_run(const RunSetup& setup, const TrainArguments& arguments, bool reports, RunOutput& held,
+                        RunReporter& reporter, CommandContext& context) {
+  Preparation preparation{setup.open_data(), named_tokenizer(setup)};
+  const RunSection& run = setup.configuration.run;
   const fs::path output = run.output;
-  RunOutput held(output);
-  std::unique_ptr<World> world = setup.make_world();
-  // Only one process of a run reports, and decides how it starts. All of them may write to the output folder.
-  const bool reports = has_first_rank(*world);
   held.open(reports);
+  if (!reports) return preparation;
   if (!held.is_alone()) {
     context.log.warning("run.output '" + output.string() +
                         "' is on a file system without locks; another run could write there");
   }
-  StartDecision start;
-  if (reports) {
-    start = decide_start(setup.configuration, arguments.overwrite);
-    const Progress::Style style{is_terminal(context.messages), run.log_every, setup.unit};
-    const auto make_progress = [&context, &run, style](std::uint64_t first_step) {
-      return std::make_unique<Progress>(context.messages, style, first_step,
-                                        static_cast<std::uint64_t>(run.last_step()));
-    };
-    const auto prepare = [&] {
-      archive_records(output);
-      begin_run(output, start);
-    };
-    reporter.report(prepare, make_progress, make_logs(arguments.log_json, setup.configuration));
-  }
+  preparation.start = decide_start(setup.configuration, arguments.overwrite);
+  const Progress::Style style{is_terminal(context.messages), run.log_every, setup.unit};
+  const auto make_progress = [&context, &run, style](std::uint64_t first_step) {
+    return std::make_unique<Progress>(context.messages, style, first_step, static_cast<std::uint64_t>(run.last_step()));
+  };
+  const auto prepare = [output, start = preparation.start] {
+    archive_records(output);
+    begin_run(output, start);
+  };
+  reporter.report(prepare, make_progress, make_logs(arguments.log_json, setup.configuration));
+  return preparation;
+}
+
+int train(const RunSetup& setup, const TrainArguments& arguments, RunReporter& reporter, CommandContext& context) {
+  const RunSection& run = setup.configuration.run;
+  const fs::path output = run.output;
+  RunOutput held(output);
+  // All processes of the run come together first, so that those that fail from then on end the others.
+  std::unique_ptr<World> world = setup.make_world();
+  // Only one process of a run reports, and decides how it starts. All of them may write to the output folder.
+  const bool reports = has_first_rank(*world);
+  const Preparation preparation =
+      before_connecting(world, [&] { return prepare_run(setup, arguments, reports, held, reporter, context); });
   const CheckpointSettings checkpoints{.directory = output / "checkpoints",
                                        .every = run.checkpoint_every,
                                        .keep = static_cast<int>(run.keep_checkpoints),
                                        .mode = run.checkpoint_mode,
-                                       .identity = start.identity,
-                                       .tokenizer = tokenizer};
-  Trainer trainer(setup, source, checkpoints, nullptr, reporter, std::move(world));
-  trainer.choose_from(start.candidates);
+                                       .identity = preparation.start.identity,
+                                       .tokenizer = preparation.tokenizer};
+  Trainer trainer(setup, preparation.source, checkpoints, nullptr, reporter, std::move(world));
+  trainer.choose_from(preparation.start.candidates);
   trainer.record_in(output / kDiagnosisName);
   if (reports) {
     reporter.know(facts_of(setup, trainer));
-    describe_start(setup, source, trainer, context.log);
+    describe_start(setup, preparation.source, trainer, context.log);
   }
   const TrainingSummary summary = trainer.run();
   const bool stopped = summary.stopped != StopReason::none;
@@ -291,6 +349,17 @@ int train(const TrainArguments& arguments, CommandContext& context) {
     flush_results(context);
   }
   return stopped ? kStopped : 0;
+}
+
+int train(const TrainArguments& arguments, CommandContext& context) {
+  const RunSetup setup = prepare(arguments.load(), context.plugins());
+  RunReporter reporter(setup.configuration.run, context.log);
+  try {
+    return train(setup, arguments, reporter, context);
+  } catch (const std::exception& error) {
+    reporter.fail(error);
+    throw;
+  }
 }
 
 }  // namespace

@@ -41,6 +41,18 @@ SectionDeclaration log_declaration() {
            .documentation = "Peak rate of one rank's device in 10^12 FLOP/s, of which the model FLOPs utilisation is a "
                             "share. 0: with tensorboard, the rate of a matrix product, measured at the start.",
            .minimum = 0,
+           .may_differ = true},
+          {.name = "metrics",
+           .type = OptionType::word,
+           .default_value = "",
+           .documentation = "File that is replaced at most once a second with the run's numbers, in the text format of "
+                            "Prometheus: step, loss, speed, memory, last checkpoint, restarts. Empty: none.",
+           .may_differ = true},
+          {.name = "heartbeat",
+           .type = OptionType::word,
+           .default_value = "",
+           .documentation = "File that is replaced at most once a second with the time and the step of the last "
+                            "progress. Empty: none.",
            .may_differ = true}}};
 }
 
@@ -48,13 +60,17 @@ LogSection log_section(const Options& options) {
   const auto word = std::find(kNormGroups.begin(), kNormGroups.end(), options.word("norm_groups"));
   return {.tensorboard = options.boolean("tensorboard"),
           .norm_groups = static_cast<NormGroups>(word - kNormGroups.begin()),
-          .peak_tflops = options.number("peak_tflops")};
+          .peak_tflops = options.number("peak_tflops"),
+          .metrics = options.word("metrics"),
+          .heartbeat = options.word("heartbeat")};
 }
 
 Options to_options(const LogSection& section) {
   return Options({{"tensorboard", section.tensorboard},
                   {"norm_groups", std::string(kNormGroups.at(static_cast<std::size_t>(section.norm_groups)))},
-                  {"peak_tflops", section.peak_tflops}});
+                  {"peak_tflops", section.peak_tflops},
+                  {"metrics", section.metrics},
+                  {"heartbeat", section.heartbeat}});
 }
 
 }  // namespace strata::host

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "strata/options.hpp"
 
@@ -22,6 +23,9 @@ struct LogSection {
   NormGroups norm_groups = NormGroups::automatic;
   /// Rate of matrix products of one rank's device, in 10^12 FLOP/s. 0: measured.
   double peak_tflops = 0;
+  /// Files that monitoring reads. Empty: none.
+  std::string metrics = {};
+  std::string heartbeat = {};
 
   /// The groups, never automatic.
   [[nodiscard]] NormGroups chosen_groups() const;

@@ -1,7 +1,5 @@
 #include "launch/host_list.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/host_name.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -96,12 +95,6 @@ std::vector<HostSlots> for_processes(std::vector<HostSlots> hosts, int ranks_per
     host.slots -= host.slots % ranks_per_process;
   }
   return hosts;
-}
-
-std::string own_host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 bool is_this_machine(const std::string& name) {

@@ -26,9 +26,6 @@ struct HostSlots {
 /// True for a name of the machine of this process: its host name with or without the domain, or "localhost".
 [[nodiscard]] bool is_this_machine(const std::string& name);
 
-/// The host name of this machine.
-[[nodiscard]] std::string own_host_name();
-
 /// Number of ranks on each host: the hosts are filled in their order. The slots are enough for `ranks`.
 [[nodiscard]] std::vector<int> place_ranks(const std::vector<HostSlots>& hosts, int ranks);
 

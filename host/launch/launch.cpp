@@ -1,5 +1,7 @@
 #include "launch/launch.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -8,12 +10,14 @@
 #include "config/duration.hpp"
 #include "launch/host_processes.hpp"
 #include "launch/rank_requests.hpp"
+#include "launch/restart_budget.hpp"
 #include "strata/tensor.hpp"
 #include "train/checkpoint/file_io.hpp"
 #include "train/run/launched_process.hpp"
 #include "train/run/ranks_per_process.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/shrunk_axis.hpp"
+#include "train/run/training_log.hpp"
 
 namespace strata::host {
 namespace {
@@ -33,6 +37,30 @@ std::string describe_placement(const std::vector<HostSlots>& hosts, const std::v
   return std::to_string(rank) + " rank(s): " + text;
 }
 
+std::chrono::seconds duration_of(const std::string& option, const std::string& text) {
+  if (const auto duration = parse_duration(text)) return *duration;
+  throw ConfigurationError(option + ": found '" + text + "'; accepted: " + kDurations);
+}
+
+/// The processes of each host, which also get to know how often the run was started again.
+std::vector<std::vector<ProcessRequest>> requests_of_start(const std::vector<std::string>& words,
+                                                           const Placement& placement, const Meeting& meeting,
+                                                           int restarts) {
+  std::vector<std::vector<ProcessRequest>> requests = rank_requests(words, placement, meeting);
+  for (std::vector<ProcessRequest>& host : requests) {
+    for (ProcessRequest& each : host) each.environment[kRestarts] = std::to_string(restarts);
+  }
+  return requests;
+}
+
+std::vector<std::string> failures_of(const HostConnections& connections) {
+  std::vector<std::string> failures;
+  for (const auto& each : connections) {
+    if (each->failure()) failures.push_back(*each->failure());
+  }
+  return failures;
+}
+
 }  // namespace
 
 Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandContext& context)
@@ -42,7 +70,9 @@ Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandC
       ranks_(setup.stack.mesh.rank_count()),
       ranks_per_process_(ranks_per_process(setup.configuration, ranks_)),
       context_(context),
-      identity_before_(stored_identity(run_.output)) {
+      identity_before_(stored_identity(run_.output)),
+      restart_delay_(duration_of("--restart-delay", arguments.restart_delay)),
+      wait_for_hosts_(duration_of("--wait-for-hosts", arguments.wait_for_hosts)) {
   if (!arguments.hosts.empty()) hosts_ = for_processes(read_hosts(arguments.hosts), ranks_per_process_);
   if (arguments.grace) {
     const Grace::Seconds grace(*arguments.grace);
@@ -70,49 +100,95 @@ void Launch::check_arguments() const {
 }
 
 int Launch::run() {
+  RestartBudget budget(arguments_.max_restarts, restart_delay_);
   for (int restarts = 0;; ++restarts) {
+    const Clock::time_point begin = Clock::now();
     const RunEnd end = run_once(restarts);
-    if (!end.report.empty()) context_.messages << "error: " << end.report << std::endl;
-    if (end.code != kFailed || end.asked_to_stop || restarts == arguments_.max_restarts) return end.code;
+    if (!end.report.empty()) {
+      context_.messages << "error: " << end.report << std::endl;
+      record({true, end.report});
+    }
+    if (end.code != kFailed || end.asked_to_stop) return end.code;
+    const auto delay = budget.take(Clock::now() - begin);
+    if (!delay) return end.code;
     if (end.has_lost_hosts) wait_for_output();
-    context_.log.warning("starting the run again (" + std::to_string(restarts + 1) + " of " +
-                         std::to_string(arguments_.max_restarts) + ")");
+    const std::string plan = "starting the run again (" + std::to_string(budget.used()) + " of " +
+                             std::to_string(arguments_.max_restarts) + ") in " + std::to_string(delay->count()) + " s";
+    context_.log.warning(plan);
+    record({false, plan});
+    if (pause(*delay)) continue;
+    context_.log.info("stopped on request between two starts; run the same command again");
+    return kStopped;
+  }
+}
+
+bool Launch::pause(std::chrono::seconds delay) const {
+  const Clock::time_point end = Clock::now() + delay;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) return true;
+    pollfd wanted{signals_.descriptor(), POLLIN, 0};
+    ::poll(&wanted, 1, static_cast<int>(left));
+    if (!signals_.take().empty()) return false;
   }
 }
 
 Launch::RunEnd Launch::run_once(int restarts) {
   said_.clear();
   const std::vector<std::string> words = restarts == 0 ? arguments_.train.words() : restart_words();
-  return hosts_.empty() ? run_here(words) : run_on_hosts(words, restarts > 0);
+  try {
+    return hosts_.empty() ? run_here(words, restarts) : run_on_hosts(words, restarts);
+  } catch (const RuntimeError& error) {
+    // What hinders a restart, such as a host that is away, may be over at the next one.
+    if (restarts == 0) throw;
+    return {kFailed, error.what(), false, false};
+  }
 }
 
-Launch::RunEnd Launch::run_here(const std::vector<std::string>& words) {
+Launch::RunEnd Launch::run_here(const std::vector<std::string>& words, int restarts) {
   const Meeting meeting{"127.0.0.1", free_port(), random_secret()};
-  RankProcesses processes(rank_requests(words, {{ranks_}, ranks_per_process_}, meeting).front(), grace_, signals_,
+  RankProcesses processes(requests_of_start(words, {{ranks_}, ranks_per_process_}, meeting, restarts).front(), grace_,
+                          signals_,
                           {[this](const RankLine& line) { print(line, ""); },
                            [this](const std::string& text) { context_.log.warning(text); }, logs()});
   const std::vector<ProcessEnd> ends = processes.wait();
   return judge(ends, {}, processes.asked_to_stop());
 }
 
-Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, bool is_restart) {
-  const auto warn = [this](const std::string& text) { context_.log.warning(text); };
+std::optional<HostConnections> Launch::connect() {
   const HostAccess access{arguments_.ssh, std::filesystem::current_path().string(),
                           arguments_.train.configuration.file};
-  auto connected = connect_hosts(hosts_, access, signals_,
-                                 [this](const std::string& text) { context_.messages << text << std::endl; });
+  const auto note = [this](const std::string& text) { context_.messages << text << std::endl; };
+  const Clock::time_point limit = Clock::now() + wait_for_hosts_;
+  BackOff back_off(std::chrono::seconds(1));
+  while (true) {
+    auto connections = connect_hosts(hosts_, access, signals_, note);
+    if (!connections) return std::nullopt;
+    const std::vector<std::string> failures = failures_of(*connections);
+    const auto left = std::chrono::floor<std::chrono::seconds>(limit - Clock::now());
+    if (failures.empty() || left.count() <= 0) return connections;
+    context_.log.warning(join(failures, "; ") + "; waiting for up to " + std::to_string(left.count()) + " s more");
+    connections->clear();
+    if (!pause(std::min(back_off.next(), left))) return std::nullopt;
+  }
+}
+
+Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts) {
+  const auto warn = [this](const std::string& text) { context_.log.warning(text); };
+  auto connected = connect();
   if (!connected) {
     context_.log.info("stopped on request before training began; run the same command again");
     return {kStopped, "", true, false};
   }
-  HostConnections connections = reachable(std::move(*connected), is_restart);
+  HostConnections connections = reachable(std::move(*connected), restarts > 0);
   std::vector<HostSlots> hosts;
   for (const auto& each : connections) hosts.push_back(each->slots());
   const int ranks = fit_ranks(total_slots(hosts), words);
   const std::vector<int> counts = place_ranks(hosts, ranks);
   const Meeting meeting{meeting_address(hosts, counts, hosts_.front().name, arguments_.master_address),
                         connections.front()->port(), random_secret()};
-  std::vector<std::vector<ProcessRequest>> requests = rank_requests(words, {counts, ranks_per_process_}, meeting);
+  std::vector<std::vector<ProcessRequest>> requests =
+      requests_of_start(words, {counts, ranks_per_process_}, meeting, restarts);
   for (std::vector<ProcessRequest>& each : requests) add_own_variables(each);
   context_.log.info(describe_placement(hosts, counts));
   HostProcesses processes(
@@ -140,14 +216,10 @@ int Launch::fit_ranks(int slots, std::vector<std::string>& words) {
 }
 
 HostConnections Launch::reachable(HostConnections connections, bool is_restart) {
-  std::vector<std::string> failures;
+  const std::vector<std::string> failures = failures_of(connections);
   HostConnections ready;
   for (auto& each : connections) {
-    if (each->failure()) {
-      failures.push_back(*each->failure());
-    } else {
-      ready.push_back(std::move(each));
-    }
+    if (!each->failure()) ready.push_back(std::move(each));
   }
   if (!failures.empty() && (!is_restart || ready.empty())) throw RuntimeError(join(failures, "; "));
   for (const std::string& failure : failures) context_.log.warning(failure);
@@ -183,6 +255,17 @@ void Launch::print(const RankLine& line, const std::string& host) {
     // Ranks often print the same message. Print it once.
     context_.messages << "[" << describe_ranks(line.rank, ranks_per_process_) << (host.empty() ? "" : " on " + host)
                       << "] " << line.text << std::endl;
+  }
+}
+
+void Launch::record(const LogMessage& message) const {
+  const std::string& path = arguments_.train.log_json;
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::is_regular_file(path, ignored)) return;
+  try {
+    TrainingLog(path).message(message);
+  } catch (const Error&) {
+    // A rank of a lost host may still have it open. People have seen the line.
   }
 }
 

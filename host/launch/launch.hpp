@@ -15,6 +15,7 @@
 #include "launch/rank_processes.hpp"
 #include "launch/signal_queue.hpp"
 #include "train/run/run_setup.hpp"
+#include "train/run/training_record.hpp"
 
 namespace strata::host {
 
@@ -24,6 +25,9 @@ struct LaunchArguments {
   std::optional<int> ranks_per_process;
   std::optional<double> grace;
   int max_restarts = 0;
+  /// Durations: before the first restart, and until hosts that cannot be reached are given up.
+  std::string restart_delay = "1s";
+  std::string wait_for_hosts = "0s";
   std::string log_dir;
   /// Empty: all ranks are on this machine.
   std::string hosts;
@@ -55,9 +59,15 @@ class Launch {
   };
 
   void check_arguments() const;
+  /// `restarts`: how often the run was started before.
   [[nodiscard]] RunEnd run_once(int restarts);
-  [[nodiscard]] RunEnd run_here(const std::vector<std::string>& words);
-  [[nodiscard]] RunEnd run_on_hosts(std::vector<std::string> words, bool is_restart);
+  [[nodiscard]] RunEnd run_here(const std::vector<std::string>& words, int restarts);
+  [[nodiscard]] RunEnd run_on_hosts(std::vector<std::string> words, int restarts);
+  /// Connects with all hosts, and tries again for wait_for_hosts_ if some cannot be reached. \return nothing if a
+  /// signal asks to stop meanwhile.
+  [[nodiscard]] std::optional<HostConnections> connect();
+  /// \return false if a signal asks to stop meanwhile.
+  [[nodiscard]] bool pause(std::chrono::seconds delay) const;
   /// The number of ranks that `slots` allow. If they are fewer than all, `words` get the axis's size. \throws
   /// RuntimeError if no number fits.
   [[nodiscard]] int fit_ranks(int slots, std::vector<std::string>& words);
@@ -66,6 +76,8 @@ class Launch {
   [[nodiscard]] static RunEnd judge(const std::vector<ProcessEnd>& ends, const std::vector<std::string>& lost_hosts,
                                     bool asked_to_stop);
   void print(const RankLine& line, const std::string& host);
+  /// Adds what people saw to the run's log, which no rank has open between two starts.
+  void record(const LogMessage& message) const;
   /// The arguments of a later start: the run continues, and run.stop_after counts from the first start.
   [[nodiscard]] std::vector<std::string> restart_words() const;
   /// Waits until ranks of a lost host no longer write to the output folder.
@@ -81,6 +93,8 @@ class Launch {
   std::vector<HostSlots> hosts_;
   std::string identity_before_;
   Grace grace_;
+  std::chrono::seconds restart_delay_;
+  std::chrono::seconds wait_for_hosts_;
   SignalQueue signals_;
   /// Messages of ranks that were printed in this start.
   std::set<std::string> said_;

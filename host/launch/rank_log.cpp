@@ -33,16 +33,19 @@ RankLog::RankLog(const std::filesystem::path& folder, int rank, Warn warn)
     : path_(folder / file_name(rank)), warn_(std::move(warn)) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (is_link_to_file(path_)) {
-    fail("it is a symbolic link");
-    return;
-  }
+  if (error) fail(error.message());
+  open();
+}
+
+void RankLog::open() {
+  if (is_link_to_file(path_)) return fail("it is a symbolic link");
   // A pipe at this path has no reader, and must not make the launcher wait for one.
   file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
-  if (!file_.is_open()) fail(error ? error.message() : std::strerror(errno));
+  if (!file_.is_open()) fail(std::strerror(errno));
 }
 
 void RankLog::line(const std::string& text) {
+  if (file_.is_open() && is_moved(file_.number(), path_)) open();
   if (!file_.is_open()) return;
   if (lost_lines_ > 0) {
     const std::uint64_t lost = lost_lines_;

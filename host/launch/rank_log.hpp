@@ -10,7 +10,7 @@
 namespace strata::host {
 
 /// The file of everything that one rank writes to its standard output and standard error, over all starts of the run.
-/// A file that cannot be written costs lines, and a warning, but never the run.
+/// A file that cannot be written costs lines, and a warning, but never the run. One that is moved away is made anew.
 class RankLog {
  public:
   using Warn = std::function<void(const std::string& text)>;
@@ -24,6 +24,7 @@ class RankLog {
   void mark(const std::string& text);
 
  private:
+  void open();
   void write(const std::string& text);
   void fail(const std::string& reason);
 

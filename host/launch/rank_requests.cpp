@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "launch/core_dumps.hpp"
+#include "runtime/host_name.hpp"
 #include "strata/error.hpp"
 #include "train/run/launched_process.hpp"
 
@@ -62,7 +63,8 @@ std::vector<std::vector<ProcessRequest>> rank_requests(const std::vector<std::st
 }
 
 void add_own_variables(std::vector<ProcessRequest>& requests) {
-  constexpr std::array<std::string_view, 5> kBegins = {"STRATA_", "NCCL_", "GLOO_", "OMP_", "SLURM_JOB_END_TIME="};
+  constexpr std::array<std::string_view, 6> kBegins = {
+      "STRATA_", "NCCL_", "GLOO_", "OMP_", "SLURM_JOB_START_TIME=", "SLURM_JOB_END_TIME="};
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view entry = *each;
     const std::size_t equals = entry.find('=');

@@ -31,7 +31,7 @@ struct Placement {
                                                                      const Meeting& meeting);
 
 /// Adds the variables of this process that ranks of other hosts need too: those whose names begin with STRATA_, NCCL_,
-/// GLOO_ or OMP_, and SLURM_JOB_END_TIME.
+/// GLOO_ or OMP_, and the times of a Slurm job.
 void add_own_variables(std::vector<ProcessRequest>& requests);
 
 /// The address of the first of several hosts with ranks, for all ranks. `given`: that of --master-address, which stands

@@ -5,16 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/host_name.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
-  return name.data();
-}
 
 double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -221,7 +216,7 @@ RecordedCommunication FlightRecorder::read(const Entry& entry, double now) const
 }
 
 FlightRecord FlightRecorder::read() const {
-  FlightRecord record{.rank = rank_, .rank_count = rank_count_, .host = host_name(), .process = ::getpid()};
+  FlightRecord record{.rank = rank_, .rank_count = rank_count_, .host = own_host_name(), .process = ::getpid()};
   record.time = unix_seconds();
   const std::lock_guard lock(mutex_);
   record.activity = activity_;

@@ -26,6 +26,15 @@ install(FILES ${strata_package_files}/StrataConfig.cmake ${strata_package_files}
   DESTINATION ${strata_package_directory} COMPONENT development)
 install(FILES ${strata_package_files}/strata.pc DESTINATION ${strata_pkgconfig_directory} COMPONENT development)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/configs COMPONENT runtime)
+# For administrators: a systemd unit, a snippet for logrotate and a module file.
+set(strata_cluster_files ${CMAKE_SOURCE_DIR}/packaging/cluster)
+foreach(file IN ITEMS modulefile strata@.service)
+  configure_file(${strata_cluster_files}/${file}.in ${strata_package_files}/${file} @ONLY)
+endforeach()
+install(FILES ${strata_package_files}/strata@.service ${strata_cluster_files}/strata.logrotate
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/cluster COMPONENT runtime)
+install(FILES ${strata_package_files}/modulefile RENAME ${PROJECT_VERSION}
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/cluster/modulefiles/strata COMPONENT runtime)
 # `strata plugins new` copies them. The build tree has them at the same place.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/sdk/templates/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/templates
   COMPONENT development)

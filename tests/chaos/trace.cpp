@@ -17,11 +17,15 @@ std::vector<LogLine> read_log(const std::filesystem::path& path) {
   std::istringstream stream(host::test::read_file(path));
   for (std::string line; std::getline(stream, line);) {
     json record = json::parse(line, nullptr, false);
+    // Lines for people tell of what disturbed the run.
+    if (record.is_object() && record.contains("text")) continue;
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number_unsigned()) {
       lines.push_back({0, line});
       continue;
     }
     if (record.value("event", json()) == json("checkpoint")) continue;
+    record.erase("time");
+    record.erase("host");
     for (const char* key : {"tokens_per_second", "model_flops_per_second", "mfu", "arena_bytes", "rss_bytes",
                             "step_seconds", "wait_seconds", "data_wait_seconds", "median_tokens_per_second"}) {
       record.erase(key);

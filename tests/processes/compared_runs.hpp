@@ -17,6 +17,8 @@ inline std::vector<std::string> losses(const std::filesystem::path& log) {
   std::istringstream stream(read_file(log));
   for (std::string line; std::getline(stream, line);) {
     const nlohmann::json entry = nlohmann::json::parse(line);
+    // Lines for people tell how the ranks are started.
+    if (entry.contains("text")) continue;
     std::string values;
     for (const char* key : {"step", "loss", "grad_norm"}) {
       if (entry.contains(key)) values += entry.at(key).dump() + " ";

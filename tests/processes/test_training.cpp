@@ -12,6 +12,7 @@
 #include "build_paths.hpp"
 #include "plugins/sample_files.hpp"
 #include "processes/compared_runs.hpp"
+#include "processes/port_stranger.hpp"
 #include "processes/process_group.hpp"
 #include "strata/plugin.hpp"
 #include "train/command_runner.hpp"
@@ -25,7 +26,6 @@ using test::CommandResult;
 using test::run_command;
 using test::RunningCommand;
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 class Training : public ::testing::Test {
@@ -483,12 +483,37 @@ TEST_F(Faults, ProcessesMustBeAsManyAsTheirThreadsNeed) {
   for (const testing::GroupEnd& end : ends) EXPECT_EQ(end.exit_code, 2) << end.output;
 }
 
+/// A port scanner takes a place on gloo's ports, and the ranks connect again.
+TEST_F(Faults, StrangersOnThePortsOfRanksAreOutlived) {
+  testing::ProcessGroup group;
+  const std::string port = free_port();
+  const testing::PortStranger stranger(std::stoi(port), 3);
+  for (int rank = 0; rank < 2; ++rank) start(group, rank, port, arguments("train", "gloo", {test::ddp(2)}));
+  for (const testing::GroupEnd& end : group.wait(std::chrono::seconds(120))) EXPECT_EQ(end.exit_code, 0) << end.output;
+}
+
 TEST_F(Faults, AProcessThatNeverJoinsIsNamed) {
   testing::ProcessGroup group;
   start(group, 0, free_port(), endless(1));
   const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
   EXPECT_NE(ends[0].exit_code, 0);
-  EXPECT_THAT(ends[0].output, AnyOf(HasSubstr("did not come: 1"), HasSubstr("rank 1")));
+  EXPECT_THAT(ends[0].output, HasSubstr("waited in vain for rank 1 to join rank 0"));
+}
+
+TEST_F(Faults, AProcessThatIsRefusedTellsTheOthersWhy) {
+  for (const int refused : {0, 1}) {
+    testing::ProcessGroup group;
+    const std::string port = free_port();
+    std::vector<std::string> words = endless(3600);
+    start(group, 1 - refused, port, words);
+    words.insert(words.end(), {"--set", "data.path=\"/no/such/text\""});
+    start(group, refused, port, words);
+    const std::vector<testing::GroupEnd> ends = group.wait(std::chrono::seconds(120));
+    EXPECT_EQ(ends[1].exit_code, 2) << ends[1].output;
+    EXPECT_EQ(ends[0].exit_code, 1) << ends[0].output;
+    EXPECT_THAT(ends[0].output, AllOf(HasSubstr("rank " + std::to_string(refused) + " left before it connected: "),
+                                      HasSubstr("/no/such/text")));
+  }
 }
 
 TEST_F(Faults, ALoneProcessSaysHowToLaunch) {

@@ -10,8 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "rendezvous/listener.hpp"
-#include "rendezvous/socket.hpp"
+#include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {
 

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "rendezvous/join.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/protocol.hpp"
+#include "rendezvous/waiting.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
 
@@ -81,8 +84,56 @@ inline bool await(const std::function<bool()>& is_true) {
   return true;
 }
 
+inline Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline) {
+  Waiting waiting{Heartbeat{}};
+  return connect_to(address, port, deadline, waiting);
+}
+
 /// A connection that does not identify itself.
 inline Descriptor stranger(std::uint16_t port) { return connect_to("127.0.0.1", port, Clock::now() + 60s); }
+
+/// Collects what is told the operator.
+class Notices {
+ public:
+  /// A heartbeat whose notices come soon.
+  [[nodiscard]] Heartbeat heartbeat(std::chrono::milliseconds patience) {
+    return {.interval = 20ms,
+            .warning = 100ms,
+            .patience = patience,
+            .waiting = 20ms,
+            .lookup_pause = 1ms,
+            .notice = [this](const std::string& text) {
+              const std::lock_guard lock(mutex_);
+              texts_.push_back(text);
+            }};
+  }
+  /// Waits for a notice that contains `text`, after the one that was awaited last.
+  bool await_text(const std::string& text) {
+    return await([&] {
+      const std::lock_guard lock(mutex_);
+      while (next_ < texts_.size()) {
+        if (texts_[next_++].find(text) != std::string::npos) return true;
+      }
+      return false;
+    });
+  }
+  /// Waits until `count` processes have told the same, which contains `text`.
+  bool await_equal(const std::string& text, int count) {
+    return await([&] {
+      const std::lock_guard lock(mutex_);
+      std::map<std::string, int> told;
+      for (const std::string& each : texts_) {
+        if (each.find(text) != std::string::npos && ++told[each] == count) return true;
+      }
+      return false;
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+  std::size_t next_ = 0;
+};
 
 inline void write(const Descriptor& socket, std::string bytes) { (void)send_some(socket, bytes); }
 

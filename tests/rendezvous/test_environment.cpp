@@ -75,6 +75,8 @@ TEST(ProcessEnvironment, IsReadAsSlurmSetsIt) {
   EXPECT_EQ(found->address, "gpu07");
   EXPECT_EQ(found->port, 21234);
 
+  EXPECT_EQ(read(launched({{"MASTER_ADDR", "[::1]"}}))->address, "::1");
+
   Variables told = slurm;
   told.insert({{"MASTER_ADDR", "head"}, {"MASTER_PORT", "1234"}});
   EXPECT_EQ(read(told)->address, "head");

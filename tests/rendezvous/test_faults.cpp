@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <csignal>
-#include <mutex>
 #include <utility>
 
 #include "proxy.hpp"
@@ -22,32 +21,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-/// Collects what is told the operator.
-class Notices {
- public:
-  [[nodiscard]] Heartbeat heartbeat(std::chrono::milliseconds patience) {
-    return {.interval = 20ms, .warning = 100ms, .patience = patience, .notice = [this](const std::string& text) {
-              const std::lock_guard lock(mutex_);
-              texts_.push_back(text);
-            }};
-  }
-  /// Waits for a notice that contains `text`, after the one that was awaited last.
-  bool await_text(const std::string& text) {
-    return await([&] {
-      const std::lock_guard lock(mutex_);
-      while (next_ < texts_.size()) {
-        if (texts_[next_++].find(text) != std::string::npos) return true;
-      }
-      return false;
-    });
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> texts_;
-  std::size_t next_ = 0;
-};
 
 /// A process that joins as rank 1 of 2 and stays until rank 0 ends. Made before this process has threads.
 class RankProcess {

@@ -53,8 +53,8 @@ TEST(Rendezvous, TheFirstRankNamesThoseThatDoNotCome) {
       run({environment(0, 4, port), environment(2, 4, port)}, 500ms, [](Store& store, const ProcessEnvironment& own) {
         (void)Exchange(store, own.rank, 4, 60s).all_gather("host names", "");
       });
-  EXPECT_THAT(errors[0], HasSubstr("rank 0: of the other ranks did not come: 1, 3"));
-  EXPECT_THAT(errors[1], AllOf(StartsWith("aborted: rank 2: "), HasSubstr("did not come: 1, 3")));
+  EXPECT_THAT(errors[0], HasSubstr("rank 0: waited in vain for ranks 1, 3 to join rank 0 at '127.0.0.1' port "));
+  EXPECT_THAT(errors[1], AllOf(StartsWith("aborted: rank 2: "), HasSubstr("waited in vain for ranks 1, 3")));
 }
 
 TEST(Rendezvous, SaysWhereTheFirstRankWasLookedFor) {
@@ -69,7 +69,7 @@ TEST(Rendezvous, RefusesAnotherSecret) {
   all[1].secret = "another secret for tests";
   const auto errors = run(all, 500ms, nothing);
   EXPECT_THAT(errors[1], AllOf(StartsWith("configuration: rank 1: "), HasSubstr("STRATA_SECRET is not the same")));
-  EXPECT_THAT(errors[0], AllOf(HasSubstr("did not come: 1"), HasSubstr("refused: 127.0.0.1: STRATA_SECRET")));
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("in vain for rank 1"), HasSubstr("refused: 127.0.0.1: STRATA_SECRET")));
 }
 
 TEST(Rendezvous, RefusesTwoProcessesOfOneRank) {
@@ -84,8 +84,78 @@ TEST(Rendezvous, RefusesTwoProcessesOfOneRank) {
 TEST(Rendezvous, RefusesAnotherNumberOfRanks) {
   auto all = processes(2);
   all[1].rank_count = 5;
-  const auto errors = run(all, 500ms, nothing);
-  EXPECT_THAT(errors[1], HasSubstr("rank 1 was started with 5 ranks, rank 0 with 2"));
+  EXPECT_THAT(run(all, 60s, nothing), Each(HasSubstr("rank 1 was started with 5 ranks, rank 0 with 2")))
+      << "rank 0 does not wait for it";
+}
+
+/// Stays until all ranks have come.
+void meet(Store& store, const ProcessEnvironment& own) {
+  (void)Exchange(store, own.rank, own.rank_count, 60s).all_gather("x", "");
+}
+
+TEST(Waiting, EveryRankNamesThoseThatAreMissing) {
+  const std::uint16_t port = free_port();
+  Notices notices;
+  std::vector<std::string> errors;
+  std::thread early([&] {
+    errors = run({environment(0, 5, port), environment(2, 5, port)}, 120s, meet, notices.heartbeat(1h));
+  });
+  EXPECT_TRUE(
+      notices.await_equal(" s for ranks 1, 3, 4 to join rank 0 at '127.0.0.1' port " + std::to_string(port), 2));
+  EXPECT_THAT(run({environment(1, 5, port), environment(3, 5, port), environment(4, 5, port)}, 120s, meet), Each(""));
+  early.join();
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Waiting, ARankSaysWhyItDoesNotReachTheFirst) {
+  const std::uint16_t port = free_port();
+  Notices notices;
+  std::vector<std::string> errors;
+  std::thread early([&] { errors = run({environment(1, 2, port)}, 120s, meet, notices.heartbeat(1h)); });
+  EXPECT_TRUE(notices.await_text(" s for rank 0 at '127.0.0.1' port " + std::to_string(port) + ": Connection refused"));
+  EXPECT_THAT(run({environment(0, 2, port)}, 120s, meet), Each(""));
+  early.join();
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Waiting, APortThatAnotherProgramHoldsIsNamed) {
+  const Listener other = listen_on("127.0.0.1", 0);
+  Notices notices;
+  const auto join_it = [&](std::chrono::milliseconds patience) {
+    return run({environment(1, 2, port_of(other))}, patience, nothing, notices.heartbeat(1h)).front();
+  };
+  const std::string silent = join_it(500ms);
+  EXPECT_THAT(silent, AllOf(HasSubstr("says nothing"), HasSubstr("another program may hold the port")));
+  EXPECT_TRUE(notices.await_text("another program may hold the port"));
+
+  std::thread speaker([&] {
+    // The first connection is left from before.
+    for (int connections = 0; connections < 2;) {
+      const Accepted accepted = accept_from(other.sockets.front());
+      if (!accepted.socket.is_open()) continue;
+      ++connections;
+      write(accepted.socket, "SSH-2.0-OpenSSH_9.2\r\n");
+      (void)is_closed_by_peer(accepted.socket);
+    }
+  });
+  EXPECT_THAT(join_it(60s), AllOf(StartsWith("configuration: rank 1: what listens at '127.0.0.1' port "),
+                                  HasSubstr("is not rank 0 of a run; another program may hold the port")));
+  speaker.join();
+}
+
+TEST(Waiting, ANameThatDoesNotResolveFailsAfterAFewAttempts) {
+  Notices notices;
+  ProcessEnvironment own = environment(1, 2, 29500);
+  // No resolver asks its servers for a name that is too long.
+  own.address = std::string(300, 'x');
+  EXPECT_THAT(run({own}, 1h, nothing, notices.heartbeat(1h)),
+              Each(AllOf(StartsWith("configuration: rank 1: MASTER_ADDR: found 'xxx"),
+                         HasSubstr("did not resolve in 5 attempts: "))));
+}
+
+TEST(Waiting, RanksAreNamedInRanges) {
+  EXPECT_EQ(ranks_text({3}), "rank 3");
+  EXPECT_EQ(ranks_text({1, 2, 4, 5, 6, 9}), "ranks 1, 2, 4 to 6, 9");
 }
 
 TEST(Rendezvous, SaysThatThePortIsTaken) {

@@ -46,8 +46,8 @@ class RestartFixture : public ::testing::Test {
     return arguments("train", output, more);
   }
 
-  /// A run's log without what a stop changes: times, the memory that a process used, and checkpoints, of which a
-  /// stopped run has more.
+  /// A run's log without what a stop changes: times, the memory that a process used, lines for people, and checkpoints,
+  /// of which a stopped run has more.
   [[nodiscard]] std::vector<std::string> log(const std::string& output) const {
     std::vector<std::string> lines;
     std::istringstream stream(read_file(path(output + ".log")));
@@ -57,10 +57,11 @@ class RestartFixture : public ::testing::Test {
         lines.push_back(line);
         continue;
       }
-      if (value.value("event", "") == "checkpoint") continue;
+      const std::string event = value.value("event", "");
+      if (event == "checkpoint" || event == "warning" || event == "error") continue;
       for (const char* time :
            {"tokens_per_second", "model_flops_per_second", "arena_bytes", "rss_bytes", "step_seconds", "wait_seconds",
-            "data_wait_seconds", "median_tokens_per_second", "peak_rss_bytes", "arena_peak_bytes"}) {
+            "data_wait_seconds", "median_tokens_per_second", "peak_rss_bytes", "arena_peak_bytes", "time"}) {
         value.erase(time);
       }
       lines.push_back(value.dump());
@@ -74,6 +75,10 @@ class RestartFixture : public ::testing::Test {
       if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("waited in vain for " + what);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+  /// Waits until a command has printed `text`.
+  static void wait_for_messages(const RunningCommand& command, const std::string& text) {
+    wait_until([&] { return command.messages().find(text) != std::string::npos; }, text);
   }
   /// Waits until the log of a run contains `text`.
   void wait_for_log(const std::string& output, const std::string& text) const {

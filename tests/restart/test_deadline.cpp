@@ -63,7 +63,7 @@ TEST(TimeLeft, IsReadAsSqueuePrintsIt) {
 /// Slurm 22.05 sets no SLURM_JOB_END_TIME.
 TEST_F(Deadlines, OfTheJobAreAskedOfSqueueWhereTheVariableIsMissing) {
   const std::filesystem::path squeue = folder_.file(
-      "squeue", "#!/bin/sh\n[ \"$*\" = '--noheader --jobs=7 --format=%L' ] && cat '" + path("answer") + "'\n");
+      "squeue", "#!/bin/sh\n[ \"$*\" = '--noheader --jobs=7 --format=%L %l' ] && cat '" + path("answer") + "'\n");
   std::filesystem::permissions(squeue, std::filesystem::perms::owner_all);
   const std::string before = ::getenv("PATH");
   ::setenv("PATH", (folder_.path().string() + ":" + before).c_str(), 1);
@@ -76,8 +76,11 @@ TEST_F(Deadlines, OfTheJobAreAskedOfSqueueWhereTheVariableIsMissing) {
     EXPECT_EQ(deadline.reached(), reason) << answer;
     return text;
   };
-  EXPECT_EQ(remark("9:59\n", StopReason::job_end), "");
-  EXPECT_EQ(remark("10:30\n", StopReason::none), "");
+  EXPECT_EQ(remark("9:59 1:00:00\n", StopReason::job_end), "");
+  EXPECT_EQ(remark("10:30 UNLIMITED\n", StopReason::none), "");
+  (void)folder_.file("answer", "9:59 10:00\n");
+  EXPECT_THAT(test::message_of<ConfigurationError>([&] { (void)Deadline(run).set_job_end(slurm("", "7")); }),
+              HasSubstr("found 600 s, and the Slurm job's time limit is 600 s"));
   EXPECT_THAT(remark("UNLIMITED\n", StopReason::none), HasSubstr("Slurm's job 7 has no time limit"));
   EXPECT_THAT(remark("INVALID\n", StopReason::none), HasSubstr("how much time job 7 has left, but 'INVALID'"));
   EXPECT_THAT(remark("", StopReason::none), HasSubstr("squeue does not say how much time job 7 has left"));
@@ -108,6 +111,14 @@ TEST_F(Deadlines, OfTheSlurmJobStopsARun) {
   ::unsetenv("SLURM_JOB_END_TIME");
   EXPECT_EQ(result.exit_code, 75) << result.messages;
   EXPECT_THAT(result.messages, HasSubstr("stopping after step 1 on the coming end of the Slurm job"));
+
+  ::setenv("SLURM_JOB_START_TIME", "1000", 1);
+  ::setenv("SLURM_JOB_END_TIME", "1060", 1);
+  const test::CommandResult refused = test::run_command(train("refused", {"--stop-before-job-end", "1m"}));
+  ::unsetenv("SLURM_JOB_START_TIME");
+  ::unsetenv("SLURM_JOB_END_TIME");
+  EXPECT_EQ(refused.exit_code, 2) << refused.messages;
+  EXPECT_THAT(refused.messages, HasSubstr("every start of the job would train one step"));
 }
 
 }  // namespace

@@ -79,6 +79,17 @@ TEST_F(Hosts, StartAgainWhenAnAgentIsKilled) {
   expect_equal_runs("output", "whole");
 }
 
+TEST_F(Hosts, ThatAreAwayAreWaitedFor) {
+  run_whole();
+  remove_host("node2");
+  RunningCommand command(on_hosts("output", {"--wait-for-hosts", "10m"}));
+  wait_for_messages(command, "No route to host; waiting for up to ");
+  return_host("node2");
+  const CommandResult result = command.wait();
+  ASSERT_EQ(result.exit_code, 0) << result.messages;
+  expect_equal_runs("output", "whole");
+}
+
 TEST_F(Hosts, SayWhichRankOfWhichHostDied) {
   RunningCommand command(on_hosts("output"));
   wait_for_log("output", "\"step\":3,");

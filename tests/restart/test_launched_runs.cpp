@@ -1,6 +1,7 @@
 #include <fstream>
 
 #include "launch/rank_processes.hpp"
+#include "launch/restart_budget.hpp"
 #include "restart_fixture.hpp"
 
 namespace strata::host {
@@ -67,6 +68,9 @@ TEST_F(LaunchedRuns, StartAgainWhenARankIsKilled) {
   EXPECT_THAT(result.messages, AllOf(HasSubstr("rank 1 was ended by signal 9"),
                                      HasSubstr("starting the run again (1 of 2)"), HasSubstr("resuming after step ")));
   expect_equal_runs("output", "whole");
+  EXPECT_THAT(test::read_file(path("output.log")),
+              AllOf(HasSubstr("{\"event\":\"error\",\"text\":\"rank 1 was ended by signal 9"),
+                    HasSubstr("{\"event\":\"warning\",\"text\":\"starting the run again (1 of 2) in 1 s\"")));
   // The files of ranks tell of both starts.
   const std::string first = test::read_file(path("output") + "/ranks/rank-00000.log");
   const std::string second = test::read_file(path("output") + "/ranks/rank-00001.log");
@@ -110,6 +114,34 @@ TEST_F(LaunchedRuns, AreNotStartedAgainWithoutEnd) {
   const CommandResult refused = run_command(launch("output", {"--max-restarts", "1", "--resume", path("whole")}));
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.messages, HasSubstr("accepted with --max-restarts: \"auto\""));
+
+  twice.insert(twice.end(), {"--restart-delay", "1h"});
+  RunningCommand pausing(launch("pausing", twice));
+  wait_for_messages(pausing, "starting the run again (1 of 1) in 3600 s");
+  EXPECT_EQ(pausing.end(SIGTERM).exit_code, 75);
+}
+
+TEST(RestartBudget, DelaysGrowAndGoodRunningCountsAnew) {
+  using std::chrono::seconds;
+  RestartBudget budget(3, seconds(20));
+  EXPECT_EQ(budget.take(seconds(1)), seconds(20));
+  EXPECT_EQ(budget.take(seconds(1)), seconds(40));
+  EXPECT_EQ(budget.take(RestartBudget::kGoodRun - seconds(1)), seconds(60)) << "the longest delay";
+  EXPECT_EQ(budget.take(seconds(1)), std::nullopt);
+  EXPECT_EQ(budget.take(RestartBudget::kGoodRun), seconds(20));
+  EXPECT_EQ(budget.used(), 1);
+  EXPECT_EQ(RestartBudget(0, seconds(0)).take(RestartBudget::kGoodRun), std::nullopt);
+}
+
+TEST(RankLog, GoesOnInANewFileWhenItsFileIsMoved) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "rank-00003.log";
+  RankLog log(folder.path(), 3, [](const std::string& text) { ADD_FAILURE() << text; });
+  log.line("before");
+  std::filesystem::rename(path, folder.path() / "old");
+  log.line("after");
+  EXPECT_EQ(test::read_file(folder.path() / "old"), "before\n");
+  EXPECT_EQ(test::read_file(path), "after\n");
 }
 
 TEST_F(LaunchedRuns, AgreeOnTheNewestCheckpointThatIsWhole) {

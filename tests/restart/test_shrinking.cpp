@@ -27,11 +27,6 @@ class Shrinking : public test::HostsFixture {
     }
     return all;
   }
-  void wait_for_messages(const RunningCommand& command, const std::string& text) const {
-    while (command.messages().find(text) == std::string::npos) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  }
   /// Ends all processes of a host at once, as a loss of power does.
   void lose(const std::string& host) const {
     remove_host(host);

@@ -90,15 +90,21 @@ diff <(losses whole) <(losses job) || fail "the losses differ from those of an u
 cmp {whole,job}/"checkpoints/step-$(printf %08d "$steps")/rank-00000.safetensors" || fail "the checkpoints differ"
 
 echo "== the end of the job's time"
-configuration 5
 code=0
-srun --ntasks=2 --time=5 $(train deadline --resume auto --stop-before-job-end 10m) >deadline.out 2>&1 || code=$?
+srun --ntasks=2 --time=5 $(train refused --stop-before-job-end 5m) >refused.out 2>&1 || code=$?
+[[ $code -eq 2 ]] || fail "exit code $code of a run whose job is never long enough"
+expect refused.out "every start of the job would train one step"
+configuration 1000000
+code=0
+srun --ntasks=2 --time=5 $(train deadline --resume auto --stop-before-job-end 4m50s) >deadline.out 2>&1 || code=$?
 [[ $code -eq 75 ]] || fail "exit code $code of a run that stops before the end of its job"
-expect deadline.out "stopping after step 1 on the coming end of the Slurm job"
+expect deadline.out "on the coming end of the Slurm job"
+configuration $(($(last_step deadline) + 5))
 srun --ntasks=2 --time=60 $(train deadline --resume auto --stop-before-job-end 10m) >>deadline.out 2>&1 ||
   fail "exit code $? of a run whose job has time"
 
 echo "== the variables of other ways to start tasks"
+configuration 5
 rows="none:gloo pmi2:gloo"
 [[ ! -e $build/lib/strata/plugins/communicator_mpi.so ]] || rows="$rows pmix:mpi"
 for row in $rows; do

@@ -120,6 +120,20 @@ TEST_F(TrainCommandTest, KilledAgainAndAgainARunEndsAsIfNeverStopped) {
   EXPECT_EQ(last_tensors("output"), last_tensors("whole"));
 }
 
+TEST_F(TrainCommandTest, TheLogAlsoHasTheLinesForPeople) {
+  // The end of the job is unknown here, and the learning rate ends the run.
+  const CommandResult result = run_command(train({"--log-json", path("log"), "--stop-before-job-end", "1h", "--set",
+                                                  "optimizer.lr=1e38", "--set", "log.metrics=" + path("metrics")}));
+  ASSERT_EQ(result.exit_code, 1) << result.messages;
+  const std::vector<json> lines = log_lines(path("log"));
+  ASSERT_GT(lines.size(), 2U);
+  EXPECT_EQ(lines.front().value("event", ""), "warning");
+  EXPECT_THAT(lines.front().value("text", ""), HasSubstr("run.stop_before_job_end has no effect"));
+  EXPECT_EQ(lines.back().value("event", ""), "error");
+  EXPECT_THAT(result.messages, HasSubstr("error: " + lines.back().value("text", "no text")));
+  EXPECT_THAT(test::read_file(path("metrics")), ::testing::ContainsRegex("\nstrata_running\\{[^}]*\\} 0\n"));
+}
+
 TEST_F(TrainCommandTest, AFinishedRunHasNothingLeftToDo) {
   ASSERT_EQ(run_command(train({"--steps", "3"})).exit_code, 0);
   const CommandResult again = run_command(train({"--steps", "3", "--resume", path("output")}));

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "runtime/host_name.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 #include "train/run/training_log.hpp"
@@ -13,10 +14,18 @@ namespace {
 
 using nlohmann::json;
 
+/// The records of a log, without the time and the host that each of them carries.
 std::vector<json> lines_of(const std::filesystem::path& path) {
   std::vector<json> lines;
   std::ifstream stream(path);
-  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+  for (std::string line; std::getline(stream, line);) {
+    json& record = lines.emplace_back(json::parse(line));
+    EXPECT_THAT(record.value("time", ""),
+                ::testing::MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{3}Z"));
+    EXPECT_EQ(record.value("host", ""), own_host_name());
+    record.erase("time");
+    record.erase("host");
+  }
   return lines;
 }
 
@@ -45,9 +54,13 @@ TEST(TrainingLog, WritesAnObjectALine) {
                     .wait_seconds = 0.25,
                     .write_seconds = 2});
     log.summary({3, 2.5, 2.25, 900, 1 << 20, {10, 20}, {10, 20}});
+    log.message({false, "the disk 'x\xff' is nearly full"});
+    log.message({true, "the disk is full"});
   }
   const std::vector<json> lines = lines_of(path);
-  ASSERT_EQ(lines.size(), 4U);
+  ASSERT_EQ(lines.size(), 6U);
+  EXPECT_EQ(lines[4], json::parse(R"({"event":"warning","text":"the disk 'x\ufffd' is nearly full"})"));
+  EXPECT_EQ(lines[5], json::parse(R"({"event":"error","text":"the disk is full"})"));
   EXPECT_EQ(lines[0], json::parse(R"({"step":3,"loss":2.5,"grad_norm":0.1,"lr":0.001,"tokens_per_second":1000.0,
                                       "model_flops_per_second":4e9,"mfu":0.5,"step_seconds":0.5,"wait_seconds":0.25,
                                       "data_wait_seconds":0.125,"arena_bytes":1024,"rss_bytes":8192,
@@ -137,16 +150,62 @@ TEST(TrainingLog, IsEmptiedForANewRun) {
   EXPECT_EQ(lines_of(path).size(), 1U);
 }
 
+// As by logrotate: with a new file, or with copytruncate.
+TEST(TrainingLog, GoesOnWhenItsFileIsMovedOrEmptied) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "log.jsonl";
+  const auto moved = folder.path() / "log.jsonl.1";
+  TrainingLog log(path);
+  log.step({.step = 1});
+  std::filesystem::rename(path, moved);
+  log.step({.step = 2});
+  log.step({.step = 3});
+  EXPECT_EQ(lines_of(moved).size(), 1U);
+  EXPECT_EQ(lines_of(path).size(), 2U);
+  std::filesystem::resize_file(path, 0);
+  log.step({.step = 4});
+  ASSERT_EQ(lines_of(path).size(), 1U);
+  EXPECT_EQ(lines_of(path)[0].at("step"), 4);
+  EXPECT_FALSE(log.failure());
+}
+
+TEST(TrainingLog, BelongsToOneRun) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "log.jsonl";
+  const TrainingLog log(path);
+  EXPECT_THAT(test::message_of<ConfigurationError>([&] { TrainingLog{path}; }),
+              ::testing::HasSubstr("--log-json '" + path.string() + "' is in use by another run"));
+  EXPECT_NO_THROW({
+    TrainingLog("/dev/null");
+    TrainingLog("/dev/null");
+  });
+}
+
 TEST(TrainingLog, NamesAFileThatCannotBeOpened) {
   const std::string message = test::message_of<ConfigurationError>([] { TrainingLog("/nowhere/log.jsonl"); });
   EXPECT_THAT(message, ::testing::HasSubstr("'/nowhere/log.jsonl': cannot be opened: No such file"));
 }
 
 TEST(SteadyMedian, LeavesOutTheFirstFewSteps) {
-  EXPECT_EQ(steady_median({}), 0);
-  EXPECT_EQ(steady_median({3, 1, 2}), 2);
-  EXPECT_EQ(steady_median({1, 1, 1, 7}), 7);
-  EXPECT_EQ(steady_median({1, 1, 1, 9, 5, 7, 8}), 7.5);
+  const auto median = [](const std::vector<double>& values) {
+    SteadyMedian median;
+    for (const double each : values) median.add(each);
+    return median.value();
+  };
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({1, 1, 1, 7}), 7);
+  EXPECT_EQ(median({1, 1, 1, 9, 5, 7, 8}), 7.5);
+}
+
+TEST(SteadyMedian, OfALongRunNeedsNoMoreMemory) {
+  SteadyMedian median;
+  constexpr int kSteps = 1 << 20;
+  for (int step = 0; step < kSteps; ++step) {
+    median.add(step);
+    ASSERT_LT(median.kept(), SteadyMedian::kMostValues);
+  }
+  EXPECT_NEAR(median.value(), kSteps / 2, 1024) << "values of the whole run are kept";
 }
 
 }  // namespace

@@ -231,6 +231,14 @@ std::string read_small_file(const std::filesystem::path& path, std::size_t most)
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
+bool is_moved(int descriptor, const std::filesystem::path& path) {
+  struct stat own {};
+  if (::fstat(descriptor, &own) != 0 || !S_ISREG(own.st_mode)) return false;
+  struct stat named {};
+  const bool is_there = ::stat(path.c_str(), &named) == 0;
+  return !is_there || named.st_dev != own.st_dev || named.st_ino != own.st_ino;
+}
+
 FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk)
     : descriptor_(open_or_fail(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot be created")) {
   int failed = 0;

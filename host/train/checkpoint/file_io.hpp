@@ -95,6 +95,9 @@ void write_named_file(const std::filesystem::path& path, std::string_view text);
 /// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.
 [[nodiscard]] std::string read_small_file(const std::filesystem::path& path, std::size_t most);
 
+/// True if `descriptor` is an open regular file that `path` no longer names, because it was moved or removed.
+[[nodiscard]] bool is_moved(int descriptor, const std::filesystem::path& path);
+
 /// A lock on a file, which the system releases when the process ends.
 class FileLock {
  public:

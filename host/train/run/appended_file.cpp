@@ -1,37 +1,73 @@
 #include "train/run/appended_file.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
+namespace {
 
-bool AppendedFile::open(std::ios::openmode mode) {
-  stream_.close();
-  stream_.clear();
-  stream_.open(path_, mode | std::ios::binary);
-  if (stream_) return true;
-  failure_ = label_ + ": cannot be opened: " + std::strerror(errno);
+/// The size of a regular file. Empty for a pipe or a device.
+std::optional<off_t> size_of(int descriptor) {
+  struct stat found {};
+  if (::fstat(descriptor, &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
+  return found.st_size;
+}
+
+/// \return 0, or the number of the error that kept some of `record` from being written.
+int write_all(int descriptor, std::string_view record) {
+  while (!record.empty()) {
+    const ssize_t written = ::write(descriptor, record.data(), record.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    record.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool AppendedFile::open() {
+  close();
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) return fail("cannot be opened", errno);
+  // Some network file systems have no locks. There, nothing keeps another run away.
+  const bool is_taken = size_of(descriptor_) && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!is_taken) return true;
+  close();
+  failure_ = label_ + " is in use by another run";
   return false;
+}
+
+void AppendedFile::clear() {
+  if (size_of(descriptor_) && ::ftruncate(descriptor_, 0) != 0) fail("cannot be emptied", errno);
 }
 
 bool AppendedFile::append(std::string_view record) {
-  if (!stream_.is_open() && !open(std::ios::app)) return false;
-  std::error_code ignored;
-  const std::uintmax_t begin = std::filesystem::file_size(path_, ignored);
-  stream_ << record << std::flush;
-  if (stream_) return true;
-  failure_ = label_ + ": cannot be written: " + std::strerror(errno);
-  drop_record(begin);
+  if (descriptor_ >= 0 && is_moved(descriptor_, path_)) close();
+  if (descriptor_ < 0 && !open()) return false;
+  const std::optional<off_t> begin = size_of(descriptor_);
+  const int error = write_all(descriptor_, record);
+  if (error == 0) return true;
+  // The file keeps its whole records even if this fails too: the torn one is then the last.
+  [[maybe_unused]] const int cut = begin ? ::ftruncate(descriptor_, *begin) : 0;
+  return fail("cannot be written", error);
+}
+
+bool AppendedFile::fail(const std::string& what, int error) {
+  failure_ = label_ + ": " + what + ": " + std::strerror(error);
   return false;
 }
 
-void AppendedFile::drop_record(std::uintmax_t begin) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path_, error)) return stream_.clear();
-  stream_.close();
-  std::filesystem::resize_file(path_, begin, error);
-  stream_.clear();
-  stream_.open(path_, std::ios::app | std::ios::binary);
+void AppendedFile::close() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 }  // namespace strata::host

@@ -1,22 +1,27 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace strata::host {
 
-/// A file to which records are appended. It contains whole records only, except for the last one after a crash.
+/// A file to which records are appended. It contains whole records only, except for the last one after a crash. If
+/// another program moves the file away, a new one is made at its path; if it empties the file, records begin anew.
 class AppendedFile {
  public:
   /// `label`: the beginning of messages about the file, such as "--log-json 'run.jsonl'".
   AppendedFile(std::filesystem::path path, std::string label) : path_(std::move(path)), label_(std::move(label)) {}
+  ~AppendedFile() { close(); }
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
 
-  /// Opens the file, or opens it again. `mode`: app or trunc. \return false, with a failure(), if that is impossible.
-  bool open(std::ios::openmode mode);
+  /// Opens the file, or opens it again, and locks it. \return false, with a failure(), if that is impossible, or if
+  /// another run appends to the file.
+  bool open();
+  /// Removes all records.
+  void clear();
   /// Writes a record at once. Tries again to open the file if that has failed. If that fails, such as on a full disk,
   /// the part that was written is removed again. \return true if the file has the record.
   bool append(std::string_view record);
@@ -26,12 +31,12 @@ class AppendedFile {
   [[nodiscard]] const std::optional<std::string>& failure() const { return failure_; }
 
  private:
-  /// Removes what was written of a record, and makes the stream usable again.
-  void drop_record(std::uintmax_t begin);
+  bool fail(const std::string& what, int error);
+  void close();
 
   std::filesystem::path path_;
   std::string label_;
-  std::ofstream stream_;
+  int descriptor_ = -1;
   std::optional<std::string> failure_;
 };
 

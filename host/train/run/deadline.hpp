@@ -17,7 +17,8 @@ class Deadline {
   explicit Deadline(const RunSection& run);
 
   /// Sets the end of the job, from which run.stop_before_job_end counts.
-  /// \return why run.stop_before_job_end has no effect. Empty if it has, or is not set.
+  /// \return why run.stop_before_job_end has no effect. Empty if it has, or is not set. \throws ConfigurationError if
+  /// the job is never longer than that, so that it would be queued again without end.
   std::string set_job_end(const EnvironmentLookup& lookup);
 
   /// The reason whose time has come. Thread-safe.

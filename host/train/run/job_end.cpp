@@ -40,8 +40,11 @@ std::string first_line(const std::string& command) {
 
 JobEnd ask_squeue(const std::string& job) {
   // A controller that does not answer must not keep the run from starting.
-  const std::string answer = first_line("timeout 20 squeue --noheader --jobs=" + job + " --format=%L");
-  if (const auto left = parse_time_left(answer)) return {Clock::now() + *left, ""};
+  const std::string line = first_line("timeout 20 squeue --noheader --jobs=" + job + " --format='%L %l'");
+  const std::string answer = line.substr(0, line.find(' '));
+  if (const auto left = parse_time_left(answer)) {
+    return {Clock::now() + *left, "", parse_time_left(line.substr(std::min(answer.size() + 1, line.size())))};
+  }
   if (answer == "UNLIMITED") return {{}, "Slurm's job " + job + " has no time limit"};
   return {{},
           "SLURM_JOB_END_TIME is not set, and squeue does not say how much time job " + job + " has left" +
@@ -76,7 +79,13 @@ std::optional<std::chrono::seconds> parse_time_left(std::string_view text) {
 JobEnd find_job_end(const EnvironmentLookup& lookup) {
   if (const char* end = lookup("SLURM_JOB_END_TIME"); end != nullptr && *end != '\0') {
     const auto seconds = parse_number(end);
-    if (seconds && *seconds <= kLastSecond) return {Clock::time_point(std::chrono::seconds(*seconds)), ""};
+    const char* start = lookup("SLURM_JOB_START_TIME");
+    const auto begin = parse_number(start == nullptr ? "" : start);
+    if (seconds && *seconds <= kLastSecond) {
+      JobEnd found{Clock::time_point(std::chrono::seconds(*seconds)), ""};
+      if (begin && *begin < *seconds) found.limit = std::chrono::seconds(*seconds - *begin);
+      return found;
+    }
     return {{}, "SLURM_JOB_END_TIME is '" + std::string(end) + "', which is no time in seconds"};
   }
   const char* job = lookup("SLURM_JOB_ID");

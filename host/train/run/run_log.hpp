@@ -28,6 +28,8 @@ class RunLog {
   virtual void evaluation(const EvaluationRecord& record) = 0;
   virtual void checkpoint(const CheckpointRecord& record) = 0;
   virtual void summary(const TrainingSummary& summary) = 0;
+  /// A warning or an error that people saw. Default: does nothing.
+  virtual void message(const LogMessage& /*message*/) {}
 
   /// Why records could not be written, such as a full disk. Empty if none is missing. Later records are tried anyway.
   [[nodiscard]] virtual const std::optional<std::string>& failure() const = 0;

@@ -248,7 +248,7 @@ class Trainer::Rank {
 
   void report(const StepRecord& record) {
     if (!leads()) return;
-    trainer_.tokens_per_second_.push_back(record.tokens_per_second);
+    trainer_.tokens_per_second_.add(record.tokens_per_second);
     trainer_.summary_.step = record.step;
     if (!record.skipped) trainer_.summary_.loss = record.loss;
     trainer_.observer_.step(record);
@@ -394,7 +394,7 @@ TrainingSummary Trainer::run() {
     throw RuntimeError(*failure + (checkpoint_failure_ ? "; " + *checkpoint_failure_ : ""));
   }
   if (checkpoint_failure_) throw RuntimeError(*checkpoint_failure_ + "; " + describe_newest(store_.directory()));
-  summary_.median_tokens_per_second = steady_median(tokens_per_second_);
+  summary_.median_tokens_per_second = tokens_per_second_.value();
   summary_.peak_resident_bytes = peak_resident_bytes();
   return summary_;
 }

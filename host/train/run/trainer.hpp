@@ -146,6 +146,8 @@ class Trainer {
     std::function<void(const CheckpointReader*)> restore;
   };
 
+  /// Compiles, and plans everything that does not depend on the start.
+  void prepare();
   /// Plans the checkpoints, and checks that there is memory for the copy.
   void plan_checkpoints(const Device& device);
   /// Prepares the folder of the checkpoints, and checks that there is space for them. How much is needed depends on the
@@ -217,7 +219,7 @@ class Trainer {
   /// Filled by the first rank's thread, except that each rank fills its own entries of the lists. A process without the
   /// first rank has only the entries of its own ranks.
   TrainingSummary summary_;
-  std::vector<double> tokens_per_second_;
+  SteadyMedian tokens_per_second_;
 };
 
 }  // namespace strata::host

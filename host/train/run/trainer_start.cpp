@@ -6,6 +6,7 @@
 #include "strata/error.hpp"
 #include "train/checkpoint/shared_files.hpp"
 #include "train/published/initial_values.hpp"
+#include "train/run/before_connecting.hpp"
 #include "train/run/joined_world.hpp"
 #include "train/run/remarks.hpp"
 #include "train/run/resume_check.hpp"
@@ -24,36 +25,40 @@ Trainer::Trainer(const RunSetup& setup, const DataSource& source, CheckpointSett
       store_(checkpoints_.directory, checkpoints_.keep, *checkpoints_.disk),
       schedule_(learning_rate_schedule(setup.configuration)),
       weight_decay_(weight_decay_schedule(setup.configuration)) {
-  require_initial_values(setup, source.sizes());
+  before_connecting(world_, [this] { prepare(); });
+}
+
+void Trainer::prepare() {
+  require_initial_values(setup_, source_.sizes());
   {
     // This device only answers questions about kernels. Every rank makes its own on its own thread.
-    const std::unique_ptr<Device> device = setup.make_device(world_->local_ranks().front(), *world_);
-    programs_ = compile_training(setup, setup.sizes(source.sizes()), device.get(),
+    const std::unique_ptr<Device> device = setup_.make_device(world_->local_ranks().front(), *world_);
+    programs_ = compile_training(setup_, setup_.sizes(source_.sizes()), device.get(),
                                  static_cast<std::int64_t>(validation_batches()));
-    if (const auto fault = find_fault(programs_, setup.limits(*world_), setup.memory_bytes(*device))) {
+    if (const auto fault = find_fault(programs_, setup_.limits(*world_), setup_.memory_bytes(*device))) {
       throw ConfigurationError(*fault);
     }
-    remarks_ = with_places(setup.configuration, [&] { return find_remarks(programs_, *device); });
+    remarks_ = with_places(setup_.configuration, [&] { return find_remarks(programs_, *device); });
     plan_checkpoints(*device);
   }
   world_ = joined_world(std::move(world_), [&] {
-    RankTerms terms = data_terms(source);
+    RankTerms terms = data_terms(source_);
     terms.push_back(program_term("training", programs_.training));
     if (programs_.evaluation) terms.push_back(program_term("evaluation", *programs_.evaluation));
     return terms;
   });
-  data_ = {source.fingerprint(), source.description(), source.sizes()};
+  data_ = {source_.fingerprint(), source_.description(), source_.sizes()};
   summary_.planned_peak_bytes = programs_.planned_peak_bytes();
   summary_.arena_peak_bytes.resize(summary_.planned_peak_bytes.size());
   summary_.planned_offload = programs_.planned_offload();
   summary_.offload_peak.resize(summary_.planned_offload.size());
-  if (setup.initial) checkpoint_share_->base = setup.initial->directory();
-  this->resume();
+  if (setup_.initial) checkpoint_share_->base = setup_.initial->directory();
+  resume();
   make_readers();
   if (checkpoints_.tokenizer) {
     model_files_ = checkpoints_.tokenizer;
-  } else if (resume_ == nullptr && setup.initial) {
-    model_files_ = std::make_shared<const ModelFiles>(setup.initial->model_files());
+  } else if (resume_ == nullptr && setup_.initial) {
+    model_files_ = std::make_shared<const ModelFiles>(setup_.initial->model_files());
   }
 }
 

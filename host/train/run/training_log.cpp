@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "runtime/host_name.hpp"
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
+#include "train/run/utc_time.hpp"
 
 namespace strata::host {
 
@@ -39,19 +42,27 @@ bool is_kept(const std::string& line, std::uint64_t step, bool repeats_evaluatio
 
 }  // namespace
 
-TrainingLog::TrainingLog(const std::filesystem::path& path) : file_(path, "--log-json '" + path.string() + "'") {
-  open(std::ios::app);
+TrainingLog::TrainingLog(const std::filesystem::path& path)
+    : file_(path, "--log-json '" + path.string() + "'"), host_(own_host_name()) {
+  open();
 }
 
-void TrainingLog::open(std::ios::openmode mode) {
+void TrainingLog::open() {
   if (is_link_to_file(file_.path())) {
     throw ConfigurationError("--log-json '" + file_.path().string() +
                              "' is a symbolic link; accepted: the name of the file itself");
   }
-  if (!file_.open(mode)) throw ConfigurationError(*file_.failure());
+  if (!file_.open()) throw ConfigurationError(*file_.failure());
 }
 
-void TrainingLog::clear() { open(std::ios::trunc); }
+void TrainingLog::write(ordered_json record) {
+  record["time"] = utc_time();
+  record["host"] = host_;
+  // Texts of others, such as names of files, may be no UTF-8.
+  file_.append(record.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n');
+}
+
+void TrainingLog::clear() { file_.clear(); }
 
 void TrainingLog::cut_back(std::uint64_t step, bool repeats_evaluation, std::int64_t rewinds) {
   if (!std::filesystem::is_regular_file(file_.path())) return;
@@ -68,7 +79,7 @@ void TrainingLog::cut_back(std::uint64_t step, bool repeats_evaluation, std::int
   if (!removes) return;
   // A kill in between leaves the old file.
   replace_file(std::filesystem::canonical(file_.path()), kept);
-  open(std::ios::app);
+  open();
 }
 
 void TrainingLog::step(const StepRecord& record) {
@@ -93,7 +104,7 @@ void TrainingLog::step(const StepRecord& record) {
     line["skipped"] = true;
     line["fault"] = record.fault;
   }
-  write(line.dump());
+  write(std::move(line));
 }
 
 void TrainingLog::health(const HealthRecord& record) {
@@ -106,37 +117,34 @@ void TrainingLog::health(const HealthRecord& record) {
     line["left_out_samples"] = {record.left_out.begin, record.left_out.end};
     line["rewinds"] = record.rewinds;
   }
-  write(line.dump());
+  write(std::move(line));
 }
 
 void TrainingLog::ranks(const RankTimes& times) {
-  write(ordered_json{{"event", "ranks"},
-                     {"step", times.step},
-                     {"step_seconds", times.seconds},
-                     {"wait_seconds", times.wait_seconds},
-                     {"data_wait_seconds", times.data_wait_seconds}}
-            .dump());
+  write({{"event", "ranks"},
+         {"step", times.step},
+         {"step_seconds", times.seconds},
+         {"wait_seconds", times.wait_seconds},
+         {"data_wait_seconds", times.data_wait_seconds}});
 }
 
 void TrainingLog::evaluation(const EvaluationRecord& record) {
-  write(ordered_json{{"event", "eval"},
-                     {"step", record.step},
-                     {"loss", record.loss},
-                     {"tokens", record.tokens},
-                     {"data_wait_seconds", record.data_wait_seconds},
-                     {"weights", record.of_average ? "average" : "trained"}}
-            .dump());
+  write({{"event", "eval"},
+         {"step", record.step},
+         {"loss", record.loss},
+         {"tokens", record.tokens},
+         {"data_wait_seconds", record.data_wait_seconds},
+         {"weights", record.of_average ? "average" : "trained"}});
 }
 
 void TrainingLog::checkpoint(const CheckpointRecord& record) {
-  write(ordered_json{{"event", "checkpoint"},
-                     {"step", record.step},
-                     {"path", record.path.string()},
-                     {"bytes", record.bytes},
-                     {"pause_seconds", record.pause_seconds},
-                     {"wait_seconds", record.wait_seconds},
-                     {"write_seconds", record.write_seconds}}
-            .dump());
+  write({{"event", "checkpoint"},
+         {"step", record.step},
+         {"path", record.path.string()},
+         {"bytes", record.bytes},
+         {"pause_seconds", record.pause_seconds},
+         {"wait_seconds", record.wait_seconds},
+         {"write_seconds", record.write_seconds}});
 }
 
 void TrainingLog::summary(const TrainingSummary& summary) {
@@ -152,7 +160,11 @@ void TrainingLog::summary(const TrainingSummary& summary) {
   }
   if (!summary.planned_checkpoint_bytes.empty()) line["planned_checkpoint_bytes"] = summary.planned_checkpoint_bytes;
   if (summary.evaluation_loss) line["eval_loss"] = *summary.evaluation_loss;
-  write(line.dump());
+  write(std::move(line));
+}
+
+void TrainingLog::message(const LogMessage& message) {
+  write({{"event", message.is_error ? "error" : "warning"}, {"text", message.text}});
 }
 
 }  // namespace strata::host

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace strata::host {
 /// The machine-readable log of a run, with one JSON object per line.
 class TrainingLog final : public RunLog {
  public:
-  /// Opens the file for appending. \throws ConfigurationError if that fails.
+  /// Opens the file for appending. \throws ConfigurationError if that fails, or if another run uses it.
   explicit TrainingLog(const std::filesystem::path& path);
 
   void clear() override;
@@ -26,14 +27,17 @@ class TrainingLog final : public RunLog {
   void evaluation(const EvaluationRecord& record) override;
   void checkpoint(const CheckpointRecord& record) override;
   void summary(const TrainingSummary& summary) override;
+  void message(const LogMessage& message) override;
 
   [[nodiscard]] const std::optional<std::string>& failure() const override { return file_.failure(); }
 
  private:
-  void open(std::ios::openmode mode);
-  void write(const std::string& line) { file_.append(line + '\n'); }
+  void open();
+  /// Adds the time and this process's host.
+  void write(nlohmann::ordered_json record);
 
   AppendedFile file_;
+  std::string host_;
 };
 
 }  // namespace strata::host

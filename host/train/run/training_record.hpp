@@ -124,10 +124,30 @@ struct TrainingSummary {
   StopReason stopped = StopReason::none;
 };
 
+/// A line for people.
+struct LogMessage {
+  bool is_error = false;
+  std::string text;
+};
+
 /// True if the loss and the gradient norm are finite.
 [[nodiscard]] bool is_finite(const StepRecord& record);
 
-/// The median of `values` without the first few, if enough remain. 0 if there are none.
-[[nodiscard]] double steady_median(std::vector<double> values);
+/// The median of values without the first few, if enough remain. Its memory is bounded: of many values it keeps every
+/// second one, then every fourth, and so on.
+class SteadyMedian {
+ public:
+  void add(double value);
+  /// 0 if there are no values.
+  [[nodiscard]] double value() const;
+  [[nodiscard]] std::size_t kept() const { return values_.size(); }
+
+  static constexpr std::size_t kMostValues = 4096;
+
+ private:
+  std::vector<double> values_;
+  std::uint64_t count_ = 0;
+  std::uint64_t stride_ = 1;
+};
 
 }  // namespace strata::host

@@ -63,7 +63,7 @@ void TensorBoardLog::open() {
   const fs::path path = folder_ / (std::string(kNameBegin) + std::to_string(number) + std::string(kNameEnd));
   file_.emplace(path, "log.tensorboard: '" + path.string() + "'");
   has_version_ = false;
-  if (file_->open(std::ios::app)) append_version();
+  if (file_->open()) append_version();
 }
 
 void TensorBoardLog::clear() {

@@ -7,7 +7,9 @@
 #include <gloo/transport/tcp/device.h>
 #include <net/if.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -38,6 +40,10 @@ std::shared_ptr<::gloo::transport::Device> listen_at(const std::string& place) {
                              "); accepted: a network interface of this machine, such as eth0, or one of its addresses");
   }
 }
+
+/// How the text of a problem begins that the ranks exchange. The later sorts after the earlier.
+const std::string kEarly = "0";
+const std::string kLate = "1";
 
 /// True for gloo's text of an address on the loopback interface.
 bool is_loopback(const std::string& address) {
@@ -82,7 +88,8 @@ std::string Mesh::addresses() const {
   return writer.take();
 }
 
-void Mesh::connect(rendezvous::Store& store, bool is_only_host) {
+Mesh::Problem Mesh::connect(rendezvous::Store& store, bool is_only_host, int attempt) {
+  const auto begin = std::chrono::steady_clock::now();
   int first_peer = 0;
   while (is_local_(first_peer)) ++first_peer;
   const std::string own = contexts_.front()->getPair(first_peer)->address().str();
@@ -92,28 +99,38 @@ void Mesh::connect(rendezvous::Store& store, bool is_only_host) {
                              "interface or an address that they reach");
   }
   rendezvous::Exchange exchange(store, rank_, rank_count_, start_timeout_);
-  const std::vector<std::string> all = exchange.all_gather("gloo addresses", addresses());
+  const std::string number = " " + std::to_string(attempt);
+  const std::vector<std::string> all = exchange.all_gather("gloo addresses" + number, addresses());
+  std::string problem;
   for_each_peer([&](int peer) {
     rendezvous::ByteReader reader(all[static_cast<std::size_t>(peer)]);
     for (const auto& context : contexts_) {
       for (int rank = 0; rank < rank_count_; ++rank) {
         const std::string address = reader.text();
-        if (rank == rank_) connect_to(*context, peer, address);
+        // Peers wait for their connections, whatever has become of others.
+        const std::string own_problem = rank == rank_ ? connect_to(*context, peer, address) : "";
+        if (problem.empty()) problem = own_problem;
       }
     }
   });
+  const bool is_early = std::chrono::steady_clock::now() - begin < start_timeout_ / 2;
   // Gloo ends the process if it accepts a connection that its peer has reset already. So no rank goes on, and may close
   // its connections, before all ranks have accepted theirs.
-  (void)exchange.all_gather("gloo connected", "");
+  const std::string report = problem.empty() ? "" : (is_early ? kEarly : kLate) + problem;
+  const std::vector<std::string> problems = exchange.all_gather("gloo connected" + number, report);
+  // One that was late is the cause of others.
+  std::string first = *std::max_element(problems.begin(), problems.end());
+  if (first.empty()) return {};
+  return {first.substr(1), first.starts_with(kEarly)};
 }
 
-void Mesh::connect_to(::gloo::transport::Context& context, int peer, const std::string& address) {
+std::string Mesh::connect_to(::gloo::transport::Context& context, int peer, const std::string& address) const {
   try {
     const PipeSignalBlocked blocked;
     context.getPair(peer)->connect(std::vector<char>(address.begin(), address.end()));
+    return "";
   } catch (const std::exception& error) {
-    throw RuntimeError("rank " + std::to_string(rank_) + ": no connection to rank " + std::to_string(peer) + ": " +
-                       error.what());
+    return "rank " + std::to_string(rank_) + ": no connection to rank " + std::to_string(peer) + ": " + error.what();
   }
 }
 

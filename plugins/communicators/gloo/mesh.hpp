@@ -35,10 +35,17 @@ class Mesh {
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
 
+  /// What keeps ranks from connecting. Empty: nothing.
+  struct Problem {
+    std::string text;
+    /// True if another attempt has time left.
+    bool is_early = false;
+  };
+
   /// Exchanges addresses through the store and connects to every rank. `is_only_host`: all ranks run on this machine.
-  /// \throws ConfigurationError if other machines cannot reach this rank's address. \throws RuntimeError if a
-  /// connection fails.
-  void connect(rendezvous::Store& store, bool is_only_host);
+  /// `attempt`: the number of this attempt of all ranks. \return the same on all ranks. \throws ConfigurationError if
+  /// other machines cannot reach this rank's address. \throws as Exchange.
+  [[nodiscard]] Problem connect(rendezvous::Store& store, bool is_only_host, int attempt);
   /// Ends all connections at once. Gloo accesses no memory afterwards. Thread-safe.
   void close() noexcept;
 
@@ -49,7 +56,8 @@ class Mesh {
 
  private:
   [[nodiscard]] std::string addresses() const;
-  void connect_to(::gloo::transport::Context& context, int peer, const std::string& address);
+  /// \return why there is no connection, or empty.
+  [[nodiscard]] std::string connect_to(::gloo::transport::Context& context, int peer, const std::string& address) const;
   template <class Function>
   void for_each_peer(Function function) const;
 

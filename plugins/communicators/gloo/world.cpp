@@ -7,6 +7,8 @@
 #include "communicator.hpp"
 #include "own_address.hpp"
 #include "rendezvous/board.hpp"
+#include "rendezvous/exchange.hpp"
+#include "rendezvous/heartbeat.hpp"
 #include "rendezvous/join.hpp"
 #include "strata/error.hpp"
 
@@ -14,6 +16,11 @@ namespace strata::gloo {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
+
+constexpr int kMostAttempts = 5;
+constexpr const char* kStranger =
+    "; a firewall may keep ranks apart, or something that is no rank, such as a port scanner, may have taken a rank's "
+    "place on a port of another";
 
 }  // namespace
 
@@ -40,7 +47,7 @@ GlooWorld::GlooWorld(const std::optional<rendezvous::ProcessEnvironment>& enviro
 GlooWorld::~GlooWorld() {
   if (missing_.empty()) return;
   const int rank = *missing_.begin();
-  store_->fail(rank, "rank " + std::to_string(rank) + " left before it connected");
+  store_->fail(rank, rendezvous::leaving_text(rank));
 }
 
 std::vector<int> GlooWorld::local_ranks() const {
@@ -76,21 +83,33 @@ void GlooWorld::require_connectable(int rank, const Device& device) {
 }
 
 std::unique_ptr<Mesh> GlooWorld::make_mesh(int rank) const {
-  if (rank_count_ == settings_.ranks_per_process) return nullptr;
   const std::string place = settings_.interface.empty() ? own_address_towards(environment_->address, environment_->port)
                                                         : settings_.interface;
   const auto is_local = [mail = mail_](int peer) { return mail->has(peer); };
   return std::make_unique<Mesh>(place, rank, rank_count_, is_local, Seconds(settings_.timeouts.start));
 }
 
+std::shared_ptr<Endpoint> GlooWorld::connect_endpoint(int rank) const {
+  const Seconds timeout(settings_.timeouts.communication);
+  if (rank_count_ == settings_.ranks_per_process) {
+    return std::make_shared<Endpoint>(nullptr, mail_, store_, rank, timeout);
+  }
+  rendezvous::Exchange exchange(*store_, rank, rank_count_, Seconds(settings_.timeouts.start));
+  for (int attempt = 1;; ++attempt) {
+    // Gloo takes whoever connects first, so ports are open for as short as possible.
+    (void)exchange.all_gather("gloo attempt " + std::to_string(attempt), "");
+    auto endpoint = std::make_shared<Endpoint>(make_mesh(rank), mail_, store_, rank, timeout);
+    const Mesh::Problem problem = endpoint->mesh().connect(*store_, place_.is_only_host, attempt);
+    if (problem.text.empty()) return endpoint;
+    if (!problem.is_early || attempt == kMostAttempts) throw RuntimeError(problem.text + kStranger);
+    if (rank == 0) rendezvous::Heartbeat().tell(problem.text + kStranger + "; all ranks try again");
+  }
+}
+
 std::unique_ptr<Communicator> GlooWorld::connect(int rank, Device& device) {
   try {
     require_connectable(rank, device);
-    std::unique_ptr<Mesh> mesh = make_mesh(rank);
-    const bool has_mesh = mesh != nullptr;
-    const auto endpoint =
-        std::make_shared<Endpoint>(std::move(mesh), mail_, store_, rank, Seconds(settings_.timeouts.communication));
-    if (has_mesh) endpoint->mesh().connect(*store_, place_.is_only_host);
+    const std::shared_ptr<Endpoint> endpoint = connect_endpoint(rank);
     auto communicator = std::make_unique<GlooCommunicator>(endpoint, rank, rank_count_, device);
     const std::lock_guard lock(mutex_);
     missing_.erase(rank);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "endpoint.hpp"
 #include "mesh.hpp"
 #include "process_mail.hpp"
 #include "rendezvous/host_place.hpp"
@@ -47,6 +48,8 @@ class GlooWorld final : public World {
  private:
   void require_connectable(int rank, const Device& device);
   [[nodiscard]] std::unique_ptr<Mesh> make_mesh(int rank) const;
+  /// Connects a rank to those of other processes. All ranks try again if something else has connected to their ports.
+  [[nodiscard]] std::shared_ptr<Endpoint> connect_endpoint(int rank) const;
 
   std::optional<rendezvous::ProcessEnvironment> environment_;
   int rank_count_;

@@ -50,7 +50,7 @@ NcclWorld::NcclWorld(BackendLoader loader, const rendezvous::ProcessEnvironment&
 
 NcclWorld::~NcclWorld() {
   for (const int rank : local_ranks_) {
-    if (!connected_.contains(rank)) store_->fail(rank, "rank " + std::to_string(rank) + " left before it connected");
+    if (!connected_.contains(rank)) store_->fail(rank, rendezvous::leaving_text(rank));
   }
 }
 

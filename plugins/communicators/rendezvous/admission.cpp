@@ -110,15 +110,11 @@ void Admission::talk(Stranger& stranger, std::vector<Newcomer>& newcomers) {
 }
 
 void Admission::reject(Stranger& stranger, const std::string& why) {
-  note_refusal(stranger.from, why);
+  if (refusals_.size() < kMostRefusalsTold) refusals_.push_back("refused: " + stranger.from + ": " + why);
   // The few bytes fit into the socket's buffer, unless the peer did not read the greeting.
   stranger.to_send += encode({FrameKind::rejection, why});
   (void)send_some(stranger.socket, stranger.to_send);
   stranger.closed = true;
-}
-
-void Admission::note_refusal(const std::string& from, const std::string& why) {
-  if (refusals_.size() < kMostRefusalsTold) refusals_.push_back("refused: " + from + ": " + why);
 }
 
 }  // namespace strata::rendezvous

@@ -38,7 +38,6 @@ class Admission {
   /// Whom it refused and why, for the report of ranks that did not come.
   [[nodiscard]] const std::vector<std::string>& refusals() const { return refusals_; }
   [[nodiscard]] const Listener& listener() const { return listener_; }
-  void note_refusal(const std::string& from, const std::string& why);
 
  private:
   struct Stranger {

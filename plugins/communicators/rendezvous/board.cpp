@@ -1,10 +1,18 @@
 #include "board.hpp"
 
+#include <exception>
 #include <utility>
+
+#include "strata/error.hpp"
 
 namespace strata::rendezvous {
 
 Store::~Store() = default;
+
+std::string leaving_text(int rank) {
+  const std::string text = "rank " + std::to_string(rank) + " left before it connected";
+  return std::current_exception() ? text + ": " + current_exception_text() : text;
+}
 
 void Board::put(const std::string& key, const std::string& value, int readers) {
   if (readers == 0) return;

@@ -15,6 +15,10 @@ namespace {
 
 /// Between two attempts to join.
 constexpr std::chrono::milliseconds kPauseOfJoining{100};
+/// The hint if what listens on the port does not behave like rank 0.
+constexpr const char* kOtherProgram =
+    "another program may hold the port: set MASTER_PORT, or STRATA_PORT where MASTER_PORT is another program's, to a "
+    "free one on all ranks";
 
 std::string own(const ProcessEnvironment& environment) {
   return process_name(environment.rank, environment.ranks_per_process) + ": ";
@@ -30,7 +34,8 @@ Client::Client(const ProcessEnvironment& environment, Clock::time_point deadline
       writer_(""),
       pulse_(heartbeat, Clock::now()) {
   try {
-    while (!join(environment, deadline)) {
+    Waiting waiting(heartbeat);
+    while (!join(environment, deadline, waiting)) {
       if (Clock::now() + kPauseOfJoining >= deadline) {
         throw RuntimeError("rank 0 at " + place_ + " has closed the connection");
       }
@@ -57,10 +62,10 @@ Client::~Client() {
   thread_.join();
 }
 
-bool Client::join(const ProcessEnvironment& environment, Clock::time_point deadline) {
-  socket_ = connect_to(environment.address, environment.port, deadline);
+bool Client::join(const ProcessEnvironment& environment, Clock::time_point deadline, Waiting& waiting) {
+  socket_ = connect_to(environment.address, environment.port, deadline, waiting);
   received_.clear();
-  const auto first = await_frame([this] { return decode(received_, kLongestFrameOfStranger); }, deadline);
+  const auto first = await_frame([this] { return read_greeting_frame(); }, deadline, waiting);
   if (!first) return false;
   const Greeting greeting = read_greeting(*first);
   const Join join{random_text(kChallengeBytes), environment.rank, environment.rank_count};
@@ -69,7 +74,7 @@ bool Client::join(const ProcessEnvironment& environment, Clock::time_point deadl
   const SessionKeys keys = session_keys(join, greeting, environment.secret);
   reader_ = FrameReader(keys.from_first);
   writer_ = FrameWriter(keys.to_first);
-  const auto answer = await_frame([this] { return read_answer(); }, deadline);
+  const auto answer = await_frame([this] { return read_answer(); }, deadline, waiting);
   if (!answer) return false;
   if (answer->kind == FrameKind::rejection) {
     throw ConfigurationError("refused by what listens at " + place_ + ": " + printable(answer->contents));
@@ -82,12 +87,22 @@ bool Client::join(const ProcessEnvironment& environment, Clock::time_point deadl
   return true;
 }
 
-std::optional<Frame> Client::await_frame(const std::function<std::optional<Frame>()>& read,
-                                         Clock::time_point deadline) {
+std::optional<Frame> Client::await_frame(const std::function<std::optional<Frame>()>& read, Clock::time_point deadline,
+                                         Waiting& waiting) {
+  const std::string silent = "what listens at " + place_ + " says nothing; " + kOtherProgram;
   while (true) {
     if (auto frame = read()) return frame;
-    if (!await_socket(socket_, false, deadline)) throw RuntimeError("rank 0 at " + place_ + " does not answer");
+    const bool is_readable = waiting.await(socket_, false, deadline, [&] { return "an answer: " + silent; });
+    if (!is_readable) throw RuntimeError(silent);
     if (receive_some(socket_, received_)) return std::nullopt;
+  }
+}
+
+std::optional<Frame> Client::read_greeting_frame() {
+  try {
+    return decode(received_, kLongestFrameOfStranger);
+  } catch (const Error&) {
+    throw ConfigurationError("what listens at " + place_ + " is not rank 0 of a run; " + kOtherProgram);
   }
 }
 
@@ -152,6 +167,7 @@ void Client::handle_received() {
 }
 
 void Client::handle(const Frame& frame) {
+  if (frame.kind == FrameKind::notice) return heartbeat_.tell(frame.contents);
   const std::lock_guard lock(mutex_);
   switch (frame.kind) {
     case FrameKind::value: {

@@ -14,6 +14,7 @@
 #include "process_environment.hpp"
 #include "socket.hpp"
 #include "store.hpp"
+#include "waiting.hpp"
 
 namespace strata::rendezvous {
 
@@ -44,10 +45,12 @@ class Client final : public Store {
   };
 
   /// One attempt to join. \return false if the connection ended before rank 0 answered.
-  [[nodiscard]] bool join(const ProcessEnvironment& environment, Clock::time_point deadline);
+  [[nodiscard]] bool join(const ProcessEnvironment& environment, Clock::time_point deadline, Waiting& waiting);
   /// The first frame of the peer that `read` finds. Empty if the connection ends before.
   [[nodiscard]] std::optional<Frame> await_frame(const std::function<std::optional<Frame>()>& read,
-                                                 Clock::time_point deadline);
+                                                 Clock::time_point deadline, Waiting& waiting);
+  /// The greeting of what listens, which may be another program.
+  [[nodiscard]] std::optional<Frame> read_greeting_frame();
   /// Rank 0's answer to the request to join.
   [[nodiscard]] std::optional<Frame> read_answer();
   void run();

@@ -12,15 +12,14 @@ namespace {
 /// Peers get this many seconds, however short the patience of communications is.
 constexpr double kLeastPatience = 10;
 
-/// "6 s". Ranks that notice the same silence print the same text, because fractions above a second are left out.
-std::string in_seconds(Clock::duration duration) {
+}  // namespace
+
+std::string seconds_text(Clock::duration duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
   std::ostringstream text;
   text << (seconds < 1 ? seconds : std::floor(seconds)) << " s";
   return text.str();
 }
-
-}  // namespace
 
 Heartbeat Heartbeat::with_patience(double seconds) {
   Heartbeat heartbeat;
@@ -70,7 +69,7 @@ Pulse::Change Pulse::update(Clock::time_point now) {
   return Change::silent;
 }
 
-std::string Pulse::silence() const { return in_seconds(silence_); }
+std::string Pulse::silence() const { return seconds_text(silence_); }
 
 std::string warning_of(Pulse::Change change, const Pulse& pulse, const std::string& peer) {
   if (change == Pulse::Change::answers_again) return peer + " answers again after " + pulse.silence();

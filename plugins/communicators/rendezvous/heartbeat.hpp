@@ -18,6 +18,10 @@ struct Heartbeat {
   /// A peer that is silent for as long as this counts as failed. A stopped process may continue, so this is as long as
   /// ranks wait for each other elsewhere.
   std::chrono::milliseconds patience{300000};
+  /// A process that waits for others at the start says for whom after this time.
+  std::chrono::milliseconds waiting{10000};
+  /// Between two attempts to resolve a name that does not resolve.
+  std::chrono::milliseconds lookup_pause{1000};
   /// Where warnings are written. By default, to the standard error output.
   std::function<void(const std::string& text)> notice;
 
@@ -62,6 +66,9 @@ class Pulse {
   Clock::duration silence_{};
   bool warned_ = false;
 };
+
+/// "6 s". Processes that notice the same silence print the same text, because fractions above a second are left out.
+[[nodiscard]] std::string seconds_text(Clock::duration duration);
 
 /// "rank 2 (10.0.0.2) has not answered for 6 s; …", for Change::silent and Change::answers_again.
 [[nodiscard]] std::string warning_of(Pulse::Change change, const Pulse& pulse, const std::string& peer);

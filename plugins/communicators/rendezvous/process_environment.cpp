@@ -100,7 +100,9 @@ std::string find_address(const Variables& variables, const Launcher& launcher) {
     if (!variables.has(hosts)) hosts = "SLURM_JOB_NODELIST";
     if (variables.has(hosts)) return first_slurm_host(*variables.find(hosts));
   }
-  return variables.text("MASTER_ADDR", "the host of rank 0");
+  const std::string address = variables.text("MASTER_ADDR", "the host of rank 0");
+  // Addresses of IPv6 stand in brackets where a port may follow.
+  return address.starts_with('[') && address.ends_with(']') ? address.substr(1, address.size() - 2) : address;
 }
 
 std::uint16_t find_port(const Variables& variables, const Launcher& launcher) {

@@ -9,7 +9,7 @@ namespace strata::rendezvous {
 namespace {
 
 /// Changes with every version of the protocol.
-constexpr const char* kProtocol = "Strata rendezvous 2";
+constexpr const char* kProtocol = "Strata rendezvous 3";
 
 void write_request(ByteWriter& writer, const Join& join) {
   writer.text(join.challenge);

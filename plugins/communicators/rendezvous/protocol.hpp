@@ -37,8 +37,9 @@ enum class FrameKind : std::uint8_t {
   take,
   value,
   failure,
-  beat,  ///< this side is alive
-  end    ///< this side ends normally
+  beat,    ///< this side is alive
+  notice,  ///< rank 0 says for whom the run waits
+  end      ///< this side ends normally
 };
 
 struct Frame {

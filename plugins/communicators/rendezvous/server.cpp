@@ -20,7 +20,9 @@ Server::Server(Board& board, Listener listener, const ProcessEnvironment& enviro
     : board_(board),
       rank_count_(environment.rank_count),
       ranks_per_process_(environment.ranks_per_process),
+      place_("'" + environment.address + "' port " + std::to_string(environment.port)),
       heartbeat_(heartbeat),
+      waiting_(heartbeat),
       admission_(std::make_unique<Admission>(std::move(listener), rank_count_, environment.secret, heartbeat)) {
   board_.set_listener([this] { wake_up_.wake(); });
   thread_ = std::thread([this] { run(); });
@@ -43,18 +45,33 @@ void Server::await_ranks(Clock::time_point deadline) {
   changed_.wait_until(lock, deadline, [&] { return all_here() || failed(); });
   if (const auto failure = board_.failure()) throw AbortedError(name(0) + ": " + failure->reason);
   if (all_here()) return;
-  std::string missing;
-  for (int rank = 1; rank < rank_count_; ++rank) {
-    if (joined_.contains(rank)) continue;
-    for (int local = 0; local < ranks_per_process_; ++local) {
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank * ranks_per_process_ + local);
-    }
-  }
-  std::string text = name(0) + ": of the other ranks did not come: " + missing;
-  for (const std::string& refusal : admission_->refusals()) text += "; " + refusal;
-  if (!admission_->listener().caveat.empty()) text += "; " + admission_->listener().caveat;
+  const std::string text = name(0) + ": waited in vain for " + describe_missing();
   board_.fail(0, text);
   throw RuntimeError(text);
+}
+
+std::string Server::describe_missing() const {
+  std::vector<int> missing;
+  for (int rank = 1; rank < rank_count_; ++rank) {
+    if (joined_.contains(rank)) continue;
+    for (int local = 0; local < ranks_per_process_; ++local) missing.push_back(rank * ranks_per_process_ + local);
+  }
+  std::string text = ranks_text(missing) + " to join rank 0 at " + place_;
+  for (const std::string& refusal : admission_->refusals()) text += "; " + refusal;
+  if (!admission_->listener().caveat.empty()) text += "; " + admission_->listener().caveat;
+  return text;
+}
+
+void Server::tell_who_is_missing() {
+  if (!admission_ || board_.failure()) return;
+  const auto text = waiting_.tell([this] {
+    const std::lock_guard lock(mutex_);
+    return describe_missing();
+  });
+  if (!text) return;
+  for (Connection& connection : connections_) {
+    if (!connection.leaving) send(connection, {FrameKind::notice, *text});
+  }
 }
 
 void Server::run() {
@@ -64,6 +81,7 @@ void Server::run() {
     for (Connection& connection : connections_) serve(connection);
     hand_out_values();
     spread_failure();
+    tell_who_is_missing();
     for (Connection& connection : connections_) {
       keep_in_touch(connection);
       flush(connection);
@@ -89,7 +107,10 @@ void Server::wait_for_work() {
     wanted.push_back({connection.socket.number(), static_cast<short>(events), 0});
     deadline = std::min(deadline, connection.pulse.next());
   }
-  if (admission_) admission_->add_to(wanted, deadline);
+  if (admission_) {
+    admission_->add_to(wanted, deadline);
+    if (!board_.failure()) deadline = std::min(deadline, waiting_.next());
+  }
   ::poll(wanted.data(), wanted.size(), milliseconds_until(deadline));
   wake_up_.clear();
 }
@@ -111,10 +132,10 @@ void Server::admit(Newcomer newcomer) {
       Connection{std::move(newcomer.socket), newcomer.from, join.rank, FrameReader(newcomer.keys.to_first),
                  FrameWriter(newcomer.keys.from_first), Pulse(heartbeat_, Clock::now())});
   if (const std::string fault = find_fault(join); !fault.empty()) {
+    // It has proved that it belongs to the run, which cannot start with it or without it.
     send(connection, {FrameKind::refusal, fault});
     connection.leaving = true;
-    const std::lock_guard lock(mutex_);
-    return admission_->note_refusal(connection.from, fault);
+    return board_.fail(join.rank * ranks_per_process_, fault);
   }
   bool is_new = false;
   {

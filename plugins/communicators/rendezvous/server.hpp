@@ -16,6 +16,7 @@
 #include "heartbeat.hpp"
 #include "process_environment.hpp"
 #include "socket.hpp"
+#include "waiting.hpp"
 
 namespace strata::rendezvous {
 
@@ -55,6 +56,8 @@ class Server {
   [[nodiscard]] std::string name(int process) const { return process_name(process, ranks_per_process_); }
   /// The world's rank to which a process attributes a failure: the one that it names, if that is one of its own.
   [[nodiscard]] int blamed_rank(const Connection& connection, int named = -1) const;
+  /// Whom rank 0 waits for, and what may keep them away. The mutex is held.
+  [[nodiscard]] std::string describe_missing() const;
   void run();
   [[nodiscard]] bool is_over();
   void wait_for_work();
@@ -62,6 +65,8 @@ class Server {
   void admit(Newcomer newcomer);
   /// Why a process cannot be the rank that it says it is, or empty.
   [[nodiscard]] std::string find_fault(const Join& join) const;
+  /// Tells all ranks that are here who is not, when that has lasted for some time.
+  void tell_who_is_missing();
   /// Accepts nobody once all ranks have joined.
   void end_admission();
   void serve(Connection& connection);
@@ -78,7 +83,10 @@ class Server {
   Board& board_;
   int rank_count_;
   int ranks_per_process_;
+  /// Where rank 0 listens, in words.
+  std::string place_;
   Heartbeat heartbeat_;
+  Waiting waiting_;
   WakeUp wake_up_;
   std::list<Connection> connections_;
   bool failure_is_spread_ = false;

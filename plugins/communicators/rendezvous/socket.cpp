@@ -12,10 +12,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "address.hpp"
 #include "strata/error.hpp"
+#include "waiting.hpp"
 
 namespace strata::rendezvous {
 namespace {
@@ -36,8 +38,22 @@ bool is_its_own_peer(const Descriptor& socket) {
   return own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
 }
 
-/// One attempt to connect. If it fails, returns a closed descriptor and writes the reason to `problem`.
-Descriptor try_to_connect(const addrinfo& to, Clock::time_point deadline, std::string& problem) {
+constexpr int kMostLookups = 5;
+
+std::string place_of(const std::string& address, std::uint16_t port) {
+  return "rank 0 at '" + address + "' port " + std::to_string(port);
+}
+
+ConfigurationError unresolved(const std::string& address, const std::string& problem) {
+  return ConfigurationError("MASTER_ADDR: found '" + address + "', which did not resolve in " +
+                            std::to_string(kMostLookups) + " attempts: " + problem +
+                            "; accepted: an address of the machine of rank 0, or its name");
+}
+
+/// One attempt to connect. If it fails, returns a closed descriptor and writes the reason to `problem`. `await` waits
+/// until a socket is writable.
+Descriptor try_to_connect(const addrinfo& to, const std::function<bool(const Descriptor& socket)>& await,
+                          std::string& problem) {
   Descriptor socket(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) {
     problem = std::strerror(errno);
@@ -47,7 +63,7 @@ Descriptor try_to_connect(const addrinfo& to, Clock::time_point deadline, std::s
   int error = ::connect(socket.number(), to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
     socklen_t size = sizeof error;
-    if (!await_socket(socket, true, deadline)) {
+    if (!await(socket)) {
       error = ETIMEDOUT;
     } else {
       ::getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -101,19 +117,26 @@ void prepare(const Descriptor& socket) {
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kMachineTimeout).count()));
 }
 
-Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline) {
+Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline, Waiting& waiting) {
   constexpr std::chrono::milliseconds kPause{100};
-  std::string problem;
+  std::string problem = "it does not answer";
+  const auto what = [&] { return place_of(address, port) + ": " + problem; };
+  const auto await = [&](const Descriptor& socket) { return waiting.await(socket, true, deadline, what); };
+  int failed_lookups = 0;
   while (true) {
     const Addresses found = resolve(address, port, problem);
     for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
-      Descriptor socket = try_to_connect(*each, deadline, problem);
+      Descriptor socket = try_to_connect(*each, await, problem);
       if (socket.is_open()) return socket;
     }
-    if (Clock::now() + kPause >= deadline) break;
-    std::this_thread::sleep_for(kPause);
+    failed_lookups = found ? 0 : failed_lookups + 1;
+    if (failed_lookups == kMostLookups) throw unresolved(address, problem);
+    waiting.tell(what);
+    const Clock::duration pause = found ? kPause : waiting.lookup_pause();
+    if (Clock::now() + pause >= deadline) break;
+    std::this_thread::sleep_for(pause);
   }
-  throw RuntimeError("no connection to rank 0 at '" + address + "' port " + std::to_string(port) + ": " + problem +
+  throw RuntimeError("no connection to " + place_of(address, port) + ": " + problem +
                      "; rank 0 listens there only until all ranks have come");
 }
 

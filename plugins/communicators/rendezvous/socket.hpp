@@ -45,8 +45,12 @@ inline constexpr std::chrono::seconds kMachineTimeout{20};
 /// Prepares a connected socket: it does not block, sends small messages at once, and notices if the peer's machine does
 /// not answer.
 void prepare(const Descriptor& socket);
-/// Connects, and retries until `deadline`. \throws RuntimeError with the last cause.
-[[nodiscard]] Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline);
+class Waiting;
+
+/// Connects to rank 0, and retries until `deadline`. \throws RuntimeError with the last cause. \throws
+/// ConfigurationError if the name does not resolve in a few attempts.
+[[nodiscard]] Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::time_point deadline,
+                                    Waiting& waiting);
 
 /// Why a connection has ended.
 struct Ending {

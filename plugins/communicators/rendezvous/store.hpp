@@ -31,4 +31,7 @@ class Store {
   [[nodiscard]] virtual std::optional<Failure> failure() const = 0;
 };
 
+/// What a process that leaves before `rank` has connected tells the others: the exception that it is handling, if any.
+[[nodiscard]] std::string leaving_text(int rank);
+
 }  // namespace strata::rendezvous
