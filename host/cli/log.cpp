@@ -4,6 +4,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <mutex>
+#include <shared_mutex>
 
 #include "config/message_text.hpp"
 
@@ -14,12 +15,13 @@ struct Log::Implementation {
       : logger("strata", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream, /*force_flush=*/true)) {}
 
   void tell(bool is_error, const std::string& text) {
-    const std::lock_guard lock(mutex);
+    // Shared, so that a call that blocks keeps no other thread from telling.
+    const std::shared_lock lock(mutex);
     if (listener) listener(is_error, text);
   }
 
   spdlog::logger logger;
-  std::mutex mutex;
+  std::shared_mutex mutex;
   Listener listener;
 };
 

@@ -46,6 +46,7 @@ SafeOutput::Buffer::int_type SafeOutput::Buffer::overflow(int_type character) {
 }
 
 std::streamsize SafeOutput::Buffer::xsputn(const char* text, std::streamsize count) {
+  if (count == 0) return 0;
   pending_.append(text, static_cast<std::size_t>(count));
   // A terminal shows each line at once.
   if (pending_.back() == '\n' || pending_.size() > kMostPending) pass_on(false);

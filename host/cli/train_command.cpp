@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -104,7 +105,8 @@ class RunReporter : public TrainingObserver {
       messages_.info("resuming after step " + std::to_string(start.step) + " from " + start.checkpoint.string());
     }
     for_each_log([&](RunLog& log) {
-      if (start.checkpoint.empty()) {
+      // A restart keeps what the start before it recorded of its failure.
+      if (start.checkpoint.empty() && restarts_so_far() == 0) {
         log.clear();
       } else {
         log.cut_back(start.step, start.evaluates, start.rewinds);
@@ -190,29 +192,45 @@ class RunReporter : public TrainingObserver {
   void for_each_log(const Function& function) {
     const std::lock_guard lock(mutex_);
     for (const auto& log : logs_) function(*log);
+    if (has_started_) record_waiting();
   }
 
-  /// Records a line for people. Those before the start wait until the logs are those of this run.
+  /// Records a line for people. Those before the start wait until the logs are those of this run, and those of other
+  /// threads while a write to a log blocks, because the watchdog must not block too.
   void record(const LogMessage& message) {
-    const std::lock_guard lock(mutex_);
-    if (!has_started_) return early_.push_back(message);
-    for (const auto& log : logs_) log->message(message);
+    {
+      const std::lock_guard lock(waiting_mutex_);
+      waiting_.push_back(message);
+    }
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock() && has_started_) record_waiting();
+  }
+
+  /// Records the lines that wait. Holds mutex_.
+  void record_waiting() {
+    std::vector<LogMessage> messages;
+    {
+      const std::lock_guard lock(waiting_mutex_);
+      messages.swap(waiting_);
+    }
+    for (const LogMessage& message : messages) {
+      for (const auto& log : logs_) log->message(message);
+    }
   }
 
   void record_early() {
     const std::lock_guard lock(mutex_);
     has_started_ = true;
-    for (const LogMessage& message : std::exchange(early_, {})) {
-      for (const auto& log : logs_) log->message(message);
-    }
+    record_waiting();
   }
 
-  /// Warns once that a log misses lines. Training goes on without them.
+  /// Warns once for each log that misses lines. Training goes on without them.
   void note_lost_records() {
-    std::optional<std::string> failure;
-    for_each_log([&](const RunLog& log) { failure = failure ? failure : log.failure(); });
-    if (!failure || std::exchange(has_lost_records_, true)) return;
-    warning(*failure + "; training goes on, but lines of the log are lost");
+    std::vector<std::string> failures;
+    for_each_log([&](const RunLog& log) {
+      if (log.failure() && lossy_logs_.insert(&log).second) failures.push_back(*log.failure());
+    });
+    for (const std::string& failure : failures) warning(failure + "; training goes on, but lines of the log are lost");
   }
 
   StopSignal signal_{kStopped};
@@ -222,13 +240,14 @@ class RunReporter : public TrainingObserver {
   std::function<void()> prepare_;
   MakeProgress make_progress_;
   StepFacts facts_;
-  bool has_lost_records_ = false;
+  std::set<const RunLog*> lossy_logs_;
   std::unique_ptr<Progress> progress_;
-  /// Guards the three below.
+  /// Guards the two below.
   std::mutex mutex_;
   RunLogs logs_;
   bool has_started_ = false;
-  std::vector<LogMessage> early_;
+  std::mutex waiting_mutex_;
+  std::vector<LogMessage> waiting_;
   fs::path last_checkpoint_;
 };
 
@@ -314,10 +333,10 @@ Preparation prepare_run(const RunSetup& setup, const TrainArguments& arguments, 
   return preparation;
 }
 
-int train(const RunSetup& setup, const TrainArguments& arguments, RunReporter& reporter, CommandContext& context) {
+int train(const RunSetup& setup, const TrainArguments& arguments, RunOutput& held, RunReporter& reporter,
+          CommandContext& context) {
   const RunSection& run = setup.configuration.run;
   const fs::path output = run.output;
-  RunOutput held(output);
   // All processes of the run come together first, so that those that fail from then on end the others.
   std::unique_ptr<World> world = setup.make_world();
   // Only one process of a run reports, and decides how it starts. All of them may write to the output folder.
@@ -353,9 +372,10 @@ int train(const RunSetup& setup, const TrainArguments& arguments, RunReporter& r
 
 int train(const TrainArguments& arguments, CommandContext& context) {
   const RunSetup setup = prepare(arguments.load(), context.plugins());
+  RunOutput held(setup.configuration.run.output);
   RunReporter reporter(setup.configuration.run, context.log);
   try {
-    return train(setup, arguments, reporter, context);
+    return train(setup, arguments, held, reporter, context);
   } catch (const std::exception& error) {
     reporter.fail(error);
     throw;

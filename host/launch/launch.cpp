@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "cli/closed_output.hpp"
+#include "cli/error_line.hpp"
 #include "cli/exit_codes.hpp"
 #include "config/duration.hpp"
+#include "config/message_text.hpp"
 #include "launch/host_processes.hpp"
 #include "launch/rank_requests.hpp"
 #include "launch/restart_budget.hpp"
@@ -102,14 +104,13 @@ void Launch::check_arguments() const {
 int Launch::run() {
   RestartBudget budget(arguments_.max_restarts, restart_delay_);
   for (int restarts = 0;; ++restarts) {
-    const Clock::time_point begin = Clock::now();
+    ranks_began_.reset();
     const RunEnd end = run_once(restarts);
-    if (!end.report.empty()) {
-      context_.messages << "error: " << end.report << std::endl;
-      record({true, end.report});
-    }
+    if (!end.report.empty()) print_error(context_.messages, end.report);
+    // A run that was refused leaves no record.
+    if (!end.report.empty() && end.code != kRefused) record({true, end.report});
     if (end.code != kFailed || end.asked_to_stop) return end.code;
-    const auto delay = budget.take(Clock::now() - begin);
+    const auto delay = budget.take(ranks_began_ ? Clock::now() - *ranks_began_ : Clock::duration::zero());
     if (!delay) return end.code;
     if (end.has_lost_hosts) wait_for_output();
     const std::string plan = "starting the run again (" + std::to_string(budget.used()) + " of " +
@@ -128,7 +129,7 @@ bool Launch::pause(std::chrono::seconds delay) const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
     if (left <= 0) return true;
     pollfd wanted{signals_.descriptor(), POLLIN, 0};
-    ::poll(&wanted, 1, static_cast<int>(left));
+    ::poll(&wanted, 1, static_cast<int>(std::min<std::int64_t>(left, 60'000)));
     if (!signals_.take().empty()) return false;
   }
 }
@@ -151,6 +152,7 @@ Launch::RunEnd Launch::run_here(const std::vector<std::string>& words, int resta
                           signals_,
                           {[this](const RankLine& line) { print(line, ""); },
                            [this](const std::string& text) { context_.log.warning(text); }, logs()});
+  ranks_began_ = Clock::now();
   const std::vector<ProcessEnd> ends = processes.wait();
   return judge(ends, {}, processes.asked_to_stop());
 }
@@ -158,7 +160,7 @@ Launch::RunEnd Launch::run_here(const std::vector<std::string>& words, int resta
 std::optional<HostConnections> Launch::connect() {
   const HostAccess access{arguments_.ssh, std::filesystem::current_path().string(),
                           arguments_.train.configuration.file};
-  const auto note = [this](const std::string& text) { context_.messages << text << std::endl; };
+  const auto note = [this](const std::string& text) { context_.messages << message_text(text) << std::endl; };
   const Clock::time_point limit = Clock::now() + wait_for_hosts_;
   BackOff back_off(std::chrono::seconds(1));
   while (true) {
@@ -194,6 +196,7 @@ Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts
   HostProcesses processes(
       connections, requests, logs().string(), grace_, signals_,
       [this](const RankLine& line, const std::string& host) { print(line, host); }, warn);
+  ranks_began_ = Clock::now();
   const std::vector<ProcessEnd> ends = processes.wait();
   return judge(ends, processes.lost_hosts(), processes.asked_to_stop());
 }
@@ -250,11 +253,11 @@ void Launch::print(const RankLine& line, const std::string& host) {
     context_.out << line.text << '\n';
     flush_results(context_);
   } else if (line.rank == 0) {
-    context_.messages << line.text << std::endl;
+    context_.messages << message_text(line.text) << std::endl;
   } else if (said_.insert(line.text).second) {
     // Ranks often print the same message. Print it once.
     context_.messages << "[" << describe_ranks(line.rank, ranks_per_process_) << (host.empty() ? "" : " on " + host)
-                      << "] " << line.text << std::endl;
+                      << "] " << message_text(line.text) << std::endl;
   }
 }
 

@@ -99,6 +99,8 @@ class Launch {
   /// Messages of ranks that were printed in this start.
   std::set<std::string> said_;
   Clock::time_point begin_ = Clock::now();
+  /// When the ranks of the present start began to run.
+  std::optional<Clock::time_point> ranks_began_;
 };
 
 }  // namespace strata::host

@@ -38,6 +38,7 @@ RankLog::RankLog(const std::filesystem::path& folder, int rank, Warn warn)
 }
 
 void RankLog::open() {
+  file_ = Descriptor();
   if (is_link_to_file(path_)) return fail("it is a symbolic link");
   // A pipe at this path has no reader, and must not make the launcher wait for one.
   file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
@@ -45,8 +46,11 @@ void RankLog::open() {
 }
 
 void RankLog::line(const std::string& text) {
-  if (file_.is_open() && is_moved(file_.number(), path_)) open();
-  if (!file_.is_open()) return;
+  if (!file_.is_open() || is_moved(file_.number(), path_)) open();
+  if (!file_.is_open()) {
+    ++lost_lines_;
+    return;
+  }
   if (lost_lines_ > 0) {
     const std::uint64_t lost = lost_lines_;
     write("=== " + std::to_string(lost) + " line(s) could not be written\n");

@@ -5,7 +5,7 @@
 
 namespace strata::host {
 
-std::chrono::seconds BackOff::next() { return std::exchange(next_, std::min(2 * next_, kLongest)); }
+std::chrono::seconds BackOff::next() { return std::exchange(next_, std::max(next_, std::min(2 * next_, kLongest))); }
 
 std::optional<std::chrono::seconds> RestartBudget::take(std::chrono::steady_clock::duration ran) {
   if (ran >= kGoodRun) {

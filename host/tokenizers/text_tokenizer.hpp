@@ -16,7 +16,7 @@ namespace strata::host {
 /// What the text of a special token, such as "<|endoftext|>", within a document becomes.
 enum class SpecialInText : std::uint8_t {
   token,  ///< the special token, as in Hugging Face by default
-  text    ///< tokens of its letters, so that no text can end a document
+  text    ///< tokens of its letters. A Unigram model may choose the special token if its text is one of its pieces
 };
 
 /// Encodes documents in one thread. It keeps the tokens of frequent words.

@@ -47,6 +47,7 @@ IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim
     possible.insert(rules->second.begin(), rules->second.end());
   }
   std::set<Axis> used;
+  std::vector<Undivided> skipped;
   for (const std::size_t index : possible) {
     const Rule& rule = rules_[index];
     if (used.contains(rule.axis)) continue;
@@ -62,11 +63,14 @@ IterationLayout LayoutRules::assign(const RuleTarget& target, const std::set<Dim
       }
     }
     if (sizes_.at(rule.dim) % pieces != 0) {
-      if (undivided != nullptr) undivided->insert({rule.dim, std::move(together), pieces});
+      if (undivided != nullptr) skipped.push_back({rule.dim, std::move(together), pieces});
       continue;
     }
     (rule.filter ? filtered : general)[rule.dim].push_back(rule.axis);
     used.insert(rule.axis);
+  }
+  for (Undivided& each : skipped) {
+    if (!used.contains(each.axes.back())) undivided->insert(std::move(each));
   }
   for (auto& [dim, axes] : general) {
     std::sort(axes.begin(), axes.end(),

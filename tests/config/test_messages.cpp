@@ -25,7 +25,8 @@ TEST(SafeOutputs, ArePrintedAsTheyAre) {
   std::ostringstream target;
   SafeOutput out(target);
   const std::string letter = "é";
-  out << "a " << letter[0] << std::flush;
+  out << "a "
+      << "" << letter[0] << std::flush;
   EXPECT_EQ(target.str(), "a ") << "half of a character waits";
   out << letter[1] << " \x1b[2J\n" << std::flush;
   EXPECT_EQ(target.str(), "a é \\x1b[2J\n");

@@ -128,6 +128,11 @@ TEST_P(RefusedAdapters, AreNamed) {
            {"saved", {{"modules_to_save", {"lm_head"}}}, "", "", "modules_to_save: found [\"lm_head\"]"},
            {"pissa", {{"init_lora_weights", "pissa"}}, "", "", "belong to a base model with other weights"},
            {"pattern", {{"rank_pattern", {{"^q.*", 3}}}}, "", "", "rank_pattern: found the pattern \"^q.*\""},
+           {"patterns",
+            {{"alpha_pattern", {{"q_proj", 8}, {"layers.0.self_attn.q_proj", 4}}}},
+            "",
+            "",
+            "with different values, and both name 'model.layers.0.self_attn.q_proj'"},
            {"rank", {{"r", 5}}, "", "", "has A [3 16] and B [16 3]; adapter_config.json says rank 5"},
            {"missing", {}, q + "A.weight", q + "B.magnit", "missing: 'base_model.model.model." + q + "A.weight'"},
            {"magnitude", {}, q + "A.weight", q + "magnitud", "unexpected: 'base_model.model.model." + q + "magnitud'"},
@@ -161,6 +166,25 @@ TEST_P(RefusedAdapters, AreNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Llama, RefusedAdapters,
                          ::testing::Values(Family{"llama", kLlamaModel, {"rank = 3\ntargets = [\"*_proj.weight\"]\n"}}),
+                         [](const auto& info) { return info.param.name; });
+
+class AdaptersOfTables : public ImportAdapters {};
+
+/// PEFT's adapter changes the embedding only, that of Strata all uses of the table.
+TEST_P(AdaptersOfTables, AreRefusedIfTheTableIsAProjectionToo) {
+  make_adapters();
+  run({"train", path("base.toml"), "--set", "model.tied=yes", "--set", "run.output=" + path("tied")});
+  run({"export", path("tied"), path("hf-tied")});
+  const test::CommandResult result =
+      test::run_command({"import", path("hf-tied"), path("imported"), "--adapters", path("peft")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.messages, HasSubstr("'model.embed_tokens' is an embedding and a projection at once"));
+  EXPECT_FALSE(fs::exists(path("imported")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Llama, AdaptersOfTables,
+                         ::testing::Values(Family{
+                             "llama", kLlamaModel, {"rank = 2\ntargets = [\"*embed_tokens*\"]\n"}}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -106,7 +106,10 @@ INSTANTIATE_TEST_SUITE_P(
             "expected from 8"},
         BadHeader{R"({"__metadata__":{"a":1},"x":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "no text"},
         BadHeader{R"({"x":{"dtype":"I32","dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
-                  "the field \"dtype\" twice"},
+                  "the name \"dtype\" twice"},
+        BadHeader{
+            R"({"x":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"x":{"dtype":"I32","shape":[4],"data_offsets":[0,16]}})",
+            "the name \"x\" twice"},
         BadHeader{R"({"__metadata__":3})", "metadata is no JSON object"}, BadHeader{" {}", "does not begin with {"},
         BadHeader{std::string(R"({"x":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})") + '\0',
                   "a zero byte at 55"}));

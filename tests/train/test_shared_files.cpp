@@ -141,6 +141,25 @@ TEST_F(SharedFiles, NeedTheirSpaceOnce) {
               HasSubstr("need " + std::to_string(3 * (kShared + kOwn + kSpare)) + " bytes"));
 }
 
+/// A resumed run needs the space of frozen files only if those of its checkpoint cannot be linked.
+TEST_F(SharedFiles, NeedNoSpaceIfTheBaseCanBeLinked) {
+  constexpr std::uint64_t kShared = 100 << 20;
+  constexpr std::uint64_t kOwn = 10 << 20;
+  constexpr std::uint64_t kSpare = 1 << 20;
+  const test::DiskWithSpace disk(0);
+  const auto refusal = [&](const fs::path& base) {
+    return message_of<RuntimeError>([&] {
+      CheckpointStore(folder_.path() / "new", 1, disk)
+          .prepare(kShared + kOwn, {.count = 1, .shared_bytes = kShared, .base = base});
+    });
+  };
+  fs::create_directory(folder_.path() / "base");
+  (void)folder_.file("base/" + std::string(kManifestName), "{}");
+  EXPECT_THAT(refusal(folder_.path() / "base"), HasSubstr("needs " + std::to_string(kOwn + kSpare) + " bytes"));
+  EXPECT_THAT(refusal(folder_.path() / "lost"),
+              HasSubstr("needs " + std::to_string(kShared + kOwn + kSpare) + " bytes"));
+}
+
 /// Of a checkpoint that is being written, only what is its own counts as written.
 TEST_F(SharedFiles, TakeNoSpaceInANewCheckpoint) {
   const fs::path part = folder_.path() / "part";

@@ -40,9 +40,9 @@ TokenOutput::TokenOutput(std::filesystem::path output, StoredType type, bool has
   struct stat status {};
   if (::fstat(descriptor_.number(), &status) != 0) fail_to("read", partial_);
   if (kept > 0 && status.st_size < end()) {
-    throw ConfigurationError("'" + partial_.string() + "': found " + std::to_string(status.st_size) +
-                             " bytes; expected at least " + std::to_string(end()) +
-                             ", which an earlier run has written; --overwrite begins anew");
+    throw RuntimeError("'" + partial_.string() + "': found " + std::to_string(status.st_size) +
+                       " bytes; expected at least " + std::to_string(end()) +
+                       ", which an earlier run has written; --overwrite begins anew");
   }
   if (::ftruncate(descriptor_.number(), end()) != 0) fail_to("cut", partial_);
 }

@@ -187,7 +187,7 @@ Manifest parse_manifest(const JsonValue& value) {
   if (const auto health = value.find("health")) manifest.run.health = health_from_json(*health);
   if (const auto types = value.find("published_types")) {
     for (const auto& [name, type] : types->items()) {
-      manifest.run.published_types[name] = dtype_from_string(type.string());
+      manifest.run.published_types[name] = parse_dtype(type);
     }
   }
   for (const auto& [name, file] : value.at("files").items()) {

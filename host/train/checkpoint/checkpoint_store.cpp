@@ -116,7 +116,8 @@ void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& comi
   make_directories(directory_, disk_);
   settle();
   clean(0);
-  const bool shares = has_links();
+  std::uint64_t shared = has_links() ? coming.shared_bytes : 0;
+  if (!coming.base.empty() && can_link(coming.base / kManifestName)) bytes -= std::exchange(shared, 0);
   std::uint64_t more = coming.count;
   if (keep_ > 0) {
     // One checkpoint more than `keep` exists while the next one is written.
@@ -124,18 +125,24 @@ void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& comi
     const std::uint64_t held = checkpoints_up_to(coming.first_step).size();
     more = std::min(more, most - std::min(most, held));
   }
-  require_space(bytes, {.count = std::max<std::uint64_t>(1, more), .shared_bytes = shares ? coming.shared_bytes : 0},
+  require_space(bytes, {.count = std::max<std::uint64_t>(1, more), .shared_bytes = shared},
                 disk_.free_bytes(directory_));
 }
 
 bool CheckpointStore::has_links() const {
   const fs::path probe = directory_ / ".probe";
+  OutputFile(probe, disk_).finish();
+  const bool links = can_link(probe);
+  std::error_code ignored;
+  fs::remove(probe, ignored);
+  return links;
+}
+
+bool CheckpointStore::can_link(const fs::path& existing) const {
   const fs::path second = directory_ / ".probe-link";
   std::error_code ignored;
   fs::remove(second, ignored);
-  OutputFile(probe, disk_).finish();
-  const bool links = disk_.link(probe, second) == 0;
-  fs::remove(probe, ignored);
+  const bool links = disk_.link(existing, second) == 0;
   fs::remove(second, ignored);
   return links;
 }

@@ -18,6 +18,8 @@ struct CheckpointsToCome {
   std::uint64_t first_step = 0;
   /// Of the bytes of each, those that all of them share.
   std::uint64_t shared_bytes = 0;
+  /// A checkpoint that has the shared bytes already, if there is one. They count unless its files can be linked.
+  std::filesystem::path base = {};
 };
 
 /// The folder that contains all checkpoints of a run.
@@ -34,6 +36,8 @@ class CheckpointStore {
   /// Checks that there is space for `bytes` of a checkpoint, of which the files in folder `temporary` are a part that
   /// it shares with no other. \throws RuntimeError if there is not.
   void require_space(std::uint64_t bytes, const std::filesystem::path& temporary) const;
+  /// True if the file `existing` can have a second name in the folder.
+  [[nodiscard]] bool can_link(const std::filesystem::path& existing) const;
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   [[nodiscard]] const Disk& disk() const { return disk_; }
   [[nodiscard]] std::filesystem::path path_of(std::uint64_t step) const;

@@ -70,7 +70,7 @@ void CheckpointWriter::begin() {
   begun_ = true;
   std::uint64_t bytes = checkpoint_bytes(plan_);
   const std::optional<Manifest> base = manifest_of(base_);
-  if (base && has_frozen_files(*base, plan_)) bytes -= frozen_bytes(plan_);
+  if (base && has_frozen_files(*base, plan_) && store_.can_link(base_ / kManifestName)) bytes -= frozen_bytes(plan_);
   store_.require_space(bytes, temporary_);
   make_directories(temporary_, store_.disk());
 }

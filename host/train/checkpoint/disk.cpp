@@ -26,7 +26,8 @@ int Disk::exchange(const std::filesystem::path& a, const std::filesystem::path& 
 }
 
 int Disk::link(const std::filesystem::path& existing, const std::filesystem::path& name) const {
-  return ::link(existing.c_str(), name.c_str());
+  // The file itself: a symbolic link would dangle when its target goes.
+  return ::linkat(AT_FDCWD, existing.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
 }
 
 int Disk::lock(int descriptor) const { return ::flock(descriptor, LOCK_EX | LOCK_NB); }

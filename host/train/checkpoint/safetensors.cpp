@@ -173,13 +173,13 @@ void SafetensorsFile::parse() {
   if (const std::size_t nul = content.find('\0'); nul != std::string_view::npos) {
     throw RuntimeError("the header has a zero byte at " + std::to_string(nul) + "; it may be padded with spaces only");
   }
-  // A parser may take either of two fields of one name.
-  std::set<std::string> fields;
+  // A parser may take either of two fields of one name. By depth: the names of tensors, and an entry's fields.
+  std::array<std::set<std::string>, 3> names;
   const json header = parse_json_text(content, [&](int depth, json::parse_event_t event, const json& key) {
-    if (event != json::parse_event_t::key) return true;
-    if (depth == 1) fields.clear();
-    if (depth == 2 && !fields.insert(key.get<std::string>()).second) {
-      throw RuntimeError("the header has the field " + json_text(key) + " twice in one entry");
+    if (event != json::parse_event_t::key || depth > 2) return true;
+    if (depth == 1) names[2].clear();
+    if (!names.at(static_cast<std::size_t>(depth)).insert(key.get<std::string>()).second) {
+      throw RuntimeError("the header has the name " + json_text(key) + " twice");
     }
     return true;
   });

@@ -100,6 +100,11 @@ std::map<std::string, std::vector<float>> adapter_values(const LowRankTerms& ter
   for (const auto& [parameter, found] : read) {
     const LowRankTerm* term = terms.find(parameter);
     if (term == nullptr) throw VerificationError("the strategy has no adapter of '" + parameter + "'");
+    if (terms.has_two_uses(*term)) {
+      problems.add("of one use: '" + found.module + "' is an embedding and a projection at once, and PEFT's adapter " +
+                   "changes one of the two");
+      continue;
+    }
     const LowRankFactors wanted = terms.sizes(*term);
     const LowRankFactors& factors = found.factors;
     if (factors.inputs != wanted.inputs || factors.outputs != wanted.outputs) {

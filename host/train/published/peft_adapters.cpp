@@ -73,8 +73,8 @@ class PeftWriter {
     }
     const PublishedPlace& place = published->second;
     const std::string name = place.tensor.substr(0, place.tensor.size() - suffix.size());
-    const bool is_embedding = reads(term.b, "embedding");
-    if (is_embedding && reads(term.b, "linear")) {
+    const bool is_embedding = request_.terms.is_read_by(term.b, "embedding");
+    if (request_.terms.has_two_uses(term)) {
       throw refused(term, " is an embedding and a projection at once, which PEFT's format lacks");
     }
     const auto known =
@@ -91,14 +91,6 @@ class PeftWriter {
   static ConfigurationError refused(const LowRankTerm& term, const std::string& why) {
     return ConfigurationError("parameter '" + term.parameter + "' with adapters" + why +
                               "; accepted: an export of merged weights");
-  }
-
-  [[nodiscard]] bool reads(const std::string& parameter, const std::string& op) const {
-    const Value value = graph_.find_parameter(parameter)->value;
-    return std::any_of(graph_.nodes().begin(), graph_.nodes().end(), [&](const Node& node) {
-      const bool is_read = std::find(node.operands.begin(), node.operands.end(), value) != node.operands.end();
-      return node.op == op && is_read;
-    });
   }
 
   void require_one_dropout() const {

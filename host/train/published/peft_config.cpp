@@ -108,10 +108,17 @@ void PeftConfig::require_supported() const {
 std::string PeftConfig::field_of(const std::string& pattern, const std::string& module,
                                  const std::string& otherwise) const {
   const std::string begin = pattern + ".";
+  std::string found;
   for (const auto& [field, value] : fields_.values()) {
-    if (field.starts_with(begin) && value && names(field.substr(begin.size()), module)) return field;
+    if (!field.starts_with(begin) || !value || !names(field.substr(begin.size()), module)) continue;
+    // PEFT takes the first one of the file, whose order is lost here.
+    if (!found.empty() && *value != *fields_.values().at(found)) {
+      throw OptionError(pattern, "found '" + found.substr(begin.size()) + "' and '" + field.substr(begin.size()) +
+                                     "' with different values, and both name '" + module + "'; accepted: one of them");
+    }
+    found = field;
   }
-  return otherwise;
+  return found.empty() ? otherwise : found;
 }
 
 bool PeftConfig::targets(const std::string& module) const {

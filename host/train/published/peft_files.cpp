@@ -126,6 +126,10 @@ void PeftFiles::add_tensor(const std::string& name, std::map<std::string, Module
   if (!name.starts_with(kPeftPrefix)) return unexpected();
   const auto* ending =
       std::find_if(kEndings.begin(), kEndings.end(), [&](const Ending& each) { return name.ends_with(each.text); });
+  if (name.ends_with(".base_layer.weight")) {
+    return problems.add("unexpected: '" + name + "', a weight of the base model; accepted: adapters saved by PEFT's " +
+                        "save_pretrained(..., save_embedding_layers=False)");
+  }
   if (ending == kEndings.end()) return unexpected();
   const SafetensorsFile::Entry& entry = file_->tensors().at(name);
   if (entry.tensor.shape.size() != 2 || !is_floating_point(entry.tensor.dtype)) {

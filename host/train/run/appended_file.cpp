@@ -34,8 +34,20 @@ int write_all(int descriptor, std::string_view record) {
 
 }  // namespace
 
+AppendedFile::~AppendedFile() {
+  // A run that was refused leaves no empty file.
+  if (is_new_ && size_of(descriptor_) == 0 && !is_moved(descriptor_, path_)) ::unlink(path_.c_str());
+  close();
+}
+
 bool AppendedFile::open() {
   close();
+  if (is_link_to_file(path_)) {
+    failure_ = label_ + " is a symbolic link; accepted: the name of the file itself";
+    return false;
+  }
+  std::error_code ignored;
+  is_new_ = is_new_ || !std::filesystem::exists(path_, ignored);
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) return fail("cannot be opened", errno);
   // Some network file systems have no locks. There, nothing keeps another run away.

@@ -13,7 +13,8 @@ class AppendedFile {
  public:
   /// `label`: the beginning of messages about the file, such as "--log-json 'run.jsonl'".
   AppendedFile(std::filesystem::path path, std::string label) : path_(std::move(path)), label_(std::move(label)) {}
-  ~AppendedFile() { close(); }
+  /// Removes a file that it has made and that has no record.
+  ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
@@ -37,6 +38,8 @@ class AppendedFile {
   std::filesystem::path path_;
   std::string label_;
   int descriptor_ = -1;
+  /// True if it has made the file.
+  bool is_new_ = false;
   std::optional<std::string> failure_;
 };
 

@@ -23,9 +23,14 @@ double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-void require_folder(const std::string& file, const char* key) {
+/// The file is replaced as a whole, so it must not be a device, a pipe or a folder.
+void require_replaceable(const std::string& file, const char* key) {
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   std::error_code ignored;
+  const std::filesystem::file_status found = std::filesystem::symlink_status(file, ignored);
+  if (!file.empty() && std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+    throw ConfigurationError(std::string(key) + ": '" + file + "' is no regular file; accepted: one, or a new name");
+  }
   if (file.empty() || folder.empty() || std::filesystem::is_directory(folder, ignored)) return;
   throw ConfigurationError(std::string(key) + ": '" + file + "': there is no folder '" + folder.string() + "'");
 }
@@ -73,8 +78,8 @@ MetricsFile::MetricsFile(const RunConfiguration& configuration, int restarts)
       host_(own_host_name()),
       last_step_(configuration.run.last_step()),
       restarts_(restarts) {
-  require_folder(metrics_, "log.metrics");
-  require_folder(heartbeat_, "log.heartbeat");
+  require_replaceable(metrics_, "log.metrics");
+  require_replaceable(heartbeat_, "log.heartbeat");
 }
 
 void MetricsFile::cut_back(std::uint64_t step, bool /*repeats_evaluation*/, std::int64_t rewinds) {

@@ -84,12 +84,12 @@ void Trainer::prepare_store() const {
   const auto steps = static_cast<std::uint64_t>(setup_.configuration.run.last_step());
   const std::uint64_t left = steps > start_.step ? steps - start_.step : 0;
   const std::uint64_t count = checkpoints_.every > 0 ? left / static_cast<std::uint64_t>(checkpoints_.every) + 1 : 1;
-  std::uint64_t bytes = checkpoint_bytes(checkpoint_plan_);
-  std::uint64_t shared = frozen_bytes(checkpoint_plan_);
-  if (resume_ != nullptr && has_frozen_files(resume_->manifest(), checkpoint_plan_)) {
-    bytes -= std::exchange(shared, 0);
-  }
-  store_.prepare(bytes, {.count = count, .first_step = start_.step, .shared_bytes = shared});
+  const bool has_base = resume_ != nullptr && has_frozen_files(resume_->manifest(), checkpoint_plan_);
+  store_.prepare(checkpoint_bytes(checkpoint_plan_),
+                 {.count = count,
+                  .first_step = start_.step,
+                  .shared_bytes = frozen_bytes(checkpoint_plan_),
+                  .base = has_base ? resume_->directory() : std::filesystem::path{}});
 }
 
 void Trainer::choose_from(std::vector<std::filesystem::path> candidates) {

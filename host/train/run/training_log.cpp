@@ -48,10 +48,6 @@ TrainingLog::TrainingLog(const std::filesystem::path& path)
 }
 
 void TrainingLog::open() {
-  if (is_link_to_file(file_.path())) {
-    throw ConfigurationError("--log-json '" + file_.path().string() +
-                             "' is a symbolic link; accepted: the name of the file itself");
-  }
   if (!file_.open()) throw ConfigurationError(*file_.failure());
 }
 

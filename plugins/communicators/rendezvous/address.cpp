@@ -8,13 +8,13 @@
 
 namespace strata::rendezvous {
 
-Addresses resolve(const std::string& host, std::uint16_t port, std::string& problem) {
+Addresses resolve(const std::string& host, std::uint16_t port, LookupProblem& problem) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) problem = ::gai_strerror(error);
+  if (error != 0) problem = {::gai_strerror(error), error == EAI_AGAIN};
   return {error == 0 ? found : nullptr, &::freeaddrinfo};
 }
 

@@ -12,8 +12,15 @@ namespace strata::rendezvous {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
+/// Why a host has no addresses.
+struct LookupProblem {
+  std::string text;
+  /// True if the name server did not answer, so that a later attempt may find the name.
+  bool may_pass = false;
+};
+
 /// The addresses of a host. If there are none, returns an empty result and writes the reason to `problem`.
-[[nodiscard]] Addresses resolve(const std::string& host, std::uint16_t port, std::string& problem);
+[[nodiscard]] Addresses resolve(const std::string& host, std::uint16_t port, LookupProblem& problem);
 
 /// "10.0.0.2" or "fd00::2".
 [[nodiscard]] std::string text_of(const sockaddr* address, socklen_t size);

@@ -97,9 +97,9 @@ std::string caveat_of(const std::string& host, bool addresses_are_loopback) {
 }
 
 Listener listen_on(const std::string& host, std::uint16_t port) {
-  std::string problem;
+  LookupProblem problem;
   const Addresses found = resolve(host, port, problem);
-  if (!found) throw not_here(host, port, problem);
+  if (!found) throw not_here(host, port, problem.text);
   bool loopback = true;
   for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
     loopback = loopback && is_loopback(each->ai_addr);

@@ -81,13 +81,13 @@ void Server::run() {
     for (Connection& connection : connections_) serve(connection);
     hand_out_values();
     spread_failure();
+    end_admission();
     tell_who_is_missing();
     for (Connection& connection : connections_) {
       keep_in_touch(connection);
       flush(connection);
     }
     connections_.remove_if([](const Connection& connection) { return connection.closed; });
-    end_admission();
   }
   say_goodbye();
 }

@@ -44,10 +44,13 @@ std::string place_of(const std::string& address, std::uint16_t port) {
   return "rank 0 at '" + address + "' port " + std::to_string(port);
 }
 
-ConfigurationError unresolved(const std::string& address, const std::string& problem) {
-  return ConfigurationError("MASTER_ADDR: found '" + address + "', which did not resolve in " +
-                            std::to_string(kMostLookups) + " attempts: " + problem +
-                            "; accepted: an address of the machine of rank 0, or its name");
+[[noreturn]] void fail_to_resolve(const std::string& address, const LookupProblem& problem) {
+  const std::string what = "MASTER_ADDR: found '" + address + "', which did not resolve in " +
+                           std::to_string(kMostLookups) + " attempts: " + problem.text +
+                           "; accepted: an address of the machine of rank 0, or its name";
+  // The name may be right, and a later start of the run may succeed.
+  if (problem.may_pass) throw RuntimeError(what);
+  throw ConfigurationError(what);
 }
 
 /// One attempt to connect. If it fails, returns a closed descriptor and writes the reason to `problem`. `await` waits
@@ -124,13 +127,15 @@ Descriptor connect_to(const std::string& address, std::uint16_t port, Clock::tim
   const auto await = [&](const Descriptor& socket) { return waiting.await(socket, true, deadline, what); };
   int failed_lookups = 0;
   while (true) {
-    const Addresses found = resolve(address, port, problem);
+    LookupProblem lookup;
+    const Addresses found = resolve(address, port, lookup);
+    if (!found) problem = lookup.text;
     for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
       Descriptor socket = try_to_connect(*each, await, problem);
       if (socket.is_open()) return socket;
     }
     failed_lookups = found ? 0 : failed_lookups + 1;
-    if (failed_lookups == kMostLookups) throw unresolved(address, problem);
+    if (failed_lookups == kMostLookups) fail_to_resolve(address, lookup);
     waiting.tell(what);
     const Clock::duration pause = found ? kPause : waiting.lookup_pause();
     if (Clock::now() + pause >= deadline) break;

@@ -114,8 +114,8 @@ class STRATA_API LayoutRules {
 
   /// Applies the rules, by priority, to the dims of an op or a tensor.
   /// Dims in `whole` are never sharded. An axis is used at most once. A dimension that the product of its axes does not
-  /// divide is skipped, and added to `undivided` unless that is null. Axes of one dimension nest in the order of
-  /// mesh(), with the axes of filtered rules innermost.
+  /// divide is skipped, and added to `undivided` (null: nowhere) if no other dimension takes the axis. Axes of one
+  /// dimension nest in the order of mesh(), with the axes of filtered rules innermost.
   [[nodiscard]] IterationLayout assign(const RuleTarget& target, const std::set<Dim>& whole = {},
                                        std::set<Undivided>* undivided = nullptr) const;
   /// The layout of a tensor of `dims` at rest.
