@@ -103,6 +103,26 @@ void store_beside(Compiled& compiled, const Compiled& beside) {
   compiled.class_of_rank = beside.class_of_rank;
 }
 
+/// Notes a dimension that stays whole although a rule maps it onto an axis.
+void note_undivided(Compilation& compilation, const Graph& graph, const Undivided& undivided) {
+  const std::int64_t size = graph.sizes.at(undivided.dim);
+  const std::int64_t next = (size / undivided.pieces + 1) * undivided.pieces;
+  compilation.notes.insert(compilation.stack.owner(undivided.axes.back()).name + ": dimension '" + undivided.dim +
+                           "' (" + std::to_string(size) + ") is not split over '" + undivided.axes.back() +
+                           "', because it is no multiple of " + std::to_string(undivided.pieces) +
+                           (undivided.axes.size() > 1 ? " (" + join(undivided.axes, " and ") + ")" : "") + "; " +
+                           std::to_string(next) + " is");
+}
+
+/// Notes the dimensions of parameters that every rank of an axis holds whole.
+void note_whole_parameters(Compilation& compilation, const Graph& graph) {
+  std::set<Undivided> undivided;
+  for (const Parameter& parameter : graph.parameters) {
+    static_cast<void>(compilation.rules.assign({.op = {}, .dims = graph.type(parameter.value).dims}, {}, &undivided));
+  }
+  for (const Undivided& each : undivided) note_undivided(compilation, graph, each);
+}
+
 /// Assigns blocks to stages, layouts by the rules, and parameters to storage.
 void place(Compilation& compilation, Compiled& compiled, const Compiled* beside) {
   const Stack& stack = compilation.stack;
@@ -116,6 +136,7 @@ void place(Compilation& compilation, Compiled& compiled, const Compiled* beside)
   keep_values_between_chunks(compiled.graph, compiled.stages);
   verify(compiled.graph, registry, "placement");
   compilation.rules = LayoutRules(stack.nesting(), compiled.graph.sizes, stack.rules);
+  note_whole_parameters(compilation, compiled.graph);
   compilation.used_axes.insert(compiled.stages.axis);
   if (beside != nullptr) {
     store_beside(compiled, *beside);
@@ -171,17 +192,6 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
       {compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups,
        compilation.fragments, compilation.alone, compiled.classes[class_number].stage, compilation.buckets.bytes},
       builder);
-}
-
-/// Notes a dimension that stays whole although a rule maps it onto an axis.
-void note_undivided(Compilation& compilation, const Graph& graph, const Undivided& undivided) {
-  const std::int64_t size = graph.sizes.at(undivided.dim);
-  const std::int64_t next = (size / undivided.pieces + 1) * undivided.pieces;
-  compilation.notes.insert(compilation.stack.owner(undivided.axes.back()).name + ": dimension '" + undivided.dim +
-                           "' (" + std::to_string(size) + ") is not split over '" + undivided.axes.back() +
-                           "', because it is no multiple of " + std::to_string(undivided.pieces) +
-                           (undivided.axes.size() > 1 ? " (" + join(undivided.axes, " and ") + ")" : "") + "; " +
-                           std::to_string(next) + " is");
 }
 
 /// Emits the tasks and the step's end, and orders all tasks.

@@ -124,7 +124,9 @@ int main(int argc, char** argv) {
   settings.plugins = strata::plugin_folder();
   settings.slow_disk_library = strata::build_path("tests/chaos/libstrata_slow_disk.so");
   app.add_option("--seed", settings.seed, "Decides all faults and moments")->capture_default_str();
-  app.add_option("--faults", arguments.faults, "At least how many faults")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--faults", arguments.faults, "At least how many faults")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--only", arguments.only, "This run and no other");
   app.add_option("--jobs", arguments.jobs, "Runs at a time")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--communicator", arguments.communicator, "gloo or mpi; without it both")

@@ -114,6 +114,7 @@ class Samples:
         adapted = SMALL.format(output="runs/lora", model='from = "smollm2"', data='plugin = "tokens"\npath = "train.bin"')
         (self.folder / "adapt.toml").write_text(adapted + '[[strategy]]\nplugin = "lora"\nrank = 2\n')
         self.run("train", "adapt.toml")
+        self.run("export", "runs/lora", "my-adapters", "--adapters")
         # The pages make this folder.
         shutil.rmtree(self.folder / "smollm2")
 

@@ -198,7 +198,7 @@ says "^  ok +rotary .* bf16 f32 f32 -> bf16; .* launches  \(library 1 'rotary'\)
 echo "== generate"
 for attempt in first second; do
   run 0 sh -c "strata generate runs/rotary-4 --prompt 'The ' --tokens 40 --seed 1 >'$work/$attempt.txt'"
-  says "has no cache of keys and values: .* parameter 'rotary\.cos' lies along 'seq'"
+  says "has no cache of keys and values, .* parameter 'rotary\.cos' lies along 'seq'"
 done
 grep -q '^The ' "$work/first.txt" || { cat "$work/first.txt"; fail "the text does not begin with the prompt"; }
 [ "$(wc -c <"$work/first.txt")" -eq 45 ] || { cat "$work/first.txt"; fail "not a prompt of 4, 40 tokens and a new line"; }

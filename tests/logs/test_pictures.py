@@ -23,7 +23,7 @@ TIMELINES = {
     "64 micro-batches": [*PIPELINE, "--set", "batch.global=64", "--set", "batch.micro=1"],
     "300 micro-batches": [*PIPELINE, "--set", "batch.global=300", "--set", "batch.micro=1"],
     "many stages": [*PIPELINE, "--set", "strategy.0.size=24", "--set", "model.layers=24"],
-    "long name": [*PIPELINE, "--set", f"run.name={'a-very-long-name-' * 12}end"],
+    "long name": [*PIPELINE, "--set", f"run.name={'a-very-long-name-' * 11}end"],
 }
 
 

@@ -223,7 +223,8 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.micro: found 4611686018427387904; times 4 replicas that is too large to count"},
         Fault{"too_many_micro_batches",
               {"batch.global=2097152", "batch.micro=1"},
-              "batch.global: found 2097152, which is 2097152 micro-batches; accepted: at most 65536, with a larger batch.micro"},
+              "batch.global: found 2097152, which is 2097152 micro-batches; accepted: at most 65536, with a larger "
+              "batch.micro"},
         Fault{"too_many_ranks",
               {"strategy=[{plugin=\"ddp\", size=65536}, {plugin=\"tensor\", size=32}]"},
               "strategy.1: strategy 2 'tensor': the mesh dp=65536 tp=32 has too many ranks; at most 1048576 are "

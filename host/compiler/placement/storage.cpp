@@ -123,7 +123,8 @@ void require_one_writer(const Graph& graph, const std::vector<ParameterStorage>&
     if (storages[i].single_writer) ++single;
   }
   if (single == 0 || single == trained) return;
-  throw ConfigurationError("some parameters are updated by a single rank, others by all; all parameters must be updated in one way");
+  throw ConfigurationError(
+      "some parameters are updated by a single rank, others by all; all parameters must be updated in one way");
 }
 
 /// Checks that strategies name the same directory, because a rank has only one file.

@@ -136,7 +136,10 @@ void CheckpointWriter::write_file(int rank, RankFile kind, const std::vector<Ran
   for (const RankPiece& piece : pieces) tensors.push_back(piece.tensor);
   const std::string stem = file_stem(rank, kind);
   OutputFile file(temporary_ / (stem + kTensorSuffix), store_.disk());
-  const std::string header = safetensors_header(tensors, {{"format", "strata"}, {"step", std::to_string(run_.step)}});
+  std::map<std::string, std::string> metadata{{"format", "strata"}};
+  // Frozen files belong to many steps.
+  if (kind == RankFile::changing) metadata["step"] = std::to_string(run_.step);
+  const std::string header = safetensors_header(tensors, metadata);
   file.write(header.data(), header.size());
   std::map<std::string, std::string> checksums;
   for (const SafetensorsTensor& tensor : tensors) {
