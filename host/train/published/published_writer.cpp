@@ -48,7 +48,7 @@ std::string file_name(std::size_t index, std::size_t count) {
 
 PublishedWriter::PublishedWriter(ExportedValues& values, const PublishedLayout& layout,
                                  const std::map<std::string, Shape>& shapes, const ExportSettings& settings)
-    : values_(values), layout_(layout), shapes_(shapes), settings_(settings), files_(1) {
+    : values_(values), layout_(layout), shapes_(shapes), files_(1) {
   std::uint64_t bytes = 0;
   for (const auto& [name, parts] : layout.by_tensor()) {
     const SafetensorsTensor tensor{name, dtype_of(values, parts, settings), parts.front().where.shape};

@@ -30,7 +30,6 @@ class PublishedWriter {
   ExportedValues& values_;
   const PublishedLayout& layout_;
   const std::map<std::string, Shape>& shapes_;
-  const ExportSettings& settings_;
   /// The tensors of each file.
   std::vector<std::vector<SafetensorsTensor>> files_;
 };
