@@ -8,6 +8,7 @@
 #include "runtime/host_name.hpp"
 #include "strata/error.hpp"
 #include "train/checkpoint/file_io.hpp"
+#include "train/checkpoint/json_text.hpp"
 #include "train/run/utc_time.hpp"
 
 namespace strata::host {
@@ -54,8 +55,7 @@ void TrainingLog::open() {
 void TrainingLog::write(ordered_json record) {
   record["time"] = utc_time();
   record["host"] = host_;
-  // Texts of others, such as names of files, may be no UTF-8.
-  file_.append(record.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + '\n');
+  file_.append(json_text(record) + '\n');
 }
 
 void TrainingLog::clear() { file_.clear(); }
