@@ -3,12 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <unistd.h>
 
-#include <thread>
-
 #include "devices.hpp"
+#include "one_core.hpp"
 
 namespace strata {
 namespace {
@@ -20,16 +18,9 @@ using ::testing::IsEmpty;
 /// The notes of a device with `threads` for one of `ranks` ranks, on a thread that is bound to one core.
 std::vector<std::string> notes_on_one_core(std::int64_t threads, int ranks) {
   std::vector<std::string> notes;
-  std::thread([&] {
-    cpu_set_t mask;
-    ASSERT_EQ(::sched_getaffinity(0, sizeof mask, &mask), 0);
-    int first = 0;
-    while (!CPU_ISSET(first, &mask)) ++first;
-    CPU_ZERO(&mask);
-    CPU_SET(first, &mask);
-    ASSERT_EQ(::sched_setaffinity(0, sizeof mask, &mask), 0);
+  testing::on_one_core([&] {
     notes = testing::make_device("cpu", {{"threads", threads}}, {.ranks_on_host = ranks})->notes();
-  }).join();
+  });
   return notes;
 }
 

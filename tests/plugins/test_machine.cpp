@@ -2,16 +2,15 @@
 /// The cores and the memory that a process may use, by its affinity and by control groups of both versions.
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
-#include <thread>
 
 #include "../../sdk/src/control_groups.hpp"
+#include "one_core.hpp"
 #include "strata/machine.hpp"
 #include "train/temporary_folder.hpp"
 
@@ -74,16 +73,7 @@ TEST_F(ControlGroups, TheRootCountsInAContainer) {
 
 TEST(Machine, CoresFollowTheAffinity) {
   int cores = 0;
-  std::thread([&] {
-    cpu_set_t mask;
-    ASSERT_EQ(::sched_getaffinity(0, sizeof mask, &mask), 0);
-    int first = 0;
-    while (!CPU_ISSET(first, &mask)) ++first;
-    CPU_ZERO(&mask);
-    CPU_SET(first, &mask);
-    ASSERT_EQ(::sched_setaffinity(0, sizeof mask, &mask), 0);
-    cores = usable_cores();
-  }).join();
+  testing::on_one_core([&] { cores = usable_cores(); });
   EXPECT_EQ(cores, 1);
   EXPECT_GE(usable_cores(), 1);
   EXPECT_GT(usable_memory_bytes(), 0);
