@@ -8,9 +8,9 @@
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
+#include "files/text_format.hpp"
+#include "setup/inspection.hpp"
 #include "tokenizers/named_tokenizer.hpp"
-#include "train/data/text_format.hpp"
-#include "train/run/inspection.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/log.hpp"
 #include "cli/plugin_warnings.hpp"
 #include "cli/safe_output.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 
 namespace strata::host {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cli/key_completion.hpp"
-#include "plugins/installed_vocabulary.hpp"
+#include "loading/installed_vocabulary.hpp"
 
 namespace strata::host {
 namespace {

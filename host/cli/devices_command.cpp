@@ -6,9 +6,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/json_output.hpp"
-#include "plugins/guarded_device.hpp"
-#include "plugins/installed_vocabulary.hpp"
-#include "train/data/text_format.hpp"
+#include "files/text_format.hpp"
+#include "loading/guarded_device.hpp"
+#include "loading/installed_vocabulary.hpp"
 
 namespace strata::host {
 namespace {

@@ -11,7 +11,7 @@
 #include "diagnosis/record_folder.hpp"
 #include "diagnosis/record_text.hpp"
 #include "diagnosis/verdict_text.hpp"
-#include "train/checkpoint/file_io.hpp"
+#include "files/file_io.hpp"
 
 namespace strata::host {
 namespace {

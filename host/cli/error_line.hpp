@@ -3,7 +3,7 @@
 #include <ostream>
 #include <string>
 
-#include "config/message_text.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 

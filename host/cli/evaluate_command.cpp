@@ -9,8 +9,8 @@
 #include "cli/commands.hpp"
 #include "cli/json_output.hpp"
 #include "cli/number_check.hpp"
+#include "generate/evaluation.hpp"
 #include "strata/error.hpp"
-#include "train/run/evaluation.hpp"
 
 namespace strata::host {
 namespace {

@@ -12,9 +12,9 @@
 #include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
 #include "compiler/program/step_variants.hpp"
+#include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
-#include "train/data/text_format.hpp"
-#include "train/run/inspection.hpp"
+#include "setup/inspection.hpp"
 
 namespace strata::host {
 namespace {

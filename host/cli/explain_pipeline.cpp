@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "files/file_io.hpp"
+#include "files/text_format.hpp"
 #include "reports/timeline_files.hpp"
 #include "reports/timeline_program.hpp"
-#include "train/checkpoint/file_io.hpp"
-#include "train/data/text_format.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "compiler/placement/stages.hpp"
 #include "reports/timeline.hpp"
-#include "train/run/inspection.hpp"
+#include "setup/inspection.hpp"
 
 namespace strata::host {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/commands.hpp"
+#include "huggingface/export_model.hpp"
 #include "strata/error.hpp"
-#include "train/published/export_model.hpp"
 
 namespace strata::host {
 namespace {

@@ -11,14 +11,14 @@
 
 #include "cli/commands.hpp"
 #include "cli/number_check.hpp"
+#include "files/json_text.hpp"
+#include "generate/stop_strings.hpp"
+#include "generate/text_generation.hpp"
+#include "huggingface/checkpoint_fit.hpp"
+#include "huggingface/model_parameters.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "tokenizers/text_stream.hpp"
-#include "train/checkpoint/json_text.hpp"
-#include "train/published/checkpoint_fit.hpp"
-#include "train/published/model_parameters.hpp"
-#include "train/run/stop_strings.hpp"
-#include "train/run/text_generation.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "train/data/text_format.hpp"
-#include "train/published/adapted_checkpoint.hpp"
-#include "train/published/import_model.hpp"
+#include "files/text_format.hpp"
+#include "huggingface/adapted_checkpoint.hpp"
+#include "huggingface/import_model.hpp"
 
 namespace strata::host {
 namespace {

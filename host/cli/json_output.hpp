@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "config/message_text.hpp"
-#include "train/checkpoint/json_text.hpp"
+#include "files/json_text.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "config/document.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 
 namespace strata::host {
 

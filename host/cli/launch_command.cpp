@@ -4,7 +4,7 @@
 #include "cli/commands.hpp"
 #include "cli/number_check.hpp"
 #include "launch/launch.hpp"
-#include "train/run/ranks_per_process.hpp"
+#include "setup/ranks_per_process.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "config/message_text.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 

@@ -3,8 +3,8 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
+#include "files/text_format.hpp"
 #include "reports/transfer_summary.hpp"
-#include "train/data/text_format.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "train/run/training_programs.hpp"
+#include "setup/training_programs.hpp"
 
 namespace strata::host {
 

@@ -8,11 +8,11 @@
 
 #include "cli/commands.hpp"
 #include "cli/number_check.hpp"
+#include "files/file_io.hpp"
 #include "reports/curve_chart.hpp"
 #include "reports/run_curve.hpp"
 #include "reports/text_chart.hpp"
 #include "strata/error.hpp"
-#include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
 namespace {

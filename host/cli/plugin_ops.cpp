@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/json_output.hpp"
-#include "plugins/installed_vocabulary.hpp"
+#include "loading/installed_vocabulary.hpp"
 
 namespace strata::host {
 namespace {

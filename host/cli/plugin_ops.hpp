@@ -3,7 +3,7 @@
 #include <ostream>
 #include <string>
 
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 
 namespace strata::host {
 

@@ -7,7 +7,7 @@
 #include "cli/plugin_ops.hpp"
 #include "cli/plugin_warnings.hpp"
 #include "config/reference.hpp"
-#include "plugins/plugin_call.hpp"
+#include "loading/plugin_call.hpp"
 
 namespace strata::host {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cli/commands.hpp"
 #include "config/reference.hpp"
-#include "plugins/plugin_project.hpp"
+#include "loading/plugin_project.hpp"
 
 namespace strata::host {
 namespace {

@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint_names.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/number_check.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
-#include "train/data/text_format.hpp"
-#include "train/run/replay.hpp"
+#include "files/text_format.hpp"
+#include "train/replay.hpp"
 
 namespace strata::host {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cli/commands.hpp"
 #include "cli/number_check.hpp"
+#include "files/text_format.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
-#include "train/data/text_format.hpp"
 
 namespace strata::host {
 namespace {

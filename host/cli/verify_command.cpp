@@ -8,7 +8,7 @@
 #include "cli/json_output.hpp"
 #include "cli/number_check.hpp"
 #include "cli/verify_ops_report.hpp"
-#include "train/verify/verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {

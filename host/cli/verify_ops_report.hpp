@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>
 
-#include "train/verify/op_verification.hpp"
+#include "verify/op_verification.hpp"
 
 namespace strata::host {
 

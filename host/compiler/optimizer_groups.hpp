@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/plugin_call.hpp"
+#include "loading/plugin_call.hpp"
 #include "strata/graph.hpp"
 #include "strata/op.hpp"
 #include "strata/optimizer.hpp"

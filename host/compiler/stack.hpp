@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plugins/plugin_call.hpp"
+#include "loading/plugin_call.hpp"
 #include "strata/strategy.hpp"
 
 namespace strata::host {

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "config/document.hpp"
-#include "config/message_text.hpp"
 #include "config/sections.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,6 +1,6 @@
 #include "config/place.hpp"
 
-#include "config/message_text.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,11 +3,11 @@
 #include "config/document.hpp"
 #include "config/duration.hpp"
 #include "config/foreign_names.hpp"
-#include "config/message_text.hpp"
 #include "config/run_configuration.hpp"
 #include "config/schedule_checks.hpp"
 #include "config/section_values.hpp"
 #include "config/sections.hpp"
+#include "files/message_text.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata::host {

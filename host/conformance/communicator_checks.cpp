@@ -9,8 +9,8 @@
 #include "conformance/noticeboard.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "conformance/temporary_folder.hpp"
-#include "plugins/guarded_world.hpp"
-#include "train/run/run_setup.hpp"
+#include "loading/guarded_world.hpp"
+#include "setup/run_setup.hpp"
 
 namespace strata::host {
 namespace {

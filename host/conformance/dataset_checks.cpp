@@ -10,7 +10,7 @@
 #include "conformance/checks.hpp"
 #include "conformance/temporary_folder.hpp"
 #include "runtime/element.hpp"
-#include "train/run/run_setup.hpp"
+#include "setup/run_setup.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstring>
 
 #include "conformance/checks.hpp"
-#include "train/verify/verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "conformance/check.hpp"
 #include "strata/error.hpp"
-#include "train/verify/graph_evaluator.hpp"
+#include "verify/graph_evaluator.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,7 +3,7 @@
 #include "conformance/checks.hpp"
 #include "conformance/device_cases.hpp"
 #include "conformance/proved_stacks.hpp"
-#include "train/run/run_setup.hpp"
+#include "setup/run_setup.hpp"
 
 namespace strata::host {
 namespace {

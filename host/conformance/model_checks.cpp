@@ -4,9 +4,9 @@
 #include "conformance/checks.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
-#include "train/run/training_programs.hpp"
-#include "train/verify/op_verification.hpp"
-#include "train/verify/random_inputs.hpp"
+#include "setup/training_programs.hpp"
+#include "verify/op_verification.hpp"
+#include "verify/random_inputs.hpp"
 
 namespace strata::host {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "setup/launched_process.hpp"
 #include "strata/error.hpp"
-#include "train/run/launched_process.hpp"
 
 namespace strata::host {
 namespace {

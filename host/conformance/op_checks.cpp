@@ -6,7 +6,7 @@
 #include "conformance/op_examples.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "strata/registration.hpp"
-#include "train/verify/op_verification.hpp"
+#include "verify/op_verification.hpp"
 
 namespace strata::host {
 namespace {

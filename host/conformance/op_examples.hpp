@@ -10,8 +10,8 @@
 #include "strata/device.hpp"
 #include "strata/op.hpp"
 #include "strata/testing/op_example.hpp"
-#include "train/verify/kernel_comparison.hpp"
-#include "train/verify/op_gradients.hpp"
+#include "verify/kernel_comparison.hpp"
+#include "verify/op_gradients.hpp"
 
 namespace strata::host {
 

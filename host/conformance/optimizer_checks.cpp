@@ -10,8 +10,8 @@
 #include "conformance/random_dataset.hpp"
 #include "conformance/stack_proof.hpp"
 #include "conformance/temporary_folder.hpp"
-#include "train/run/trainer.hpp"
-#include "train/verify/random_inputs.hpp"
+#include "train/trainer.hpp"
+#include "verify/random_inputs.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "data/data_source.hpp"
+#include "setup/run_setup.hpp"
 #include "strata/dataset.hpp"
-#include "train/data/data_source.hpp"
-#include "train/run/run_setup.hpp"
 
 namespace strata::host {
 

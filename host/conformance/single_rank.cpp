@@ -4,13 +4,13 @@
 #include <memory>
 #include <utility>
 
-#include "plugins/model_strategies.hpp"
+#include "loading/model_strategies.hpp"
+#include "setup/training_programs.hpp"
 #include "strata/random.hpp"
-#include "train/run/training_programs.hpp"
-#include "train/verify/defined_run.hpp"
-#include "train/verify/evaluation_alone.hpp"
-#include "train/verify/random_inputs.hpp"
-#include "train/verify/rounding.hpp"
+#include "verify/defined_run.hpp"
+#include "verify/evaluation_alone.hpp"
+#include "verify/random_inputs.hpp"
+#include "verify/rounding.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "compiler/compile.hpp"
-#include "plugins/plugin_registry.hpp"
-#include "train/run/run_setup.hpp"
-#include "train/verify/defined_replicas.hpp"
-#include "train/verify/stack_run.hpp"
+#include "loading/plugin_registry.hpp"
+#include "setup/run_setup.hpp"
+#include "verify/defined_replicas.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::host {
 

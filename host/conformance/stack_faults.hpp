@@ -5,7 +5,7 @@
 
 #include "compiler/compile.hpp"
 #include "conformance/counting_world.hpp"
-#include "train/verify/stack_run.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::host {
 

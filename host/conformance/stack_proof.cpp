@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "compiler/check/program_check.hpp"
-#include "train/run/training_programs.hpp"
-#include "train/verify/random_inputs.hpp"
+#include "setup/training_programs.hpp"
+#include "verify/random_inputs.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "conformance/single_rank.hpp"
 #include "conformance/stack_faults.hpp"
-#include "plugins/plugin_registry.hpp"
-#include "train/run/run_setup.hpp"
-#include "train/verify/stack_run.hpp"
+#include "loading/plugin_registry.hpp"
+#include "setup/run_setup.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::host {
 

@@ -4,8 +4,8 @@
 #include "conformance/checks.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
-#include "train/run/training_programs.hpp"
-#include "train/verify/verification.hpp"
+#include "setup/training_programs.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {

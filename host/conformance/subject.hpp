@@ -8,8 +8,8 @@
 
 #include "config/run_configuration.hpp"
 #include "conformance/stack_proof.hpp"
-#include "plugins/plugin_call.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_call.hpp"
+#include "loading/plugin_registry.hpp"
 
 namespace strata::host {
 

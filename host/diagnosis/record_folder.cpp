@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "diagnosis/record_text.hpp"
+#include "files/file_io.hpp"
 #include "strata/error.hpp"
-#include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
 namespace {

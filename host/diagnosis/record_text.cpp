@@ -5,8 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "files/json_text.hpp"
 #include "strata/error.hpp"
-#include "train/checkpoint/json_text.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "diagnosis/mismatches.hpp"
-#include "train/data/text_format.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

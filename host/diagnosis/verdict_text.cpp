@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "train/data/text_format.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

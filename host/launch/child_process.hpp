@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/descriptor.hpp"
+#include "files/descriptor.hpp"
 
 namespace strata::host {
 

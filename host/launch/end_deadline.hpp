@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "launch/process_end.hpp"
-#include "train/run/signal_count.hpp"
+#include "train/signal_count.hpp"
 
 namespace strata::host {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/descriptor.hpp"
+#include "files/descriptor.hpp"
 
 namespace strata::host {
 

@@ -8,8 +8,8 @@
 #include "launch/core_dumps.hpp"
 #include "launch/heartbeat.hpp"
 #include "launch/launch_protocol.hpp"
+#include "setup/launched_process.hpp"
 #include "strata/error.hpp"
-#include "train/run/launched_process.hpp"
 
 namespace strata::host {
 namespace {

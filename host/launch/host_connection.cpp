@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "cli/launch_host_command.hpp"
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 #include "launch/child_process.hpp"
 #include "strata/tensor.hpp"
 

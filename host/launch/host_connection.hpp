@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "files/line_reader.hpp"
 #include "launch/frame_channel.hpp"
 #include "launch/heartbeat.hpp"
 #include "launch/host_list.hpp"
 #include "launch/launch_protocol.hpp"
-#include "launch/line_reader.hpp"
 #include "launch/signal_queue.hpp"
 
 namespace strata::host {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "runtime/host_name.hpp"
+#include "files/host_name.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

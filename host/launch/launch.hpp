@@ -14,8 +14,8 @@
 #include "launch/host_list.hpp"
 #include "launch/rank_processes.hpp"
 #include "launch/signal_queue.hpp"
-#include "train/run/run_setup.hpp"
-#include "train/run/training_record.hpp"
+#include "log/training_record.hpp"
+#include "setup/run_setup.hpp"
 
 namespace strata::host {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "train/checkpoint/file_io.hpp"
+#include "files/file_io.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "launch/descriptor.hpp"
+#include "files/descriptor.hpp"
 
 namespace strata::host {
 

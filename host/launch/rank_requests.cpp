@@ -11,10 +11,10 @@
 #include <numeric>
 #include <string_view>
 
+#include "files/host_name.hpp"
 #include "launch/core_dumps.hpp"
-#include "runtime/host_name.hpp"
+#include "setup/launched_process.hpp"
 #include "strata/error.hpp"
-#include "train/run/launched_process.hpp"
 
 namespace strata::host {
 

@@ -2,7 +2,7 @@
 
 #include <sys/signalfd.h>
 
-#include "train/run/signal_count.hpp"
+#include "train/signal_count.hpp"
 
 namespace strata::host {
 

@@ -3,7 +3,7 @@
 #include <csignal>
 #include <vector>
 
-#include "launch/descriptor.hpp"
+#include "files/descriptor.hpp"
 
 namespace strata::host {
 

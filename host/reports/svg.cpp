@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iomanip>
 
-#include "config/message_text.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string_view>
 
-#include "config/message_text.hpp"
+#include "files/message_text.hpp"
 #include "reports/axis.hpp"
 #include "reports/shown_curve.hpp"
 

@@ -22,7 +22,7 @@ constexpr double kUnitWidth = 26;
 constexpr double kLargestChart = 1200;
 constexpr double kSmallestChart = 620;
 constexpr double kAxisHeight = 44;
-constexpr double kTitleSize = 15;
+constexpr double kTimelineTitleSize = 15;
 constexpr double kTextSize = 13;
 constexpr double kNumberSize = 12;
 constexpr double kLineHeight = 20;
@@ -97,7 +97,7 @@ class Drawing {
   Drawing(const Timeline& timeline, const std::string& title)
       : timeline_(timeline),
         span_(timeline.makespan > 0 ? timeline.makespan : 1),
-        titles_(wrapped_text(full_title(title), inner_width(), kTitleSize)),
+        titles_(wrapped_text(full_title(title), inner_width(), kTimelineTitleSize)),
         notes_(wrapped_text(in_flight(), inner_width(), kTextSize)),
         legend_(legend_rows()),
         top_(kMargin + kLineHeight * static_cast<double>(titles_.size() + notes_.size() + legend_.size()) + 8),

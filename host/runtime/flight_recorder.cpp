@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/host_name.hpp"
+#include "files/host_name.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -1,8 +1,8 @@
 #include "tokenizers/checkpoint_tokenizer.hpp"
 
+#include "checkpoint/model_files.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/text_tokenizer.hpp"
-#include "train/checkpoint/model_files.hpp"
 
 namespace strata::host {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer.hpp"
 #include "strata/vocabulary.hpp"
 #include "tokenizers/text_tokenizer.hpp"
-#include "train/data/tokenizer.hpp"
 
 namespace strata::host {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 
 namespace strata::host {
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
+#include "files/file_io.hpp"
+#include "huggingface/published_files.hpp"
+#include "setup/run_setup.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/text_tokenizer.hpp"
-#include "train/checkpoint/file_io.hpp"
-#include "train/published/published_files.hpp"
-#include "train/run/run_setup.hpp"
 
 namespace strata::host {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "train/checkpoint/model_files.hpp"
+#include "checkpoint/model_files.hpp"
 
 namespace strata::host {
 

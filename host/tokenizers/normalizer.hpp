@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 #include "tokenizers/pattern.hpp"
 
 namespace strata::host {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 #include "tokenizers/pattern.hpp"
 
 namespace strata::host {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "config/message_text.hpp"
+#include "files/message_text.hpp"
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/sentencepiece_model.hpp"

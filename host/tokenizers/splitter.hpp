@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 #include "tokenizers/pre_tokenizer.hpp"
 
 namespace strata::host {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/data/tokenizer.hpp"
+#include "data/tokenizer.hpp"
 
 namespace strata::host {
 

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

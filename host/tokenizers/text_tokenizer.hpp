@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/data/tokenizer.hpp"
+#include "data/tokenizer.hpp"
 
 namespace strata::host {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 
 namespace strata::host {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 
 namespace strata::host {
 

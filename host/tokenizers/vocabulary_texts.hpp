@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 
 namespace strata::host {
 

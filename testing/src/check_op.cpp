@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "conformance/op_examples.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "search_places.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"

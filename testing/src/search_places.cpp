@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 
 namespace strata::testing {
 namespace {

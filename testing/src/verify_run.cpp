@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "search_places.hpp"
-#include "train/verify/verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::testing {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/run/trainer.hpp"
+#include "train/trainer.hpp"
 
 namespace {
 

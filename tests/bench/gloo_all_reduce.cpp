@@ -30,7 +30,7 @@
 #include "conformance/communicator_bench.hpp"
 #include "conformance/noticeboard.hpp"
 #include "conformance/temporary_folder.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "strata/communicator.hpp"
 #include "strata/device.hpp"
 

@@ -17,7 +17,7 @@
 #include <numeric>
 #include <vector>
 
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "strata/communicator.hpp"
 #include "strata/registration.hpp"
 

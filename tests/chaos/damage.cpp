@@ -7,7 +7,7 @@
 #include <fstream>
 #include <utility>
 
-#include "train/checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_names.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing::chaos {

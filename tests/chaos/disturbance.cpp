@@ -8,7 +8,7 @@
 #include <string_view>
 #include <thread>
 
-#include "train/checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_names.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing::chaos {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "train/checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing::chaos {

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "cli/safe_output.hpp"
-#include "config/message_text.hpp"
 #include "config/nesting.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "build_paths.hpp"
 #include "conformance/small_runs.hpp"
-#include "train/run/run_setup.hpp"
+#include "setup/run_setup.hpp"
 
 namespace strata::host {
 namespace {

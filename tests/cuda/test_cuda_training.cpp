@@ -6,8 +6,8 @@
 #include "build_paths.hpp"
 #include "sanitized.hpp"
 #include "strata/error.hpp"
-#include "train/run/trainer.hpp"
 #include "train/small_run.hpp"
+#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "build_paths.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "strata/dataset.hpp"
 #include "train/temporary_folder.hpp"
 

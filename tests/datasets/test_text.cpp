@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
+#include "data/tokenizer.hpp"
 #include "open_dataset.hpp"
 #include "strata/error.hpp"
-#include "train/data/tokenizer.hpp"
 
 namespace strata::testing {
 namespace {

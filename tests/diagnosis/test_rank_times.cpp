@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "train/run/rank_times.hpp"
+#include "log/rank_times.hpp"
 
 namespace strata::host {
 namespace {

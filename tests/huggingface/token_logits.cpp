@@ -6,11 +6,11 @@
 #include <iterator>
 
 #include "build_paths.hpp"
+#include "generate/text_generation.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"
-#include "train/run/text_generation.hpp"
 
 namespace {
 

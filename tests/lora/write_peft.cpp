@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
+#include "generate/text_generation.hpp"
+#include "huggingface/peft_adapters.hpp"
 #include "runtime/tensor_part.hpp"
-#include "train/published/peft_adapters.hpp"
-#include "train/run/text_generation.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "conformance/stack_proof.hpp"
+#include "loading/plugin_registry.hpp"
 #include "matrix/refusals.hpp"
-#include "plugins/plugin_registry.hpp"
 
 namespace strata::testing {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "loading/plugin_registry.hpp"
 #include "matrix/drawn_run.hpp"
-#include "plugins/plugin_registry.hpp"
 
 namespace strata::testing {
 

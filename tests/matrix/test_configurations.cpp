@@ -6,7 +6,7 @@
 
 #include "build_paths.hpp"
 #include "config/run_configuration.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "stacks/stack_configuration.hpp"
 #include "train/command_runner.hpp"
 

@@ -3,8 +3,8 @@
 #include "build_paths.hpp"
 #include "config/run_configuration.hpp"
 #include "config/schedule_checks.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "odd_files.hpp"
-#include "plugins/resolved_plugins.hpp"
 #include "refusal.hpp"
 
 namespace strata::host {

@@ -9,8 +9,8 @@
 
 #include "build_paths.hpp"
 #include "conformance/isolated_process.hpp"
+#include "loading/plugin_registry.hpp"
 #include "mutator.hpp"
-#include "plugins/plugin_registry.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::host {

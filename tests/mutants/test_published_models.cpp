@@ -3,13 +3,13 @@
 #include <set>
 
 #include "build_paths.hpp"
+#include "huggingface/adapted_checkpoint.hpp"
+#include "huggingface/model_parameters.hpp"
+#include "huggingface/published_checkpoint.hpp"
+#include "huggingface/published_config.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"
 #include "sanitized.hpp"
-#include "train/published/adapted_checkpoint.hpp"
-#include "train/published/model_parameters.hpp"
-#include "train/published/published_checkpoint.hpp"
-#include "train/published/published_config.hpp"
 
 namespace strata::testing {
 namespace {

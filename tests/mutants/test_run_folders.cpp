@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
+#include "checkpoint/checkpoint_names.hpp"
+#include "log/training_log.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
-#include "train/run/run_folder.hpp"
-#include "train/run/training_log.hpp"
+#include "train/run_folder.hpp"
 
 namespace strata::host {
 namespace {

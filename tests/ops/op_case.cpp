@@ -10,7 +10,7 @@
 #include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
-#include "train/verify/graph_evaluator.hpp"
+#include "verify/graph_evaluator.hpp"
 
 namespace strata::testing {
 

@@ -9,7 +9,7 @@
 #include "ops/devices.hpp"
 #include "ops/op_case.hpp"
 #include "strata/random.hpp"
-#include "train/verify/graph_evaluator.hpp"
+#include "verify/graph_evaluator.hpp"
 
 namespace strata::testing {
 namespace {

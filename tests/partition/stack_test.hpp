@@ -11,10 +11,10 @@
 #include "build_paths.hpp"
 #include "compiler/check/program_check.hpp"
 #include "compiler/compile.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "strata/registration.hpp"
-#include "train/verify/random_inputs.hpp"
-#include "train/verify/stack_run.hpp"
+#include "verify/random_inputs.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::testing {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "plugins/plugin_call.hpp"
+#include "loading/plugin_call.hpp"
 #include "random_strategy.hpp"
 #include "stack_test.hpp"
 

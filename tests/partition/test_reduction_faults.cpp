@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "strategy_faults.hpp"
-#include "train/verify/defined_reduction.hpp"
+#include "verify/defined_reduction.hpp"
 
 namespace strata::testing {
 namespace {

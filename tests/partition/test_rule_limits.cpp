@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "data/joined_sizes.hpp"
 #include "strategy_faults.hpp"
-#include "train/data/joined_sizes.hpp"
 
 namespace strata::testing {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "stacks/stack_configuration.hpp"
-#include "train/verify/verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::testing {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "refusal.hpp"
 #include "sample_files.hpp"
 #include "strata/library_file.hpp"

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "plugins/plugin_file.hpp"
+#include "loading/plugin_file.hpp"
 #include "sample_files.hpp"
 
 namespace strata::host {

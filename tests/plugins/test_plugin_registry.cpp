@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "refusal.hpp"
 #include "sample_files.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "build_paths.hpp"
 #include "compiler/stack.hpp"
-#include "plugins/resolved_plugins.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "refusal.hpp"
 #include "sample_files.hpp"
 #include "strata/registration.hpp"

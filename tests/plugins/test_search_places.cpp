@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 
-#include "plugins/search_places.hpp"
+#include "loading/search_places.hpp"
 #include "sample_files.hpp"
 
 namespace strata::host {

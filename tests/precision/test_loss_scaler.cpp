@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "strata/error.hpp"
-#include "train/run/loss_scaler.hpp"
+#include "train/loss_scaler.hpp"
 
 namespace strata::host {
 namespace {

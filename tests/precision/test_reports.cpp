@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "checkpoint/checkpoint_manifest.hpp"
+#include "log/progress.hpp"
+#include "log/training_log.hpp"
 #include "strata/error.hpp"
-#include "train/checkpoint/checkpoint_manifest.hpp"
-#include "train/run/progress.hpp"
-#include "train/run/training_log.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::host {

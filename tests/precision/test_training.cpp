@@ -7,8 +7,8 @@
 #include <string>
 
 #include "build_paths.hpp"
-#include "train/run/trainer.hpp"
 #include "train/small_run.hpp"
+#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "setup/run_setup.hpp"
 #include "stacks/stack_configuration.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
-#include "train/run/run_setup.hpp"
 
 namespace strata::testing {
 namespace {

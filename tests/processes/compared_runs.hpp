@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::host::test {

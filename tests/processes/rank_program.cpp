@@ -14,7 +14,7 @@
 
 #include "communicator/stream_device.hpp"
 #include "conformance/noticeboard.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 #include "processes/rank_cases.hpp"
 #include "strata/error.hpp"
 

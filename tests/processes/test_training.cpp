@@ -14,9 +14,9 @@
 #include "processes/compared_runs.hpp"
 #include "processes/port_stranger.hpp"
 #include "processes/process_group.hpp"
+#include "setup/launched_process.hpp"
 #include "strata/plugin.hpp"
 #include "train/command_runner.hpp"
-#include "train/run/launched_process.hpp"
 #include "train/small_run.hpp"
 
 namespace strata::host {

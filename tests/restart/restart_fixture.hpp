@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "build_paths.hpp"
-#include "train/checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "train/command_runner.hpp"
 #include "train/small_run.hpp"
 

@@ -1,6 +1,6 @@
 #include "config/duration.hpp"
 #include "restart_fixture.hpp"
-#include "train/run/deadline.hpp"
+#include "train/deadline.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,7 +1,7 @@
 #include <sys/stat.h>
 
 #include "restart_fixture.hpp"
-#include "train/run/run_folder.hpp"
+#include "train/run_folder.hpp"
 
 namespace strata::host {
 namespace {

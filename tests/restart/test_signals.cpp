@@ -2,7 +2,7 @@
 
 #include "build_paths.hpp"
 #include "restart_fixture.hpp"
-#include "train/run/signal_count.hpp"
+#include "train/signal_count.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "stack_row.hpp"
-#include "train/verify/stack_run.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::testing {
 

@@ -4,7 +4,7 @@
 
 #include "build_paths.hpp"
 #include "config/run_configuration.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
 
 namespace strata::testing {
 

@@ -7,9 +7,9 @@
 #include <ostream>
 #include <string>
 
+#include "setup/run_setup.hpp"
 #include "stack_configuration.hpp"
-#include "train/run/run_setup.hpp"
-#include "train/verify/verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::testing {
 

@@ -7,7 +7,7 @@
 
 #include "reports/program_summary.hpp"
 #include "stack_row.hpp"
-#include "train/verify/random_inputs.hpp"
+#include "verify/random_inputs.hpp"
 
 namespace strata::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "stack_configuration.hpp"
-#include "train/verify/verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::testing {
 namespace {

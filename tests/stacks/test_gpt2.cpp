@@ -6,7 +6,7 @@
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 #include "strata/registration.hpp"
-#include "train/verify/graph_evaluator.hpp"
+#include "verify/graph_evaluator.hpp"
 
 namespace strata::testing {
 namespace {

@@ -6,8 +6,8 @@
 #include "communicator/device_on_streams.hpp"
 #include "nccl/nccl_ranks.hpp"
 #include "stack_row.hpp"
-#include "train/verify/random_inputs.hpp"
-#include "train/verify/stack_run.hpp"
+#include "verify/random_inputs.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::testing {
 namespace {

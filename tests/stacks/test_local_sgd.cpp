@@ -8,7 +8,7 @@
 #include "compiler/program/step_variants.hpp"
 #include "reports/program_summary.hpp"
 #include "stack_row.hpp"
-#include "train/verify/random_inputs.hpp"
+#include "verify/random_inputs.hpp"
 
 namespace strata::testing {
 namespace {

@@ -2,15 +2,15 @@
 
 #include <cstring>
 
+#include "checkpoint/safetensors.hpp"
+#include "files/file_io.hpp"
+#include "huggingface/peft_adapters.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "stack_row.hpp"
-#include "train/checkpoint/file_io.hpp"
-#include "train/checkpoint/safetensors.hpp"
-#include "train/published/peft_adapters.hpp"
 #include "train/temporary_folder.hpp"
-#include "train/verify/defined_optimizer.hpp"
-#include "train/verify/random_inputs.hpp"
+#include "verify/defined_optimizer.hpp"
+#include "verify/random_inputs.hpp"
 
 namespace strata::testing {
 namespace {

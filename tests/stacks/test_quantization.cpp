@@ -14,7 +14,7 @@
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 #include "strata/quantization.hpp"
-#include "train/verify/random_inputs.hpp"
+#include "verify/random_inputs.hpp"
 
 namespace strata::testing {
 namespace {

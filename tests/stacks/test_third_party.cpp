@@ -6,7 +6,7 @@
 
 #include "build_paths.hpp"
 #include "stack_configuration.hpp"
-#include "train/verify/verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::testing {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/checkpoint.hpp"
 #include "compiler/check/program_check.hpp"
 #include "strata/program.hpp"
-#include "train/checkpoint/checkpoint.hpp"
 
 namespace strata::host::test {
 

@@ -10,7 +10,7 @@
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "test_disks.hpp"
-#include "train/run/trainer.hpp"
+#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <thread>
 
+#include "data/read_ahead.hpp"
+#include "data/sample_order.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/data/read_ahead.hpp"
-#include "train/data/sample_order.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,13 +4,13 @@
 
 #include <random>
 
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint_names.hpp"
 #include "checkpoint_fixture.hpp"
 #include "random_storage.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 #include "test_disks.hpp"
-#include "train/checkpoint/checkpoint.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
 
 namespace strata::host {
 namespace {

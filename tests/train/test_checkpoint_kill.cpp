@@ -7,10 +7,10 @@
 #include <random>
 #include <thread>
 
+#include "checkpoint/checkpoint_names.hpp"
 #include "checkpoint_fixture.hpp"
 #include "temporary_folder.hpp"
 #include "test_disks.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,10 +4,10 @@
 #include <span>
 #include <sstream>
 
+#include "checkpoint/checkpoint_manifest.hpp"
+#include "files/file_io.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint/checkpoint_manifest.hpp"
-#include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,12 +5,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint_names.hpp"
 #include "checkpoint_fixture.hpp"
 #include "mutator.hpp"
 #include "sanitized.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
 
 namespace strata::host {
 namespace {

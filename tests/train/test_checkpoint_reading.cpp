@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint_names.hpp"
 #include "checkpoint_fixture.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,12 +5,12 @@
 #include <numeric>
 #include <random>
 
+#include "checkpoint/part_cover.hpp"
 #include "checkpoint_fixture.hpp"
 #include "random_storage.hpp"
 #include "runtime/element.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint/part_cover.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <map>
 
+#include "generate/text_generation.hpp"
 #include "strata/error.hpp"
-#include "train/run/text_generation.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <thread>
 
+#include "checkpoint/copy_ring.hpp"
 #include "strata/error.hpp"
-#include "train/checkpoint/copy_ring.hpp"
 
 namespace strata::host {
 namespace {

@@ -10,7 +10,7 @@
 #include "command_runner.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/run/trainer.hpp"
+#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "train/checkpoint/disk.hpp"
+#include "files/disk.hpp"
 
 namespace strata::host::test {
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <numeric>
 
+#include "log/event_record.hpp"
+#include "log/tensorboard_log.hpp"
 #include "temporary_folder.hpp"
-#include "train/tensorboard/event_record.hpp"
-#include "train/tensorboard/tensorboard_log.hpp"
 
 namespace strata::host {
 namespace {

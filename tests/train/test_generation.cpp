@@ -3,13 +3,13 @@
 #include "build_paths.hpp"
 #include "command_runner.hpp"
 #include "compiler/graph/continue_sequence.hpp"
+#include "generate/stop_strings.hpp"
+#include "generate/text_generation.hpp"
+#include "generate/text_scores.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
-#include "train/run/stop_strings.hpp"
-#include "train/run/text_generation.hpp"
-#include "train/run/text_scores.hpp"
-#include "train/verify/generation_verification.hpp"
+#include "verify/generation_verification.hpp"
 
 namespace strata::host {
 namespace {

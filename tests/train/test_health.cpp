@@ -10,10 +10,10 @@
 #include <map>
 
 #include "build_paths.hpp"
+#include "data/sample_order.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/data/sample_order.hpp"
-#include "train/run/trainer.hpp"
+#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
+#include "checkpoint/health_json.hpp"
+#include "log/training_log.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint/health_json.hpp"
-#include "train/run/health_rule.hpp"
-#include "train/run/training_log.hpp"
+#include "train/health_rule.hpp"
 
 namespace strata::host {
 namespace {

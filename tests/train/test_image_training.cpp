@@ -11,8 +11,8 @@
 #include "datasets/image_files.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/run/trainer.hpp"
-#include "train/verify/verification.hpp"
+#include "train/trainer.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "build_paths.hpp"
+#include "checkpoint/safetensors.hpp"
 #include "command_runner.hpp"
+#include "huggingface/adapted_checkpoint.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/checkpoint/safetensors.hpp"
-#include "train/published/adapted_checkpoint.hpp"
 
 namespace strata::host {
 namespace {

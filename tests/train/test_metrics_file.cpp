@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "log/metrics_file.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/run/metrics_file.hpp"
 
 namespace strata::host {
 namespace {

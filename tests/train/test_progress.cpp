@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "train/data/text_format.hpp"
-#include "train/run/progress.hpp"
+#include "files/text_format.hpp"
+#include "log/progress.hpp"
 
 namespace strata::host {
 namespace {

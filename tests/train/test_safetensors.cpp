@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "checkpoint/safetensors.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/checkpoint/safetensors.hpp"
 
 namespace strata::host {
 namespace {

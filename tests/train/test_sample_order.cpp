@@ -4,8 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "data/sample_order.hpp"
 #include "strata/random.hpp"
-#include "train/data/sample_order.hpp"
 
 namespace strata::host {
 namespace {

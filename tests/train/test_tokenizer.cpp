@@ -2,9 +2,9 @@
 
 #include <numeric>
 
+#include "data/tokenizer.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/data/tokenizer.hpp"
 
 namespace strata::host {
 namespace {

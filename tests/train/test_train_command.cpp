@@ -8,13 +8,13 @@
 #include <span>
 #include <thread>
 
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/checkpoint_names.hpp"
 #include "command_runner.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "files/file_io.hpp"
+#include "huggingface/export_model.hpp"
+#include "loading/plugin_registry.hpp"
 #include "small_run.hpp"
-#include "train/checkpoint/checkpoint.hpp"
-#include "train/checkpoint/checkpoint_names.hpp"
-#include "train/checkpoint/file_io.hpp"
-#include "train/published/export_model.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "checkpoint/checkpoint.hpp"
 #include "command_runner.hpp"
 #include "small_run.hpp"
-#include "train/checkpoint/checkpoint.hpp"
 
 /// \file
 /// Runs of the command line whose optimizer states and parameters are stored outside of the device.

@@ -4,10 +4,10 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "runtime/host_name.hpp"
+#include "files/host_name.hpp"
+#include "log/training_log.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
-#include "train/run/training_log.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "build_paths.hpp"
 #include "compiler/parameters/weight_average.hpp"
+#include "generate/text_generation.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/run/text_generation.hpp"
-#include "train/run/trainer.hpp"
+#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

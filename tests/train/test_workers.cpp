@@ -8,7 +8,7 @@
 #include "build_paths.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/run/trainer.hpp"
+#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {

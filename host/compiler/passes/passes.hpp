@@ -7,7 +7,7 @@
 
 #include "compiler/program/program_builder.hpp"
 #include "compiler/stack.hpp"
-#include "plugins/plugin_call.hpp"
+#include "loading/plugin_call.hpp"
 #include "strata/device.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "config/json_value.hpp"
+#include "files/json_value.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "config/message_text.hpp"
+#include "files/message_text.hpp"
 #include "strata/error.hpp"
 #include "strata/machine.hpp"
 #include "strata/tensor.hpp"

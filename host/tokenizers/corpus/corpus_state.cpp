@@ -1,8 +1,8 @@
 #include "tokenizers/corpus/corpus_state.hpp"
 
+#include "files/file_io.hpp"
+#include "files/json_text.hpp"
 #include "strata/error.hpp"
-#include "train/checkpoint/file_io.hpp"
-#include "train/checkpoint/json_text.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <span>
 
-#include "launch/descriptor.hpp"
+#include "files/descriptor.hpp"
+#include "files/file_io.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
-#include "train/checkpoint/file_io.hpp"
 
 namespace strata::host {
 

@@ -13,11 +13,11 @@
 
 #include "cli/configuration_arguments.hpp"
 #include "compiler/graph/loss_elements.hpp"
-#include "plugins/plugin_registry.hpp"
+#include "loading/plugin_registry.hpp"
+#include "setup/run_setup.hpp"
 #include "step_kernels/kernel_timer.hpp"
 #include "step_kernels/machine_rates.hpp"
 #include "strata/error.hpp"
-#include "train/run/run_setup.hpp"
 
 namespace strata::bench {
 namespace {

@@ -1,0 +1,118 @@
+#include "data/batch_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "data/input_part.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+
+BatchReader::BatchReader(const DataSource& source, const DimSizes& sizes, BatchNeeds needs, FindSample find)
+    : source_(source), needs_(std::move(needs)), find_(std::move(find)) {
+  std::vector<void*> destinations;
+  bool any_common = false;
+  for (const DatasetInput& input : source.inputs()) {
+    const std::size_t index = layouts_.size();
+    Layout& layout = layouts_.emplace_back();
+    std::vector<std::byte>& common = common_.emplace_back();
+    if (needs_.inputs[index]) {
+      layout.elements = element_count(shape_of(input.dims, sizes));
+      layout.bytes = layout.elements * static_cast<std::int64_t>(size_of(input.dtype));
+      layout.limit = input.indexes.empty() ? std::numeric_limits<std::int32_t>::max() : sizes.at(input.indexes);
+      if (!input.per_sample) common.resize(static_cast<std::size_t>(layout.bytes));
+    }
+    any_common = any_common || !common.empty();
+    destinations.push_back(common.empty() ? nullptr : common.data());
+  }
+  if (!any_common) return;
+  source.read_common(destinations);
+  for (std::size_t i = 0; i < common_.size(); ++i) require_in_range(i, common_[i]);
+}
+
+std::int64_t BatchReader::batch_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    if (source_.inputs()[i].per_sample) bytes += layouts_[i].bytes * std::ssize(needs_.samples);
+  }
+  return bytes;
+}
+
+void BatchReader::read(std::uint64_t step, Batch& batch) const {
+  batch.values.resize(layouts_.size());
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    if (!source_.inputs()[i].per_sample) continue;
+    batch.values[i].resize(static_cast<std::size_t>(layouts_[i].bytes) * needs_.samples.size());
+  }
+  std::vector<void*> destinations(layouts_.size());
+  for (std::size_t row = 0; row < needs_.samples.size(); ++row) {
+    const std::optional<SampleKey> key = find_(step, needs_.samples[row]);
+    if (!key) {
+      fill(batch, row);
+      continue;
+    }
+    for (std::size_t i = 0; i < layouts_.size(); ++i) {
+      std::vector<std::byte>& values = batch.values[i];
+      destinations[i] = values.empty() ? nullptr : values.data() + row * static_cast<std::size_t>(layouts_[i].bytes);
+    }
+    source_.read(*key, destinations);
+  }
+  for (std::size_t i = 0; i < layouts_.size(); ++i) require_in_range(i, batch.values[i]);
+}
+
+void BatchReader::fill(Batch& batch, std::size_t row) const {
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    if (batch.values[i].empty()) continue;
+    const auto bytes = static_cast<std::size_t>(layouts_[i].bytes);
+    // The bytes of -1 are all 255.
+    std::memset(batch.values[i].data() + row * bytes, source_.inputs()[i].is_target ? 0xFF : 0, bytes);
+  }
+}
+
+void BatchReader::require_in_range(std::size_t input, const std::vector<std::byte>& values) const {
+  const DatasetInput& declared = source_.inputs()[input];
+  if (declared.dtype != DType::i32 || values.empty()) return;
+  const std::span integers(reinterpret_cast<const std::int32_t*>(values.data()), values.size() / sizeof(std::int32_t));
+  const std::int64_t limit = layouts_[input].limit;
+  const int least = declared.is_target ? -1 : 0;
+  const auto bad = std::find_if(integers.begin(), integers.end(),
+                                [&](std::int32_t value) { return value < least || value >= limit; });
+  if (bad == integers.end()) return;
+  throw RuntimeError(source_.origin().label + " gives input '" + declared.name + "' the value " + std::to_string(*bad) +
+                     "; expected: at least " + std::to_string(least) + " and below " + std::to_string(limit) +
+                     (declared.indexes.empty() ? "" : ", the size of dimension '" + declared.indexes + "'"));
+}
+
+std::int64_t BatchReader::row_of(std::int64_t sample) const {
+  const auto found = std::lower_bound(needs_.samples.begin(), needs_.samples.end(), sample);
+  if (found == needs_.samples.end() || *found != sample) {
+    throw VerificationError("a rank loads sample " + std::to_string(sample) + ", which was not read");
+  }
+  return found - needs_.samples.begin();
+}
+
+void BatchReader::load(const Batch& batch, const InputPart& part) const {
+  const auto input = find_input(source_.inputs(), part.name, part.dims.size());
+  if (!input || !needs_.inputs[*input]) {
+    throw VerificationError("a rank loads the input '" + part.name + "', which was not read");
+  }
+  const DType dtype = source_.inputs()[*input].dtype;
+  if (!source_.inputs()[*input].per_sample) {
+    return copy_input_part(common_[*input].data(), dtype, part.dims, part.dtype, part.destination);
+  }
+  const std::span inner = std::span(part.dims).subspan(1);
+  std::int64_t elements = 1;
+  for (const IndexMap& map : inner) elements *= map.local_size();
+  const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(part.dtype));
+  for (const IndexSegment& each : part.dims.front().segments) {
+    for (std::int64_t i = 0; i < each.length; ++i) {
+      const std::byte* source = batch.values[*input].data() + row_of(each.global_begin + i) * layouts_[*input].bytes;
+      copy_input_part(source, dtype, inner, part.dtype, part.destination + (each.local_begin + i) * bytes);
+    }
+  }
+}
+
+}  // namespace strata::host

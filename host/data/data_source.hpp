@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "loading/plugin_call.hpp"
+#include "strata/dataset.hpp"
+
+namespace strata::host {
+
+/// Index of the input called `name` with `dims` dimensions, "batch" included. Empty if there is none.
+[[nodiscard]] std::optional<std::size_t> find_input(const std::vector<DatasetInput>& inputs, const std::string& name,
+                                                    std::size_t dims);
+
+/// The type of the graph input that reads `input` in a run whose floating-point type is `float_type`.
+[[nodiscard]] TensorType graph_type(const DatasetInput& input, DType float_type);
+
+/// Sizes that a plugin states. \throws PluginError unless all are at least 1, of dimensions other than "batch".
+[[nodiscard]] DimSizes checked_sizes(const PluginOrigin& origin, DimSizes sizes);
+
+/// The data of a run: an open dataset whose errors name the plugin. Thread-safe.
+class DataSource {
+ public:
+  /// \throws PluginError if the dataset makes impossible statements about itself.
+  DataSource(PluginOrigin origin, std::vector<DatasetInput> inputs, std::shared_ptr<const Dataset> dataset);
+
+  [[nodiscard]] const PluginOrigin& origin() const { return origin_; }
+  [[nodiscard]] const std::vector<DatasetInput>& inputs() const { return inputs_; }
+  /// The sizes that the data fixes.
+  [[nodiscard]] const DimSizes& sizes() const { return sizes_; }
+  [[nodiscard]] std::int64_t samples(DataSplit split) const {
+    return split == DataSplit::training ? training_ : validation_;
+  }
+  [[nodiscard]] const std::optional<Vocabulary>& vocabulary() const { return vocabulary_; }
+  [[nodiscard]] std::string fingerprint() const;
+  [[nodiscard]] std::string description() const;
+  void read(const SampleKey& key, std::span<void* const> destinations) const;
+  void read_common(std::span<void* const> destinations) const;
+
+ private:
+  PluginOrigin origin_;
+  std::vector<DatasetInput> inputs_;
+  std::shared_ptr<const Dataset> dataset_;
+  DimSizes sizes_;
+  std::int64_t training_ = 0;
+  std::int64_t validation_ = 0;
+  std::optional<Vocabulary> vocabulary_;
+};
+
+}  // namespace strata::host

@@ -1,0 +1,262 @@
+#include "files/file_io.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+  const int reason = errno;
+  throw RuntimeError("'" + path.string() + "': " + what + ": " + std::strerror(reason));
+}
+
+int open_or_fail(const std::filesystem::path& path, int flags, const std::string& what) {
+  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
+    throw RuntimeError("'" + path.string() + "': " + what + ": it is a symbolic link; accepted: the file itself");
+  }
+  if (descriptor < 0) fail(path, what);
+  return descriptor;
+}
+
+/// Opens a new file for writing. What a link of this name points to, by hard link too, stays as it is.
+int create_or_fail(const std::filesystem::path& path) {
+  struct stat status {};
+  const bool exists = ::lstat(path.c_str(), &status) == 0;
+  const bool is_other = exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode);
+  if (exists && !is_other) ::unlink(path.c_str());
+  const int only_new = is_other ? 0 : O_CREAT | O_EXCL;
+  return open_or_fail(path, O_WRONLY | O_TRUNC | O_NONBLOCK | O_NOFOLLOW | only_new, "cannot be created");
+}
+
+/// Between the name of a file that is replaced and the number of the process that replaces it.
+constexpr const char* kTemporaryInfix = ".tmp-";
+
+/// Removes the files `prefix` + N of `folder` for which there is no process N: a kill has left them.
+void remove_temporaries_of_the_dead(const std::filesystem::path& folder, std::string_view prefix) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    pid_t process = 0;
+    const char* const end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, process);
+    const bool is_number = error == std::errc() && rest == end && process > 0;
+    if (is_number && ::kill(process, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+}  // namespace
+
+struct Checksum::State {
+  XXH3_state_t xxh3;
+};
+
+Checksum::Checksum() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh3); }
+Checksum::~Checksum() = default;
+Checksum::Checksum(Checksum&&) noexcept = default;
+Checksum& Checksum::operator=(Checksum&&) noexcept = default;
+
+void Checksum::update(const void* data, std::size_t bytes) { XXH3_128bits_update(&state_->xxh3, data, bytes); }
+
+std::string Checksum::hex() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->xxh3);
+  std::array<char, 33> text{};
+  std::snprintf(text.data(), text.size(), "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
+  return text.data();
+}
+
+std::string checksum_of(std::span<const std::byte> bytes) {
+  Checksum checksum;
+  checksum.update(bytes.data(), bytes.size());
+  return checksum.hex();
+}
+
+OutputFile::OutputFile(std::filesystem::path path, const Disk& disk)
+    : path_(std::move(path)), disk_(disk), descriptor_(create_or_fail(path_)) {}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(const void* data, std::size_t bytes) {
+  const auto* next = static_cast<const std::byte*>(data);
+  std::size_t left = bytes;
+  while (left > 0) {
+    const ssize_t written = disk_.write(descriptor_, next, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path_, "cannot be written");
+    next += written;
+    left -= static_cast<std::size_t>(written);
+  }
+  checksum_.update(data, bytes);
+  bytes_ += bytes;
+}
+
+void OutputFile::finish() {
+  if (disk_.sync(descriptor_) != 0) fail(path_, "cannot be synced");
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot be closed");
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  // Without O_NONBLOCK, opening a pipe waits for a writer.
+  const int descriptor = open_or_fail(path, O_RDONLY | O_NONBLOCK, "cannot be opened");
+  struct stat status {};
+  const bool known = ::fstat(descriptor, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    throw RuntimeError("'" + path.string() + "': is not a regular file");
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ > 0) {
+    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    const int reason = errno;
+    ::close(descriptor);
+    errno = reason;
+    if (memory == MAP_FAILED) fail(path, "cannot be mapped into memory");
+    data_ = static_cast<const std::byte*>(memory);
+  } else {
+    ::close(descriptor);
+  }
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void sync_directory(const std::filesystem::path& directory, const Disk& disk) {
+  const int descriptor = open_or_fail(directory, O_RDONLY | O_DIRECTORY, "cannot be opened");
+  const bool synced = disk.sync(descriptor) == 0;
+  const int reason = errno;
+  ::close(descriptor);
+  errno = reason;
+  if (!synced) fail(directory, "cannot be synced");
+}
+
+void make_directories(const std::filesystem::path& directory, const Disk& disk) {
+  const auto parent_of = [](const std::filesystem::path& path) {
+    return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  };
+  std::vector<std::filesystem::path> missing;
+  std::error_code error;
+  for (std::filesystem::path each = directory; !std::filesystem::exists(each, error); each = parent_of(each)) {
+    missing.push_back(each);
+    if (parent_of(each) == each) break;
+  }
+  std::filesystem::create_directories(directory, error);
+  if (error) {
+    std::string reason = error.message();
+    for (const std::filesystem::path& each : missing) {
+      if (!std::filesystem::is_symlink(std::filesystem::symlink_status(each, error))) continue;
+      reason = "'" + each.string() + "' is a symbolic link to '" + std::filesystem::read_symlink(each, error).string() +
+               "', which does not exist";
+    }
+    throw RuntimeError("'" + directory.string() + "': cannot be created: " + reason);
+  }
+  for (const std::filesystem::path& each : missing) sync_directory(parent_of(each), disk);
+}
+
+void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk) {
+  const std::string prefix = path.filename().string() + kTemporaryInfix;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  remove_temporaries_of_the_dead(folder, prefix);
+  const std::filesystem::path temporary = folder / (prefix + std::to_string(::getpid()));
+  try {
+    OutputFile file(temporary, disk);
+    file.write(text.data(), text.size());
+    file.finish();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be replaced");
+  } catch (...) {
+    // Remove the temporary file, which may fill the disk.
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_directory(folder, disk);
+}
+
+bool is_link_to_file(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (path.string().starts_with("/dev/") || path.string().starts_with("/proc/")) return false;
+  return fs::is_symlink(fs::symlink_status(path, ignored)) && !fs::is_character_file(fs::status(path, ignored));
+}
+
+void write_named_file(const std::filesystem::path& path, std::string_view text) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (is_link_to_file(path)) {
+    throw ConfigurationError("'" + path.string() + "' is a symbolic link; accepted: the name of the file itself");
+  }
+  const fs::file_status status = fs::status(path, ignored);
+  if (fs::is_directory(status))
+    throw ConfigurationError("'" + path.string() + "' is a folder; accepted: a file's name");
+  if (!fs::is_directory(folder, ignored)) {
+    throw ConfigurationError("'" + path.string() + "': there is no folder '" + folder.string() + "'");
+  }
+  // /dev/stdout may be a file that other programs write to as well.
+  const bool is_system = path.string().starts_with("/dev/") || path.string().starts_with("/proc/");
+  if (!is_system && (!fs::exists(status) || fs::is_regular_file(status))) return replace_file(path, text);
+  std::ofstream stream(path, std::ios::binary | std::ios::app);
+  stream << text << std::flush;
+  if (!stream) fail(path, "cannot be written");
+}
+
+std::string read_small_file(const std::filesystem::path& path, std::size_t most) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return "";
+  const MappedFile file(path);
+  if (file.bytes().size() > most) return "";
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+bool is_moved(int descriptor, const std::filesystem::path& path) {
+  struct stat own {};
+  if (::fstat(descriptor, &own) != 0 || !S_ISREG(own.st_mode)) return false;
+  struct stat named {};
+  const bool is_there = ::stat(path.c_str(), &named) == 0;
+  return !is_there || named.st_dev != own.st_dev || named.st_ino != own.st_ino;
+}
+
+FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk)
+    : descriptor_(open_or_fail(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot be created")) {
+  int failed = 0;
+  do failed = disk.lock(descriptor_);
+  while (failed != 0 && errno == EINTR);
+  if (failed == 0) return;
+  const int reason = errno;
+  ::close(std::exchange(descriptor_, -1));
+  if (reason == EWOULDBLOCK) throw RuntimeError(in_use);
+  holds_ = false;
+  // Some network file systems have no locks.
+  if (reason == ENOSYS || reason == EOPNOTSUPP || reason == ENOLCK) return;
+  errno = reason;
+  fail(path, "cannot be locked");
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "files/disk.hpp"
+
+namespace strata::host {
+
+/// An incremental XXH3-128 checksum.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  Checksum(Checksum&&) noexcept;
+  Checksum& operator=(Checksum&&) noexcept;
+
+  void update(const void* data, std::size_t bytes);
+  /// The checksum of all bytes so far, as 32 hexadecimal digits.
+  [[nodiscard]] std::string hex() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// The checksum of `bytes`.
+[[nodiscard]] std::string checksum_of(std::span<const std::byte> bytes);
+
+/// A new file for writing, under a name that Strata chose. A file or link of that name is replaced, and not written
+/// through. Failures are RuntimeErrors with the path and the system's reason.
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path, const Disk& disk = system_disk());
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  /// Syncs the file to the disk and closes it. Without this call, contents may be lost.
+  void finish();
+
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::string checksum() const { return checksum_.hex(); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  const Disk& disk_;
+  int descriptor_ = -1;
+  std::uint64_t bytes_ = 0;
+  Checksum checksum_;
+};
+
+/// A whole file, mapped read-only. \throws RuntimeError if it cannot be opened or is not a regular file. A pipe or a
+/// device is refused without waiting for it.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Syncs the entries of a directory to the disk.
+void sync_directory(const std::filesystem::path& directory, const Disk& disk = system_disk());
+
+/// Creates a folder and those that contain it, and syncs their entries.
+void make_directories(const std::filesystem::path& directory, const Disk& disk = system_disk());
+
+/// Replaces a file atomically: writes `text` to a temporary file beside `path`, syncs it and renames it. Readers see
+/// the old or the new text. Removes temporary files of processes that were killed in between.
+void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk = system_disk());
+
+/// True if a file of this name is a symbolic link to another file, or to nothing. Strata writes through none. Links to
+/// devices, and those of the system's folders /dev and /proc, such as /dev/stdout, are none of these.
+[[nodiscard]] bool is_link_to_file(const std::filesystem::path& path);
+
+/// Writes `text` to a path that a user named. A file is replaced atomically. Anything else, such as a pipe or a device,
+/// is written to. \throws ConfigurationError if `path` is a folder or a symbolic link, or is in a folder that is
+/// missing.
+void write_named_file(const std::filesystem::path& path, std::string_view text);
+
+/// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.
+[[nodiscard]] std::string read_small_file(const std::filesystem::path& path, std::size_t most);
+
+/// True if `descriptor` is an open regular file that `path` no longer names, because it was moved or removed.
+[[nodiscard]] bool is_moved(int descriptor, const std::filesystem::path& path);
+
+/// A lock on a file, which the system releases when the process ends.
+class FileLock {
+ public:
+  /// \throws RuntimeError with the message `in_use` if another process holds the lock, or with the system's reason if
+  /// the file cannot be locked.
+  FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk = system_disk());
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  /// False if the file system has no locks, so that nothing keeps another process away.
+  [[nodiscard]] bool holds() const { return holds_; }
+
+ private:
+  int descriptor_ = -1;
+  bool holds_ = true;
+};
+
+}  // namespace strata::host

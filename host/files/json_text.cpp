@@ -1,0 +1,39 @@
+#include "files/json_text.hpp"
+
+#include <string>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// True if brackets are nested deeper than accepted. Brackets in strings do not count.
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kDeepestJson) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+nlohmann::json parse_json_text(std::string_view text, const nlohmann::json::parser_callback_t& callback) {
+  if (is_too_deep(text)) {
+    throw RuntimeError("has JSON that is nested deeper than " + std::to_string(kDeepestJson) + " levels");
+  }
+  return nlohmann::json::parse(text, callback, false);
+}
+
+}  // namespace strata::host

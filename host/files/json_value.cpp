@@ -1,0 +1,146 @@
+#include "files/json_value.hpp"
+
+#include "files/message_text.hpp"
+#include "strata/data_file.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Bytes of a tokenizer.json. Those of vocabularies of 256 thousand tokens have 35 MB.
+constexpr std::int64_t kLargestFile = std::int64_t{256} << 20U;
+constexpr std::size_t kLongestValue = 80;
+constexpr std::size_t kLongestReason = 1000;
+
+std::string found_text(const nlohmann::json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "an array";
+  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (text.size() > kLongestValue) text = text.substr(0, kLongestValue) + "…";
+  return text;
+}
+
+/// A key of a file may be as long as the file.
+std::string short_key(const std::string& key) {
+  const std::string text = found_text(key);
+  return text.substr(1, text.size() - 2);
+}
+
+}  // namespace
+
+JsonValue JsonValue::at(const std::string& key) const {
+  if (!value_->is_object()) refuse("an object");
+  const auto found = value_->find(key);
+  if (found == value_->end()) fail("has no key '" + key + "', which is required");
+  return child(*found, place_.empty() ? short_key(key) : place_ + "." + short_key(key));
+}
+
+std::optional<JsonValue> JsonValue::find(const std::string& key) const {
+  if (!value_->is_object()) refuse("an object");
+  const auto found = value_->find(key);
+  if (found == value_->end() || found->is_null()) return std::nullopt;
+  return at(key);
+}
+
+std::vector<std::string> JsonValue::keys() const {
+  if (!value_->is_object()) refuse("an object");
+  std::vector<std::string> keys;
+  for (const auto& each : value_->items()) keys.push_back(each.key());
+  return keys;
+}
+
+std::vector<std::pair<std::string, JsonValue>> JsonValue::items() const {
+  std::vector<std::pair<std::string, JsonValue>> items;
+  for (const std::string& key : keys()) items.emplace_back(key, at(key));
+  return items;
+}
+
+JsonValue JsonValue::child(const nlohmann::json& value, std::string place) const {
+  JsonValue child(value);
+  child.file_ = file_;
+  child.place_ = std::move(place);
+  return child;
+}
+
+JsonValue JsonValue::element(std::size_t index) const {
+  if (index >= size())
+    fail("found " + std::to_string(size()) + " elements; accepted: more than " + std::to_string(index));
+  return child((*value_)[index], place_ + "[" + std::to_string(index) + "]");
+}
+
+std::vector<JsonValue> JsonValue::elements() const {
+  std::vector<JsonValue> elements;
+  for (std::size_t i = 0; i < size(); ++i) elements.push_back(element(i));
+  return elements;
+}
+
+std::size_t JsonValue::size() const {
+  if (!value_->is_array()) refuse("an array");
+  return value_->size();
+}
+
+std::string JsonValue::string() const {
+  if (!value_->is_string()) refuse("a string");
+  return value_->get<std::string>();
+}
+
+bool JsonValue::boolean() const {
+  if (!value_->is_boolean()) refuse("true or false");
+  return value_->get<bool>();
+}
+
+double JsonValue::number() const {
+  if (!value_->is_number()) refuse("a number");
+  return value_->get<double>();
+}
+
+std::int32_t JsonValue::token() const {
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  if (!value_->is_number_unsigned() || value_->get<std::uint64_t>() > static_cast<std::uint64_t>(kLargest)) {
+    refuse("an integer from 0 to " + std::to_string(kLargest));
+  }
+  return value_->get<std::int32_t>();
+}
+
+std::string JsonValue::string_or(const std::string& key, const std::string& otherwise) const {
+  const std::optional<JsonValue> value = find(key);
+  return value ? value->string() : otherwise;
+}
+
+bool JsonValue::boolean_or(const std::string& key, bool otherwise) const {
+  const std::optional<JsonValue> value = find(key);
+  return value ? value->boolean() : otherwise;
+}
+
+void JsonValue::refuse(const std::string& accepted) const {
+  fail("found " + found_text(*value_) + "; accepted: " + accepted);
+}
+
+void JsonValue::fail(const std::string& message) const {
+  throw ConfigurationError((file_ == nullptr ? "" : "'" + file_->string() + "': ") +
+                           message_text((place_.empty() ? "" : place_ + ": ") + message, kLongestReason));
+}
+
+std::string json_mistake(const nlohmann::json::exception& error) {
+  // "[json.exception.parse_error.101] parse error at line 3, column 7: …"
+  const std::string what = error.what();
+  const std::size_t after = what.find("] ");
+  return message_text(after == std::string::npos ? what : what.substr(after + 2), kLongestReason);
+}
+
+nlohmann::json read_json_file(const std::filesystem::path& path) {
+  const DataFile file(path);
+  if (file.bytes() > kLargestFile) {
+    throw ConfigurationError("'" + path.string() + "': found " + std::to_string(file.bytes()) +
+                             " bytes; accepted: up to " + std::to_string(kLargestFile));
+  }
+  std::string text(static_cast<std::size_t>(file.bytes()), '\0');
+  file.read(0, file.bytes(), text.data());
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw ConfigurationError("'" + path.string() + "' is no JSON: " + json_mistake(error));
+  }
+}
+
+}  // namespace strata::host

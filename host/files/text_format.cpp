@@ -1,0 +1,44 @@
+#include "files/text_format.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace strata::host {
+namespace {
+
+/// `value` with three digits in the largest fitting unit. Each unit is `base` times the one before.
+template <std::size_t N>
+std::string scaled(double value, double base, const std::array<const char*, N>& units) {
+  std::size_t unit = 0;
+  while (value >= base * 0.9995 && unit + 1 < N) {
+    value /= base;
+    ++unit;
+  }
+  const int decimals = unit == 0 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return format_line("%.*f%s", decimals, value, units[unit]);
+}
+
+}  // namespace
+
+std::string exact_number(double value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end};
+}
+
+std::string short_number(double value) { return scaled(value, 1000, std::array{"", "k", "M", "G", "T"}); }
+
+std::string short_bytes(std::int64_t bytes) {
+  return scaled(static_cast<double>(bytes), 1024, std::array{" B", " KiB", " MiB", " GiB", " TiB"});
+}
+
+std::string short_duration(double seconds) {
+  const long long total = std::llround(seconds);
+  if (total < 60) return format_line("%llds", total);
+  if (total < 3600) return format_line("%lldm%02llds", total / 60, total % 60);
+  if (total < 86400) return format_line("%lldh%02lldm", total / 3600, total % 3600 / 60);
+  return format_line("%lldd%02lldh", total / 86400, total % 86400 / 3600);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,181 @@
+#include "generate/text_generation.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "checkpoint/checkpoint_names.hpp"
+#include "config/sections.hpp"
+#include "generate/text_scores.hpp"
+#include "loading/model_strategies.hpp"
+#include "runtime/rank_threads.hpp"
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Tokens of each text in one step over prompts. More need more memory, fewer more steps.
+constexpr std::int64_t kPromptChunk = 128;
+
+void require_tokens_below(const std::filesystem::path& checkpoint, const std::vector<std::int32_t>& tokens,
+                          std::int64_t vocab) {
+  for (const std::int32_t token : tokens) {
+    if (token < vocab) continue;
+    throw ConfigurationError("checkpoint '" + checkpoint.string() + "': the prompt's token " + std::to_string(token) +
+                             " is outside of the model's vocabulary of " + std::to_string(vocab) +
+                             "; accepted: a prompt in its tokens, with the tokenizer that the model was trained with");
+  }
+}
+
+/// Generates the texts of all prompts. The place of a complete text is free for the next prompt.
+class Generator {
+ public:
+  Generator(TextScores& scores, const Continuation& continuation, const GenerationEvents& events)
+      : scores_(scores),
+        continuation_(continuation),
+        events_(events),
+        places_(static_cast<std::size_t>(scores.texts())) {}
+
+  void run() {
+    while (fill_places()) {
+      std::vector<GeneratedText*> texts;
+      for (auto& place : places_) texts.push_back(place ? &place->text : nullptr);
+      scores_.compute(texts);
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        if (places_[i]) extend(i);
+      }
+    }
+  }
+
+ private:
+  struct Place {
+    std::size_t prompt = 0;
+    GeneratedText text = {};
+    std::int64_t made = 0;
+  };
+
+  /// \return whether there is a text to extend.
+  bool fill_places() {
+    bool any = false;
+    for (auto& place : places_) {
+      while (!place && next_prompt_ < continuation_.prompts.size()) {
+        const std::size_t prompt = next_prompt_++;
+        if (continuation_.tokens == 0) {
+          events_.on_end(prompt);
+          continue;
+        }
+        place = Place{.prompt = prompt};
+        place->text.tokens = continuation_.prompts[prompt];
+      }
+      any = any || place.has_value();
+    }
+    return any;
+  }
+
+  void extend(std::size_t index) {
+    Place& place = *places_[index];
+    const std::vector<double> logits = scores_.scores(static_cast<std::int64_t>(index));
+    const std::int32_t token = choose_token(logits, continuation_.sampling, static_cast<std::uint64_t>(place.made++));
+    place.text.tokens.push_back(token);
+    const bool goes_on = events_.on_token(place.prompt, token);
+    if (goes_on && place.made < continuation_.tokens) return;
+    events_.on_end(place.prompt);
+    places_[index].reset();
+  }
+
+  TextScores& scores_;
+  const Continuation& continuation_;
+  const GenerationEvents& events_;
+  std::vector<std::optional<Place>> places_;
+  std::size_t next_prompt_ = 0;
+};
+
+/// The scores with a cache, or those of whole contexts if the model cannot be continued. `programs` gets the programs
+/// of the cache, and outlives the result.
+std::unique_ptr<TextScores> make_scores(const ScoresRequest& request, const DimSizes& sizes,
+                                        const GenerationSizes& generation, const GenerationEvents& events,
+                                        std::optional<CachedPrograms>& programs) {
+  std::string reason;
+  try {
+    programs = compile_cached(request.setup, sizes, request.device, generation);
+  } catch (const ConfigurationError& error) {
+    reason = error.what();
+  }
+  if (programs) return make_cached_scores(request, *programs, generation);
+  // This throws if the configuration is wrong. Then the cache is not to blame.
+  auto scores = make_window_scores(request, sizes);
+  events.on_remark("the model has no cache of keys and values, so the whole context is computed for every token: " +
+                   reason);
+  return scores;
+}
+
+/// The sizes that these texts need.
+GenerationSizes generation_sizes(const Continuation& continuation, std::int64_t context) {
+  std::int64_t longest_prompt = 1;
+  for (const auto& prompt : continuation.prompts) longest_prompt = std::max(longest_prompt, std::ssize(prompt));
+  GenerationSizes sizes;
+  sizes.texts = std::clamp<std::int64_t>(std::ssize(continuation.prompts), 1, continuation.batch);
+  // The last token that is generated is never computed.
+  sizes.capacity = std::clamp<std::int64_t>(longest_prompt + continuation.tokens - 1, 1, context);
+  const std::int64_t largest_pass = longest_prompt + continuation.tokens > context ? context : longest_prompt;
+  sizes.chunk = std::clamp<std::int64_t>(largest_pass - 1, 1, std::min(kPromptChunk, context));
+  return sizes;
+}
+
+}  // namespace
+
+RunConfiguration one_rank_configuration(const CheckpointReader& checkpoint, const std::vector<std::string>& overrides,
+                                        PluginRegistry& registry) {
+  const std::string& text = checkpoint.run().configuration;
+  const std::string source = (checkpoint.directory() / kManifestName).string();
+  RunConfiguration trained = parse_configuration(text, source, {});
+  keep_model_strategies(trained, registry);
+  // The user's own strategies and communicator follow.
+  const OptionSpecification* plugin = section_declaration("communicator").schema.find("plugin");
+  std::vector<std::string> all{"strategy=[]",
+                               "communicator={plugin=\"" + std::get<std::string>(*plugin->default_value) + "\"}"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  RunConfiguration configuration = parse_configuration(text, source, all);
+  configuration.strategies.insert(configuration.strategies.begin(), trained.strategies.begin(),
+                                  trained.strategies.end());
+  return configuration;
+}
+
+void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& continuation,
+              const GenerationEvents& events) {
+  checkpoint.require(continuation.weights);
+  const std::optional<DataState>& data = checkpoint.run().data;
+  const DimSizes sizes = setup.sizes(data ? data->sizes : DimSizes{});
+  if (setup.stack.mesh.rank_count() != 1) {
+    throw ConfigurationError("text is generated on one rank, found " + std::to_string(setup.stack.mesh.rank_count()) +
+                             "; accepted: strategies of one rank, such as precision");
+  }
+  const Dim sequence = setup.generation().sequence;
+  const auto context = sizes.find(sequence);
+  if (context == sizes.end()) {
+    throw ConfigurationError("the model generates text along '" + sequence + "', which has no size");
+  }
+  const GenerationSizes generation = generation_sizes(continuation, context->second);
+  for (const auto& prompt : continuation.prompts) {
+    if (std::ssize(prompt) + continuation.tokens - 1 <= context->second) continue;
+    events.on_remark("the model's context holds " + std::to_string(context->second) +
+                     " tokens; beyond them, each new token is computed from the last " +
+                     std::to_string(context->second) + " tokens anew, which is slower");
+    break;
+  }
+  const std::unique_ptr<World> world = setup.make_world();
+  const auto body = [&](Device& device, Communicator& communicator) {
+    const ScoresRequest request{setup, restored_from(setup, checkpoint, continuation.weights), device, communicator};
+    std::optional<CachedPrograms> programs;
+    const auto scores = continuation.cached ? make_scores(request, sizes, generation, events, programs)
+                                            : make_window_scores(request, sizes);
+    for (const auto& prompt : continuation.prompts) {
+      require_tokens_below(checkpoint.directory(), prompt, scores->vocabulary());
+    }
+    Generator(*scores, continuation, events).run();
+  };
+  run_rank_threads(
+      *world, [&](int rank) { return setup.make_device(rank, 1); }, body);
+}
+
+}  // namespace strata::host

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.hpp"
+#include "generate/token_choice.hpp"
+#include "setup/run_setup.hpp"
+
+namespace strata::host {
+
+/// The configuration of a checkpoint without its communicator. Of its strategies only those that change the model stay.
+/// `overrides` may add others.
+[[nodiscard]] RunConfiguration one_rank_configuration(const CheckpointReader& checkpoint,
+                                                      const std::vector<std::string>& overrides,
+                                                      PluginRegistry& registry);
+
+/// Texts to continue.
+struct Continuation {
+  /// None is empty.
+  std::vector<std::vector<std::int32_t>> prompts;
+  /// Number of tokens to add to each.
+  std::int64_t tokens = 0;
+  SamplingSettings sampling = {};
+  RestoredWeights weights = RestoredWeights::trained;
+  /// Most texts that are computed together.
+  std::int64_t batch = 8;
+  /// False computes the whole context for every token, as for a model that cannot be continued.
+  bool cached = true;
+};
+
+/// Functions that generate() calls while texts grow.
+struct GenerationEvents {
+  /// A token of prompt number `prompt`. \return false to end this text.
+  std::function<bool(std::size_t prompt, std::int32_t token)> on_token;
+  /// The text of prompt number `prompt` is complete.
+  std::function<void(std::size_t prompt)> on_end = [](std::size_t) {};
+  /// A remark for the user, such as that the texts are longer than the context.
+  std::function<void(const std::string& text)> on_remark = [](const std::string&) {};
+};
+
+/// Continues texts with the parameters of a checkpoint. A text does not depend on those that are generated with it, but
+/// for rounding. The model sees the last tokens, up to the size of its context. \throws ConfigurationError if a token
+/// is outside of the model's vocabulary, or the checkpoint lacks the average that is asked for.
+void generate(const RunSetup& setup, const CheckpointReader& checkpoint, const Continuation& continuation,
+              const GenerationEvents& events);
+
+}  // namespace strata::host

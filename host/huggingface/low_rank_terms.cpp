@@ -1,0 +1,157 @@
+#include "huggingface/low_rank_terms.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/error.hpp"
+
+namespace strata::host {
+namespace {
+
+/// For every element over `part`, some of the dims `dims` of a tensor, its offset in the tensor. In row-major order.
+std::vector<std::int64_t> offsets_of(const Dims& part, const Dims& dims, const DimSizes& sizes) {
+  std::vector<std::int64_t> offsets{0};
+  for (const Dim& dim : part) {
+    const auto at = static_cast<std::size_t>(find_dim(dims, dim));
+    std::int64_t stride = 1;
+    for (std::size_t i = at + 1; i < dims.size(); ++i) stride *= sizes.at(dims[i]);
+    std::vector<std::int64_t> next;
+    next.reserve(offsets.size() * static_cast<std::size_t>(sizes.at(dim)));
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t i = 0; i < sizes.at(dim); ++i) next.push_back(offset + i * stride);
+    }
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+Dims without_dim(const Dims& dims, const Dim& removed) {
+  Dims result;
+  std::copy_if(dims.begin(), dims.end(), std::back_inserter(result), [&](const Dim& dim) { return dim != removed; });
+  return result;
+}
+
+/// A matrix of the elements of a tensor, with one row for each element over `rows`.
+std::vector<float> as_matrix(std::span<const float> values, const Dims& dims, const Dims& rows, const Dims& columns,
+                             const DimSizes& sizes) {
+  std::vector<float> matrix;
+  matrix.reserve(values.size());
+  const std::vector<std::int64_t> column_offsets = offsets_of(columns, dims, sizes);
+  for (const std::int64_t row : offsets_of(rows, dims, sizes)) {
+    for (const std::int64_t column : column_offsets) matrix.push_back(values[static_cast<std::size_t>(row + column)]);
+  }
+  return matrix;
+}
+
+/// The inverse of as_matrix().
+std::vector<float> from_matrix(std::span<const float> matrix, const Dims& dims, const Dims& rows, const Dims& columns,
+                               const DimSizes& sizes) {
+  std::vector<float> values(matrix.size());
+  const std::vector<std::int64_t> column_offsets = offsets_of(columns, dims, sizes);
+  std::size_t next = 0;
+  for (const std::int64_t row : offsets_of(rows, dims, sizes)) {
+    for (const std::int64_t column : column_offsets) values[static_cast<std::size_t>(row + column)] = matrix[next++];
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<float> transposed(const std::vector<float>& matrix, std::int64_t rows) {
+  const auto height = static_cast<std::size_t>(rows);
+  const std::size_t width = matrix.size() / height;
+  std::vector<float> result(matrix.size());
+  for (std::size_t i = 0; i < height; ++i) {
+    for (std::size_t k = 0; k < width; ++k) result[k * height + i] = matrix[i * width + k];
+  }
+  return result;
+}
+
+LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph), quantized_(quantized_weights(graph)) {
+  for (const LowRankTerm& term : graph.low_rank_terms) {
+    factors_.insert({term.a, term.b});
+    by_parameter_[term.parameter] = &term;
+  }
+}
+
+bool LowRankTerms::is_read_by(const std::string& parameter, const std::string& op) const {
+  const Value read = value(parameter);
+  return std::any_of(graph_.nodes().begin(), graph_.nodes().end(), [&](const Node& node) {
+    return node.op == op && std::find(node.operands.begin(), node.operands.end(), read) != node.operands.end();
+  });
+}
+
+const LowRankTerm* LowRankTerms::find(const std::string& parameter) const {
+  const auto found = by_parameter_.find(parameter);
+  return found == by_parameter_.end() ? nullptr : found->second;
+}
+
+const QuantizedWeight* LowRankTerms::find_quantized(const std::string& parameter) const {
+  const auto found = quantized_.find(parameter);
+  return found == quantized_.end() ? nullptr : &found->second;
+}
+
+Value LowRankTerms::value(const std::string& parameter) const {
+  if (const QuantizedWeight* quantized = find_quantized(parameter)) return quantized->dequantized;
+  if (const Parameter* found = graph_.find_parameter(parameter)) return found->value;
+  throw VerificationError("a low-rank term names the parameter '" + parameter + "', which is missing");
+}
+
+std::vector<float> LowRankTerms::read_whole(const std::string& parameter, const ReadParameter& read_parameter) const {
+  std::vector<float> values(static_cast<std::size_t>(element_count(shape(parameter))));
+  read_parameter(parameter, values);
+  return values;
+}
+
+LowRankFactors LowRankTerms::sizes(const LowRankTerm& term) const {
+  LowRankFactors factors;
+  factors.rank = graph_.sizes.at(term.rank);
+  factors.inputs = element_count(shape_of(without_dim(dims(term.a), term.rank), graph_.sizes));
+  factors.outputs = element_count(shape_of(without_dim(dims(term.b), term.rank), graph_.sizes));
+  return factors;
+}
+
+std::map<std::string, std::vector<float>> LowRankTerms::values(const LowRankTerm& term,
+                                                               const LowRankFactors& factors) const {
+  const Dims& a_dims = dims(term.a);
+  const Dims& b_dims = dims(term.b);
+  return {{term.a, from_matrix(factors.a, a_dims, {term.rank}, without_dim(a_dims, term.rank), graph_.sizes)},
+          {term.b, from_matrix(factors.b, b_dims, without_dim(b_dims, term.rank), {term.rank}, graph_.sizes)}};
+}
+
+LowRankFactors LowRankTerms::read(const LowRankTerm& term, const ReadParameter& read_parameter) const {
+  const Dims& a_dims = dims(term.a);
+  const Dims& b_dims = dims(term.b);
+  const Dims inputs = without_dim(a_dims, term.rank);
+  const Dims outputs = without_dim(b_dims, term.rank);
+  LowRankFactors factors = sizes(term);
+  factors.a = as_matrix(read_whole(term.a, read_parameter), a_dims, {term.rank}, inputs, graph_.sizes);
+  factors.b = as_matrix(read_whole(term.b, read_parameter), b_dims, outputs, {term.rank}, graph_.sizes);
+  return factors;
+}
+
+void LowRankTerms::merge(const std::string& name, std::span<float> values, const ReadParameter& read_parameter) const {
+  const LowRankTerm* term = find(name);
+  if (term == nullptr) return;
+  const LowRankFactors factors = read(*term, read_parameter);
+  const auto side = [&](const std::string& factor) {
+    return offsets_of(without_dim(dims(factor), term->rank), dims(name), graph_.sizes);
+  };
+  const std::vector<std::int64_t> inputs = side(term->a);
+  const std::vector<std::int64_t> outputs = side(term->b);
+  std::vector<double> row(inputs.size());
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    std::fill(row.begin(), row.end(), 0.0);
+    for (std::size_t r = 0; r < static_cast<std::size_t>(factors.rank); ++r) {
+      const double b = term->scale * factors.b[o * static_cast<std::size_t>(factors.rank) + r];
+      const float* a = factors.a.data() + r * inputs.size();
+      for (std::size_t i = 0; i < inputs.size(); ++i) row[i] += b * a[i];
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      float& value = values[static_cast<std::size_t>(outputs[o] + inputs[i])];
+      value = static_cast<float>(value + row[i]);
+    }
+  }
+}
+
+}  // namespace strata::host

@@ -1,0 +1,169 @@
+#include "loading/plugin_project.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "strata/error.hpp"
+
+#ifndef STRATA_TEMPLATE_DIRECTORY
+#define STRATA_TEMPLATE_DIRECTORY "../share/strata/templates"
+#endif
+
+namespace strata::host {
+namespace {
+
+using std::filesystem::path;
+
+constexpr std::size_t kLongestName = 25;
+
+void require_project_name(const std::string& name) {
+  const auto is_lower = [](char letter) { return letter >= 'a' && letter <= 'z'; };
+  const auto is_inner = [&](char letter) {
+    return is_lower(letter) || (letter >= '0' && letter <= '9') || letter == '_';
+  };
+  if (!name.empty() && name.size() <= kLongestName && is_lower(name.front()) &&
+      std::all_of(name.begin(), name.end(), is_inner)) {
+    return;
+  }
+  throw ConfigurationError("found the plugin name '" + name + "'; accepted: at most " + std::to_string(kLongestName) +
+                           " lower-case letters, digits and '_', beginning with a letter");
+}
+
+/// "slow_weights" -> "SlowWeights".
+std::string class_name(const std::string& name) {
+  std::string text;
+  bool begins_word = true;
+  for (const char letter : name) {
+    if (letter != '_') text += begins_word && letter >= 'a' ? static_cast<char>(letter - 'a' + 'A') : letter;
+    begins_word = letter == '_';
+  }
+  return text;
+}
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+/// Puts the project's names in place of those that the templates use.
+class Wording {
+ public:
+  explicit Wording(const PluginProject& project)
+      : words_{{"my_plugin", project.name},
+               {"MyPlugin", class_name(project.name)},
+               {"my_kind", std::string(to_string(project.kind))}} {}
+
+  [[nodiscard]] std::string of(std::string text) const {
+    for (const auto& [from, to] : words_) replace_all(text, from, to);
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> words_;
+};
+
+/// The template of each file of a project.
+std::map<path, path> template_files(const path& templates, PluginKind kind) {
+  std::map<path, path> files;
+  for (const path& folder : {templates / "common", templates / std::string(to_string(kind))}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const path name = entry.path().filename();
+      // Packaging tools leave out files whose names begin with a dot.
+      files[name == "gitignore" ? path(".gitignore") : name] = entry.path();
+    }
+  }
+  return files;
+}
+
+std::string contents_of(const path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw RuntimeError(file.string() + ": cannot be read: " + std::strerror(errno));
+  return text.str();
+}
+
+/// A folder under a name of its own, which disappears unless it is published.
+class UnfinishedFolder {
+ public:
+  explicit UnfinishedFolder(const path& folder) : final_(folder) {
+    std::string name = (folder.parent_path() / ("." + folder.filename().string() + "-XXXXXX")).string();
+    if (mkdtemp(name.data()) == nullptr) throw failure("cannot be made");
+    path_ = name;
+    std::filesystem::permissions(path_, std::filesystem::perms(0755));
+  }
+  ~UnfinishedFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  UnfinishedFolder(const UnfinishedFolder&) = delete;
+  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
+
+  void write(const path& name, const std::string& text) const {
+    std::ofstream out(path_ / name, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) throw failure("'" + name.string() + "' cannot be written");
+  }
+
+  void publish() {
+    if (::rename(path_.c_str(), final_.c_str()) != 0) throw failure("cannot be made");
+    path_.clear();
+  }
+
+ private:
+  [[nodiscard]] RuntimeError failure(const std::string& what) const {
+    return RuntimeError(final_.string() + ": " + what + ": " + std::strerror(errno));
+  }
+
+  path final_;
+  path path_;
+};
+
+/// The folder as an absolute path without a slash at its end. \throws ConfigurationError if it has contents.
+path empty_folder(const path& given) {
+  path folder = std::filesystem::absolute(given).lexically_normal();
+  if (folder.filename().empty()) folder = folder.parent_path();
+  std::error_code error;
+  const bool is_there = std::filesystem::symlink_status(folder, error).type() != std::filesystem::file_type::not_found;
+  if (is_there && !(std::filesystem::is_directory(folder, error) && std::filesystem::is_empty(folder, error))) {
+    throw ConfigurationError(folder.string() + ": found a file or a folder that is not empty; accepted: a new name");
+  }
+  if (!std::filesystem::is_directory(folder.parent_path(), error)) {
+    throw ConfigurationError(folder.string() + ": there is no folder " + folder.parent_path().string());
+  }
+  return folder;
+}
+
+}  // namespace
+
+path template_folder() {
+  const path program = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const path folder = (program / STRATA_TEMPLATE_DIRECTORY).lexically_normal();
+  if (std::filesystem::is_directory(folder / "common")) return folder;
+  throw ConfigurationError("the templates of plugins are not installed: there is no folder " + folder.string() +
+                           "; they belong to the development package (libstrata-dev)");
+}
+
+std::vector<path> write_plugin_project(const PluginProject& project, const path& templates) {
+  require_project_name(project.name);
+  const path folder = empty_folder(project.folder);
+  const Wording wording(project);
+  UnfinishedFolder unfinished(folder);
+  std::vector<path> written;
+  for (const auto& [name, source] : template_files(templates, project.kind)) {
+    written.emplace_back(wording.of(name.string()));
+    unfinished.write(written.back(), wording.of(contents_of(source)));
+  }
+  unfinished.publish();
+  return written;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,140 @@
+#include "log/tensorboard_log.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// TensorBoard finds files by "tfevents" in their names and reads them in the order of their names. The number between
+/// the two is a time in seconds. The ending is ours, so that only our own files are removed.
+constexpr std::string_view kNameBegin = "events.out.tfevents.";
+constexpr std::string_view kNameEnd = ".strata";
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// The number in the name of an event file.
+std::optional<std::int64_t> number_of(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(kNameBegin) || !name.ends_with(kNameEnd)) return std::nullopt;
+  std::int64_t number = 0;
+  const char* const end = name.data() + name.size() - kNameEnd.size();
+  const auto [parsed, error] = std::from_chars(name.data() + kNameBegin.size(), end, number);
+  if (error != std::errc() || parsed != end) return std::nullopt;
+  return number;
+}
+
+/// The event files in `folder` with their numbers.
+std::vector<std::pair<std::int64_t, fs::path>> event_files(const fs::path& folder) {
+  std::vector<std::pair<std::int64_t, fs::path>> files;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (const auto number = number_of(entry.path())) files.emplace_back(*number, entry.path());
+  }
+  return files;
+}
+
+/// Of an even number of values, the lower one of the two in the middle.
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void append_memory(const StepMemory& memory, std::vector<Scalar>& scalars) {
+  scalars.push_back({"memory/planned_bytes", static_cast<double>(memory.planned_bytes)});
+  scalars.push_back({"memory/arena_bytes", static_cast<double>(memory.arena_bytes)});
+  scalars.push_back({"memory/resident_bytes", static_cast<double>(memory.resident_bytes)});
+}
+
+}  // namespace
+
+void TensorBoardLog::open() {
+  auto number = static_cast<std::int64_t>(seconds_since_1970());
+  for (const auto& [known, path] : event_files(folder_)) number = std::max(number, known + 1);
+  const fs::path path = folder_ / (std::string(kNameBegin) + std::to_string(number) + std::string(kNameEnd));
+  file_.emplace(path, "log.tensorboard: '" + path.string() + "'");
+  has_version_ = false;
+  if (file_->open()) append_version();
+}
+
+void TensorBoardLog::clear() {
+  std::error_code ignored;
+  for (const auto& [number, path] : event_files(folder_)) fs::remove(path, ignored);
+  open();
+}
+
+void TensorBoardLog::cut_back(std::uint64_t step, bool /*repeats_evaluation*/, std::int64_t /*rewinds*/) {
+  if (!file_) open();
+  // A repeated evaluation of `step` has the value that it had before.
+  append(start_record(seconds_since_1970(), step + 1));
+}
+
+void TensorBoardLog::step(const StepRecord& record) {
+  std::vector<Scalar> scalars{{"loss/train", record.loss},
+                              {"optimizer/learning_rate", record.learning_rate},
+                              {"optimizer/gradient_norm", record.gradient_norm},
+                              {"speed/tokens_per_second", record.tokens_per_second},
+                              {"speed/model_flops_per_second", record.model_flops_per_second},
+                              {"time/step_seconds", record.seconds},
+                              {"time/wait_seconds", record.wait_seconds},
+                              {"time/data_wait_seconds", record.data_wait_seconds}};
+  if (record.utilisation) scalars.push_back({"speed/model_flops_utilisation", *record.utilisation});
+  if (record.loss_scale) scalars.push_back({"optimizer/loss_scale", *record.loss_scale});
+  append_memory(record.memory, scalars);
+  for (const GroupNorm& each : record.group_norms) scalars.push_back({"gradient_norm/" + each.group, each.norm});
+  write(record.step, scalars);
+}
+
+void TensorBoardLog::ranks(const RankTimes& times) {
+  std::vector<double> own;
+  for (std::size_t rank = 0; rank < times.seconds.size(); ++rank) own.push_back(times.own_seconds(rank));
+  const auto slowest = std::max_element(own.begin(), own.end());
+  write(times.step,
+        {{"ranks/slowest_own_seconds", *slowest},
+         {"ranks/slowest_rank", static_cast<double>(slowest - own.begin())},
+         {"ranks/median_own_seconds", median_of(own)},
+         {"ranks/longest_wait_seconds", *std::max_element(times.wait_seconds.begin(), times.wait_seconds.end())}});
+}
+
+void TensorBoardLog::health(const HealthRecord& record) {
+  if (record.action == HealthAction::rewind) cut_back(record.back_to, false, record.rewinds - 1);
+}
+
+void TensorBoardLog::evaluation(const EvaluationRecord& record) {
+  write(record.step, {{"loss/validation", record.loss}});
+}
+
+void TensorBoardLog::checkpoint(const CheckpointRecord& record) {
+  write(record.step,
+        {{"checkpoint/pause_seconds", record.pause_seconds}, {"checkpoint/write_seconds", record.write_seconds}});
+}
+
+void TensorBoardLog::summary(const TrainingSummary& /*summary*/) {}
+
+const std::optional<std::string>& TensorBoardLog::failure() const {
+  static const std::optional<std::string> none;
+  return file_ ? file_->failure() : none;
+}
+
+void TensorBoardLog::append_version() { has_version_ = file_->append(version_record(seconds_since_1970())); }
+
+void TensorBoardLog::append(const std::string& record) {
+  // TensorBoard understands the other records behind this one only. It is missing if the disk was full.
+  if (!has_version_) append_version();
+  if (has_version_) file_->append(record);
+}
+
+void TensorBoardLog::write(std::uint64_t step, const std::vector<Scalar>& scalars) {
+  if (file_) append(scalar_record(seconds_since_1970(), step, scalars));
+}
+
+}  // namespace strata::host

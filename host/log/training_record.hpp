@@ -1,0 +1,153 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/memory/memory_plan.hpp"
+#include "config/health_section.hpp"
+#include "log/health_state.hpp"
+#include "train/stop_reason.hpp"
+
+namespace strata::host {
+
+/// Bytes of the first rank, and of its process.
+struct StepMemory {
+  /// Of the rank's arena: planned, and used so far.
+  std::int64_t planned_bytes = 0;
+  std::int64_t arena_bytes = 0;
+  /// Host memory of the process after the step.
+  std::int64_t resident_bytes = 0;
+};
+
+/// The norm of the gradient of some parameters.
+struct GroupNorm {
+  std::string group;
+  double norm = 0;
+};
+
+/// The results of one step.
+struct StepRecord {
+  /// Completed steps, including this one.
+  std::uint64_t step = 0;
+  /// Mean loss over the elements that the loss counts, such as tokens, in nats. NaN if it counts none.
+  double loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  /// Elements that the loss counts, such as tokens or images, a second.
+  double tokens_per_second = 0;
+  double seconds = 0;
+  /// Part of `seconds` in which this rank's computation waited for communication outside of graphs.
+  double wait_seconds = 0;
+  /// Part of `seconds` in which this rank waited for data.
+  double data_wait_seconds = 0;
+  /// Arithmetic of the model's matrix products in a step (model_flops()), divided by `seconds`.
+  double model_flops_per_second = 0;
+  /// Share of that rate in the peak rate of all devices, if that is known.
+  std::optional<double> utilisation = {};
+  StepMemory memory = {};
+  /// The groups of log.norm_groups. Their squares sum up to that of the gradient norm.
+  std::vector<GroupNorm> group_norms = {};
+  /// The loss scale, if the run scales its loss.
+  std::optional<double> loss_scale = {};
+  /// True if parameters were not updated: because of loss scaling, a rule of [health], or a batch that the loss does
+  /// not count.
+  bool skipped = false;
+  /// Why the step was skipped. Empty if it was not, or because of loss scaling.
+  std::string fault = {};
+};
+
+/// The results of one evaluation.
+struct EvaluationRecord {
+  std::uint64_t step = 0;
+  /// NaN if the loss counted no element.
+  double loss = 0;
+  /// Elements that the loss counted.
+  std::int64_t tokens = 0;
+  /// Seconds that the first rank waited for data.
+  double data_wait_seconds = 0;
+  /// True if the moving average of the weights was evaluated.
+  bool of_average = false;
+};
+
+/// A bad step, and what the rules of [health] did about it.
+struct HealthRecord {
+  /// The bad step, counted as StepRecord::step.
+  std::uint64_t step = 0;
+  HealthAction action = HealthAction::stop;
+  std::string reason = {};
+  double loss = 0;
+  double gradient_norm = 0;
+  /// If the run went back: the step that it continues after, the checkpoint or an empty path for the start, the samples
+  /// that it leaves out, and how many times it went back so far.
+  std::uint64_t back_to = 0;
+  std::filesystem::path checkpoint = {};
+  SampleRange left_out = {};
+  std::int64_t rewinds = 0;
+};
+
+/// A checkpoint that is complete on disk.
+struct CheckpointRecord {
+  /// Completed steps.
+  std::uint64_t step = 0;
+  std::filesystem::path path;
+  /// Bytes of its tensors.
+  std::uint64_t bytes = 0;
+  /// Seconds by which writing it delayed training: for the copy to host memory, or for everything in the foreground.
+  double pause_seconds = 0;
+  /// Seconds that it waited for the checkpoint before it.
+  double wait_seconds = 0;
+  /// Seconds in which the first rank wrote its files.
+  double write_seconds = 0;
+};
+
+/// The results of a whole run.
+struct TrainingSummary {
+  /// Completed steps, including those before a resumption.
+  std::uint64_t step = 0;
+  std::optional<double> loss;
+  std::optional<double> evaluation_loss;
+  /// Median over the steps of this process, except the first few.
+  double median_tokens_per_second = 0;
+  std::int64_t peak_resident_bytes = 0;
+  /// Bytes of each rank's arena, planned and used.
+  std::vector<std::int64_t> planned_peak_bytes;
+  std::vector<std::int64_t> arena_peak_bytes;
+  /// Bytes of each rank outside of its device, planned and used.
+  std::vector<OffloadBytes> planned_offload = {};
+  std::vector<OffloadBytes> offload_peak = {};
+  /// Host memory of each rank through which checkpoints are written.
+  std::vector<std::int64_t> planned_checkpoint_bytes = {};
+  /// Why the run stopped before its end. Every process knows it.
+  StopReason stopped = StopReason::none;
+};
+
+/// A line for people.
+struct LogMessage {
+  bool is_error = false;
+  std::string text;
+};
+
+/// True if the loss and the gradient norm are finite.
+[[nodiscard]] bool is_finite(const StepRecord& record);
+
+/// The median of values without the first few, if enough remain. Its memory is bounded: of many values it keeps every
+/// second one, then every fourth, and so on.
+class SteadyMedian {
+ public:
+  void add(double value);
+  /// 0 if there are no values.
+  [[nodiscard]] double value() const;
+  [[nodiscard]] std::size_t kept() const { return values_.size(); }
+
+  static constexpr std::size_t kMostValues = 4096;
+
+ private:
+  std::vector<double> values_;
+  std::uint64_t count_ = 0;
+  std::uint64_t stride_ = 1;
+};
+
+}  // namespace strata::host

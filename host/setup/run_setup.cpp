@@ -1,0 +1,263 @@
+#include "setup/run_setup.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "compiler/batch_split.hpp"
+#include "data/joined_sizes.hpp"
+#include "loading/guarded_device.hpp"
+#include "loading/guarded_world.hpp"
+#include "setup/group_norms.hpp"
+#include "setup/initial_values.hpp"
+#include "setup/joined_world.hpp"
+#include "setup/launched_process.hpp"
+#include "setup/model_contract.hpp"
+#include "setup/rank_terms.hpp"
+#include "setup/shrunk_axis.hpp"
+
+namespace strata::host {
+namespace {
+
+std::vector<NamedStrategy> make_strategies(const ResolvedPlugins& plugins) {
+  std::vector<NamedStrategy> strategies;
+  for (const ResolvedPlugin<StrategyFactory>& plugin : plugins.strategies) {
+    strategies.push_back({plugin.origin.label,
+                          plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options); }),
+                          plugin.origin.table});
+  }
+  return strategies;
+}
+
+OptimizerSettings make_optimizer(const RunConfiguration& configuration, const ResolvedPlugins& plugins) {
+  const OptimizerSection& section = configuration.optimizer;
+  OptimizerSettings settings;
+  settings.clip = section.clip;
+  settings.clip_value = section.clip_value;
+  settings.average_decay = section.average.decay;
+  for (std::size_t i = 0; i < plugins.optimizers.size(); ++i) {
+    const ResolvedPlugin<OptimizerFactory>& plugin = plugins.optimizers[i];
+    OptimizerGroup group;
+    group.origin = plugin.origin;
+    group.optimizer = plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options); });
+    group.parameters = {"*"};
+    group.weight_decay = section.weight_decay;
+    if (i < section.groups.size()) {
+      group.parameters = section.groups[i].parameters;
+      group.lr_factor = section.groups[i].lr_factor;
+      group.weight_decay *= section.groups[i].weight_decay_factor;
+      group.frozen = section.groups[i].frozen;
+    }
+    settings.groups.push_back(std::move(group));
+  }
+  settings.norm_group = norm_group_rule(configuration, settings);
+  return settings;
+}
+
+/// The inputs of the dataset, which differ in name or number of dimensions.
+std::vector<DatasetInput> inputs_of(const ResolvedPlugin<DatasetFactory>& plugin) {
+  std::vector<DatasetInput> inputs =
+      call_plugin(plugin.origin, "inputs", [&] { return plugin.factory->inputs(plugin.options); });
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const DatasetInput& each = inputs[i];
+    const auto refuse = [&](const std::string& what) {
+      throw PluginError(plugin.origin, "", "", "declares input '" + each.name + "' " + what);
+    };
+    if (each.dtype != DType::i32 && each.dtype != DType::f32) {
+      refuse("as " + std::string(to_string(each.dtype)) + "; accepted: i32, f32");
+    }
+    if (find_dim(each.dims, "batch") >= 0) refuse("with the dimension 'batch'; accepted: dimensions of one sample");
+    if (find_input(inputs, each.name, each.dims.size() + (each.per_sample ? 1 : 0)) != i) {
+      refuse(
+          "twice with the same number of dimensions, 'batch' included; accepted: inputs of one name that differ in it");
+    }
+  }
+  return inputs;
+}
+
+void check_batch(const RunConfiguration& configuration, std::int64_t replicas) {
+  try {
+    static_cast<void>(split_batch(configuration.batch.global, configuration.batch.micro, replicas));
+  } catch (const OptionError& error) {
+    throw configuration.error("batch." + error.option(), error.what());
+  }
+}
+
+}  // namespace
+
+DimSizes RunSetup::sizes(const DimSizes& data) const {
+  try {
+    return join_sizes({plugins.model.origin.label, model_sizes}, {plugins.dataset.origin.label, data}, inputs);
+  } catch (const ConfigurationError& error) {
+    throw configuration.error(configuration.model.path, error.what());
+  }
+}
+
+DimSizes RunSetup::sizes_without_data() const {
+  const ResolvedPlugin<DatasetFactory>& plugin = plugins.dataset;
+  DimSizes sizes = model_sizes;
+  sizes.merge(with_places(configuration, [&] {
+    return checked_sizes(plugin.origin,
+                         call_plugin(plugin.origin, "sizes", [&] { return plugin.factory->sizes(plugin.options); }));
+  }));
+  add_small_sizes(sizes, inputs, stack);
+  return sizes;
+}
+
+CompileRequest RunSetup::request(GraphMode mode, DimSizes sizes) const {
+  CompileRequest request;
+  request.model = model;
+  request.model_origin = plugins.model.origin;
+  request.device_origin = plugins.device.origin;
+  request.strategies = stack.strategies;
+  request.registry = ops.get();
+  request.mode = mode;
+  request.float_type = float_type;
+  request.global_batch = configuration.batch.global;
+  request.micro_batch = configuration.batch.micro;
+  request.sizes = std::move(sizes);
+  request.optimizer = optimizer;
+  return request;
+}
+
+Generation RunSetup::generation() const {
+  const PluginOrigin& origin = plugins.model.origin;
+  const auto generation = with_places(
+      configuration, [&] { return call_plugin(origin, "generation", [&] { return model->generation(); }); });
+  if (!generation) {
+    throw configuration.error(configuration.model.path,
+                              origin.label + " generates no text; accepted: a model that does");
+  }
+  return *generation;
+}
+
+DataSource RunSetup::open_data() const {
+  const ResolvedPlugin<DatasetFactory>& plugin = plugins.dataset;
+  const DatasetRequest request{model_sizes, configuration.run.eval_every > 0};
+  return with_places(configuration, [&] {
+    DataSource source(plugin.origin, inputs, plugin.create("open", [&](const auto& factory) {
+      return factory.open(plugin.options, request);
+    }));
+    if (request.validates && source.samples(DataSplit::validation) == 0) {
+      throw PluginError(plugin.origin, "", "", "has no sample for validation; run.eval_every = 0 needs none");
+    }
+    return source;
+  });
+}
+
+std::int64_t RunSetup::memory_bytes(const Device& device) const {
+  return with_places(configuration, [&] { return device.memory_bytes(); });
+}
+
+CommunicatorLimits RunSetup::limits(const World& world) const {
+  return with_places(configuration, [&] { return world.limits(); });
+}
+
+Options RunSetup::shrunk_model(const ShrinkRequest& request) const {
+  const ResolvedPlugin<ModelFactory>& plugin = plugins.model;
+  return with_places(configuration, [&] {
+    return call_plugin(plugin.origin, "shrink", [&] { return plugin.factory->shrink(plugin.options, request); });
+  });
+}
+
+std::uint64_t RunSetup::seed() const { return static_cast<std::uint64_t>(configuration.run.seed); }
+
+template <class Call>
+auto RunSetup::at_culprit(const Call& call) const {
+  try {
+    return call();
+  } catch (const PluginError& error) {
+    throw located(configuration, error);
+  } catch (const ConfigurationError& error) {
+    throw configuration.error(configuration.model.path, error.what());
+  }
+}
+
+Compiled RunSetup::compile(const CompileRequest& request, const Compiled* beside) const {
+  return at_culprit([&] {
+    require_model_contract(*this, request);
+    return host::compile(request, beside);
+  });
+}
+
+Stages RunSetup::find_stages(const CompileRequest& request) const {
+  return at_culprit([&] { return host::find_stages(request); });
+}
+
+std::unique_ptr<Device> RunSetup::make_device(const DeviceRequest& request) const {
+  const ResolvedPlugin<DeviceFactory>& plugin = plugins.device;
+  return with_places(configuration, [&] {
+    return guarded_device(
+        plugin.create("create", [&](const DeviceFactory& factory) { return factory.create(plugin.options, request); }),
+        plugin.origin);
+  });
+}
+
+std::unique_ptr<Device> RunSetup::make_device(int rank, const World& world) const {
+  const DeviceRequest request = with_places(configuration, [&] {
+    return DeviceRequest{.kernels = kernels.get(),
+                         .rank = rank,
+                         .ranks_on_host = world.ranks_on_host(),
+                         .index_on_host = world.index_on_host(rank)};
+  });
+  return make_device(request);
+}
+
+std::unique_ptr<Device> RunSetup::make_device(int rank, int ranks) const {
+  return make_device({.kernels = kernels.get(), .rank = rank, .ranks_on_host = ranks, .index_on_host = rank});
+}
+
+std::unique_ptr<World> RunSetup::make_world(int ranks) const {
+  const ResolvedPlugin<CommunicatorFactory>& plugin = plugins.communicator;
+  return guarded_world(
+      plugin.create("create", [&](const auto& factory) { return factory.create(plugin.options, ranks); }),
+      plugin.origin);
+}
+
+std::unique_ptr<World> RunSetup::make_world() const {
+  const int ranks = stack.mesh.rank_count();
+  std::unique_ptr<World> world = with_places(configuration, [&] { return make_world(ranks); });
+  const auto local = with_places(configuration, [&] { return world->local_ranks(); });
+  if (launched_ranks() > 1 && static_cast<int>(local.size()) == ranks) {
+    throw configuration.error(configuration.communicator.path,
+                              "found '" + configuration.communicator.plugin +
+                                  "', which runs all ranks in one process; accepted for the processes of strata "
+                                  "launch: one that joins processes, such as gloo on CPUs and nccl on GPUs");
+  }
+  return joined_world(std::move(world), [this] { return setup_terms(*this); });
+}
+
+RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
+  RunSetup setup;
+  setup.configuration = std::move(configuration);
+  registry.set_hook_limit(setup.configuration.run.watchdog);
+  setup.initial = open_initial_values(setup.configuration, registry);
+  setup.configuration.model_from.clear();
+  setup.plugins = resolve_plugins(setup.configuration, registry);
+  with_places(setup.configuration, [&] {
+    provide_vocabulary(setup.plugins, *setup.ops, *setup.kernels);
+    const ResolvedPlugin<ModelFactory>& model = setup.plugins.model;
+    setup.model = model.create("create", [&](const ModelFactory& factory) { return factory.create(model.options); });
+    setup.model_sizes =
+        checked_sizes(model.origin, call_plugin(model.origin, "sizes", [&] { return setup.model->sizes(); }));
+    const ResolvedPlugin<DatasetFactory>& dataset = setup.plugins.dataset;
+    setup.inputs = inputs_of(dataset);
+    setup.unit = call_plugin(dataset.origin, "unit", [&] { return dataset.factory->unit(dataset.options); });
+    setup.stack = make_stack(make_strategies(setup.plugins));
+    setup.optimizer = make_optimizer(setup.configuration, setup.plugins);
+  });
+  check_batch(setup.configuration, setup.stack.replicas);
+  check_shrink(setup);
+  return setup;
+}
+
+LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration) {
+  return {.section = configuration.optimizer.weight_decay_schedule, .lr = 1, .run_steps = configuration.run.steps};
+}
+
+LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration) {
+  return {.section = configuration.optimizer.schedule,
+          .lr = configuration.optimizer.lr,
+          .run_steps = configuration.run.steps};
+}
+
+}  // namespace strata::host

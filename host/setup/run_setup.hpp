@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compiler/compile.hpp"
+#include "config/learning_rate.hpp"
+#include "config/run_configuration.hpp"
+#include "data/data_source.hpp"
+#include "loading/plugin_registry.hpp"
+#include "loading/resolved_plugins.hpp"
+#include "strata/communicator.hpp"
+#include "strata/device.hpp"
+#include "strata/op.hpp"
+
+namespace strata::host {
+
+class CheckpointReader;
+
+/// A configuration with its plugins loaded, and the objects that they create. Every command that compiles or runs
+/// starts from it. Callers change the configuration first to substitute sizes, devices or strategies. The plugin
+/// registry outlives the setup.
+struct RunSetup {
+  /// The configuration with the values of all options, including defaults.
+  RunConfiguration configuration;
+  ResolvedPlugins plugins;
+  /// Ops and kernels of Strata and all plugins. Devices and programs refer to them.
+  std::unique_ptr<OpRegistry> ops = std::make_unique<OpRegistry>();
+  std::unique_ptr<KernelRegistry> kernels = std::make_unique<KernelRegistry>();
+  std::shared_ptr<const Model> model;
+  /// The values from which training starts. Null: those of the model's initialisation.
+  std::shared_ptr<const CheckpointReader> initial;
+  /// The sizes that the model's options fix.
+  DimSizes model_sizes;
+  /// The inputs that the dataset has.
+  std::vector<DatasetInput> inputs;
+  /// What the loss sums over, in the singular: "token".
+  std::string unit;
+  Stack stack;
+  OptimizerSettings optimizer;
+  /// Element type of parameters and activations. Verification sets f64.
+  DType float_type = DType::f32;
+
+  /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
+  /// fix a size and do not agree.
+  [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
+  /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
+  /// its files, else small ones.
+  [[nodiscard]] DimSizes sizes_without_data() const;
+  /// The request to compile a training step, or an evaluation pass over as many samples.
+  [[nodiscard]] CompileRequest request(GraphMode mode, DimSizes sizes) const;
+  /// Compiles. Errors about the model or sizes get their file and line in the configuration.
+  [[nodiscard]] Compiled compile(const CompileRequest& request, const Compiled* beside = nullptr) const;
+  /// The placement of blocks, without further compilation. Errors get their file and line as in compile().
+  [[nodiscard]] Stages find_stages(const CompileRequest& request) const;
+  /// Makes the device of a rank of `world`.
+  [[nodiscard]] std::unique_ptr<Device> make_device(int rank, const World& world) const;
+  /// Makes the device of a rank if this process has all `ranks`.
+  [[nodiscard]] std::unique_ptr<Device> make_device(int rank, int ranks) const;
+  /// Makes the run's ranks. \throws ConfigurationError also if `strata launch` started several processes that would
+  /// each run all ranks.
+  [[nodiscard]] std::unique_ptr<World> make_world() const;
+  /// Makes a world of `ranks` in this process, which need not be those of the run. \throws PluginError.
+  [[nodiscard]] std::unique_ptr<World> make_world(int ranks) const;
+  /// How the model continues a text. \throws ConfigurationError if it does not.
+  [[nodiscard]] Generation generation() const;
+  /// Opens the data. Checks that training, and validation if the run evaluates, have a sample.
+  [[nodiscard]] DataSource open_data() const;
+  /// Bytes of a device's memory that the plan of a rank may use in this run.
+  [[nodiscard]] std::int64_t memory_bytes(const Device& device) const;
+  /// What the communicator of this run supports in `world`.
+  [[nodiscard]] CommunicatorLimits limits(const World& world) const;
+  /// The smallest options of the model that fit `request`.
+  [[nodiscard]] Options shrunk_model(const ShrinkRequest& request) const;
+  /// The seed of the run, which determines initial values, dropout and the order of the data.
+  [[nodiscard]] std::uint64_t seed() const;
+
+ private:
+  [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceRequest& request) const;
+  /// Runs `call`. A ConfigurationError gets the file and line of the plugin that caused it, or else of the model.
+  template <class Call>
+  auto at_culprit(const Call& call) const;
+};
+
+/// Loads the plugins, creates model and strategies, and checks mesh and batch sizes. Reads no data. \throws
+/// ConfigurationError with file and line.
+[[nodiscard]] RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry);
+
+/// The factor of weight decay by step.
+[[nodiscard]] LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration);
+
+[[nodiscard]] LearningRateSchedule learning_rate_schedule(const RunConfiguration& configuration);
+
+}  // namespace strata::host

@@ -1,0 +1,402 @@
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "checkpoint/damaged_checkpoint.hpp"
+#include "compiler/placement/bucket_collectives.hpp"
+#include "diagnosis/run_diagnosis.hpp"
+#include "log/process_memory.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/initialize.hpp"
+#include "runtime/rank_threads.hpp"
+#include "setup/agreement.hpp"
+#include "setup/group_norms.hpp"
+#include "setup/remarks.hpp"
+#include "setup/step_limits.hpp"
+#include "strata/error.hpp"
+#include "train/restore_together.hpp"
+#include "train/resume_check.hpp"
+#include "train/work_together.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Time that ranks get to end after another one has failed.
+constexpr std::chrono::seconds kPatience{30};
+
+/// The ranks' common decision before a step. If ranks differ, the larger one holds.
+enum class Verdict : std::uint8_t { go_on, stop, data_failed };
+
+}  // namespace
+
+/// The work of one rank's thread.
+class Trainer::Rank {
+ public:
+  Rank(Trainer& trainer, Device& device, Communicator& communicator, FlightRecorder& recorder)
+      : trainer_(trainer),
+        rank_(communicator.rank()),
+        recorder_(recorder),
+        agreement_(communicator, device, RankTimeValues::count(communicator.rank_count())),
+        times_(communicator.rank_count()),
+        arena_(std::make_shared<Arena>(device, trainer.summary_.planned_peak_bytes.at(index()))),
+        offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()), trainer.offload_directory(rank_))),
+        training_(executor(trainer.programs_.training, device, communicator)),
+        scaler_(trainer.programs_.training),
+        health_(trainer.setup_.configuration.health),
+        tells_graphs_(!device.is_host_memory()),
+        checkpoints_(*trainer.checkpoint_share_, rank_, speaks(), device, agreement_,
+                     [this](const BufferSlice& slice, void* host) { training_->read(slice, host); }) {
+    if (trainer.programs_.evaluation) evaluation_ = executor(*trainer.programs_.evaluation, device, communicator);
+    const auto begin_with = [this](const CheckpointReader* checkpoint) { begin(checkpoint); };
+    if (trainer.choice_) {
+      trainer.choice_->settle(agreement_, rank_, begin_with);
+    } else {
+      begin(trainer.resume_);
+    }
+    const auto prepare = [&] {
+      trainer.observer_.prepare();
+      trainer.prepare_store();
+    };
+    work_together(agreement_, leads() ? prepare : std::function<void()>());
+    std::call_once(trainer.reads_, [&] { trainer.start_reading(); });
+  }
+
+  void run() {
+    const RunSection& settings = trainer_.setup_.configuration.run;
+    const auto steps = static_cast<std::uint64_t>(settings.last_step());
+    std::uint64_t step = trainer_.start_.step;
+    bool evaluation_due = trainer_.start_.evaluation_due && settings.eval_every > 0;
+    Verdict verdict = agree(step);
+    tell_start(evaluation_due);
+    if (evaluation_due && verdict == Verdict::go_on) {
+      verdict = evaluate(step);
+      evaluation_due = verdict != Verdict::go_on;
+    }
+    while (step < steps && verdict == Verdict::go_on) {
+      if (const std::optional<HealthRecord> bad = train(step)) {
+        step = recover(step, *bad);
+        verdict = agree(step);
+        continue;
+      }
+      ++step;
+      checkpoints_.poll();
+      verdict = agree(step);
+      evaluation_due = is_due(step, settings.eval_every) || (step == steps && settings.eval_every > 0);
+      if (evaluation_due && verdict == Verdict::go_on) {
+        verdict = evaluate(step);
+        evaluation_due = verdict != Verdict::go_on;
+      }
+      const bool ends = verdict != Verdict::go_on || step == steps;
+      if (is_due(step, trainer_.checkpoints_.every) || ends) {
+        write_checkpoint(step, evaluation_due, ends);
+      }
+    }
+    recorder_.begin(Activity::saving, step);
+    const std::optional<std::string> failure = checkpoints_.finish();
+    if (speaks()) trainer_.checkpoint_failure_ = failure;
+    if (speaks() && verdict == Verdict::stop && (step < steps || evaluation_due)) trainer_.summary_.stopped = reason_;
+    // No process may end, and so stop the others, before the checkpoint is complete.
+    if (verdict == Verdict::data_failed) agreement_.meet();
+    trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
+    if (offload_) trainer_.summary_.offload_peak.at(index()) = offload_->peak();
+    if (trainer_.world_->local_ranks().size() < trainer_.summary_.arena_peak_bytes.size()) gather_peaks();
+  }
+
+ private:
+  [[nodiscard]] std::size_t index() const { return static_cast<std::size_t>(rank_); }
+  [[nodiscard]] bool leads() const { return rank_ == 0; }
+  /// True for the first rank of this process.
+  [[nodiscard]] bool speaks() const { return rank_ == trainer_.world_->local_ranks().front(); }
+  [[nodiscard]] std::uint64_t seed() const {
+    return static_cast<std::uint64_t>(trainer_.setup_.configuration.run.seed);
+  }
+  [[nodiscard]] static bool is_due(std::uint64_t step, std::int64_t every) {
+    return every > 0 && step % static_cast<std::uint64_t>(every) == 0;
+  }
+
+  std::unique_ptr<Executor> executor(const Compiled& compiled, Device& device, Communicator& communicator) const {
+    auto made = std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, seed(), device,
+                                           communicator, arena_, offload_, !compiled.has_transfers());
+    made->record_in(recorder_);
+    return made;
+  }
+
+  void begin(const CheckpointReader* checkpoint) {
+    if (trainer_.choice_) trainer_.begin(checkpoint);
+    if (checkpoint != nullptr) health_.restore(checkpoint->run().health.value_or(HealthState{}));
+    restore(checkpoint);
+  }
+
+  /// Restores everything that a checkpoint has but the state of the rules, or initialises it if there is none.
+  void restore(const CheckpointReader* checkpoint) {
+    recorder_.begin(Activity::restoring, trainer_.start_.step);
+    scaler_ = LossScaler(trainer_.programs_.training);
+    if (checkpoint == nullptr) {
+      initialize(*training_, seed());
+      if (trainer_.setup_.initial) restore_values_together(*trainer_.setup_.initial, *training_, agreement_);
+      return;
+    }
+    if (const auto& scaler = checkpoint->run().loss_scaler) scaler_.restore(*scaler);
+    restore_together(*checkpoint, *training_, agreement_);
+    initialize_constants(*training_, seed());
+  }
+
+  /// Waits for the data of `step`, unless the run ends before it. All ranks agree whether the step runs.
+  Verdict agree(std::uint64_t step) {
+    Verdict own = Verdict::go_on;
+    const bool has_trained = step > trainer_.start_.step;
+    std::optional<std::string> failure;
+    recorder_.begin(Activity::reading, step);
+    if (step < static_cast<std::uint64_t>(trainer_.setup_.configuration.run.last_step())) {
+      ReadAhead::Outcome outcome = trainer_.training_data_->wait(step);
+      data_wait_seconds_ = outcome.wait_seconds;
+      failure = std::move(outcome.failure);
+      if (failure) own = Verdict::data_failed;
+    }
+    // Each start trains a step, so that a run with little time goes on nevertheless.
+    const Verdict common = common_verdict(own, has_trained ? own_reason() : StopReason::none, step, &times_.values());
+    tell_times(step);
+    if (common == Verdict::data_failed) {
+      trainer_.data_failure_.set("step " + std::to_string(step + 1), has_trained ? std::optional(step) : std::nullopt,
+                                 failure);
+    }
+    return common;
+  }
+
+  [[nodiscard]] StopReason own_reason() const { return speaks() ? trainer_.observer_.stop() : StopReason::none; }
+
+  /// Combines the verdicts of all ranks, and `more` as Agreement::largest() does. `step`: the last complete one.
+  Verdict common_verdict(Verdict own, StopReason reason, std::uint64_t step, std::vector<double>* more = nullptr) {
+    constexpr int kReasons = 256;
+    if (own == Verdict::go_on && reason != StopReason::none) own = Verdict::stop;
+    const int code = static_cast<int>(own) * kReasons + static_cast<int>(reason);
+    const auto largest = static_cast<int>(more == nullptr ? agreement_.largest(code) : agreement_.largest(code, *more));
+    const auto common = static_cast<Verdict>(largest / kReasons);
+    reason_ = static_cast<StopReason>(largest % kReasons);
+    if (common == Verdict::stop && leads()) trainer_.observer_.stopping(step, reason_);
+    return common;
+  }
+
+  void tell_times(std::uint64_t step) {
+    if (!std::exchange(tells_times_, false)) return;
+    const RankTimes times = times_.times(step);
+    trainer_.observer_.ranks(times);
+    for (const std::string& sentence : stragglers_.note(times)) trainer_.observer_.warning(sentence);
+  }
+
+  void tell_start(bool evaluates) {
+    RunStart start{trainer_.start_.step, evaluates, {}, health_.state().rewinds, {}};
+    if (trainer_.resume_ != nullptr) start.checkpoint = trainer_.resume_->directory();
+    if (trainer_.choice_) start.remarks = trainer_.choice_->skipped();
+    start.remarks.insert(start.remarks.end(), trainer_.start_remarks_.begin(), trainer_.start_remarks_.end());
+    const auto tell = [&] { trainer_.observer_.started(start); };
+    work_together(agreement_, speaks() ? tell : std::function<void()>());
+  }
+
+  /// \return the step's record if it is bad and the run stops or goes back.
+  std::optional<HealthRecord> train(std::uint64_t step) {
+    using Clock = std::chrono::steady_clock;
+    StepRecord record;
+    record.step = step + 1;
+    record.learning_rate = trainer_.schedule_(step);
+    if (scaler_.is_active()) record.loss_scale = scaler_.state().scale;
+    if (has_limits_) write_limits(*training_, health_);
+    recorder_.begin(Activity::training, record.step);
+    const Clock::time_point begin = Clock::now();
+    const Reports reports = training_->run({.step = step,
+                                            .learning_rate = record.learning_rate,
+                                            .weight_decay_factor = trainer_.weight_decay_(step),
+                                            .loss_scale = scaler_.factor(),
+                                            .skipped_steps = scaler_.state().skipped_steps},
+                                           *trainer_.training_data_);
+    trainer_.training_data_->release(step);
+    record.data_wait_seconds = data_wait_seconds_;
+    record.seconds = data_wait_seconds_ + std::chrono::duration<double>(Clock::now() - begin).count();
+    record.wait_seconds = training_->wait_seconds();
+    times_.set(rank_, record.seconds, record.wait_seconds, record.data_wait_seconds);
+    const double count = reports.at("count");
+    record.loss = reports.at("loss") / count;
+    record.gradient_norm = reports.at("grad_norm");
+    record.tokens_per_second = count / record.seconds;
+    record.memory.arena_bytes = arena_->peak_bytes();
+    if (leads()) {
+      const Compiled& compiled = trainer_.programs_.training;
+      record.group_norms = read_group_norms(*training_, compiled.norm_groups, reports, scaler_.factor(), replicas_);
+    }
+    if (count == 0) {
+      // The update has left out this step, as every step whose gradient scale is not finite.
+      scaler_.leave_out_step();
+      record.skipped = true;
+      record.fault = "the loss counts no element of its batch";
+    } else if (scaler_.skips(record.gradient_norm)) {
+      record.skipped = true;
+    } else {
+      const std::optional<HealthRecord> bad = health_.judge(record, is_refused(reports));
+      if (bad && bad->action != HealthAction::skip) return bad;
+      if (bad) {
+        scaler_.leave_out_step();
+        record.skipped = true;
+        record.fault = bad->reason;
+        if (leads()) trainer_.observer_.health(*bad);
+      }
+    }
+    report(record);
+    return std::nullopt;
+  }
+
+  void report(const StepRecord& record) {
+    if (!leads()) return;
+    trainer_.tokens_per_second_.add(record.tokens_per_second);
+    trainer_.summary_.step = record.step;
+    if (!record.skipped) trainer_.summary_.loss = record.loss;
+    trainer_.observer_.step(record);
+    tells_times_ = trainer_.world_->rank_count() > 1;
+    if (!tells_graphs_) return;
+    if (const std::optional<GraphUse> use = training_->graph_use()) {
+      trainer_.observer_.graphs(*use);
+      tells_graphs_ = false;
+    }
+  }
+
+  void write_checkpoint(std::uint64_t step, bool evaluation_due, bool is_last) {
+    recorder_.begin(Activity::saving, step);
+    checkpoints_.write(trainer_.state_after(step, scaler_, health_.state(), evaluation_due), is_last);
+    written_ = step;
+  }
+
+  /// Goes back because of the step after `step`, or ends the run, with a checkpoint of `step` if the bad step changed
+  /// nothing. All ranks agree on the numbers that lead here. \return the step to continue after.
+  std::uint64_t recover(std::uint64_t step, HealthRecord bad) {
+    recorder_.begin(Activity::saving, step);
+    static_cast<void>(checkpoints_.finish());
+    const auto restore_from = [this](const CheckpointReader* checkpoint) { restore(checkpoint); };
+    if (bad.action == HealthAction::rewind)
+      bad = trainer_.rewind({rank_, agreement_, health_, restore_from}, step, bad);
+    if (leads()) trainer_.observer_.health(bad);
+    if (bad.action == HealthAction::rewind) {
+      written_ = bad.back_to;
+      return bad.back_to;
+    }
+    // No rank ends the run before the first one has told why.
+    agreement_.meet();
+    if (trainer_.undoes_bad_steps() && step > trainer_.start_.step && written_ != step) {
+      write_checkpoint(step, false, true);
+    }
+    throw RuntimeError(trainer_.describe_end(bad, checkpoints_.finish()));
+  }
+
+  /// A reason to stop ends the evaluation before its next batch. A resumed run then repeats it.
+  Verdict evaluate(std::uint64_t step) {
+    const std::uint64_t batches = trainer_.validation_batches();
+    recorder_.begin(Activity::evaluating, step);
+    double loss = 0;
+    double count = 0;
+    double wait_seconds = 0;
+    for (std::uint64_t batch = 0; batch < batches; ++batch) {
+      const ReadAhead::Outcome outcome = trainer_.validation_data_->wait(evaluated_);
+      wait_seconds += outcome.wait_seconds;
+      const Verdict verdict =
+          common_verdict(outcome.failure ? Verdict::data_failed : Verdict::go_on, own_reason(), step);
+      if (verdict == Verdict::data_failed) {
+        trainer_.data_failure_.set("the evaluation after step " + std::to_string(step), step, outcome.failure);
+      }
+      if (verdict != Verdict::go_on) return verdict;
+      const Reports reports = evaluation_->run(evaluated_, 0, *trainer_.validation_data_);
+      trainer_.validation_data_->release(evaluated_++);
+      loss += reports.at("loss");
+      count += reports.at("count");
+    }
+    if (!leads()) return Verdict::go_on;
+    trainer_.summary_.evaluation_loss = loss / count;
+    trainer_.observer_.evaluation({.step = step,
+                                   .loss = loss / count,
+                                   .tokens = static_cast<std::int64_t>(count),
+                                   .data_wait_seconds = wait_seconds,
+                                   .of_average = trainer_.setup_.configuration.optimizer.average.is_evaluated()});
+    return Verdict::go_on;
+  }
+
+  /// Sends the peaks of ranks in other processes to the first rank.
+  void gather_peaks() {
+    TrainingSummary& summary = trainer_.summary_;
+    const auto of = [&](std::size_t rank, std::int64_t own) {
+      return static_cast<std::int64_t>(agreement_.largest(rank == index() ? static_cast<double>(own) : 0));
+    };
+    const std::int64_t arena = arena_->peak_bytes();
+    const OffloadBytes offload = offload_ ? offload_->peak() : OffloadBytes{};
+    for (std::size_t rank = 0; rank < summary.arena_peak_bytes.size(); ++rank) {
+      const std::int64_t peak = of(rank, arena);
+      const OffloadBytes outside{of(rank, offload.host), of(rank, offload.file)};
+      if (!leads()) continue;
+      summary.arena_peak_bytes[rank] = peak;
+      summary.offload_peak[rank] = outside;
+    }
+  }
+
+  Trainer& trainer_;
+  int rank_;
+  FlightRecorder& recorder_;
+  Agreement agreement_;
+  RankTimeValues times_;
+  Stragglers stragglers_;
+  /// True on the first rank between a step and its tell_times(). A step that the run undoes has none.
+  bool tells_times_ = false;
+  std::shared_ptr<Arena> arena_;
+  std::shared_ptr<OffloadMemory> offload_;
+  std::unique_ptr<Executor> training_;
+  std::unique_ptr<Executor> evaluation_;
+  LossScaler scaler_;
+  HealthRule health_;
+  /// True if the program's guard compares with limits.
+  bool has_limits_ = guard_for(trainer_.setup_.configuration.health) == StepGuard::limits;
+  /// Step of the last checkpoint, from which the parameters have not changed if it is the last step.
+  std::optional<std::uint64_t> written_;
+  bool tells_graphs_;
+  /// How many replicas train apart.
+  int replicas_ = trainer_.programs_.training.mesh.size(
+      in_mesh_order(trainer_.programs_.training.mesh, trainer_.setup_.stack.loose));
+  RankCheckpoints checkpoints_;
+  /// Why the ranks agreed to stop.
+  StopReason reason_ = StopReason::none;
+  /// Seconds that the coming step has waited for its data.
+  double data_wait_seconds_ = 0;
+  /// Batches evaluated so far, in all evaluations.
+  std::uint64_t evaluated_ = 0;
+};
+
+bool has_first_rank(const World& world) {
+  const std::vector<int> ranks = world.local_ranks();
+  return std::find(ranks.begin(), ranks.end(), 0) != ranks.end();
+}
+
+TrainingSummary Trainer::run() {
+  {
+    const RunSection& run = setup_.configuration.run;
+    // A checkpoint that is being written is not interrupted.
+    const auto asked_to_stop = [&] { return checkpoint_share_->writers == 0 && observer_.asked_to_stop(); };
+    RunDiagnosis diagnosis(*world_, {run.watchdog, record_folder_, asked_to_stop, run.stop_grace},
+                           [&](const std::string& text) { observer_.hangs(text); });
+    const auto body = [&](Device& device, Communicator& communicator) {
+      FlightRecorder& recorder = diagnosis.recorders().of(communicator.rank());
+      recorder.begin(Activity::preparing);
+      Rank(*this, device, communicator, recorder).run();
+    };
+    const auto failed = [&](int rank, const std::exception_ptr& error) { diagnosis.failed(rank, error); };
+    run_rank_threads(*world_, [&](int rank) { return setup_.make_device(rank, *world_); }, body,
+                     {kPatience, [&](const std::string& report) { observer_.stuck(report); }},
+                     {&diagnosis.recorders(), failed, [&](StopRanks stop) { diagnosis.set_stop(std::move(stop)); }});
+  }
+  training_data_.reset();
+  validation_data_.reset();
+  if (auto failure = data_failure_.message(!checkpoint_failure_)) {
+    throw RuntimeError(*failure + (checkpoint_failure_ ? "; " + *checkpoint_failure_ : ""));
+  }
+  if (checkpoint_failure_) throw RuntimeError(*checkpoint_failure_ + "; " + describe_newest(store_.directory()));
+  summary_.median_tokens_per_second = tokens_per_second_.value();
+  summary_.peak_resident_bytes = peak_resident_bytes();
+  return summary_;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,246 @@
+#include "verify/stack_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <mutex>
+
+#include "runtime/element.hpp"
+#include "runtime/initialize.hpp"
+#include "runtime/shards.hpp"
+#include "train/loss_scaler.hpp"
+#include "verify/evaluation_alone.hpp"
+#include "verify/rank_result.hpp"
+#include "verify/text_exchange.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Collects the ranks' parts of parameters into whole tensors, and records differences between replicas.
+class ParameterCollector {
+ public:
+  explicit ParameterCollector(StackResult& result) : result_(result) {}
+
+  /// Adds the parts that a rank of another process holds.
+  void add(const RankResult& other) {
+    add(other.parameters, result_.parameters);
+    add(other.averages, result_.averages);
+  }
+
+  void add(Executor& executor) {
+    for (const StoredParameter& parameter : executor.program().parameters) {
+      add(executor, parameter, parameter.value, result_.parameters);
+      const auto average = parameter.states.find(kAverageState);
+      if (average != parameter.states.end()) add(executor, parameter, average->second, result_.averages);
+    }
+  }
+
+ private:
+  /// Adds this rank's part of a parameter or of its average.
+  void add(Executor& executor, const StoredParameter& parameter, BufferId buffer, WholeTensors& tensors) {
+    const Program& program = executor.program();
+    const Shard shard = shard_of(program, parameter, buffer, executor.rank());
+    if (shard.local_elements() == 0) return;
+    const DType dtype = program.buffer(buffer).dtype;
+    std::vector<std::byte> local(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
+    executor.read(shard.slice(buffer), local.data());
+    const std::lock_guard lock(mutex_);
+    std::vector<double>& whole = tensors[parameter.name];
+    whole.resize(static_cast<std::size_t>(shard.global_elements()), std::numeric_limits<double>::quiet_NaN());
+    shard.for_each_run([&](std::int64_t from, std::int64_t to, std::int64_t length) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        put(whole[static_cast<std::size_t>(to + i)], load_element(dtype, local.data(), from + i));
+      }
+    });
+  }
+
+  void add(const WholeTensors& parts, WholeTensors& tensors) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, values] : parts) {
+      std::vector<double>& whole = tensors[name];
+      whole.resize(values.size(), std::numeric_limits<double>::quiet_NaN());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (!std::isnan(values[i])) put(whole[i], values[i]);
+      }
+    }
+  }
+
+  void put(double& element, double value) {
+    if (!std::isnan(element))
+      result_.replica_difference = std::max(result_.replica_difference, std::abs(element - value));
+    element = value;
+  }
+
+  StackResult& result_;
+  std::mutex mutex_;
+};
+
+double worst_step(const std::vector<double>& found, const std::vector<double>& expected) {
+  double worst = found.size() == expected.size() ? 0 : std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
+    worst = std::max(worst, relative_difference(found[i], expected[i]));
+  }
+  return worst;
+}
+
+/// Joins the results of this process's ranks with those of the other processes, which then all have the whole result.
+/// Every rank makes the call. `values`: of this rank, without parameters; losses and norms of rank 0 only.
+void join_processes(Communicator& communicator, Device& device, Executor& executor, const RankResult& values,
+                    const std::vector<int>& local_ranks, ParameterCollector& collector, StackResult& result) {
+  StackResult own;
+  ParameterCollector(own).add(executor);
+  RankResult mine = values;
+  mine.parameters = own.parameters;
+  mine.averages = own.averages;
+  const std::vector<std::string> texts = gather_texts(communicator, device, mine.encode());
+  if (communicator.rank() != local_ranks.front()) return;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (std::find(local_ranks.begin(), local_ranks.end(), static_cast<int>(rank)) != local_ranks.end()) continue;
+    const RankResult other = RankResult::decode(texts[rank]);
+    collector.add(other);
+    result.planned_peak_bytes[rank] = other.planned_peak_bytes;
+    result.arena_peak_bytes[rank] = other.arena_peak_bytes;
+    if (rank != 0) continue;
+    result.losses = other.losses;
+    result.gradient_norms = other.gradient_norms;
+    result.evaluations = other.evaluations;
+  }
+}
+
+/// Memory of a rank for its training step and its evaluation pass, which share it.
+struct PlannedBytes {
+  std::int64_t arena = 0;
+  OffloadBytes offload;
+};
+
+PlannedBytes planned_bytes(const Compiled& training, const Compiled* evaluation, int rank) {
+  const MemoryPlan& plan = training.plan(rank);
+  if (evaluation == nullptr) return {plan.arena_bytes, plan.offload};
+  const MemoryPlan& evaluated = evaluation->plan(rank);
+  return {std::max(plan.arena_bytes, evaluated.arena_bytes), largest(plan.offload, evaluated.offload)};
+}
+
+}  // namespace
+
+std::filesystem::path offload_directory(const Program& program) {
+  return program.offload_directory.empty() ? std::filesystem::temp_directory_path()
+                                           : std::filesystem::path(program.offload_directory);
+}
+
+double relative_difference(double found, double expected) {
+  const double difference = std::abs(found - expected);
+  // NaN compares as no difference, so return infinity for it.
+  if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+  return difference == 0 ? 0 : difference / std::max(std::abs(expected), std::numeric_limits<double>::min());
+}
+double relative_difference(const std::vector<double>& found, const std::vector<double>& expected) {
+  if (found.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  double difference = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(found[i]) || std::isnan(expected[i])) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, std::abs(expected[i]));
+    difference = std::max(difference, std::abs(found[i] - expected[i]));
+  }
+  return difference == 0 ? 0 : difference / std::max(largest, std::numeric_limits<double>::min());
+}
+
+double StackDifference::worst() const { return std::max({loss, gradient_norm, evaluation, parameter}); }
+
+StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
+                      const StackSettings& settings, InputSource& inputs) {
+  const auto ranks = static_cast<std::size_t>(compiled.mesh.rank_count());
+  const std::vector<int> local_ranks = world.local_ranks();
+  StackResult result;
+  result.first_rank = local_ranks.front();
+  result.planned_peak_bytes.resize(ranks);
+  result.arena_peak_bytes.resize(ranks);
+  result.planned_offload.resize(ranks);
+  result.offload_peak.resize(ranks);
+  ParameterCollector parameters(result);
+  run_rank_threads(world, make_device, [&](Device& device, Communicator& communicator) {
+    const int rank = communicator.rank();
+    const PlannedBytes planned = planned_bytes(compiled, settings.evaluation, rank);
+    const auto arena = std::make_shared<Arena>(device, planned.arena);
+    const auto offload = make_offload_memory(planned.offload, offload_directory(compiled.program(rank)));
+    const auto make_executor = [&](const Compiled& of) {
+      return std::make_unique<Executor>(of.program(rank), of.plan(rank), rank, settings.seed, device, communicator,
+                                        arena, offload, !of.has_transfers());
+    };
+    const std::unique_ptr<Executor> training = make_executor(compiled);
+    const std::unique_ptr<Executor> evaluation = settings.evaluation ? make_executor(*settings.evaluation) : nullptr;
+    Executor& executor = *training;
+    std::uint64_t evaluations = 0;
+    if (settings.evaluation_alone != nullptr) {
+      const double loss = evaluate_alone(*settings.evaluation_alone, device, communicator, settings.seed, inputs);
+      if (communicator.rank() == 0) result.evaluations.push_back(loss);
+    }
+    initialize(executor, settings.seed);
+    disturb_parameters(executor, settings.disturbance);
+    LossScaler scaler(compiled);
+    for (int step = 0; step < settings.steps; ++step) {
+      StepContext context;
+      context.step = static_cast<std::uint64_t>(step);
+      context.learning_rate = settings.learning_rate;
+      context.weight_decay_factor = verified_weight_decay_factor(context.step);
+      context.loss_scale = scaler.factor();
+      context.skipped_steps = scaler.state().skipped_steps;
+      const Reports reports = executor.run(context, inputs);
+      scaler.skips(reports.at("grad_norm"));
+      if (rank == 0) {
+        result.losses.push_back(reports.at("loss") / reports.at("count"));
+        result.gradient_norms.push_back(reports.at("grad_norm"));
+      }
+      if (!settings.evaluates_after(step)) continue;
+      const Reports evaluated = evaluation->run(evaluations++, 0, inputs);
+      if (rank == 0) result.evaluations.push_back(evaluated.at("loss") / evaluated.at("count"));
+    }
+    result.planned_peak_bytes[static_cast<std::size_t>(rank)] = planned.arena;
+    result.arena_peak_bytes[static_cast<std::size_t>(rank)] = arena->peak_bytes();
+    result.planned_offload[static_cast<std::size_t>(rank)] = planned.offload;
+    if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
+    parameters.add(executor);
+    if (!settings.joins_processes || local_ranks.size() == ranks) return;
+    RankResult values;
+    if (rank == 0) {
+      values.losses = result.losses;
+      values.gradient_norms = result.gradient_norms;
+      values.evaluations = result.evaluations;
+    }
+    values.planned_peak_bytes = planned.arena;
+    values.arena_peak_bytes = arena->peak_bytes();
+    join_processes(communicator, device, executor, values, local_ranks, parameters, result);
+  });
+  return result;
+}
+
+StackDifference compare(const StackResult& stack, const StackResult& single, const Graph& graph) {
+  StackDifference difference;
+  difference.loss = worst_step(stack.losses, single.losses);
+  difference.gradient_norm = worst_step(stack.gradient_norms, single.gradient_norms);
+  difference.evaluation = worst_step(stack.evaluations, single.evaluations);
+  const auto compare_tensor = [&](const WholeTensors& found, const std::vector<double>& expected,
+                                  const std::string& parameter, const std::string& description) {
+    const auto tensor = found.find(parameter);
+    const double each =
+        tensor == found.end() ? std::numeric_limits<double>::infinity() : relative_difference(tensor->second, expected);
+    if (each < difference.parameter) return;
+    difference.parameter = each;
+    difference.worst_parameter = description;
+  };
+  for (const Parameter& parameter : graph.parameters) {
+    const std::string& name = parameter.name;
+    if (parameter.gradient_is_zero) {
+      difference.excluded.push_back(name);
+      continue;
+    }
+    const auto average = single.averages.find(name);
+    if (average != single.averages.end()) compare_tensor(stack.averages, average->second, name, name + " (average)");
+    compare_tensor(stack.parameters, single.parameters.at(name), name, name);
+  }
+  return difference;
+}
+
+}  // namespace strata::host
