@@ -3,7 +3,7 @@
 
 #include "common/options.hpp"
 #include "gpt2.hpp"
-#include "published.hpp"
+#include "huggingface.hpp"
 #include "sizes.hpp"
 
 namespace gpt2 {
@@ -39,7 +39,7 @@ class Gpt2Factory final : public ModelFactory {
     return small;
   }
 
-  [[nodiscard]] const PublishedFormat* published() const override { return &format_; }
+  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
 
  private:
   Gpt2Format format_;

@@ -12,7 +12,7 @@ using namespace strata;
 
 constexpr models::Norm kNorm{.kind = models::Norm::Kind::layer, .epsilon = 1e-5};
 
-/// Builds one block. Parameter names follow the published checkpoints, except that q, k and v are separate.
+/// Builds one block. Parameter names follow the Hugging Face checkpoints, except that q, k and v are separate.
 class BlockBuilder {
  public:
   BlockBuilder(GraphBuilder& builder, const Settings& settings, std::optional<Value> documents, std::int64_t layer)

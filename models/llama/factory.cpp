@@ -2,9 +2,9 @@
 #include <numeric>
 
 #include "common/options.hpp"
+#include "huggingface.hpp"
 #include "llama.hpp"
 #include "options.hpp"
-#include "published.hpp"
 
 namespace llama {
 namespace {
@@ -43,7 +43,7 @@ class LlamaFactory final : public ModelFactory {
     return small;
   }
 
-  [[nodiscard]] const PublishedFormat* published() const override { return &format_; }
+  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
 
  private:
   LlamaFormat format_;

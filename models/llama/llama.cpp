@@ -10,7 +10,7 @@ namespace {
 
 using namespace strata;
 
-/// Builds one block. Parameter names are those of the published checkpoints.
+/// Builds one block. Parameter names are those of the Hugging Face checkpoints.
 class LayerBuilder {
  public:
   LayerBuilder(GraphBuilder& builder, const Settings& settings, const models::RopeTables& rope,

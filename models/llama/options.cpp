@@ -43,7 +43,7 @@ OptionSchema make_schema() {
       {.name = "size",
        .type = OptionType::word,
        .default_value = OptionValue(std::string("custom")),
-       .documentation = "A published model, which gives all fields; fields that are set override it.",
+       .documentation = "A Hugging Face model, which gives all fields; fields that are set override it.",
        .choices = size_names()},
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Heads of queries; 0: the size's, 12 for custom.", 4096),

@@ -8,7 +8,7 @@
 
 namespace llama {
 
-/// A published model.
+/// A Hugging Face model.
 struct NamedSize {
   std::string name;
   Settings settings;

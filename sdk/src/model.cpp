@@ -10,6 +10,6 @@ std::optional<Generation> Model::generation() const { return std::nullopt; }
 
 ModelFactory::~ModelFactory() = default;
 
-const PublishedFormat* ModelFactory::published() const { return nullptr; }
+const HuggingFaceFormat* ModelFactory::huggingface() const { return nullptr; }
 
 }  // namespace strata

@@ -9,7 +9,7 @@ OptimizerFactory::~OptimizerFactory() = default;
 
 std::vector<OptimizerState> Optimizer::states(const ParameterDescription& /*parameter*/) const { return {}; }
 
-bool Optimizer::wants_parameters_alone() const { return false; }
+bool Optimizer::wants_own_bucket() const { return false; }
 
 std::optional<std::string> Optimizer::refusal(const ParameterDescription& /*parameter*/) const { return std::nullopt; }
 

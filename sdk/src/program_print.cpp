@@ -165,14 +165,15 @@ void print_parameter(std::ostream& out, const StoredParameter& parameter) {
     const auto traits = parameter.traits.find(name);
     if (traits == parameter.traits.end()) continue;
     out << " (from " << (traits->second.begins_as_value ? "the value" : "zero")
-        << (traits->second.loose.empty() ? "" : ", loose over " + join(traits->second.loose, "+"))
+        << (traits->second.unsynchronized.empty() ? ""
+                                                  : ", unsynchronized over " + join(traits->second.unsynchronized, "+"))
         << (traits->second.is_summed ? ", summed" : "") << ')';
   }
   if (const auto& sharding = parameter.sharding) {
     out << (sharding->values ? " in pieces over " : ", states in pieces over ") << join(sharding->axes, "+") << " from "
         << sharding->offset << " of " << sharding->elements;
   }
-  if (!parameter.loose.empty()) out << ", loose over " << join(parameter.loose, "+");
+  if (!parameter.unsynchronized.empty()) out << ", unsynchronized over " << join(parameter.unsynchronized, "+");
   out << '\n';
 }
 

@@ -1,7 +1,7 @@
 #include "strata/strategy.hpp"
 
 #include "strata/error.hpp"
-#include "strata/published_adapters.hpp"
+#include "strata/peft.hpp"
 
 namespace strata {
 
@@ -27,13 +27,13 @@ std::vector<ScheduledTask> Strategy::schedule(int /*stage*/, int /*micro_batches
 }
 Lowering Strategy::lower(NodeToLower& /*node*/) const { return {}; }
 Conversion Strategy::convert(const PlannedCollective& /*collective*/) const { return {}; }
-std::vector<Axis> Strategy::loose_axes() const { return {}; }
+std::vector<Axis> Strategy::unsynchronized_axes() const { return {}; }
 int Strategy::fragment(const ParameterDescription& /*parameter*/) const { return 0; }
 void Strategy::work_on_bucket(BucketContext& /*context*/) const {}
 void Strategy::define(DefinedReplicas& /*replicas*/) const {}
 
-std::vector<Axis> Strategy::reduced_axes() const { return {}; }
-bool Strategy::wants_alone(const ParameterDescription& /*parameter*/) const { return false; }
+std::vector<Axis> Strategy::self_reduced_axes() const { return {}; }
+bool Strategy::wants_own_bucket(const ParameterDescription& /*parameter*/) const { return false; }
 void Strategy::reduce_gradient(ReductionContext& context) const {
   const std::string name = context.label() + " gradient all_reduce " + join(context.axes(), "+");
   context.emit({.name = name,

@@ -27,11 +27,11 @@ class ScriptedStrategy final : public Strategy {
     std::function<std::vector<ScheduledTask>()> schedule = {};
     std::function<Lowering(const Node&)> lower = {};
     std::function<Conversion(const PlannedCollective&)> convert = {};
-    std::function<std::vector<Axis>()> loose_axes = {};
+    std::function<std::vector<Axis>()> unsynchronized_axes = {};
     std::function<int()> fragment = {};
     std::function<void(BucketContext&)> work_on_bucket = {};
-    std::function<std::vector<Axis>()> reduced_axes = {};
-    std::function<bool()> wants_alone = {};
+    std::function<std::vector<Axis>()> self_reduced_axes = {};
+    std::function<bool()> wants_own_bucket = {};
     std::function<void(ReductionContext&)> reduce_gradient = {};
     std::function<void(DefinedGradient&)> define_gradient = {};
   };
@@ -67,8 +67,8 @@ class ScriptedStrategy final : public Strategy {
   [[nodiscard]] Conversion convert(const PlannedCollective& collective) const override {
     return hooks_.convert ? hooks_.convert(collective) : Strategy::convert(collective);
   }
-  [[nodiscard]] std::vector<Axis> loose_axes() const override {
-    return hooks_.loose_axes ? hooks_.loose_axes() : Strategy::loose_axes();
+  [[nodiscard]] std::vector<Axis> unsynchronized_axes() const override {
+    return hooks_.unsynchronized_axes ? hooks_.unsynchronized_axes() : Strategy::unsynchronized_axes();
   }
   [[nodiscard]] int fragment(const ParameterDescription& parameter) const override {
     return hooks_.fragment ? hooks_.fragment() : Strategy::fragment(parameter);
@@ -76,11 +76,11 @@ class ScriptedStrategy final : public Strategy {
   void work_on_bucket(BucketContext& context) const override {
     if (hooks_.work_on_bucket) hooks_.work_on_bucket(context);
   }
-  [[nodiscard]] std::vector<Axis> reduced_axes() const override {
-    return hooks_.reduced_axes ? hooks_.reduced_axes() : Strategy::reduced_axes();
+  [[nodiscard]] std::vector<Axis> self_reduced_axes() const override {
+    return hooks_.self_reduced_axes ? hooks_.self_reduced_axes() : Strategy::self_reduced_axes();
   }
-  [[nodiscard]] bool wants_alone(const ParameterDescription& parameter) const override {
-    return hooks_.wants_alone ? hooks_.wants_alone() : Strategy::wants_alone(parameter);
+  [[nodiscard]] bool wants_own_bucket(const ParameterDescription& parameter) const override {
+    return hooks_.wants_own_bucket ? hooks_.wants_own_bucket() : Strategy::wants_own_bucket(parameter);
   }
   void reduce_gradient(ReductionContext& context) const override {
     hooks_.reduce_gradient ? hooks_.reduce_gradient(context) : Strategy::reduce_gradient(context);

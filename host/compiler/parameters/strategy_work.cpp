@@ -44,8 +44,8 @@ class BucketWork final : public BucketContext {
     const BufferId home = add_optimizer_state(at_.builder, at_.bucket, state.name);
     for (const std::size_t index : at_.bucket.parameters) {
       StoredParameter& parameter = at_.builder.program().parameters[index];
-      StateTraits traits{state.begins_as_value, parameter.loose};
-      std::erase_if(traits.loose, [&](const Axis& axis) {
+      StateTraits traits{state.begins_as_value, parameter.unsynchronized};
+      std::erase_if(traits.unsynchronized, [&](const Axis& axis) {
         return std::find(state.shared_over.begin(), state.shared_over.end(), axis) != state.shared_over.end();
       });
       parameter.traits[state.name] = std::move(traits);

@@ -14,9 +14,9 @@ using Fragments = std::vector<int>;
 [[nodiscard]] std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry& registry,
                                                          const std::vector<NamedStrategy>& strategies);
 
-/// Whether a strategy wants the parameter alone in its bucket (Strategy::wants_alone), by position in
+/// Whether a strategy wants a bucket of its own for the parameter (Strategy::wants_own_bucket), by position in
 /// Graph::parameters. Only trained parameters are asked for.
-[[nodiscard]] std::vector<bool> parameters_alone(const Graph& graph, const OpRegistry& registry,
-                                                 const std::vector<NamedStrategy>& strategies);
+[[nodiscard]] std::vector<bool> own_buckets(const Graph& graph, const OpRegistry& registry,
+                                            const std::vector<NamedStrategy>& strategies);
 
 }  // namespace strata::host

@@ -11,9 +11,9 @@ std::vector<MeshAxis> Compress::axes() const { return {{settings_.axis, settings
 
 std::vector<Rule> Compress::rules() const { return {{"batch", settings_.axis, 20, Distribution::block, {}}}; }
 
-std::vector<Axis> Compress::reduced_axes() const { return {settings_.axis}; }
+std::vector<Axis> Compress::self_reduced_axes() const { return {settings_.axis}; }
 
-bool Compress::wants_alone(const ParameterDescription& parameter) const {
+bool Compress::wants_own_bucket(const ParameterDescription& parameter) const {
   return settings_.size > 1 && is_compressed(parameter, parameter.elements);
 }
 
@@ -37,7 +37,7 @@ void Compress::reduce_gradient(ReductionContext& context) const {
 
 void Compress::define_gradient(DefinedGradient& gradient) const {
   // All pieces of a parameter have the same size. Those of a parameter that is not alone hold others too.
-  if (!wants_alone(gradient.parameter) || !is_compressed(gradient.parameter, gradient.pieces.front().size)) {
+  if (!wants_own_bucket(gradient.parameter) || !is_compressed(gradient.parameter, gradient.pieces.front().size)) {
     return Strategy::define_gradient(gradient);
   }
   if (settings_.method == Method::top_k) {

@@ -13,8 +13,8 @@ class Compress final : public strata::Strategy {
 
   [[nodiscard]] std::vector<strata::MeshAxis> axes() const override;
   [[nodiscard]] std::vector<strata::Rule> rules() const override;
-  [[nodiscard]] std::vector<strata::Axis> reduced_axes() const override;
-  [[nodiscard]] bool wants_alone(const strata::ParameterDescription& parameter) const override;
+  [[nodiscard]] std::vector<strata::Axis> self_reduced_axes() const override;
+  [[nodiscard]] bool wants_own_bucket(const strata::ParameterDescription& parameter) const override;
   void reduce_gradient(strata::ReductionContext& context) const override;
   void define_gradient(strata::DefinedGradient& gradient) const override;
 

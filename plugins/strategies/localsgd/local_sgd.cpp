@@ -11,7 +11,7 @@ std::vector<MeshAxis> LocalSgd::axes() const { return {{settings_.axis, settings
 
 std::vector<Rule> LocalSgd::rules() const { return {{"batch", settings_.axis, 20, Distribution::block, {}}}; }
 
-std::vector<Axis> LocalSgd::loose_axes() const { return {settings_.axis}; }
+std::vector<Axis> LocalSgd::unsynchronized_axes() const { return {settings_.axis}; }
 
 Conversion LocalSgd::convert(const PlannedCollective& collective) const {
   return quantized_exchange(settings_, collective);

@@ -17,7 +17,7 @@ class LocalSgd final : public strata::Strategy {
 
   [[nodiscard]] std::vector<strata::MeshAxis> axes() const override;
   [[nodiscard]] std::vector<strata::Rule> rules() const override;
-  [[nodiscard]] std::vector<strata::Axis> loose_axes() const override;
+  [[nodiscard]] std::vector<strata::Axis> unsynchronized_axes() const override;
   [[nodiscard]] strata::Conversion convert(const strata::PlannedCollective& collective) const override;
   [[nodiscard]] int fragment(const strata::ParameterDescription& parameter) const override;
   void work_on_bucket(strata::BucketContext& context) const override;

@@ -1,6 +1,6 @@
 #include "lora.hpp"
 #include "settings.hpp"
-#include "strata/published_adapters.hpp"
+#include "strata/peft.hpp"
 
 namespace {
 
@@ -13,7 +13,7 @@ class LoraFactory final : public AdapterFactory {
     return std::make_unique<lora::Lora>(lora::read_settings(options));
   }
   [[nodiscard]] bool changes_model() const override { return true; }
-  [[nodiscard]] std::map<std::string, OptionValue> adapter_options(const PublishedAdapters& adapters) const override {
+  [[nodiscard]] std::map<std::string, OptionValue> adapter_options(const PeftAdapters& adapters) const override {
     return {{"rank", adapters.rank},
             {"alpha", adapters.scale * static_cast<double>(adapters.rank)},
             {"targets", adapters.parameters},

@@ -24,7 +24,8 @@ struct BucketState {
   std::string name;
   /// True: it equals the parameters' values before the first step. False: it is zero.
   bool begins_as_value = false;
-  /// Loose axes of the strategy along which all ranks hold the same contents. Along other loose axes they may differ.
+  /// Unsynchronized axes of the strategy along which all ranks hold the same contents. Along other unsynchronized axes
+  /// they may differ.
   std::vector<Axis> shared_over = {};
 };
 
@@ -70,7 +71,7 @@ struct WeightedTerm {
 [[nodiscard]] STRATA_API Instruction weighted_sum(std::string name, const std::vector<WeightedTerm>& terms,
                                                   BufferId into);
 
-/// The end of one step for one whole parameter on all replicas along the strategy's loose axes.
+/// The end of one step for one whole parameter on all replicas along the strategy's unsynchronized axes.
 struct DefinedReplicas {
   const ParameterDescription& parameter;
   /// The values of each replica after the optimizer's update, in the order of their coordinates. Elements are

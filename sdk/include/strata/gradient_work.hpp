@@ -15,8 +15,8 @@
 
 /// \file
 /// How a strategy sums gradients over an axis itself (Strategy::reduce_gradient), and how it defines that in plain code
-/// (Strategy::define_gradient). A worker is a rank's coordinate along the strategy's reduced axes
-/// (Strategy::reduced_axes).
+/// (Strategy::define_gradient). A worker is a rank's coordinate along the strategy's self-reduced axes
+/// (Strategy::self_reduced_axes).
 
 namespace strata {
 
@@ -41,11 +41,11 @@ class STRATA_API ReductionContext {
   virtual ~ReductionContext();
 
   [[nodiscard]] virtual const Mesh& mesh() const = 0;
-  /// The strategy's reduced axes that have several ranks.
+  /// The strategy's self-reduced axes that have several ranks.
   [[nodiscard]] virtual const std::vector<Axis>& axes() const = 0;
   /// Prefix for names of instructions and buffers, such as "bucket 3".
   [[nodiscard]] virtual const std::string& label() const = 0;
-  /// The only parameter of the bucket. Null if the bucket may hold several (Strategy::wants_alone).
+  /// The only parameter of the bucket. Null if the bucket may hold several (Strategy::wants_own_bucket).
   [[nodiscard]] virtual const ParameterDescription* parameter() const = 0;
   /// Elements of this rank's piece.
   [[nodiscard]] virtual std::int64_t elements() const = 0;

@@ -20,7 +20,7 @@ class Feedback final : public Strategy {
   [[nodiscard]] std::vector<Rule> rules() const override { return {{"batch", kAxis, 20, Distribution::block, {}}}; }
 
   /// The host sums no gradients over this axis. reduce_gradient() does.
-  [[nodiscard]] std::vector<Axis> reduced_axes() const override { return {kAxis}; }
+  [[nodiscard]] std::vector<Axis> self_reduced_axes() const override { return {kAxis}; }
 
   /// Once per bucket of gradients, at the end of a step.
   void reduce_gradient(ReductionContext& context) const override {

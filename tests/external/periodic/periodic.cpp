@@ -47,7 +47,7 @@ class Periodic final : public Strategy {
   [[nodiscard]] std::vector<Rule> rules() const override { return {{"batch", kAxis, 20, Distribution::block, {}}}; }
 
   /// The host sums no gradients over this axis, so replicas drift apart.
-  [[nodiscard]] std::vector<Axis> loose_axes() const override { return {kAxis}; }
+  [[nodiscard]] std::vector<Axis> unsynchronized_axes() const override { return {kAxis}; }
 
   /// Once per bucket of parameters, after the update: the agreement in every `steps`-th step.
   void work_on_bucket(BucketContext& context) const override {

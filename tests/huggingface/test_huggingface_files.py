@@ -24,7 +24,7 @@ def test_shards_in_bf16(folder):
 
 
 def test_published_gpt2(folder):
-    """The published files of GPT-2 have no prefix, and buffers, which several versions wrote in different types."""
+    """The Hugging Face files of GPT-2 have no prefix, and buffers, which several versions wrote in different types."""
     saved(folder / "original", "gpt2")
 
     def publish(tensors):

@@ -4,9 +4,9 @@
 
 #include "build_paths.hpp"
 #include "huggingface/adapted_checkpoint.hpp"
+#include "huggingface/checkpoint.hpp"
+#include "huggingface/config.hpp"
 #include "huggingface/model_parameters.hpp"
-#include "huggingface/published_checkpoint.hpp"
-#include "huggingface/published_config.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"
 #include "sanitized.hpp"
@@ -17,18 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 using namespace strata::host;
 
-/// A config.json of a published model.
-struct PublishedExample {
+/// A config.json of a Hugging Face model.
+struct HuggingFaceExample {
   const char* name;
   std::string config;
   /// A module with adapters in files of PEFT, and its outputs.
   std::string module;
   std::int64_t outputs = 0;
 
-  friend void PrintTo(const PublishedExample& example, std::ostream* out) { *out << example.name; }
+  friend void PrintTo(const HuggingFaceExample& example, std::ostream* out) { *out << example.name; }
 };
 
-std::vector<PublishedExample> published_examples() {
+std::vector<HuggingFaceExample> huggingface_examples() {
   return {{"gpt2", R"({
   "model_type": "gpt2",
   "activation_function": "gelu_new",
@@ -69,15 +69,15 @@ std::vector<PublishedExample> published_examples() {
            "model.layers.0.self_attn.q_proj", 8}};
 }
 
-class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
+class HuggingFaceMutants : public ::testing::TestWithParam<HuggingFaceExample> {
  protected:
-  PublishedMutants() : registry_({plugin_folder()}) {
+  HuggingFaceMutants() : registry_({plugin_folder()}) {
     files_["config.json"] = GetParam().config;
     (void)folder_.file("config.json", GetParam().config);
     const RecognisedModel model = recognise_model(folder_.path(), registry_);
     const Options options(model.plugin.factory->options(), model.options);
     std::map<std::string, SafetensorsTensor> all;
-    for (const PublishedTensor& each : model.plugin.format->tensors(options, {}).tensors) {
+    for (const HuggingFaceTensor& each : model.plugin.format->tensors(options, {}).tensors) {
       all[each.name] = {each.name, DType::bf16, each.shape};
     }
     // Two files, of every other tensor.
@@ -99,7 +99,7 @@ class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
 
   /// Reads everything that an import reads.
   void use() {
-    const auto model = PublishedCheckpoint::open(folder_.path(), registry_, {});
+    const auto model = HuggingFaceCheckpoint::open(folder_.path(), registry_, {});
     for (const auto& [name, tensor] : model->manifest().tensors) {
       std::vector<std::byte> data(static_cast<std::size_t>(element_count(tensor.shape)) * size_of(tensor.dtype));
       model->read(name, TensorPart::whole(tensor.shape), tensor.dtype, data.data());
@@ -112,7 +112,7 @@ class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
   std::map<std::string, std::string> files_;
 };
 
-TEST_P(PublishedMutants, AreReadOrRefusedByName) {
+TEST_P(HuggingFaceMutants, AreReadOrRefusedByName) {
   const int mutants = kSanitized ? 150 : 600;
   ASSERT_FALSE(is_refused("", [&] { use(); }));
   Mutator mutator(4);
@@ -138,7 +138,7 @@ TEST_P(PublishedMutants, AreReadOrRefusedByName) {
   EXPECT_LT(accepted, mutants / 2);
 }
 
-TEST_P(PublishedMutants, AdaptersAreReadOrRefusedByName) {
+TEST_P(HuggingFaceMutants, AdaptersAreReadOrRefusedByName) {
   const fs::path folder = folder_.path() / "peft";
   fs::create_directory(folder);
   const std::string tensor = "base_model.model." + GetParam().module;
@@ -152,7 +152,7 @@ TEST_P(PublishedMutants, AdaptersAreReadOrRefusedByName) {
       {"adapter_config.json", config},
       {"adapter_model.safetensors", safetensors_header(tensors, {}) + std::string(bytes, '\1')}};
   for (const auto& [name, text] : files) (void)folder_.file("peft/" + name, text);
-  const auto base = PublishedCheckpoint::open(folder_.path(), registry_, {});
+  const auto base = HuggingFaceCheckpoint::open(folder_.path(), registry_, {});
   const auto refused = [&] {
     return is_refused(folder.string(), [&] { (void)read_adapters(*base, folder, registry_); });
   };
@@ -177,7 +177,7 @@ TEST_P(PublishedMutants, AdaptersAreReadOrRefusedByName) {
   EXPECT_LT(accepted, mutants / 2);
 }
 
-TEST_P(PublishedMutants, OddFilesAreNamed) {
+TEST_P(HuggingFaceMutants, OddFilesAreNamed) {
   for (const std::string& odd : odd_files(folder_)) {
     for (const auto& [name, bytes] : files_) {
       fs::remove(folder_.path() / name);
@@ -189,7 +189,7 @@ TEST_P(PublishedMutants, OddFilesAreNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PublishedMutants, ::testing::ValuesIn(published_examples()),
+INSTANTIATE_TEST_SUITE_P(All, HuggingFaceMutants, ::testing::ValuesIn(huggingface_examples()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

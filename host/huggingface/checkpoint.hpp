@@ -8,25 +8,25 @@
 
 #include "checkpoint/checkpoint.hpp"
 #include "config/run_configuration.hpp"
-#include "huggingface/published_files.hpp"
-#include "huggingface/published_model.hpp"
+#include "huggingface/files.hpp"
+#include "huggingface/model.hpp"
 #include "loading/plugin_registry.hpp"
 
 namespace strata::host {
 
 /// A folder of Hugging Face, read as a checkpoint of step 0 that has the values of the model's parameters alone. Its
 /// configuration is the smallest that has the model.
-class PublishedCheckpoint final : public CheckpointReader {
+class HuggingFaceCheckpoint final : public CheckpointReader {
  public:
   /// `libraries`: those that bring ops of the model. \throws ConfigurationError if no model plugin reads the
   /// config.json. \throws RuntimeError that lists all tensors that are missing, unexpected or of another shape.
-  [[nodiscard]] static std::unique_ptr<PublishedCheckpoint> open(const std::filesystem::path& folder,
-                                                                 PluginRegistry& registry,
-                                                                 const std::vector<PluginSection>& libraries);
+  [[nodiscard]] static std::unique_ptr<HuggingFaceCheckpoint> open(const std::filesystem::path& folder,
+                                                                   PluginRegistry& registry,
+                                                                   const std::vector<PluginSection>& libraries);
 
   [[nodiscard]] ModelFiles model_files() const override;
-  /// Where the parameters lie in the published tensors.
-  [[nodiscard]] const PublishedLayout& layout() const { return layout_; }
+  /// Where the parameters lie in the Hugging Face tensors.
+  [[nodiscard]] const HuggingFaceLayout& layout() const { return layout_; }
 
  protected:
   void gather(const std::string& name, const TensorPart& part, std::byte* destination) const override;
@@ -39,15 +39,15 @@ class PublishedCheckpoint final : public CheckpointReader {
     DType dtype = DType::f32;
   };
 
-  PublishedCheckpoint(Manifest manifest, PublishedFiles files, PublishedLayout layout,
-                      std::map<std::string, Source> sources);
+  HuggingFaceCheckpoint(Manifest manifest, HuggingFaceFiles files, HuggingFaceLayout layout,
+                        std::map<std::string, Source> sources);
 
-  PublishedFiles files_;
-  PublishedLayout layout_;
+  HuggingFaceFiles files_;
+  HuggingFaceLayout layout_;
   std::map<std::string, Source> sources_;
 };
 
 /// True if `folder` has a config.json and is no checkpoint.
-[[nodiscard]] bool is_published(const std::filesystem::path& folder);
+[[nodiscard]] bool is_huggingface_folder(const std::filesystem::path& folder);
 
 }  // namespace strata::host

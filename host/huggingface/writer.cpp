@@ -1,4 +1,4 @@
-#include "huggingface/published_writer.hpp"
+#include "huggingface/writer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,13 +17,13 @@ constexpr std::int64_t kRowsBytes = std::int64_t{8} << 20;
 
 bool is_publishable(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
 
-/// The type of a tensor that consists of `parts`: their published one, or f32 if they differ.
+/// The type of a tensor that consists of `parts`: that of the files from which they came, or f32 if they differ.
 DType dtype_of(const ExportedValues& values, const std::vector<MappedParameter>& parts,
                const ExportSettings& settings) {
   if (settings.dtype) return *settings.dtype;
-  const DType first = values.published_dtype(parts.front().where.parameter);
+  const DType first = values.imported_dtype(parts.front().where.parameter);
   const bool equal = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& each) {
-    return values.published_dtype(each.where.parameter) == first;
+    return values.imported_dtype(each.where.parameter) == first;
   });
   return equal && is_publishable(first) ? first : DType::f32;
 }
@@ -38,7 +38,7 @@ void require_finite_f16(const std::vector<std::byte>& data, std::size_t bytes, c
 }
 
 std::string file_name(std::size_t index, std::size_t count) {
-  if (count == 1) return kPublishedWeights;
+  if (count == 1) return kHuggingFaceWeights;
   std::array<char, 64> name{};
   std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", index + 1, count);
   return name.data();
@@ -46,8 +46,8 @@ std::string file_name(std::size_t index, std::size_t count) {
 
 }  // namespace
 
-PublishedWriter::PublishedWriter(ExportedValues& values, const PublishedLayout& layout,
-                                 const std::map<std::string, Shape>& shapes, const ExportSettings& settings)
+HuggingFaceWriter::HuggingFaceWriter(ExportedValues& values, const HuggingFaceLayout& layout,
+                                     const std::map<std::string, Shape>& shapes, const ExportSettings& settings)
     : values_(values), layout_(layout), shapes_(shapes), files_(1) {
   std::uint64_t bytes = 0;
   for (const auto& [name, parts] : layout.by_tensor()) {
@@ -62,7 +62,7 @@ PublishedWriter::PublishedWriter(ExportedValues& values, const PublishedLayout& 
   for (auto& tensors : files_) sort_for_safetensors(tensors);
 }
 
-DType PublishedWriter::main_dtype() const {
+DType HuggingFaceWriter::main_dtype() const {
   std::map<DType, std::uint64_t> bytes;
   for (const auto& tensors : files_) {
     for (const SafetensorsTensor& each : tensors) bytes[each.dtype] += each.bytes();
@@ -71,7 +71,7 @@ DType PublishedWriter::main_dtype() const {
       ->first;
 }
 
-ModelSummary PublishedWriter::summary() const {
+ModelSummary HuggingFaceWriter::summary() const {
   ModelSummary summary{.files = files_.size()};
   for (const auto& tensors : files_) {
     for (const SafetensorsTensor& each : tensors) {
@@ -83,7 +83,7 @@ ModelSummary PublishedWriter::summary() const {
   return summary;
 }
 
-void PublishedWriter::write(const NewFolder& folder) const {
+void HuggingFaceWriter::write(const NewFolder& folder) const {
   nlohmann::json weight_map = nlohmann::json::object();
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const std::string name = file_name(i, files_.size());
@@ -92,11 +92,11 @@ void PublishedWriter::write(const NewFolder& folder) const {
   }
   if (files_.size() == 1) return;
   const nlohmann::json index = {{"metadata", {{"total_size", summary().bytes}}}, {"weight_map", weight_map}};
-  folder.write(kPublishedIndex, json_text(index, 2) + "\n");
+  folder.write(kHuggingFaceIndex, json_text(index, 2) + "\n");
 }
 
-void PublishedWriter::write_file(const NewFolder& folder, const std::string& name,
-                                 const std::vector<SafetensorsTensor>& tensors) const {
+void HuggingFaceWriter::write_file(const NewFolder& folder, const std::string& name,
+                                   const std::vector<SafetensorsTensor>& tensors) const {
   OutputFile file(folder.temporary() / name);
   // transformers refuses files without this metadata.
   const std::string header = safetensors_header(tensors, {{"format", "pt"}});

@@ -1,8 +1,8 @@
-#include "published.hpp"
+#include "huggingface.hpp"
 
 #include <utility>
 
-#include "common/published.hpp"
+#include "common/huggingface.hpp"
 #include "sizes.hpp"
 #include "strata/error.hpp"
 
@@ -13,12 +13,12 @@ using namespace strata;
 
 constexpr const char* kPrefix = "transformer.";
 
-OptionValue size_of(const PublishedFields& config, const std::string& field) {
-  return OptionValue(models::published_size(config, field));
+OptionValue size_of(const HuggingFaceFields& config, const std::string& field) {
+  return OptionValue(models::checked_size(config, field));
 }
 
 /// Refuses what this GPT-2 does not compute.
-void require_known(const PublishedFields& config, std::int64_t embed) {
+void require_known(const HuggingFaceFields& config, std::int64_t embed) {
   const std::string activation = config.word("activation_function", "gelu_new");
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
     throw OptionError("activation_function",
@@ -34,7 +34,7 @@ void require_known(const PublishedFields& config, std::int64_t embed) {
   models::require_plain_weights(config);
 }
 
-/// Lists the tensors of the published model.
+/// Lists the tensors of the Hugging Face model.
 class TensorList {
  public:
   explicit TensorList(std::int64_t embed) : embed_(embed) {}
@@ -72,18 +72,18 @@ class TensorList {
     add(name + ".bias", {weight.back()});
   }
 
-  std::vector<PublishedTensor> take() { return std::move(list_); }
+  std::vector<HuggingFaceTensor> take() { return std::move(list_); }
 
  private:
   std::int64_t embed_;
-  std::vector<PublishedTensor> list_;
+  std::vector<HuggingFaceTensor> list_;
 };
 
 }  // namespace
 
 std::vector<std::string> Gpt2Format::families() const { return {"gpt2"}; }
 
-std::optional<Options> Gpt2Format::options(const PublishedFields& config) const {
+std::optional<Options> Gpt2Format::options(const HuggingFaceFields& config) const {
   if (config.word("model_type", "") != "gpt2") return std::nullopt;
   const std::int64_t embed = config.integer("n_embd");
   if (embed < 1 || embed > 1048576) {
@@ -101,30 +101,30 @@ std::optional<Options> Gpt2Format::options(const PublishedFields& config) const 
   return options;
 }
 
-PublishedFields Gpt2Format::config(const Options& options, const DimSizes& sizes) const {
+HuggingFaceFields Gpt2Format::config(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   if (settings.window > 0) {
     throw OptionError(
         "window", "found " + std::to_string(settings.window) + "; accepted: 0, since a published GPT-2 has no window");
   }
-  return PublishedFields({{"architectures", OptionValue(std::vector<std::string>{"GPT2LMHeadModel"})},
-                          {"model_type", OptionValue(std::string("gpt2"))},
-                          {"activation_function", OptionValue(std::string("gelu_new"))},
-                          {"n_layer", OptionValue(settings.layers)},
-                          {"n_head", OptionValue(settings.heads)},
-                          {"n_embd", OptionValue(settings.embed)},
-                          {"n_inner", std::nullopt},
-                          {"n_positions", OptionValue(settings.context)},
-                          {"n_ctx", OptionValue(settings.context)},
-                          {"vocab_size", OptionValue(models::vocabulary_rows(settings.vocab, sizes))},
-                          {"layer_norm_epsilon", OptionValue(1e-5)},
-                          {"resid_pdrop", OptionValue(settings.dropout)},
-                          {"embd_pdrop", OptionValue(settings.dropout)},
-                          {"attn_pdrop", OptionValue(settings.attention_dropout)},
-                          {"tie_word_embeddings", OptionValue(true)}});
+  return HuggingFaceFields({{"architectures", OptionValue(std::vector<std::string>{"GPT2LMHeadModel"})},
+                            {"model_type", OptionValue(std::string("gpt2"))},
+                            {"activation_function", OptionValue(std::string("gelu_new"))},
+                            {"n_layer", OptionValue(settings.layers)},
+                            {"n_head", OptionValue(settings.heads)},
+                            {"n_embd", OptionValue(settings.embed)},
+                            {"n_inner", std::nullopt},
+                            {"n_positions", OptionValue(settings.context)},
+                            {"n_ctx", OptionValue(settings.context)},
+                            {"vocab_size", OptionValue(models::vocabulary_rows(settings.vocab, sizes))},
+                            {"layer_norm_epsilon", OptionValue(1e-5)},
+                            {"resid_pdrop", OptionValue(settings.dropout)},
+                            {"embd_pdrop", OptionValue(settings.dropout)},
+                            {"attn_pdrop", OptionValue(settings.attention_dropout)},
+                            {"tie_word_embeddings", OptionValue(true)}});
 }
 
-PublishedTensors Gpt2Format::tensors(const Options& options, const DimSizes& sizes) const {
+HuggingFaceTensors Gpt2Format::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   TensorList list(settings.embed);
   list.add("wte.weight", {models::vocabulary_rows(settings.vocab, sizes), settings.embed});

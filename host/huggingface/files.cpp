@@ -1,4 +1,4 @@
-#include "huggingface/published_files.hpp"
+#include "huggingface/files.hpp"
 
 #include <array>
 #include <nlohmann/json.hpp>
@@ -7,8 +7,8 @@
 
 #include "files/json_text.hpp"
 #include "files/message_text.hpp"
+#include "huggingface/config.hpp"
 #include "huggingface/problem_list.hpp"
-#include "huggingface/published_config.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -30,7 +30,7 @@ constexpr std::array<const char*, 11> kModelFileNames{"tokenizer.json",
                                                       "merges.txt",
                                                       "chat_template.jinja",
                                                       "generation_config.json",
-                                                      kPublishedConfig};
+                                                      kHuggingFaceConfig};
 
 /// File names by tensor. \throws RuntimeError without a path.
 std::map<std::string, std::string> parse_index(const MappedFile& file) {
@@ -52,21 +52,21 @@ std::map<std::string, std::string> parse_index(const MappedFile& file) {
 
 }  // namespace
 
-PublishedFiles::PublishedFiles(fs::path folder) : folder_(std::move(folder)) {
+HuggingFaceFiles::HuggingFaceFiles(fs::path folder) : folder_(std::move(folder)) {
   std::error_code ignored;
-  if (fs::exists(folder_ / kPublishedWeights, ignored)) {
-    open(kPublishedWeights);
+  if (fs::exists(folder_ / kHuggingFaceWeights, ignored)) {
+    open(kHuggingFaceWeights);
     return;
   }
-  if (fs::exists(folder_ / kPublishedIndex, ignored)) {
+  if (fs::exists(folder_ / kHuggingFaceIndex, ignored)) {
     open_shards();
     return;
   }
-  throw RuntimeError("'" + folder_.string() + "': has neither " + kPublishedWeights + " nor " + kPublishedIndex +
+  throw RuntimeError("'" + folder_.string() + "': has neither " + kHuggingFaceWeights + " nor " + kHuggingFaceIndex +
                      "; accepted: tensors in the format safetensors");
 }
 
-void PublishedFiles::open(const std::string& name) {
+void HuggingFaceFiles::open(const std::string& name) {
   try {
     files_.push_back(std::make_unique<const SafetensorsFile>(folder_ / name));
   } catch (const RuntimeError& error) {
@@ -81,8 +81,8 @@ void PublishedFiles::open(const std::string& name) {
   }
 }
 
-void PublishedFiles::open_shards() {
-  const fs::path path = folder_ / kPublishedIndex;
+void HuggingFaceFiles::open_shards() {
+  const fs::path path = folder_ / kHuggingFaceIndex;
   std::map<std::string, std::string> index;
   try {
     index = parse_index(MappedFile(path));

@@ -8,15 +8,15 @@
 #include "huggingface/tensor_view.hpp"
 #include "loading/plugin_call.hpp"
 #include "loading/plugin_registry.hpp"
-#include "strata/published.hpp"
+#include "strata/huggingface.hpp"
 
 namespace strata::host {
 
-/// A model plugin that says how its models are published.
+/// A model plugin that says how Hugging Face's files have its models.
 struct PublishingPlugin {
   std::string name;
   const ModelFactory* factory = nullptr;
-  const PublishedFormat* format = nullptr;
+  const HuggingFaceFormat* format = nullptr;
   PluginOrigin origin;
 };
 
@@ -33,26 +33,27 @@ struct RecognisedModel {
 /// The plugin `name`. \throws ConfigurationError if it does not publish its models.
 [[nodiscard]] PublishingPlugin publishing_plugin(const std::string& name, PluginRegistry& registry);
 
-/// A part of a published tensor, and the parameter that it is.
+/// A part of a Hugging Face tensor, and the parameter that it is.
 struct MappedParameter {
-  PublishedTensor where;
+  HuggingFaceTensor where;
   TensorView view;
 };
 
 /// The tensors that a plugin describes, checked: each parameter of `shapes` once, all elements of each tensor once.
-class PublishedLayout {
+class HuggingFaceLayout {
  public:
   /// `shapes`: of the model's parameters, by name. \throws PluginError if the plugin's description is impossible.
-  PublishedLayout(const PublishingPlugin& plugin, PublishedTensors tensors, const std::map<std::string, Shape>& shapes);
+  HuggingFaceLayout(const PublishingPlugin& plugin, HuggingFaceTensors tensors,
+                    const std::map<std::string, Shape>& shapes);
 
-  /// The parameters in each published tensor, by its name, in the order of their slices.
+  /// The parameters in each Hugging Face tensor, by its name, in the order of their slices.
   [[nodiscard]] const std::map<std::string, std::vector<MappedParameter>>& by_tensor() const { return by_tensor_; }
-  [[nodiscard]] const PublishedTensors& description() const { return description_; }
+  [[nodiscard]] const HuggingFaceTensors& description() const { return description_; }
   /// True if files may have a tensor of this name that belongs to no parameter.
   [[nodiscard]] bool ignores(const std::string& tensor) const;
 
  private:
-  PublishedTensors description_;
+  HuggingFaceTensors description_;
   std::map<std::string, std::vector<MappedParameter>> by_tensor_;
 };
 

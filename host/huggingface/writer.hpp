@@ -7,16 +7,16 @@
 #include "files/new_folder.hpp"
 #include "huggingface/export_model.hpp"
 #include "huggingface/exported_values.hpp"
-#include "huggingface/published_model.hpp"
+#include "huggingface/model.hpp"
 
 namespace strata::host {
 
-/// Writes the tensors of a published model, in files of a limited size and with their index.
-class PublishedWriter {
+/// Writes the tensors of a Hugging Face model, in files of a limited size and with their index.
+class HuggingFaceWriter {
  public:
   /// `shapes`: of the parameters. All references outlive the writer.
-  PublishedWriter(ExportedValues& values, const PublishedLayout& layout, const std::map<std::string, Shape>& shapes,
-                  const ExportSettings& settings);
+  HuggingFaceWriter(ExportedValues& values, const HuggingFaceLayout& layout, const std::map<std::string, Shape>& shapes,
+                    const ExportSettings& settings);
 
   /// The type of most tensors.
   [[nodiscard]] DType main_dtype() const;
@@ -28,7 +28,7 @@ class PublishedWriter {
                   const std::vector<SafetensorsTensor>& tensors) const;
 
   ExportedValues& values_;
-  const PublishedLayout& layout_;
+  const HuggingFaceLayout& layout_;
   const std::map<std::string, Shape>& shapes_;
   /// The tensors of each file.
   std::vector<std::vector<SafetensorsTensor>> files_;

@@ -8,7 +8,7 @@
 namespace llama {
 
 /// The properties in which the model types of transformers differ.
-struct PublishedType {
+struct ModelType {
   std::string model_type;
   std::string architecture;
   /// The norm of queries and keys, which such a model always or never has.
@@ -34,12 +34,12 @@ struct PublishedType {
   Window window = Window::none;
 };
 
-/// The model_type of every published type.
-[[nodiscard]] std::vector<std::string> published_type_names();
+/// The model_type of every Hugging Face type.
+[[nodiscard]] std::vector<std::string> model_type_names();
 /// The type named `model_type`, or null.
-[[nodiscard]] const PublishedType* find_published_type(const std::string& model_type);
+[[nodiscard]] const ModelType* find_model_type(const std::string& model_type);
 
 /// The first type that can express a model. \throws strata::OptionError with the option that none can.
-[[nodiscard]] const PublishedType& published_type_of(const Settings& settings);
+[[nodiscard]] const ModelType& model_type_of(const Settings& settings);
 
 }  // namespace llama

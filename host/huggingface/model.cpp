@@ -1,4 +1,4 @@
-#include "huggingface/published_model.hpp"
+#include "huggingface/model.hpp"
 
 #include <fnmatch.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "files/message_text.hpp"
-#include "huggingface/published_config.hpp"
+#include "huggingface/config.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -16,7 +16,7 @@ namespace {
 PublishingPlugin plugin_of(const std::string& name, PluginRegistry& registry) {
   PublishingPlugin plugin{
       name, &registry.load<ModelFactory>(name), nullptr, {PluginKind::model, -1, "model '" + name + "'"}};
-  plugin.format = call_plugin(plugin.origin, "published", [&] { return plugin.factory->published(); });
+  plugin.format = call_plugin(plugin.origin, "huggingface", [&] { return plugin.factory->huggingface(); });
   return plugin;
 }
 
@@ -25,7 +25,7 @@ constexpr std::size_t kLongestQuote = 2000;
 
 /// The options with which the plugin is the model. Empty if it is not its own.
 std::optional<std::map<std::string, OptionValue>> options_of(const PublishingPlugin& plugin,
-                                                             const PublishedFields& config, const std::string& path) {
+                                                             const HuggingFaceFields& config, const std::string& path) {
   try {
     const auto options = call_plugin(plugin.origin, "options", [&] { return plugin.format->options(config); });
     if (!options) return std::nullopt;
@@ -44,7 +44,7 @@ std::optional<std::map<std::string, OptionValue>> options_of(const PublishingPlu
 
 /// Sorts the slices of a tensor. \throws PluginError unless they cover it once.
 void require_cover(const PluginOrigin& origin, std::vector<MappedParameter>& parts) {
-  const PublishedTensor& first = parts.front().where;
+  const HuggingFaceTensor& first = parts.front().where;
   const auto refuse = [&](const std::string& what) {
     throw PluginError(origin, "tensors", "", "tensor '" + first.name + "' " + what);
   };
@@ -65,8 +65,8 @@ void require_cover(const PluginOrigin& origin, std::vector<MappedParameter>& par
 }  // namespace
 
 RecognisedModel recognise_model(const std::filesystem::path& folder, PluginRegistry& registry) {
-  const PublishedFields config = read_published_config(folder);
-  const std::string path = (folder / kPublishedConfig).string();
+  const HuggingFaceFields config = read_huggingface_config(folder);
+  const std::string path = (folder / kHuggingFaceConfig).string();
   std::vector<std::string> names;
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty() || file.description->kind != PluginKind::model) continue;
@@ -95,16 +95,16 @@ PublishingPlugin publishing_plugin(const std::string& name, PluginRegistry& regi
   PublishingPlugin plugin = plugin_of(name, registry);
   if (plugin.format != nullptr) return plugin;
   throw ConfigurationError(plugin.origin.label +
-                           " does not say how its models are published; accepted: a model whose "
+                           " does not say how Hugging Face's files have its models; accepted: a model whose "
                            "plugin does");
 }
 
-PublishedLayout::PublishedLayout(const PublishingPlugin& plugin, PublishedTensors tensors,
-                                 const std::map<std::string, Shape>& shapes)
+HuggingFaceLayout::HuggingFaceLayout(const PublishingPlugin& plugin, HuggingFaceTensors tensors,
+                                     const std::map<std::string, Shape>& shapes)
     : description_(std::move(tensors)) {
   const auto refuse = [&](const std::string& what) { throw PluginError(plugin.origin, "tensors", "", what); };
   std::map<std::string, Shape> left = shapes;
-  for (const PublishedTensor& each : description_.tensors) {
+  for (const HuggingFaceTensor& each : description_.tensors) {
     const auto shape = left.find(each.parameter);
     if (shape == left.end()) {
       refuse("names '" + each.parameter + "', which " +
@@ -122,7 +122,7 @@ PublishedLayout::PublishedLayout(const PublishingPlugin& plugin, PublishedTensor
   for (auto& [name, parts] : by_tensor_) require_cover(plugin.origin, parts);
 }
 
-bool PublishedLayout::ignores(const std::string& tensor) const {
+bool HuggingFaceLayout::ignores(const std::string& tensor) const {
   return std::any_of(description_.ignored.begin(), description_.ignored.end(),
                      [&](const std::string& pattern) { return fnmatch(pattern.c_str(), tensor.c_str(), 0) == 0; });
 }

@@ -4,24 +4,24 @@
 #include <string>
 #include <vector>
 
-#include "strata/published.hpp"
+#include "strata/huggingface.hpp"
 
 namespace strata::host {
 
-inline constexpr const char* kPublishedConfig = "config.json";
+inline constexpr const char* kHuggingFaceConfig = "config.json";
 
 /// Parses the text of a config.json. \throws ConfigurationError, without a path, if it is no JSON object.
-[[nodiscard]] PublishedFields parse_published_config(const std::string& text);
+[[nodiscard]] HuggingFaceFields parse_huggingface_config(const std::string& text);
 
 /// Reads the config.json of a folder. \throws ConfigurationError with the path.
-[[nodiscard]] PublishedFields read_published_config(const std::filesystem::path& folder);
+[[nodiscard]] HuggingFaceFields read_huggingface_config(const std::filesystem::path& folder);
 
 /// The text of a config.json.
-[[nodiscard]] std::string to_json(const PublishedFields& fields);
+[[nodiscard]] std::string to_json(const HuggingFaceFields& fields);
 
 /// The text of a config.json, without the fields `removed` and with the values of `set`. All other fields stay as they
 /// are.
 [[nodiscard]] std::string edit_json(const std::string& text, const std::vector<std::string>& removed,
-                                    const PublishedFields& set);
+                                    const HuggingFaceFields& set);
 
 }  // namespace strata::host

@@ -1,4 +1,4 @@
-#include "model/published.hpp"
+#include "model/huggingface.hpp"
 
 #include "model/settings.hpp"
 
@@ -16,7 +16,7 @@ std::int64_t vocab_of(const Settings& settings, const DimSizes& sizes) {
 
 }  // namespace
 
-std::optional<Options> DecoderFormat::options(const PublishedFields& config) const {
+std::optional<Options> DecoderFormat::options(const HuggingFaceFields& config) const {
   if (config.word("model_type", "") != kModelType) return std::nullopt;
   Options options;
   options.set("layers", OptionValue(config.integer("num_hidden_layers")));
@@ -28,21 +28,21 @@ std::optional<Options> DecoderFormat::options(const PublishedFields& config) con
   return options;
 }
 
-PublishedFields DecoderFormat::config(const Options& options, const DimSizes& sizes) const {
+HuggingFaceFields DecoderFormat::config(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
-  return PublishedFields({{"model_type", OptionValue(std::string(kModelType))},
-                          {"num_hidden_layers", OptionValue(settings.layers)},
-                          {"num_attention_heads", OptionValue(settings.heads)},
-                          {"hidden_size", OptionValue(settings.embed)},
-                          {"max_position_embeddings", OptionValue(settings.context)},
-                          {"vocab_size", OptionValue(vocab_of(settings, sizes))},
-                          {"rope_theta", OptionValue(settings.base)}});
+  return HuggingFaceFields({{"model_type", OptionValue(std::string(kModelType))},
+                            {"num_hidden_layers", OptionValue(settings.layers)},
+                            {"num_attention_heads", OptionValue(settings.heads)},
+                            {"hidden_size", OptionValue(settings.embed)},
+                            {"max_position_embeddings", OptionValue(settings.context)},
+                            {"vocab_size", OptionValue(vocab_of(settings, sizes))},
+                            {"rope_theta", OptionValue(settings.base)}});
 }
 
-PublishedTensors DecoderFormat::tensors(const Options& options, const DimSizes& sizes) const {
+HuggingFaceTensors DecoderFormat::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   const std::int64_t embed = settings.embed;
-  PublishedTensors published;
+  HuggingFaceTensors published;
   const auto add = [&](const std::string& name, const Shape& shape, bool transposed) {
     published.tensors.push_back({.name = name, .parameter = name, .shape = shape, .transposed = transposed});
   };

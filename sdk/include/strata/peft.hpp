@@ -12,7 +12,7 @@
 namespace strata {
 
 /// Low-rank adapters of several parameters, as PEFT publishes them. Each parameter W computes as W + scale · B A.
-struct PublishedAdapters {
+struct PeftAdapters {
   std::vector<std::string> parameters;
   std::int64_t rank = 1;
   double scale = 1;
@@ -21,14 +21,14 @@ struct PublishedAdapters {
 };
 
 /// The factory of a strategy that adds low-rank terms to parameters (LowRankTerm). The host knows no such strategy by
-/// name: if published adapters are imported, it asks every strategy that is installed.
+/// name: if Hugging Face adapters are imported, it asks every strategy that is installed.
 class STRATA_API AdapterFactory : public StrategyFactory {
  public:
   ~AdapterFactory() override;
   /// The options with which the strategy adds terms to these parameters and to no others; options that are left out
   /// keep their defaults. A model whose adapters have several ranks or scales gets one such strategy for each. \throws
   /// OptionError if the strategy cannot have such adapters.
-  [[nodiscard]] virtual std::map<std::string, OptionValue> adapter_options(const PublishedAdapters& adapters) const = 0;
+  [[nodiscard]] virtual std::map<std::string, OptionValue> adapter_options(const PeftAdapters& adapters) const = 0;
 };
 
 }  // namespace strata

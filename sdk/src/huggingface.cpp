@@ -1,4 +1,4 @@
-#include "strata/published.hpp"
+#include "strata/huggingface.hpp"
 
 #include <cmath>
 
@@ -32,45 +32,45 @@ T value_of(const OptionValue* found, const std::string& field, const std::option
 
 }  // namespace
 
-PublishedFormat::~PublishedFormat() = default;
+HuggingFaceFormat::~HuggingFaceFormat() = default;
 
-std::vector<std::string> PublishedFormat::families() const { return {}; }
+std::vector<std::string> HuggingFaceFormat::families() const { return {}; }
 
-const OptionValue* PublishedFields::find(const std::string& field) const {
+const OptionValue* HuggingFaceFields::find(const std::string& field) const {
   const auto found = values_.find(field);
   return found == values_.end() || !found->second ? nullptr : &*found->second;
 }
 
-bool PublishedFields::has_value(const std::string& field) const {
+bool HuggingFaceFields::has_value(const std::string& field) const {
   if (find(field) != nullptr) return true;
   const auto within = values_.lower_bound(field + ".");
   return within != values_.end() && within->first.starts_with(field + ".");
 }
 
-std::int64_t PublishedFields::integer(const std::string& field, std::optional<std::int64_t> otherwise) const {
+std::int64_t HuggingFaceFields::integer(const std::string& field, std::optional<std::int64_t> otherwise) const {
   return value_of<std::int64_t>(find(field), field, otherwise, "an integer");
 }
 
-double PublishedFields::number(const std::string& field, std::optional<double> otherwise) const {
+double HuggingFaceFields::number(const std::string& field, std::optional<double> otherwise) const {
   return value_of<double>(find(field), field, otherwise, "a number");
 }
 
-bool PublishedFields::boolean(const std::string& field, std::optional<bool> otherwise) const {
+bool HuggingFaceFields::boolean(const std::string& field, std::optional<bool> otherwise) const {
   return value_of<bool>(find(field), field, otherwise, "true or false");
 }
 
-std::string PublishedFields::word(const std::string& field, const std::optional<std::string>& otherwise) const {
+std::string HuggingFaceFields::word(const std::string& field, const std::optional<std::string>& otherwise) const {
   return value_of<std::string>(find(field), field, otherwise, "a text");
 }
 
-std::vector<std::string> PublishedFields::words(const std::string& field) const {
+std::vector<std::string> HuggingFaceFields::words(const std::string& field) const {
   const OptionValue* found = find(field);
   // An empty list has no type.
   if (found != nullptr && *found == OptionValue(std::vector<double>{})) return {};
   return value_of<std::vector<std::string>>(found, field, std::vector<std::string>{}, "a list of texts");
 }
 
-void PublishedFields::require(const std::string& field, const OptionValue& accepted) const {
+void HuggingFaceFields::require(const std::string& field, const OptionValue& accepted) const {
   const OptionValue* found = find(field);
   if (found == nullptr || *found == accepted) return;
   const std::optional<double> number = value_as<double>(*found);

@@ -1,4 +1,4 @@
-#include "huggingface/published_checkpoint.hpp"
+#include "huggingface/checkpoint.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "checkpoint/checkpoint_names.hpp"
+#include "huggingface/config.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/problem_list.hpp"
-#include "huggingface/published_config.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
 
@@ -27,12 +27,12 @@ RunConfiguration smallest_configuration(const RecognisedModel& model, const std:
   return configuration;
 }
 
-/// Finds the tensors of a layout in published files, and lists what does not fit.
+/// Finds the tensors of a layout in Hugging Face files, and lists what does not fit.
 class TensorMatch {
  public:
-  TensorMatch(const PublishedLayout& layout, const PublishedFiles& files) : layout_(layout), files_(files) {}
+  TensorMatch(const HuggingFaceLayout& layout, const HuggingFaceFiles& files) : layout_(layout), files_(files) {}
 
-  /// The published tensor by the name in the layout. \throws RuntimeError that lists all problems.
+  /// The Hugging Face tensor by the name in the layout. \throws RuntimeError that lists all problems.
   std::map<std::string, const SafetensorsFile::Entry*> run() {
     for (const auto& [name, parts] : layout_.by_tensor()) find(name, parts.front().where.shape);
     for (const auto& [copy, original] : layout_.description().copies) compare(copy, original);
@@ -99,8 +99,8 @@ class TensorMatch {
     if (!equal) problems_.add("unexpected: '" + copy + "' differs from '" + original + "', with which it is tied");
   }
 
-  const PublishedLayout& layout_;
-  const PublishedFiles& files_;
+  const HuggingFaceLayout& layout_;
+  const HuggingFaceFiles& files_;
   std::map<std::string, const SafetensorsFile::Entry*> found_;
   std::set<std::string> used_;
   ProblemList problems_;
@@ -108,22 +108,22 @@ class TensorMatch {
 
 }  // namespace
 
-PublishedCheckpoint::PublishedCheckpoint(Manifest manifest, PublishedFiles files, PublishedLayout layout,
-                                         std::map<std::string, Source> sources)
+HuggingFaceCheckpoint::HuggingFaceCheckpoint(Manifest manifest, HuggingFaceFiles files, HuggingFaceLayout layout,
+                                             std::map<std::string, Source> sources)
     : CheckpointReader(files.folder(), std::move(manifest)),
       files_(std::move(files)),
       layout_(std::move(layout)),
       sources_(std::move(sources)) {}
 
-std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& folder, PluginRegistry& registry,
-                                                               const std::vector<PluginSection>& libraries) {
+std::unique_ptr<HuggingFaceCheckpoint> HuggingFaceCheckpoint::open(const fs::path& folder, PluginRegistry& registry,
+                                                                   const std::vector<PluginSection>& libraries) {
   const RecognisedModel model = recognise_model(folder, registry);
-  PublishedFiles files(folder);
+  HuggingFaceFiles files(folder);
   const RunSetup setup = prepare(smallest_configuration(model, libraries), registry);
   const std::map<std::string, Shape> shapes = model_parameters(setup);
-  PublishedTensors tensors = call_plugin(model.plugin.origin, "tensors",
-                                         [&] { return model.plugin.format->tensors(setup.plugins.model.options, {}); });
-  PublishedLayout layout(model.plugin, std::move(tensors), shapes);
+  HuggingFaceTensors tensors = call_plugin(
+      model.plugin.origin, "tensors", [&] { return model.plugin.format->tensors(setup.plugins.model.options, {}); });
+  HuggingFaceLayout layout(model.plugin, std::move(tensors), shapes);
   const auto found = TensorMatch(layout, files).run();
   Manifest manifest;
   manifest.run.configuration = to_toml(setup.configuration);
@@ -135,17 +135,17 @@ std::unique_ptr<PublishedCheckpoint> PublishedCheckpoint::open(const fs::path& f
     for (const MappedParameter& part : parts) {
       const std::string& parameter = part.where.parameter;
       manifest.tensors[parameter] = {entry.tensor.dtype, shapes.at(parameter), {}};
-      manifest.run.published_types[parameter] = entry.tensor.dtype;
+      manifest.run.imported_types[parameter] = entry.tensor.dtype;
       sources[parameter] = {part.view, entry.data, entry.tensor.dtype};
     }
   }
-  return std::unique_ptr<PublishedCheckpoint>(
-      new PublishedCheckpoint(std::move(manifest), std::move(files), std::move(layout), std::move(sources)));
+  return std::unique_ptr<HuggingFaceCheckpoint>(
+      new HuggingFaceCheckpoint(std::move(manifest), std::move(files), std::move(layout), std::move(sources)));
 }
 
-ModelFiles PublishedCheckpoint::model_files() const { return read_model_files(files_.folder()); }
+ModelFiles HuggingFaceCheckpoint::model_files() const { return read_model_files(files_.folder()); }
 
-void PublishedCheckpoint::gather(const std::string& name, const TensorPart& part, std::byte* destination) const {
+void HuggingFaceCheckpoint::gather(const std::string& name, const TensorPart& part, std::byte* destination) const {
   const Source& source = sources_.at(name);
   const std::size_t size = size_of(source.dtype);
   for_each_run(part, [&](std::int64_t local, std::int64_t global, std::int64_t length) {
@@ -153,9 +153,9 @@ void PublishedCheckpoint::gather(const std::string& name, const TensorPart& part
   });
 }
 
-bool is_published(const fs::path& folder) {
+bool is_huggingface_folder(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_regular_file(folder / kPublishedConfig, ignored) && !fs::exists(folder / kManifestName, ignored);
+  return fs::is_regular_file(folder / kHuggingFaceConfig, ignored) && !fs::exists(folder / kManifestName, ignored);
 }
 
 }  // namespace strata::host

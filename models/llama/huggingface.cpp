@@ -1,12 +1,12 @@
-#include "published.hpp"
+#include "huggingface.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "common/published.hpp"
+#include "common/huggingface.hpp"
+#include "model_type.hpp"
 #include "options.hpp"
-#include "published_type.hpp"
 #include "strata/error.hpp"
 
 namespace llama {
@@ -14,14 +14,14 @@ namespace {
 
 using namespace strata;
 using models::RopeScaling;
-using Window = PublishedType::Window;
+using Window = ModelType::Window;
 
 OptionValue yes_no(bool value) { return OptionValue(std::string(value ? "yes" : "no")); }
 
 /// Turns the fields of a config.json into options.
 class OptionsReader {
  public:
-  OptionsReader(const PublishedFields& config, const PublishedType& type) : config_(config), type_(type) {}
+  OptionsReader(const HuggingFaceFields& config, const ModelType& type) : config_(config), type_(type) {}
 
   Options run() {
     config_.require("hidden_act", OptionValue(std::string("silu")));
@@ -38,7 +38,7 @@ class OptionsReader {
 
   /// A size, which every file has.
   std::int64_t copy_size(const char* option, const char* field, std::optional<std::int64_t> otherwise = {}) {
-    const std::int64_t size = models::published_size(config_, field, otherwise);
+    const std::int64_t size = models::checked_size(config_, field, otherwise);
     set(option, OptionValue(size));
     return size;
   }
@@ -162,8 +162,8 @@ class OptionsReader {
                                          "\"full_attention\"");
   }
 
-  const PublishedFields& config_;
-  const PublishedType& type_;
+  const HuggingFaceFields& config_;
+  const ModelType& type_;
   Options options_;
   std::int64_t layers_ = 0;
   std::int64_t context_ = 0;
@@ -175,7 +175,7 @@ OptionValue integral(double value) {
   return OptionValue(value);
 }
 
-void write_rope(const models::Rope& rope, PublishedFields& config) {
+void write_rope(const models::Rope& rope, HuggingFaceFields& config) {
   config.set("rope_theta", OptionValue(rope.base));
   const RopeScaling& scaling = rope.scaling;
   const auto set = [&](const std::string& field, OptionValue value) { config.set("rope_scaling." + field, value); };
@@ -195,7 +195,7 @@ void write_rope(const models::Rope& rope, PublishedFields& config) {
   if (scaling.attention_factor > 0) set("attention_factor", OptionValue(scaling.attention_factor));
 }
 
-void write_window(const Settings& settings, const PublishedType& type, PublishedFields& config) {
+void write_window(const Settings& settings, const ModelType& type, HuggingFaceFields& config) {
   if (type.window == Window::none) return;
   const bool has_window = settings.window > 0;
   if (has_window) {
@@ -210,7 +210,7 @@ void write_window(const Settings& settings, const PublishedType& type, Published
   config.set("max_window_layers", OptionValue(has_window ? settings.layers - windows : settings.layers));
 }
 
-/// Lists the tensors of the published model, whose names are those of the parameters.
+/// Lists the tensors of the Hugging Face model, whose names are those of the parameters.
 class TensorList {
  public:
   explicit TensorList(const Settings& settings) : s_(settings) {}
@@ -238,7 +238,7 @@ class TensorList {
     add_linear(layer + "mlp.down_proj", s_.embed, s_.ffn, s_.mlp_bias);
   }
 
-  std::vector<PublishedTensor> take() { return std::move(list_); }
+  std::vector<HuggingFaceTensor> take() { return std::move(list_); }
 
  private:
   /// A linear layer of PyTorch, whose weight is [out in].
@@ -249,23 +249,23 @@ class TensorList {
   }
 
   const Settings& s_;
-  std::vector<PublishedTensor> list_;
+  std::vector<HuggingFaceTensor> list_;
 };
 
 }  // namespace
 
-std::vector<std::string> LlamaFormat::families() const { return published_type_names(); }
+std::vector<std::string> LlamaFormat::families() const { return model_type_names(); }
 
-std::optional<Options> LlamaFormat::options(const PublishedFields& config) const {
-  const PublishedType* type = find_published_type(config.word("model_type", ""));
+std::optional<Options> LlamaFormat::options(const HuggingFaceFields& config) const {
+  const ModelType* type = find_model_type(config.word("model_type", ""));
   if (type == nullptr) return std::nullopt;
   return OptionsReader(config, *type).run();
 }
 
-PublishedFields LlamaFormat::config(const Options& options, const DimSizes& sizes) const {
+HuggingFaceFields LlamaFormat::config(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
-  const PublishedType& type = published_type_of(settings);
-  PublishedFields config(
+  const ModelType& type = model_type_of(settings);
+  HuggingFaceFields config(
       {{"architectures", OptionValue(std::vector<std::string>{type.architecture})},
        {"model_type", OptionValue(type.model_type)},
        {"hidden_act", OptionValue(std::string("silu"))},
@@ -289,7 +289,7 @@ PublishedFields LlamaFormat::config(const Options& options, const DimSizes& size
   return config;
 }
 
-PublishedTensors LlamaFormat::tensors(const Options& options, const DimSizes& sizes) const {
+HuggingFaceTensors LlamaFormat::tensors(const Options& options, const DimSizes& sizes) const {
   const Settings settings = settings_from(options);
   TensorList list(settings);
   const Shape table{models::vocabulary_rows(settings.vocab, sizes), settings.embed};
@@ -298,7 +298,7 @@ PublishedTensors LlamaFormat::tensors(const Options& options, const DimSizes& si
     list.add_layer("model.layers." + std::to_string(layer) + ".");
   }
   list.add("model.norm.weight", {settings.embed});
-  PublishedTensors tensors;
+  HuggingFaceTensors tensors;
   tensors.ignored = {"*.rotary_emb.inv_freq"};
   tensors.optional_prefix = "model.";
   if (settings.tied) {

@@ -1,4 +1,4 @@
-#include "published_type.hpp"
+#include "model_type.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@ namespace llama {
 namespace {
 
 using strata::OptionError;
-using Window = PublishedType::Window;
+using Window = ModelType::Window;
 
-const std::array<PublishedType, 4>& published_types() {
-  static const std::array<PublishedType, 4> kTypes{
+const std::array<ModelType, 4>& model_types() {
+  static const std::array<ModelType, 4> kTypes{
       {{.model_type = "llama", .architecture = "LlamaForCausalLM", .attention_bias = true, .mlp_bias = true},
        {.model_type = "mistral",
         .architecture = "MistralForCausalLM",
@@ -35,42 +35,42 @@ const std::array<PublishedType, 4>& published_types() {
 }
 
 /// True if the window of the model is one that the type has.
-bool fits_window(const PublishedType& type, const Settings& settings) {
+bool fits_window(const ModelType& type, const Settings& settings) {
   if (settings.window == 0) return true;
   const bool everywhere = settings.window_layers < 0 || settings.window_layers >= settings.layers;
   return type.window == Window::last_layers || (type.window == Window::all_layers && everywhere);
 }
 
-bool fits_biases(const PublishedType& type, const Settings& settings) {
+bool fits_biases(const ModelType& type, const Settings& settings) {
   if (settings.mlp_bias && !type.mlp_bias) return false;
   if (type.qkv_bias) return settings.qkv_bias && !settings.output_bias;
   return settings.qkv_bias == settings.output_bias && (!settings.qkv_bias || type.attention_bias);
 }
 
-bool fits(const PublishedType& type, const Settings& settings) {
+bool fits(const ModelType& type, const Settings& settings) {
   return type.qk_norm == settings.qk_norm && fits_biases(type, settings) && fits_window(type, settings);
 }
 
 }  // namespace
 
-std::vector<std::string> published_type_names() {
+std::vector<std::string> model_type_names() {
   std::vector<std::string> names;
-  for (const PublishedType& type : published_types()) names.push_back(type.model_type);
+  for (const ModelType& type : model_types()) names.push_back(type.model_type);
   return names;
 }
 
-const PublishedType* find_published_type(const std::string& model_type) {
-  const auto& types = published_types();
+const ModelType* find_model_type(const std::string& model_type) {
+  const auto& types = model_types();
   const auto* found =
       std::find_if(types.begin(), types.end(), [&](const auto& each) { return each.model_type == model_type; });
   return found == types.end() ? nullptr : found;
 }
 
-const PublishedType& published_type_of(const Settings& settings) {
-  for (const PublishedType& type : published_types()) {
+const ModelType& model_type_of(const Settings& settings) {
+  for (const ModelType& type : model_types()) {
     if (fits(type, settings)) return type;
   }
-  const std::string together = "; no published model type (llama, mistral, qwen2, qwen3) has this together with ";
+  const std::string together = "; no Hugging Face model type (llama, mistral, qwen2, qwen3) has this together with ";
   if (settings.output_bias != settings.qkv_bias && settings.output_bias) {
     throw OptionError("output_bias", "found yes; accepted: no, or qkv_bias = \"yes\" too" + together + "qkv_bias = no");
   }

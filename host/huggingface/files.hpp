@@ -11,16 +11,16 @@
 
 namespace strata::host {
 
-inline constexpr const char* kPublishedWeights = "model.safetensors";
-inline constexpr const char* kPublishedIndex = "model.safetensors.index.json";
+inline constexpr const char* kHuggingFaceWeights = "model.safetensors";
+inline constexpr const char* kHuggingFaceIndex = "model.safetensors.index.json";
 
 /// The tensors of a folder of Hugging Face: of model.safetensors, or of the shards that model.safetensors.index.json
 /// names. The files are mapped, so that only the tensors that are read occupy memory.
-class PublishedFiles {
+class HuggingFaceFiles {
  public:
   /// \throws RuntimeError with the path if a file is missing or violates its format, or if the index names tensors that
   /// its files lack.
-  explicit PublishedFiles(std::filesystem::path folder);
+  explicit HuggingFaceFiles(std::filesystem::path folder);
 
   [[nodiscard]] const std::map<std::string, SafetensorsFile::Entry>& tensors() const { return tensors_; }
   /// The types of tensors that Strata cannot read, as in SafetensorsFile.

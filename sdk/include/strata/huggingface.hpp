@@ -17,13 +17,13 @@ namespace strata {
 
 /// The fields of a config.json. Fields of nested objects have paths, such as "rope_scaling.factor". Elements of a list
 /// that holds neither numbers nor words have their index as name.
-class STRATA_API PublishedFields {
+class STRATA_API HuggingFaceFields {
  public:
   /// A field without a value is null in the file.
   using Values = std::map<std::string, std::optional<OptionValue>>;
 
-  PublishedFields() = default;
-  explicit PublishedFields(Values values) : values_(std::move(values)) {}
+  HuggingFaceFields() = default;
+  explicit HuggingFaceFields(Values values) : values_(std::move(values)) {}
 
   /// All fields, by their paths.
   [[nodiscard]] const Values& values() const { return values_; }
@@ -61,19 +61,19 @@ class STRATA_API PublishedFields {
   Values values_;
 };
 
-/// The elements of a published tensor that belong to one parameter. The slice of the tensor that belongs to the
+/// The elements of a Hugging Face tensor that belong to one parameter. The slice of the tensor that belongs to the
 /// parameter is the whole tensor, or `slice_size` indices of the dim `slice_dim` from `slice_begin` on. The parameter's
 /// elements in row-major order are those of the slice. If `transposed`, they are those of the slice, a matrix, with its
 /// two dims exchanged.
 ///
-/// Example: a parameter [embed heads head_dim] of a published linear layer, whose matrix is [out in], has the shape
+/// Example: a parameter [embed heads head_dim] of a Hugging Face linear layer, whose matrix is [out in], has the shape
 /// {heads * head_dim, embed} and is transposed.
-struct PublishedTensor {
-  /// Name in the published files.
+struct HuggingFaceTensor {
+  /// Name in the Hugging Face files.
   std::string name;
   /// Name of the model's parameter.
   std::string parameter;
-  /// Shape of the whole published tensor.
+  /// Shape of the whole Hugging Face tensor.
   Shape shape;
   bool transposed = false;
   int slice_dim = 0;
@@ -82,32 +82,33 @@ struct PublishedTensor {
   std::int64_t slice_size = 0;
 };
 
-/// The tensors of a published model.
-struct PublishedTensors {
+/// The tensors of a Hugging Face model.
+struct HuggingFaceTensors {
   /// Every parameter of the model once. Slices of a tensor do not overlap and leave nothing out.
-  std::vector<PublishedTensor> tensors = {};
-  /// Tensors that published files may repeat, and the tensors whose values they have: {"lm_head.weight", "wte.weight"}
-  /// for a tied output projection. Exported files lack them.
+  std::vector<HuggingFaceTensor> tensors = {};
+  /// Tensors that Hugging Face files may repeat, and the tensors whose values they have: {"lm_head.weight",
+  /// "wte.weight"} for a tied output projection. Exported files lack them.
   std::map<std::string, std::string> copies = {};
   /// Patterns of names that hold no parameters, such as buffers with masks: "*.attn.bias". `*` stands for any text.
   std::vector<std::string> ignored = {};
-  /// A beginning of names that published files may lack, such as "transformer.". Exported files have it.
+  /// A beginning of names that Hugging Face files may lack, such as "transformer.". Exported files have it.
   std::string optional_prefix = {};
 };
 
-/// How a model plugin's models are published. The host knows no model: it asks every model plugin that is installed.
-class STRATA_API PublishedFormat {
+/// The form of a model plugin's models in Hugging Face's files. The host knows no model: it asks every model plugin
+/// that is installed.
+class STRATA_API HuggingFaceFormat {
  public:
-  virtual ~PublishedFormat();
+  virtual ~HuggingFaceFormat();
   /// The options of the model that a config.json describes; options that are not set keep their defaults. Empty if the
   /// file describes a model of another plugin. \throws OptionError with the field, what was found and what is accepted,
   /// if the model cannot compute what the field says.
-  [[nodiscard]] virtual std::optional<Options> options(const PublishedFields& config) const = 0;
+  [[nodiscard]] virtual std::optional<Options> options(const HuggingFaceFields& config) const = 0;
   /// The config.json of a model with all options set. `sizes`: those that the data fixed, such as "vocab". The host
-  /// adds the type of the tensors. \throws OptionError with the option, if no published model is like that.
-  [[nodiscard]] virtual PublishedFields config(const Options& options, const DimSizes& sizes) const = 0;
+  /// adds the type of the tensors. \throws OptionError with the option, if no Hugging Face model is like that.
+  [[nodiscard]] virtual HuggingFaceFields config(const Options& options, const DimSizes& sizes) const = 0;
   /// The tensors of that model.
-  [[nodiscard]] virtual PublishedTensors tensors(const Options& options, const DimSizes& sizes) const = 0;
+  [[nodiscard]] virtual HuggingFaceTensors tensors(const Options& options, const DimSizes& sizes) const = 0;
   /// The families that options() reads, as config.json names them in `model_type`, for messages. Default: none.
   [[nodiscard]] virtual std::vector<std::string> families() const;
 };

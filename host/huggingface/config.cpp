@@ -1,4 +1,4 @@
-#include "huggingface/published_config.hpp"
+#include "huggingface/config.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ bool all_of(const json& list, Is is) {
   return std::all_of(list.begin(), list.end(), is);
 }
 
-void flatten(const std::string& path, const json& value, PublishedFields& fields) {
+void flatten(const std::string& path, const json& value, HuggingFaceFields& fields) {
   const auto within = [&](const std::string& key) { return path.empty() ? key : path + "." + key; };
   if (value.is_null()) return fields.set_null(path);
   if (!value.is_structured()) return fields.set(path, scalar(value));
@@ -102,19 +102,19 @@ class FieldName {
 
 }  // namespace
 
-PublishedFields parse_published_config(const std::string& text) {
+HuggingFaceFields parse_huggingface_config(const std::string& text) {
   const json value = parse_json_text(text);
   if (!value.is_object()) throw ConfigurationError("is no JSON object; is it truncated?");
-  PublishedFields fields;
+  HuggingFaceFields fields;
   flatten("", value, fields);
   return fields;
 }
 
-PublishedFields read_published_config(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kPublishedConfig;
+HuggingFaceFields read_huggingface_config(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kHuggingFaceConfig;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    throw ConfigurationError("'" + folder.string() + "': has no " + kPublishedConfig +
+    throw ConfigurationError("'" + folder.string() + "': has no " + kHuggingFaceConfig +
                              "; accepted: a folder with a model of Hugging Face");
   }
   const MappedFile file(path);
@@ -123,15 +123,15 @@ PublishedFields read_published_config(const std::filesystem::path& folder) {
       throw ConfigurationError("has " + std::to_string(file.bytes().size()) + " bytes; accepted: at most " +
                                std::to_string(kLargestConfig));
     }
-    return parse_published_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    return parse_huggingface_config({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
   } catch (const Error& error) {
     throw ConfigurationError("'" + path.string() + "': " + message_text(error.what(), 2000));
   }
 }
 
-std::string to_json(const PublishedFields& fields) { return edit_json("{}", {}, fields); }
+std::string to_json(const HuggingFaceFields& fields) { return edit_json("{}", {}, fields); }
 
-std::string edit_json(const std::string& text, const std::vector<std::string>& removed, const PublishedFields& set) {
+std::string edit_json(const std::string& text, const std::vector<std::string>& removed, const HuggingFaceFields& set) {
   json result = parse_json_text(text);
   for (const std::string& path : removed) {
     const FieldName name(path);
