@@ -3,21 +3,9 @@
 namespace strata::models {
 
 OptionSpecification size_option(const std::string& name, const std::string& documentation, double maximum) {
-  return {.name = name,
-          .type = OptionType::integer,
-          .default_value = OptionValue(std::int64_t{0}),
-          .documentation = documentation,
-          .minimum = 0,
-          .maximum = maximum};
+  return option::integer(name, 0, 0, maximum, documentation);
 }
 
-OptionSpecification documents_option() {
-  return {.name = "documents",
-          .type = OptionType::boolean,
-          .default_value = OptionValue(false),
-          .documentation =
-              "Keeps attention inside a document and starts positions anew in each: reads the inputs "
-              "documents and positions [batch seq] of the dataset."};
-}
+OptionSpecification documents_option() { return option::boolean("documents", false, ""); }
 
 }  // namespace strata::models

@@ -1,4 +1,4 @@
-#include "strata/derived_initializer.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 #include "strata/error.hpp"
 

@@ -9,7 +9,7 @@
 namespace strata {
 namespace {
 
-constexpr std::align_val_t kHostAlignment{64};
+constexpr std::align_val_t kHostAlignment{256};
 
 }  // namespace
 

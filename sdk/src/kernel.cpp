@@ -1,6 +1,7 @@
 #include "strata/kernel.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "kernel_signature.hpp"
@@ -10,9 +11,23 @@ namespace strata {
 
 Kernel::~Kernel() = default;
 
+struct KernelEnvironment::Shared {
+  std::mutex mutex;
+  std::map<std::type_index, std::weak_ptr<void>> objects;
+};
+
 KernelEnvironment::KernelEnvironment(std::string runtime, int threads)
-    : runtime_(std::move(runtime)), threads_(threads) {}
+    : runtime_(std::move(runtime)), threads_(threads), shared_(std::make_unique<Shared>()) {}
 KernelEnvironment::~KernelEnvironment() = default;
+
+std::shared_ptr<void> KernelEnvironment::find_shared(std::type_index type,
+                                                     const std::function<std::shared_ptr<void>()>& make) const {
+  const std::lock_guard lock(shared_->mutex);
+  std::weak_ptr<void>& known = shared_->objects[type];
+  std::shared_ptr<void> object = known.lock();
+  if (object == nullptr) known = object = make();
+  return object;
+}
 
 KernelRegistry::KernelRegistry() = default;
 KernelRegistry::~KernelRegistry() = default;

@@ -1,4 +1,4 @@
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -95,11 +95,8 @@ class TextFactory final : public DatasetFactory {
        .default_value = OptionValue(std::string()),
        .documentation = "File with the text for evaluation. Empty: a share of `path`, as `validation` says.",
        .may_differ = true},
-      {.name = "tokenizer",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("bytes")),
-       .documentation = "What a token is: a byte, or one of the characters that occur in the text.",
-       .choices = {"bytes", "chars"}},
+      option::word("tokenizer", "bytes", "What a token is: a byte, or one of the characters that occur in the text.",
+                   {"bytes", "chars"}),
       validation_option(),
   };
 };

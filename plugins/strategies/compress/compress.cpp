@@ -27,7 +27,8 @@ bool Compress::is_compressed(const ParameterDescription& parameter, std::int64_t
 
 void Compress::reduce_gradient(ReductionContext& context) const {
   const ParameterDescription* parameter = context.parameter();
-  if (parameter == nullptr || !is_compressed(*parameter, context.elements())) return Strategy::reduce_gradient(context);
+  if (parameter == nullptr || !is_compressed(*parameter, context.elements()))
+    return GradientHooks::reduce_gradient(context);
   if (settings_.method == Method::top_k) {
     emit_reduction(TopK{settings_.density}, context);
   } else {
@@ -38,7 +39,7 @@ void Compress::reduce_gradient(ReductionContext& context) const {
 void Compress::define_gradient(DefinedGradient& gradient) const {
   // All pieces of a parameter have the same size. Those of a parameter that is not alone hold others too.
   if (!wants_own_bucket(gradient.parameter) || !is_compressed(gradient.parameter, gradient.pieces.front().size)) {
-    return Strategy::define_gradient(gradient);
+    return GradientHooks::define_gradient(gradient);
   }
   if (settings_.method == Method::top_k) {
     define_reduction(TopK{settings_.density}, gradient);

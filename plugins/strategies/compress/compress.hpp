@@ -7,7 +7,7 @@ namespace compress {
 
 /// Data parallelism over slow links: workers along the axis exchange compressed gradients. What compression loses is
 /// kept, and added to the next gradient (error feedback), so that in the sum over steps nothing is lost.
-class Compress final : public strata::Strategy {
+class Compress final : public strata::Strategy, public strata::GradientHooks {
  public:
   explicit Compress(Settings settings) : settings_(std::move(settings)) {}
 

@@ -124,28 +124,13 @@ class ContextFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      {.name = "size",
-       .type = OptionType::integer,
-       .documentation = "Ranks along the axis: parts of every sequence.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "axis",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("cp")),
-       .documentation = "Name of the mesh axis."},
-      {.name = "attention",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("ring")),
-       .documentation =
-           "How queries reach the keys of other ranks: ring moves keys around the ranks, all_gather gathers "
-           "them, ulysses exchanges tokens for heads by all_to_all.",
-       .choices = {"ring", "all_gather", "ulysses"}},
-      {.name = "balance",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("auto")),
-       .documentation = "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
-                        "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
-       .choices = {"auto", "zigzag", "none"}},
+      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: parts of every sequence."),
+      option::word("axis", "cp", "Name of the mesh axis."),
+      option::word("attention", "ring", "", {"ring", "all_gather", "ulysses"}),
+      option::word("balance", "auto",
+                   "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
+                   "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
+                   {"auto", "zigzag", "none"}),
       {.name = "sequences",
        .type = OptionType::words,
        .default_value = OptionValue(std::vector<std::string>{"seq"}),

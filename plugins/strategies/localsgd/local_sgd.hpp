@@ -11,7 +11,7 @@ namespace localsgd {
 ///
 /// Fragments and overlap are those of Douillard et al., "Streaming DiLoCo with overlapping communication", 2025: groups
 /// of blocks take turns, and an exchange takes the time of a step, whose own progress is mixed in.
-class LocalSgd final : public strata::Strategy {
+class LocalSgd final : public strata::Strategy, public strata::ReplicaHooks {
  public:
   explicit LocalSgd(Settings settings) : settings_(std::move(settings)) {}
 

@@ -9,21 +9,12 @@ using precision::Settings;
 
 OptionSpecification word(const std::string& name, const std::string& fallback, const std::string& documentation,
                          std::vector<std::string> choices) {
-  return {.name = name,
-          .type = OptionType::word,
-          .default_value = fallback,
-          .documentation = documentation,
-          .choices = std::move(choices)};
+  return option::word(name, fallback, documentation, std::move(choices));
 }
 
 OptionSpecification number(const std::string& name, double fallback, double minimum, double maximum,
                            const std::string& documentation) {
-  return {.name = name,
-          .type = OptionType::number,
-          .default_value = fallback,
-          .documentation = documentation,
-          .minimum = minimum,
-          .maximum = maximum};
+  return option::number(name, fallback, minimum, maximum, documentation);
 }
 
 class PrecisionFactory final : public StrategyFactory {
@@ -64,12 +55,7 @@ class PrecisionFactory final : public StrategyFactory {
       number("growth_factor", 2, 1, 1024, "Multiplies a dynamic scale after growth_interval good steps."),
       number("backoff_factor", 0.5, 0.001, 0.999,
              "Multiplies a dynamic scale after a step whose gradient was not finite."),
-      {.name = "growth_interval",
-       .type = OptionType::integer,
-       .default_value = std::int64_t{2000},
-       .documentation = "Good steps in a row after which a dynamic scale grows.",
-       .minimum = 1,
-       .maximum = 1e9}};
+      option::integer("growth_interval", 2000, 1, 1e9, "Good steps in a row after which a dynamic scale grows.")};
 };
 
 }  // namespace

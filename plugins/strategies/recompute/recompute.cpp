@@ -53,28 +53,19 @@ class RecomputeFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      {.name = "policy",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("full")),
-       .documentation = "What is recomputed: every block from its input, groups of `every` blocks from the first one's "
-                        "input, only the results of some `ops`, or nothing.",
-       .choices = {"full", "every", "selective", "none"}},
-      {.name = "every",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{1}),
-       .documentation = "With policy \"every\": blocks that are recomputed together.",
-       .minimum = 1,
-       .maximum = 65536},
+      option::word("policy", "full",
+                   "What is recomputed: every block from its input, groups of `every` blocks from the first one's "
+                   "input, only the results of some `ops`, or nothing.",
+                   {"full", "every", "selective", "none"}),
+      option::integer("every", 1, 1, 65536, "With policy \"every\": blocks that are recomputed together."),
       {.name = "ops",
        .type = OptionType::words,
        .default_value = OptionValue(std::vector<std::string>{"attention"}),
        .documentation =
            "With policy \"selective\": ops whose results are recomputed from values that the block stashes."},
-      {.name = "last_block",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Recompute the last block (the head) too: saves memory only if its backward pass does not "
-                        "follow at once, as in a gpipe schedule."}};
+      option::boolean("last_block", false,
+                      "Recompute the last block (the head) too: saves memory only if its backward pass does not "
+                      "follow at once, as in a gpipe schedule.")};
 };
 
 }  // namespace
