@@ -1,9 +1,8 @@
-#include "sizes.hpp"
-
 #include <array>
 #include <string_view>
 
 #include "common/options.hpp"
+#include "gpt2.hpp"
 #include "strata/error.hpp"
 
 namespace gpt2 {
@@ -29,7 +28,11 @@ constexpr std::array<NamedSize, 4> kSizes{{{"gpt2-124m", 12, 12, 768},
 
 const OptionSchema& option_schema() {
   static const OptionSchema schema{
-      option::word("size", "custom", "", {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}),
+      option::word(
+          "size", "custom",
+          "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
+          "override it.",
+          {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}),
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
       size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),

@@ -1,9 +1,8 @@
-#include "options.hpp"
+#include "common/options.hpp"
 
 #include <string>
 
-#include "common/options.hpp"
-#include "sizes.hpp"
+#include "llama.hpp"
 #include "strata/error.hpp"
 
 namespace llama {
@@ -12,11 +11,6 @@ namespace {
 using namespace strata;
 using models::RopeScaling;
 using models::size_option;
-
-/// 0 stands for the size's value.
-OptionSpecification positive_field(const std::string& name, const std::string& documentation, double maximum) {
-  return option::number(name, 0.0, 0, maximum, documentation);
-}
 
 /// A property that is the size's own unless it is set.
 OptionSpecification choice_field(const std::string& name, const std::string& documentation) {
@@ -50,20 +44,20 @@ OptionSchema make_schema() {
           "model on shorter texts.",
           16777216),
       size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
-      positive_field("norm_epsilon", "Added to the mean square in norms; 0: the size's, 1e-5 for custom.", 1),
-      positive_field("rope_base", "Base of the rotary angles; 0: the size's, 10000 for custom.", 1e12),
+      option::number("norm_epsilon", 0, 0, 1, "Added to the mean square in norms; 0: the size's, 1e-5 for custom."),
+      option::number("rope_base", 0, 0, 1e12, "Base of the rotary angles; 0: the size's, 10000 for custom."),
       option::word("rope_scaling", "auto",
                    "How rotary angles are stretched to longer texts; auto: as the size has it, none for custom.",
                    {"auto", "none", "linear", "llama3", "yarn"}),
-      positive_field("rope_factor", "Factor of the stretching; 0: the size's, 1 for custom.", 1e6),
-      positive_field("rope_original_context",
-                     "Tokens of the context before the stretching (llama3, yarn); 0: the size's, 8192 for custom.",
-                     16777216),
-      positive_field("rope_low_freq_factor", "Turns below which an angle is slow (llama3); 0: 1.", 1e6),
-      positive_field("rope_high_freq_factor", "Turns from which an angle is fast (llama3); 0: 4.", 1e6),
-      positive_field("rope_beta_fast", "Turns at the fast end of the ramp (yarn); 0: 32.", 1e6),
-      positive_field("rope_beta_slow", "Turns at the slow end of the ramp (yarn); 0: 1.", 1e6),
-      positive_field("rope_attention_factor", "Factor of cosines and sines (yarn); 0: 0.1 ln(rope_factor) + 1.", 1e6),
+      option::number("rope_factor", 0, 0, 1e6, "Factor of the stretching; 0: the size's, 1 for custom."),
+      option::number("rope_original_context", 0, 0, 16777216,
+                     "Tokens of the context before the stretching (llama3, yarn); 0: the size's, 8192 for custom."),
+      option::number("rope_low_freq_factor", 0, 0, 1e6, "Turns below which an angle is slow (llama3); 0: 1."),
+      option::number("rope_high_freq_factor", 0, 0, 1e6, "Turns from which an angle is fast (llama3); 0: 4."),
+      option::number("rope_beta_fast", 0, 0, 1e6, "Turns at the fast end of the ramp (yarn); 0: 32."),
+      option::number("rope_beta_slow", 0, 0, 1e6, "Turns at the slow end of the ramp (yarn); 0: 1."),
+      option::number("rope_attention_factor", 0, 0, 1e6,
+                     "Factor of cosines and sines (yarn); 0: 0.1 ln(rope_factor) + 1."),
       choice_field("tied", "The output projection is the embedding"),
       choice_field("qkv_bias", "Biases of the projections to queries, keys and values"),
       choice_field("output_bias", "A bias of the attention's output projection"),

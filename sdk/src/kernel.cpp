@@ -6,6 +6,7 @@
 
 #include "kernel_signature.hpp"
 #include "strata/error.hpp"
+#include "strata/gpu_kernel.hpp"
 
 namespace strata {
 
@@ -67,5 +68,9 @@ std::vector<std::string> KernelRegistry::ops() const {
   for (const auto& [op, kernels] : kernels_) names.push_back(op);
   return names;
 }
+
+GpuEnvironment::GpuEnvironment(const GpuDescription& gpu, const std::string& runtime)
+    : KernelEnvironment(runtime, 0), gpu_(gpu) {}
+GpuEnvironment::~GpuEnvironment() = default;
 
 }  // namespace strata

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "enum_names.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 #include "strata/peft.hpp"
@@ -73,17 +74,8 @@ Instruction weighted_sum(std::string name, const std::vector<WeightedTerm>& term
 }
 
 std::string_view to_string(Sharding sharding) {
-  switch (sharding) {
-    case Sharding::nothing:
-      return "nothing";
-    case Sharding::states:
-      return "states";
-    case Sharding::gradients:
-      return "gradients";
-    case Sharding::values:
-      return "values";
-  }
-  throw VerificationError("unknown sharding");
+  static constexpr std::string_view kNames[] = {"nothing", "states", "gradients", "values"};
+  return name_of(kNames, sharding);
 }
 
 StrategyFactory::~StrategyFactory() = default;

@@ -47,7 +47,9 @@ class SingleWriterFactory final : public StrategyFactory {
       option::word("axis", "dp", "Name of the mesh axis."),
       option::number("bucket_mb", 25.0, 0.001, 65536,
                      "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB."),
-      option::boolean("overlap", false, "")};
+      option::boolean(
+          "overlap", false,
+          "Send each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass.")};
 };
 
 }  // namespace

@@ -19,7 +19,8 @@ const OptionSchema& schema() {
       option::integer("fragments", 1, 1, 65536,
                       "Groups of blocks that take their outer steps in turns, block i in group i modulo this number. "
                       "It divides the peak of the traffic."),
-      option::boolean("overlap", false, ""),
+      option::boolean("overlap", false,
+                      "Exchange outer gradients during the step after they were computed, and apply them at its end."),
       option::number("mixing", 0.5, 0, 1,
                      "With overlap: the share of a replica's own values that an outer step keeps."),
       option::word("outer_gradients", "f32",

@@ -17,10 +17,14 @@ const OptionSchema& schema() {
                       "\"_replicate\", outside of it."),
       option::words("also_over", "Axes of other strategies, such as a context axis, that shard the storage too."),
       option::number("bucket_mb", 25.0, 0.001, 65536, "Largest size of a flat bucket's gradients in MiB."),
-      option::boolean("overlap", true, ""),
+      option::boolean(
+          "overlap", true,
+          "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."),
       option::integer("prefetch", 1, 0, 1024,
                       "Stage 3: how many blocks ahead of their use parameters start to be gathered."),
-      option::boolean("reshard_after_forward", true, ""),
+      option::boolean(
+          "reshard_after_forward", true,
+          "Stage 3: free gathered parameters after the forward pass and gather them again for the backward pass."),
       option::integer("hierarchical_partition", 1, 1, 65536,
                       "Stage 3: groups of this many neighbouring ranks (a node) keep a secondary copy of the "
                       "parameters, sharded within the group, from which the backward pass gathers (ZeRO++ hpZ); "
@@ -42,7 +46,9 @@ const OptionSchema& schema() {
       option::boolean("quantized_weights", false,
                       "Stage 3: gather parameters as 8-bit integers with one scale per block (ZeRO++ qwZ); changes "
                       "results slightly."),
-      option::boolean("quantized_gradients", false, ""),
+      option::boolean(
+          "quantized_gradients", false,
+          "Reduce gradients as 4-bit integers with one scale per block (ZeRO++ qgZ), once per hop; changes results."),
       option::integer("quantization_block", 256, 2, 1048576,
                       "Numbers that share a scale in quantised communication; even."),
       option::word("quantization", "on",
