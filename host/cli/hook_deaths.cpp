@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "cli/exit_codes.hpp"
-#include "strata/hook_scope.hpp"
+#include "strata/internal/hook_scope.hpp"
 
 namespace strata::host {
 namespace {

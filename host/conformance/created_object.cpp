@@ -40,7 +40,13 @@ std::unique_ptr<CreatedObject> create_strategy(Subject& subject, const Options& 
       for (const Rule& rule : strategy->rules()) {
         text += rule.dim + ">" + rule.axis + " " + std::to_string(rule.priority) + " ";
       }
-      return text + join(strategy->unsynchronized_axes(), " ") + join(strategy->self_reduced_axes(), " ");
+      if (const auto* hooks = dynamic_cast<const ReplicaHooks*>(strategy.get())) {
+        text += join(hooks->unsynchronized_axes(), " ");
+      }
+      if (const auto* hooks = dynamic_cast<const GradientHooks*>(strategy.get())) {
+        text += join(hooks->self_reduced_axes(), " ");
+      }
+      return text;
     });
   });
 }

@@ -4,8 +4,8 @@
 #include "huggingface/checkpoint_fit.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "setup/run_setup.hpp"
-#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 namespace {

@@ -156,10 +156,7 @@ void DefinedExchange::run(std::size_t strategy, std::uint64_t step, const std::v
                             .initial = initial,
                             .states = states_[{strategy, group.front(), name}],
                             .step = step};
-    replicas_.strategies[strategy].ask("define", [&](const Strategy& by) {
-      by.define(defined);
-      return true;
-    });
+    replicas_.strategies[strategy].ask<ReplicaHooks>("define", [&](const ReplicaHooks& by) { by.define(defined); });
     for (std::size_t i = 0; i < group.size(); ++i) {
       values[static_cast<std::size_t>(group[i])].at(name) = std::move(of_group[i]);
     }

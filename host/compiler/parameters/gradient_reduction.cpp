@@ -165,10 +165,8 @@ ReducedGradients reduce_gradients(ProgramBuilder& builder, const std::vector<Tra
   for (const TrainedBucket& each : buckets) {
     if (each.completion.completed.empty()) continue;
     BucketReduction reduction({builder, each, scalars, request});
-    reducer.ask("reduce_gradient", [&](const Strategy& strategy) {
-      strategy.reduce_gradient(reduction);
-      return true;
-    });
+    reducer.ask<GradientHooks>("reduce_gradient",
+                               [&](const GradientHooks& hooks) { hooks.reduce_gradient(reduction); });
     reduction.finish(all);
   }
   return all;

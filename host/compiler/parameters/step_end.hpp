@@ -59,9 +59,10 @@ inline constexpr const char* kGroupSquaresReport = "group_squares";
 /// Emits the prologue, which zeroes the accumulators, and the epilogue of a training step. The epilogue
 /// 1. completes gradients, loss and token count,
 /// 2. sums tied gradients over their stages,
-/// 3. lets a strategy sum gradients over its self-reduced axes (Strategy::reduce_gradient),
+/// 3. lets a strategy sum gradients over its self-reduced axes (GradientHooks::reduce_gradient),
 /// 4. computes the global gradient norm and clips,
-/// 5. updates the parameters, lets strategies work on the updated values (Strategy::work_on_bucket), and then updates
+/// 5. updates the parameters, lets strategies work on the updated values (ReplicaHooks::work_on_bucket), and then
+/// updates
 ///    the moving average of the values,
 /// 6. gathers updated values for ranks that hold them whole.
 /// Reports "loss", "count" and "grad_norm", and with a guard its verdict (step_guard.hpp). With unsynchronized axes,

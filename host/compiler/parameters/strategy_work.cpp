@@ -173,10 +173,8 @@ std::vector<Instruction> work_on_bucket(ProgramBuilder& builder, const Bucket& b
   std::vector<Instruction> all;
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     BucketWork work({builder, bucket, updated[has_master ? 1 : 0], stack, i});
-    stack.strategies[i].ask("work_on_bucket", [&](const Strategy& strategy) {
-      strategy.work_on_bucket(work);
-      return true;
-    });
+    stack.strategies[i].ask<ReplicaHooks>("work_on_bucket",
+                                          [&](const ReplicaHooks& hooks) { hooks.work_on_bucket(work); });
     std::vector<Instruction> made = work.finish();
     if (has_master) round_values(updated, bucket.name, made);
     std::move(made.begin(), made.end(), std::back_inserter(all));

@@ -14,7 +14,8 @@ std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry&
     const ParameterDescription description = describe(parameter);
     Fragments fragments;
     for (const NamedStrategy& each : strategies) {
-      fragments.push_back(each.ask("fragment", [&](const Strategy& by) { return by.fragment(description); }));
+      fragments.push_back(
+          each.ask<ReplicaHooks>("fragment", [&](const ReplicaHooks& by) { return by.fragment(description); }));
     }
     all.push_back(std::move(fragments));
   }
@@ -30,7 +31,8 @@ std::vector<bool> own_buckets(const Graph& graph, const OpRegistry& registry,
     bool wanted = false;
     for (const NamedStrategy& each : strategies) {
       if (parameter.role != ParameterRole::trained) break;
-      wanted |= each.ask("wants_own_bucket", [&](const Strategy& by) { return by.wants_own_bucket(description); });
+      wanted |= each.ask<GradientHooks>("wants_own_bucket",
+                                        [&](const GradientHooks& by) { return by.wants_own_bucket(description); });
     }
     all.push_back(wanted);
   }

@@ -76,35 +76,14 @@ Split split_from(const std::string& word, int chunks) {
 
 const OptionSchema& option_schema() {
   static const OptionSchema schema{
-      {"size", OptionType::integer, std::nullopt, "Ranks along the axis: stages of the pipeline.", 1, 65536, {}},
-      {"axis",
-       OptionType::word,
-       OptionValue(std::string("pp")),
-       "Name of the mesh axis.",
-       std::nullopt,
-       std::nullopt,
-       {}},
-      {"schedule",
-       OptionType::word,
-       OptionValue(std::string("1f1b")),
-       "The order of forward passes, backward passes and weight gradients on each stage.",
-       std::nullopt,
-       std::nullopt,
-       {kSchedules.begin(), kSchedules.end()}},
-      {"virtual_stages",
-       OptionType::integer,
-       OptionValue(std::int64_t{1}),
-       "Chunks of a stage with schedule \"interleaved\"; \"zbv\" has 2 and the others 1.",
-       1,
-       1024,
-       {}},
-      {"split",
-       OptionType::word,
-       OptionValue(std::string("cost")),
-       std::string("How blocks are divided into chunks: ") + kAcceptedSplits + ".",
-       std::nullopt,
-       std::nullopt,
-       {}}};
+      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: stages of the pipeline."),
+      option::word("axis", "pp", "Name of the mesh axis."),
+      option::word("schedule", "1f1b",
+                   "The order of forward passes, backward passes and weight gradients on each stage.",
+                   {kSchedules.begin(), kSchedules.end()}),
+      option::integer("virtual_stages", 1, 1, 1024,
+                      "Chunks of a stage with schedule \"interleaved\"; \"zbv\" has 2 and the others 1."),
+      option::word("split", "cost", std::string("How blocks are divided into chunks: ") + kAcceptedSplits + ".")};
   return schema;
 }
 

@@ -8,73 +8,34 @@ using namespace strata;
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
-      {.name = "size",
-       .type = OptionType::integer,
-       .documentation = "Ranks along the axis: they share the batch and the storage.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "stage",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{1}),
-       .documentation = "What the ranks shard: 1 the optimizer states, 2 gradients too, 3 parameters too (FSDP).",
-       .minimum = 1,
-       .maximum = 3},
-      {.name = "axis",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("dp")),
-       .documentation = "Name of the mesh axis."},
-      {.name = "replicate",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{1}),
-       .documentation = "Copies of the sharded model (HSDP): adds an axis of this size, named after the axis with "
-                        "\"_replicate\", outside of it.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "also_over",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{}),
-       .documentation = "Axes of other strategies, such as a context axis, that shard the storage too."},
-      {.name = "bucket_mb",
-       .type = OptionType::number,
-       .default_value = OptionValue(25.0),
-       .documentation = "Largest size of a flat bucket's gradients in MiB.",
-       .minimum = 0.001,
-       .maximum = 65536},
-      {.name = "overlap",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(true),
-       .documentation =
-           "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."},
-      {.name = "prefetch",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{1}),
-       .documentation = "Stage 3: how many blocks ahead of their use parameters start to be gathered.",
-       .minimum = 0,
-       .maximum = 1024},
-      {.name = "reshard_after_forward",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(true),
-       .documentation =
-           "Stage 3: free gathered parameters after the forward pass and gather them again for the backward pass."},
-      {.name = "hierarchical_partition",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{1}),
-       .documentation = "Stage 3: groups of this many neighbouring ranks (a node) keep a secondary copy of the "
-                        "parameters, sharded within the group, from which the backward pass gathers (ZeRO++ hpZ); "
-                        "1: no such copy.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "offload_optimizer",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("none")),
-       .documentation = "Where the optimizer states are stored: none (on the device), host (in the host's memory) or "
-                        "file (on disk).",
-       .choices = {"none", "host", "file"}},
-      {.name = "offload_param",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("none")),
-       .documentation = "Stage 3: where the parameters are stored; each block's are copied to the device ahead of use.",
-       .choices = {"none", "host", "file"}},
+      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: they share the batch and the storage."),
+      option::integer("stage", 1, 1, 3,
+                      "What the ranks shard: 1 the optimizer states, 2 gradients too, 3 parameters too (FSDP)."),
+      option::word("axis", "dp", "Name of the mesh axis."),
+      option::integer("replicate", 1, 1, 65536,
+                      "Copies of the sharded model (HSDP): adds an axis of this size, named after the axis with "
+                      "\"_replicate\", outside of it."),
+      option::words("also_over", "Axes of other strategies, such as a context axis, that shard the storage too."),
+      option::number("bucket_mb", 25.0, 0.001, 65536, "Largest size of a flat bucket's gradients in MiB."),
+      option::boolean(
+          "overlap", true,
+          "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."),
+      option::integer("prefetch", 1, 0, 1024,
+                      "Stage 3: how many blocks ahead of their use parameters start to be gathered."),
+      option::boolean(
+          "reshard_after_forward", true,
+          "Stage 3: free gathered parameters after the forward pass and gather them again for the backward pass."),
+      option::integer("hierarchical_partition", 1, 1, 65536,
+                      "Stage 3: groups of this many neighbouring ranks (a node) keep a secondary copy of the "
+                      "parameters, sharded within the group, from which the backward pass gathers (ZeRO++ hpZ); "
+                      "1: no such copy."),
+      option::word("offload_optimizer", "none",
+                   "Where the optimizer states are stored: none (on the device), host (in the host's memory) or "
+                   "file (on disk).",
+                   {"none", "host", "file"}),
+      option::word("offload_param", "none",
+                   "Stage 3: where the parameters are stored; each block's are copied to the device ahead of use.",
+                   {"none", "host", "file"}),
       {.name = "offload_directory",
        .type = OptionType::word,
        .default_value = OptionValue(std::string()),
@@ -82,28 +43,18 @@ const OptionSchema& schema() {
            "Directory of the files of offload_optimizer and offload_param, one nameless file per rank; empty: "
            "run.output.",
        .may_differ = true},
-      {.name = "quantized_weights",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Stage 3: gather parameters as 8-bit integers with one scale per block (ZeRO++ qwZ); changes "
-                        "results slightly."},
-      {.name = "quantized_gradients",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation =
-           "Reduce gradients as 4-bit integers with one scale per block (ZeRO++ qgZ), once per hop; changes results."},
-      {.name = "quantization_block",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{256}),
-       .documentation = "Numbers that share a scale in quantised communication; even.",
-       .minimum = 2,
-       .maximum = 1048576},
-      {.name = "quantization",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("on")),
-       .documentation = "on: quantised communication quantises all types but f64, in which stacks are verified; "
-                        "always: it quantises f64 too; off: it runs the same collectives without quantising.",
-       .choices = {"on", "off", "always"}}};
+      option::boolean("quantized_weights", false,
+                      "Stage 3: gather parameters as 8-bit integers with one scale per block (ZeRO++ qwZ); changes "
+                      "results slightly."),
+      option::boolean(
+          "quantized_gradients", false,
+          "Reduce gradients as 4-bit integers with one scale per block (ZeRO++ qgZ), once per hop; changes results."),
+      option::integer("quantization_block", 256, 2, 1048576,
+                      "Numbers that share a scale in quantised communication; even."),
+      option::word("quantization", "on",
+                   "on: quantised communication quantises all types but f64, in which stacks are verified; "
+                   "always: it quantises f64 too; off: it runs the same collectives without quantising.",
+                   {"on", "off", "always"})};
   return kSchema;
 }
 
