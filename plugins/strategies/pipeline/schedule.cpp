@@ -39,22 +39,25 @@ class WorkOrder {
 /// - naive, 0: each micro-batch goes forward and backward through all stages before the next one starts;
 /// - GPipe, all micro-batches: all forward passes, then all backward passes (Huang et al., "GPipe: Efficient Training
 ///   of Giant Neural Networks using Pipeline Parallelism", NeurIPS 2019).
-std::vector<ScheduledTask> flush_schedule(int stage, int warm_up, int micro_batches) {
+std::vector<ScheduledTask> flush_schedule(int warm_up, const StageWork& work) {
   WorkOrder order;
-  for (int i = 0; i < warm_up; ++i) order.forward(stage);
-  for (int i = warm_up; i < micro_batches; ++i) {
-    order.forward(stage);
-    order.backward(stage);
+  for (int i = 0; i < warm_up; ++i) order.forward(work.stage);
+  for (int i = warm_up; i < work.micro_batches; ++i) {
+    order.forward(work.stage);
+    order.backward(work.stage);
   }
-  for (int i = 0; i < warm_up; ++i) order.backward(stage);
+  for (int i = 0; i < warm_up; ++i) order.backward(work.stage);
   return order.tasks();
 }
+
+std::vector<ScheduledTask> naive(const StageWork& work) { return flush_schedule(0, work); }
+std::vector<ScheduledTask> gpipe(const StageWork& work) { return flush_schedule(work.micro_batches, work); }
 
 /// 1F1B: one forward pass per later stage fills the pipeline (PipeDream-flush; Narayanan et al., "Efficient Large-Scale
 /// Language Model Training on GPU Clusters Using Megatron-LM", SC 2021). It takes as long as GPipe. Stage s of n has at
 /// most n - s micro-batches in flight.
-std::vector<ScheduledTask> one_forward_one_backward(int stage, int stages, int micro_batches) {
-  return flush_schedule(stage, std::min(stages - 1 - stage, micro_batches), micro_batches);
+std::vector<ScheduledTask> one_forward_one_backward(const StageWork& work) {
+  return flush_schedule(std::min(work.stages - 1 - work.stage, work.micro_batches), work);
 }
 
 // --- several chunks per stage
@@ -70,12 +73,13 @@ void check_micro_batches(int stages, int micro_batches) {
 /// Interleaved 1F1B: several chunks per stage, chunk c on stage c mod stages (Narayanan et al., SC 2021). The pipeline
 /// fills and drains chunk by chunk instead of stage by stage, at the price of more messages and more micro-batches in
 /// flight. With one chunk per stage it is 1F1B.
-std::vector<ScheduledTask> interleaved_schedule(int stage, int stages, int virtual_stages, int micro_batches) {
+std::vector<ScheduledTask> interleaved(const StageWork& work) {
+  const auto& [stage, stages, virtual_stages, micro_batches] = work;
   check_micro_batches(stages, micro_batches);
-  if (virtual_stages == 1) return one_forward_one_backward(stage, stages, micro_batches);
+  if (virtual_stages == 1) return one_forward_one_backward(work);
   // Groups of as many micro-batches as stages go through one chunk, then through the next chunk, and so on.
-  const auto chunk_index = [&](int turn) { return turn / stages % virtual_stages; };
-  const auto chunk = [&](int index) { return index * stages + stage; };
+  const auto chunk_index = [&work](int turn) { return turn / work.stages % work.virtual_stages; };
+  const auto chunk = [&work](int index) { return index * work.stages + work.stage; };
   const int turns = micro_batches * virtual_stages;
   const int warm_up = std::min(2 * (stages - 1 - stage) + (virtual_stages - 1) * stages, turns);
   WorkOrder order;
@@ -152,14 +156,15 @@ class ZbvOrder {
 
 /// ZB-H1: 1F1B in which stage s delays weight gradients by s micro-batches. Every stage then stashes operands of as
 /// many micro-batches as the first stage of 1F1B. Stage s has chunk s.
-std::vector<ScheduledTask> zb_h1_schedule(int stage, int stages, int micro_batches) {
+std::vector<ScheduledTask> zb_h1(const StageWork& work) {
+  const int stage = work.stage;
   std::vector<ScheduledTask> tasks;
-  for (const ScheduledTask& task : one_forward_one_backward(stage, stages, micro_batches)) {
+  for (const ScheduledTask& task : one_forward_one_backward(work)) {
     tasks.push_back(task);
     if (task.phase != Phase::backward || task.micro_batch < stage) continue;
     tasks.push_back({Phase::weight, task.micro_batch - stage, stage});
   }
-  for (int late = std::max(micro_batches - stage, 0); late < micro_batches; ++late) {
+  for (int late = std::max(work.micro_batches - stage, 0); late < work.micro_batches; ++late) {
     tasks.push_back({Phase::weight, late, stage});
   }
   return tasks;
@@ -168,45 +173,35 @@ std::vector<ScheduledTask> zb_h1_schedule(int stage, int stages, int micro_batch
 /// ZB-V: chunks go down the stages and up again, so the first stage also has the last chunk, and the loss's gradient is
 /// available where the pipeline starts. A stage stashes the operands of two chunks for at most as many micro-batches as
 /// there are stages.
-std::vector<ScheduledTask> zbv_schedule(int stage, int stages, int micro_batches) {
+std::vector<ScheduledTask> zbv(const StageWork& work) {
   // The construction assumes a pipeline that fills up, with at least 2·stages - 1 micro-batches. If there are fewer,
   // build the schedule for that many and drop the missing ones. The rest is valid, because micro-batches are
   // independent.
-  const int filling = std::max(micro_batches, 2 * stages - 1);
-  std::vector<ScheduledTask> tasks = ZbvOrder(stage, stages).build(filling);
-  std::erase_if(tasks, [&](const ScheduledTask& task) { return task.micro_batch >= micro_batches; });
+  const int filling = std::max(work.micro_batches, 2 * work.stages - 1);
+  std::vector<ScheduledTask> tasks = ZbvOrder(work.stage, work.stages).build(filling);
+  std::erase_if(tasks, [&](const ScheduledTask& task) { return task.micro_batch >= work.micro_batches; });
   return tasks;
 }
 
 }  // namespace
 
-std::vector<int> stages_of_chunks(const Settings& settings) {
-  std::vector<int> stages;
-  for (int chunk = 0; chunk < settings.chunks(); ++chunk) {
-    const bool up = settings.schedule == ScheduleKind::zbv && chunk >= settings.stages;
-    stages.push_back(up ? settings.chunks() - 1 - chunk : chunk % settings.stages);
-  }
-  return stages;
+const std::vector<Schedule>& schedules() {
+  static const std::vector<Schedule> all{
+      {.name = "naive", .order = naive},
+      {.name = "gpipe", .order = gpipe},
+      {.name = "1f1b", .order = one_forward_one_backward},
+      {.name = "interleaved", .virtual_stages = std::nullopt, .order = interleaved},
+      {.name = "zb-h1", .splits_weight_gradients = true, .order = zb_h1},
+      {.name = "zbv", .virtual_stages = 2, .turns_back = true, .splits_weight_gradients = true, .order = zbv}};
+  return all;
 }
 
-bool splits_weight_gradients(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zbv; }
-
-std::vector<ScheduledTask> make_schedule(const Settings& settings, int stage, int micro_batches) {
-  switch (settings.schedule) {
-    case ScheduleKind::naive:
-      return flush_schedule(stage, 0, micro_batches);
-    case ScheduleKind::gpipe:
-      return flush_schedule(stage, micro_batches, micro_batches);
-    case ScheduleKind::one_forward_one_backward:
-      return one_forward_one_backward(stage, settings.stages, micro_batches);
-    case ScheduleKind::interleaved:
-      return interleaved_schedule(stage, settings.stages, settings.virtual_stages, micro_batches);
-    case ScheduleKind::zb_h1:
-      return zb_h1_schedule(stage, settings.stages, micro_batches);
-    case ScheduleKind::zbv:
-      return zbv_schedule(stage, settings.stages, micro_batches);
+std::vector<int> Schedule::stages_of_chunks(int stages, int chunks) const {
+  std::vector<int> found;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    found.push_back(turns_back && chunk >= stages ? chunks - 1 - chunk : chunk % stages);
   }
-  throw VerificationError("unknown pipeline schedule");
+  return found;
 }
 
 }  // namespace pipeline
