@@ -46,13 +46,13 @@ std::string to_string(const TensorType& type) {
 
 namespace {
 
-constexpr std::array<std::pair<DType, std::string_view>, 7> kNames{{{DType::f64, "f64"},
-                                                                    {DType::f32, "f32"},
-                                                                    {DType::bf16, "bf16"},
-                                                                    {DType::f16, "f16"},
-                                                                    {DType::i32, "i32"},
-                                                                    {DType::i64, "i64"},
-                                                                    {DType::i8, "i8"}}};
+constexpr std::array<std::pair<DType, std::string_view>, 7> kTypeNames{{{DType::f64, "f64"},
+                                                                        {DType::f32, "f32"},
+                                                                        {DType::bf16, "bf16"},
+                                                                        {DType::f16, "f16"},
+                                                                        {DType::i32, "i32"},
+                                                                        {DType::i64, "i64"},
+                                                                        {DType::i8, "i8"}}};
 
 }  // namespace
 
@@ -74,14 +74,14 @@ std::size_t size_of(DType dtype) {
 }
 
 std::string_view to_string(DType dtype) {
-  for (const auto& [value, name] : kNames) {
+  for (const auto& [value, name] : kTypeNames) {
     if (value == dtype) return name;
   }
   throw VerificationError("unknown element type");
 }
 
 DType dtype_from_string(std::string_view text) {
-  for (const auto& [value, name] : kNames) {
+  for (const auto& [value, name] : kTypeNames) {
     if (name == text) return value;
   }
   throw ConfigurationError("unknown element type '" + std::string(text) +
