@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "huggingface/published_config.hpp"
+#include "huggingface/hugging_face_files.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -17,23 +17,23 @@ std::string torch_name(DType dtype) {
 
 const std::string* find_config(const ModelFiles& files) {
   const auto found =
-      std::find_if(files.begin(), files.end(), [](const ModelFile& each) { return each.name == kPublishedConfig; });
+      std::find_if(files.begin(), files.end(), [](const ModelFile& each) { return each.name == kHuggingFaceConfig; });
   return found == files.end() ? nullptr : &found->bytes;
 }
 
 /// The fields of a checkpoint's config.json. \throws ConfigurationError that names it.
 PublishedFields fields_of(const std::string& text) {
   try {
-    return parse_published_config(text);
+    return parse_hugging_face_config(text);
   } catch (const Error& error) {
-    throw ConfigurationError("the checkpoint's " + std::string(kModelFilesFolder) + "/" + kPublishedConfig + " " +
+    throw ConfigurationError("the checkpoint's " + std::string(kModelFilesFolder) + "/" + kHuggingFaceConfig + " " +
                              error.what());
   }
 }
 
 class ExportedConfig {
  public:
-  ExportedConfig(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes)
+  ExportedConfig(const HuggingFacePlugin& plugin, const Options& options, const DimSizes& sizes)
       : plugin_(plugin), sizes_(sizes), own_(config(options)) {}
 
   /// The config.json `text` with the fields in which the model now differs. Empty if the result would not describe the
@@ -126,7 +126,7 @@ class ExportedConfig {
     }
   }
 
-  const PublishingPlugin& plugin_;
+  const HuggingFacePlugin& plugin_;
   const DimSizes& sizes_;
   PublishedFields own_;
 };
@@ -139,7 +139,7 @@ std::optional<PublishedFields> imported_config(const ModelFiles& files) {
   return fields_of(*text);
 }
 
-std::string exported_config(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes,
+std::string exported_config(const HuggingFacePlugin& plugin, const Options& options, const DimSizes& sizes,
                             const ModelFiles& files, DType dtype) {
   const ExportedConfig config(plugin, options, sizes);
   const std::string* imported = find_config(files);

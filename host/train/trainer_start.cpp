@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/shared_files.hpp"
-#include "setup/before_connecting.hpp"
-#include "setup/initial_values.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "huggingface/initial_values.hpp"
 #include "setup/joined_world.hpp"
-#include "setup/remarks.hpp"
 #include "strata/error.hpp"
-#include "train/resume_check.hpp"
+#include "train/resume.hpp"
 #include "train/trainer.hpp"
+#include "train/training_programs.hpp"
 
 namespace strata::host {
 
@@ -149,6 +148,13 @@ void Trainer::make_readers() {
       });
 }
 
+void Trainer::note_data_failure(const std::string& place, std::optional<std::uint64_t> checkpoint,
+                                const std::optional<std::string>& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!data_failure_) data_failure_ = DataFailure{.place = place, .checkpoint = checkpoint};
+  if (reason) data_failure_->reason = *reason;
+}
+
 std::uint64_t Trainer::samples_before(std::uint64_t step) const {
   return start_.samples + (step - start_.step) * static_cast<std::uint64_t>(setup_.configuration.batch.global);
 }
@@ -159,11 +165,6 @@ std::uint64_t Trainer::validation_batches() const {
   const std::int64_t all = (source_.samples(DataSplit::validation) + batch - 1) / batch;
   const std::int64_t limit = configuration.run.eval_batches;
   return static_cast<std::uint64_t>(limit > 0 ? std::min(limit, all) : all);
-}
-
-std::filesystem::path Trainer::offload_directory(int rank) const {
-  const std::string& chosen = programs_.training.program(rank).offload_directory;
-  return chosen.empty() ? setup_.configuration.run.output : chosen;
 }
 
 bool Trainer::undoes_bad_steps() const {
@@ -184,8 +185,8 @@ RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, cons
                  .evaluation_due = evaluation_due};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
   if (health != HealthState{}) state.health = health;
-  if (resume_ != nullptr) state.published_types = resume_->run().published_types;
-  if (setup_.initial && state.published_types.empty()) state.published_types = setup_.initial->run().published_types;
+  if (resume_ != nullptr) state.imported_types = resume_->run().imported_types;
+  if (setup_.initial && state.imported_types.empty()) state.imported_types = setup_.initial->run().imported_types;
   if (model_files_ && !model_files_->empty()) state.model_files = model_files_;
   return state;
 }

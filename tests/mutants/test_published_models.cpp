@@ -3,10 +3,10 @@
 #include <set>
 
 #include "build_paths.hpp"
-#include "huggingface/adapted_checkpoint.hpp"
+#include "huggingface/hugging_face_checkpoint.hpp"
+#include "huggingface/hugging_face_files.hpp"
+#include "huggingface/import_model.hpp"
 #include "huggingface/model_parameters.hpp"
-#include "huggingface/published_checkpoint.hpp"
-#include "huggingface/published_config.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"
 #include "sanitized.hpp"
@@ -99,7 +99,7 @@ class PublishedMutants : public ::testing::TestWithParam<PublishedExample> {
 
   /// Reads everything that an import reads.
   void use() {
-    const auto model = PublishedCheckpoint::open(folder_.path(), registry_, {});
+    const auto model = HuggingFaceCheckpoint::open(folder_.path(), registry_, {});
     for (const auto& [name, tensor] : model->manifest().tensors) {
       std::vector<std::byte> data(static_cast<std::size_t>(element_count(tensor.shape)) * size_of(tensor.dtype));
       model->read(name, TensorPart::whole(tensor.shape), tensor.dtype, data.data());
@@ -152,7 +152,7 @@ TEST_P(PublishedMutants, AdaptersAreReadOrRefusedByName) {
       {"adapter_config.json", config},
       {"adapter_model.safetensors", safetensors_header(tensors, {}) + std::string(bytes, '\1')}};
   for (const auto& [name, text] : files) (void)folder_.file("peft/" + name, text);
-  const auto base = PublishedCheckpoint::open(folder_.path(), registry_, {});
+  const auto base = HuggingFaceCheckpoint::open(folder_.path(), registry_, {});
   const auto refused = [&] {
     return is_refused(folder.string(), [&] { (void)read_adapters(*base, folder, registry_); });
   };
