@@ -9,8 +9,8 @@
 #include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
 #include "files/text_format.hpp"
-#include "setup/inspection.hpp"
 #include "tokenizers/named_tokenizer.hpp"
+#include "train/inspection.hpp"
 
 namespace strata::host {
 namespace {

@@ -9,8 +9,7 @@
 #include "cli/exit_codes.hpp"
 #include "cli/json_output.hpp"
 #include "diagnosis/record_folder.hpp"
-#include "diagnosis/record_text.hpp"
-#include "diagnosis/verdict_text.hpp"
+#include "diagnosis/verdict.hpp"
 #include "files/file_io.hpp"
 
 namespace strata::host {

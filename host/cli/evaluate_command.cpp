@@ -10,6 +10,7 @@
 #include "cli/json_output.hpp"
 #include "cli/number_check.hpp"
 #include "generate/evaluation.hpp"
+#include "huggingface/initial_values.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -45,7 +46,7 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
   }
   // The data must have a validation split only if it is the one to read.
   configuration.run.eval_every = split == DataSplit::validation ? 1 : 0;
-  const RunSetup setup = prepare(std::move(configuration), context.plugins());
+  const RunSetup setup = prepare_run(std::move(configuration), context.plugins());
   EvaluationSettings settings{.split = split,
                               .batches = own_data ? setup.configuration.run.eval_batches : 0,
                               .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained};

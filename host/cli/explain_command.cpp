@@ -14,7 +14,7 @@
 #include "compiler/program/step_variants.hpp"
 #include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
-#include "setup/inspection.hpp"
+#include "train/inspection.hpp"
 
 namespace strata::host {
 namespace {

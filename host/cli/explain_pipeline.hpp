@@ -7,7 +7,7 @@
 
 #include "compiler/placement/stages.hpp"
 #include "reports/timeline.hpp"
-#include "setup/inspection.hpp"
+#include "train/inspection.hpp"
 
 namespace strata::host {
 

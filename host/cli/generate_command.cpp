@@ -14,7 +14,7 @@
 #include "files/json_text.hpp"
 #include "generate/stop_strings.hpp"
 #include "generate/text_generation.hpp"
-#include "huggingface/checkpoint_fit.hpp"
+#include "huggingface/initial_values.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
@@ -159,7 +159,7 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   const CheckpointReader checkpoint(find_checkpoint(arguments.checkpoint));
   RunConfiguration configuration = one_rank_configuration(checkpoint, arguments.overrides, context.plugins());
   configuration.batch = {1, 1};
-  const RunSetup setup = prepare(std::move(configuration), context.plugins());
+  const RunSetup setup = prepare_run(std::move(configuration), context.plugins());
   static_cast<void>(setup.generation());
   const auto& data = checkpoint.run().data;
   require_parameters_of(checkpoint, model_graph(setup, data ? data->sizes : DimSizes{}));

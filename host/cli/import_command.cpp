@@ -4,7 +4,6 @@
 
 #include "cli/commands.hpp"
 #include "files/text_format.hpp"
-#include "huggingface/adapted_checkpoint.hpp"
 #include "huggingface/import_model.hpp"
 
 namespace strata::host {

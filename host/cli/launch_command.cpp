@@ -3,8 +3,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/number_check.hpp"
+#include "huggingface/initial_values.hpp"
 #include "launch/launch.hpp"
-#include "setup/ranks_per_process.hpp"
+#include "setup/launched_process.hpp"
 
 namespace strata::host {
 namespace {
@@ -68,7 +69,7 @@ int launch(LaunchArguments arguments, CommandContext& context) {
                                                       std::to_string(*arguments.ranks_per_process));
   }
   // Check the configuration before any rank starts, so that mistakes are reported once.
-  const RunSetup setup = prepare(arguments.train.load(), context.plugins());
+  const RunSetup setup = prepare_run(arguments.train.load(), context.plugins());
   return Launch(arguments, setup, context).run();
 }
 

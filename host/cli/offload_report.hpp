@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "setup/training_programs.hpp"
+#include "train/training_programs.hpp"
 
 namespace strata::host {
 

@@ -2,11 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "cli/commands.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/number_check.hpp"
 #include "files/text_format.hpp"
+#include "huggingface/initial_values.hpp"
 #include "train/replay.hpp"
 
 namespace strata::host {
@@ -34,7 +35,7 @@ int replay_steps(const ReplayArguments& arguments, CommandContext& context) {
   std::vector<std::string> overrides = arguments.overrides;
   overrides.emplace_back("run.stop_at_step=0");
   const RunSetup setup =
-      prepare(parse_configuration(checkpoint.run().configuration, source_name, overrides), context.plugins());
+      prepare_run(parse_configuration(checkpoint.run().configuration, source_name, overrides), context.plugins());
   const DataSource source = setup.open_data();
   const std::filesystem::path folder = std::filesystem::path(setup.configuration.run.output) / "replay";
   const Replay replayed = replay(setup, source, checkpoint, {arguments.steps, arguments.times, folder});

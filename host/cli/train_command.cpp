@@ -14,23 +14,22 @@
 #include "cli/exit_codes.hpp"
 #include "cli/train_arguments.hpp"
 #include "diagnosis/record_folder.hpp"
-#include "diagnosis/record_signal.hpp"
+#include "diagnosis/run_signals.hpp"
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
+#include "huggingface/initial_values.hpp"
 #include "log/metrics_file.hpp"
-#include "log/process_memory.hpp"
 #include "log/progress.hpp"
-#include "log/run_output.hpp"
 #include "log/tensorboard_log.hpp"
 #include "log/training_log.hpp"
+#include "log/training_record.hpp"
 #include "reports/model_flops.hpp"
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
-#include "setup/before_connecting.hpp"
+#include "setup/joined_world.hpp"
 #include "tokenizers/named_tokenizer.hpp"
 #include "train/deadline.hpp"
 #include "train/run_folder.hpp"
-#include "train/stop_signal.hpp"
 #include "train/trainer.hpp"
 
 namespace strata::host {
@@ -97,7 +96,7 @@ class RunReporter : public TrainingObserver {
 
   void prepare() override { prepare_(); }
   void started(const RunStart& start) override {
-    signal_.training_begins();
+    signals_.training_begins();
     if (!make_progress_) return;
     for (const std::string& remark : start.remarks) messages_.warning(remark);
     progress_ = make_progress_(start.step);
@@ -175,8 +174,8 @@ class RunReporter : public TrainingObserver {
 
  private:
   [[nodiscard]] StopReason reason() const {
-    const int signal = signal_.received();
-    return signal != 0 ? reason_of_signal(signal) : deadline_.reached();
+    const StopReason signal = signals_.stop();
+    return signal != StopReason::none ? signal : deadline_.reached();
   }
   /// Adds what the trainer does not know.
   [[nodiscard]] StepRecord completed(StepRecord record) const {
@@ -233,8 +232,7 @@ class RunReporter : public TrainingObserver {
     for (const std::string& failure : failures) warning(failure + "; training goes on, but lines of the log are lost");
   }
 
-  StopSignal signal_{kStopped};
-  RecordSignal record_signal_;
+  RunSignals signals_{kStopped};
   Deadline deadline_;
   Log& messages_;
   std::function<void()> prepare_;
@@ -371,7 +369,7 @@ int train(const RunSetup& setup, const TrainArguments& arguments, RunOutput& hel
 }
 
 int train(const TrainArguments& arguments, CommandContext& context) {
-  const RunSetup setup = prepare(arguments.load(), context.plugins());
+  const RunSetup setup = prepare_run(arguments.load(), context.plugins());
   RunOutput held(setup.configuration.run.output);
   RunReporter reporter(setup.configuration.run, context.log);
   try {

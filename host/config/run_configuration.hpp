@@ -161,7 +161,7 @@ struct RunConfiguration {
   RunSection run;
   PluginSection model;
   /// The checkpoint or folder of Hugging Face from whose values training starts. Empty: initial values are random.
-  /// prepare() opens it, fills `model` from it and empties this field.
+  /// prepare_run() opens it, fills `model` from it and empties this field.
   std::string model_from;
   DataSection data;
   BatchSection batch;

@@ -4,7 +4,7 @@
 #include "conformance/checks.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
-#include "setup/training_programs.hpp"
+#include "train/training_programs.hpp"
 #include "verify/op_verification.hpp"
 #include "verify/random_inputs.hpp"
 

@@ -10,7 +10,7 @@
 #include "conformance/random_dataset.hpp"
 #include "conformance/stack_proof.hpp"
 #include "conformance/temporary_folder.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 #include "verify/random_inputs.hpp"
 
 namespace strata::host {
@@ -19,30 +19,13 @@ namespace {
 constexpr std::uint64_t kRunSteps = 6;
 constexpr std::uint64_t kInterruptedAfter = 3;
 
-/// Notes the last checkpoint, and stops the run after a step.
-class StoppingObserver final : public TrainingObserver {
- public:
-  explicit StoppingObserver(std::uint64_t stop_after) : stop_after_(stop_after) {}
-  void step(const StepRecord& record) override { step_ = record.step; }
-  void checkpoint(const CheckpointRecord& record) override { last_ = record.path; }
-  [[nodiscard]] StopReason stop() override {
-    return step_ > 0 && step_ == stop_after_ ? StopReason::request : StopReason::none;
-  }
-  [[nodiscard]] const std::filesystem::path& last() const { return last_; }
-
- private:
-  std::uint64_t stop_after_;
-  std::uint64_t step_ = 0;
-  std::filesystem::path last_;
-};
-
 /// Trains and writes a checkpoint after the last step. \return its folder.
 std::filesystem::path train_to_checkpoint(const RunSetup& setup, const std::filesystem::path& folder,
                                           std::uint64_t stop_after, const CheckpointReader* resume) {
   const DataSource data = random_data(setup);
-  StoppingObserver observer(stop_after);
+  RunRecorder observer(stop_after);
   Trainer(setup, data, {folder, 0, 0}, resume, observer).run();
-  return observer.last();
+  return observer.last_checkpoint();
 }
 
 std::string bytes_of(const std::filesystem::path& file) {

@@ -6,8 +6,8 @@
 #include "conformance/checks.hpp"
 #include "conformance/created_object.hpp"
 #include "conformance/stack_proof.hpp"
-#include "setup/training_programs.hpp"
 #include "strata/error.hpp"
+#include "train/training_programs.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "loading/model_strategies.hpp"
-#include "setup/training_programs.hpp"
 #include "strata/random.hpp"
+#include "train/training_programs.hpp"
 #include "verify/defined_run.hpp"
 #include "verify/evaluation_alone.hpp"
 #include "verify/random_inputs.hpp"

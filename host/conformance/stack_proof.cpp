@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "compiler/check/program_check.hpp"
-#include "setup/training_programs.hpp"
+#include "train/training_programs.hpp"
 #include "verify/random_inputs.hpp"
 
 namespace strata::host {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "files/file_io.hpp"
 #include "strata/error.hpp"
 

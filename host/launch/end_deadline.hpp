@@ -3,8 +3,8 @@
 #include <chrono>
 #include <optional>
 
+#include "diagnosis/run_signals.hpp"
 #include "launch/process_end.hpp"
-#include "train/signal_count.hpp"
 
 namespace strata::host {
 

@@ -16,9 +16,8 @@
 #include "launch/restart_budget.hpp"
 #include "log/training_log.hpp"
 #include "setup/launched_process.hpp"
-#include "setup/ranks_per_process.hpp"
-#include "setup/shrunk_axis.hpp"
 #include "strata/tensor.hpp"
+#include "train/inspection.hpp"
 #include "train/run_folder.hpp"
 
 namespace strata::host {

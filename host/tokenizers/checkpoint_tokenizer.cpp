@@ -1,6 +1,6 @@
 #include "tokenizers/checkpoint_tokenizer.hpp"
 
-#include "checkpoint/model_files.hpp"
+#include "checkpoint/checkpoint_manifest.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/text_tokenizer.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "checkpoint/model_files.hpp"
+#include "checkpoint/checkpoint_manifest.hpp"
 
 namespace strata::host {
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "huggingface/initial_values.hpp"
 #include "verify/random_inputs.hpp"
 
 namespace strata::host {
@@ -39,11 +40,11 @@ OpVerification verify_ops(const RunConfiguration& configuration, PluginRegistry&
   if (!options.device.empty()) wanted.device = {configuration.device.path, options.device, {}};
   wanted.communicator = {configuration.communicator.path, "local", {}};
   if (!options.full) wanted = shrink(wanted, registry);
-  const RunSetup stack = prepare(wanted, registry);
+  const RunSetup stack = prepare_run(wanted, registry);
   RunConfiguration on_reference = wanted;
   on_reference.device = {configuration.device.path, "reference", {}};
   constexpr int kSteps = 2;
-  return {check_gradients_of(prepare(on_reference, registry)), compare_kernels_of(stack, kSteps),
+  return {check_gradients_of(prepare_run(on_reference, registry)), compare_kernels_of(stack, kSteps),
           stack.configuration.device.plugin};
 }
 

@@ -5,8 +5,9 @@
 
 #include "compiler/program/step_variants.hpp"
 #include "data/joined_sizes.hpp"
+#include "huggingface/initial_values.hpp"
 #include "loading/model_strategies.hpp"
-#include "setup/training_programs.hpp"
+#include "train/training_programs.hpp"
 #include "verify/defined_run.hpp"
 #include "verify/evaluation_alone.hpp"
 #include "verify/random_inputs.hpp"
@@ -29,7 +30,7 @@ MakeDevice devices_of(const RunSetup& setup) {
 }  // namespace
 
 RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& registry) {
-  const RunSetup setup = prepare(configuration, registry);
+  const RunSetup setup = prepare_run(configuration, registry);
   RunConfiguration small = setup.configuration;
   const int stages = stage_count(setup);
   small.model.options = setup.shrunk_model({required_multiples(setup.stack), stages > 0}).values();
@@ -106,12 +107,12 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
     wanted.communicator = configuration.communicator;
   }
   if (!options.full) wanted = shrink(wanted, registry);
-  const RunSetup stack = prepare(wanted, registry);
+  const RunSetup stack = prepare_run(wanted, registry);
   RunConfiguration alone = wanted;
   keep_model_strategies(alone, registry);
   alone.communicator = local;
   alone.device = {configuration.device.path, reference, {}};
-  RunSetup single = prepare(alone, registry);
+  RunSetup single = prepare_run(alone, registry);
 
   Verification verification;
   verification.configuration = stack.configuration;
