@@ -10,7 +10,7 @@
 #include "cli/offload_report.hpp"
 #include "files/text_format.hpp"
 #include "setup/inspection.hpp"
-#include "tokenizers/named_tokenizer.hpp"
+#include "tokenizers/checkpoint_tokenizer.hpp"
 
 namespace strata::host {
 namespace {

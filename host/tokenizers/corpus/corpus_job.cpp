@@ -12,9 +12,7 @@
 #include "strata/error.hpp"
 #include "strata/machine.hpp"
 #include "strata/tensor.hpp"
-#include "tokenizers/corpus/chunk_encoder.hpp"
-#include "tokenizers/corpus/corpus_reader.hpp"
-#include "tokenizers/corpus/corpus_state.hpp"
+#include "tokenizers/corpus/documents.hpp"
 #include "tokenizers/corpus/ordered_workers.hpp"
 #include "tokenizers/corpus/token_output.hpp"
 
@@ -123,7 +121,7 @@ class CorpusRun {
   }
 
   void choose_frame() {
-    if (job_.special_tokens) frame_ = {tokenizer_->first_tokens(), tokenizer_->last_tokens()};
+    if (job_.special_tokens) frame_ = tokenizer_->frame();
     if (job_.ends_documents) {
       result_.document_token = tokenizer_->end_of_text();
       if (!result_.document_token) {
@@ -212,7 +210,7 @@ class CorpusRun {
   /// Bytes of the inputs before each one, and of all.
   std::vector<std::int64_t> begins_;
   std::int64_t total_bytes_ = 0;
-  DocumentFrame frame_;
+  FrameTokens frame_;
   nlohmann::json identity_;
   CorpusState state_;
   CorpusResult result_;

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "strata/data_file.hpp"
+#include "tokenizers/text_tokenizer.hpp"
 
 namespace strata::host {
 
@@ -43,6 +46,30 @@ class CorpusReader {
   const std::vector<DataFile>& inputs_;
   std::vector<bool> has_lines_;
   CorpusPosition position_;
+};
+
+struct ChunkTokens {
+  std::vector<std::int32_t> tokens;
+  std::int64_t documents = 0;
+  /// Documents that contain the text of a special token.
+  std::int64_t special_documents = 0;
+};
+
+/// Encodes chunks in one thread.
+class ChunkEncoder {
+ public:
+  ChunkEncoder(const TextTokenizer& tokenizer, SpecialInText special, FrameTokens frame, std::string field);
+  /// `file` is the input's name. \throws ConfigurationError with the file and, for JSON lines, line and column.
+  [[nodiscard]] ChunkTokens encode(const CorpusChunk& chunk, const std::filesystem::path& file);
+
+ private:
+  void encode_document(std::string_view text, ChunkTokens& result);
+  /// The text of a line of JSON. Empty if the line is blank. \throws ConfigurationError that begins with the column.
+  [[nodiscard]] std::optional<std::string> text_of_line(std::string_view line) const;
+
+  std::unique_ptr<TextEncoder> encoder_;
+  FrameTokens frame_;
+  std::string field_;
 };
 
 }  // namespace strata::host
