@@ -14,7 +14,7 @@
 #include "huggingface/peft_adapters.hpp"
 #include "huggingface/published_config.hpp"
 #include "huggingface/published_writer.hpp"
-#include "loading/model_strategies.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
 

@@ -17,7 +17,8 @@ namespace {
 constexpr std::int32_t kShortWord = 64;
 
 struct BpeOptions {
-  std::optional<std::int32_t> unknown;
+  /// The token of unknown letters, or -1.
+  std::int32_t unknown = -1;
   bool fuses_unknown = false;
   bool falls_back_to_bytes = false;
   bool ignores_merges = false;
@@ -115,7 +116,7 @@ class BpeModel : public TokenModel {
   }
 
   void add_bytes(std::string_view word, ModelMemory& memory) const {
-    std::optional<std::int32_t> unknown;
+    std::int32_t unknown = -1;
     for (const char letter : word) {
       const std::int32_t token = byte_tokens_[static_cast<unsigned char>(letter)];
       add_letter(token, token >= 0 ? std::string() : byte_letters({&letter, 1}), unknown, memory);
@@ -131,7 +132,7 @@ class BpeModel : public TokenModel {
       word = memory.text;
     }
     const bool plain = options_.prefix.empty() && options_.suffix.empty();
-    std::optional<std::int32_t> unknown;
+    std::int32_t unknown = -1;
     std::string affixed;
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t begin = at;
@@ -147,27 +148,26 @@ class BpeModel : public TokenModel {
     add_pending(unknown, memory);
   }
 
-  void add_letter(std::int32_t token, std::string_view letter, std::optional<std::int32_t>& unknown,
-                  ModelMemory& memory) const {
+  void add_letter(std::int32_t token, std::string_view letter, std::int32_t& unknown, ModelMemory& memory) const {
     if (token < 0) return add_missing(letter, unknown, memory);
     add_pending(unknown, memory);
     add(token, memory);
   }
 
-  static void add_pending(std::optional<std::int32_t>& unknown, ModelMemory& memory) {
-    if (unknown) add(*unknown, memory);
-    unknown.reset();
+  static void add_pending(std::int32_t& unknown, ModelMemory& memory) {
+    if (unknown >= 0) add(unknown, memory);
+    unknown = -1;
   }
 
   /// Adds a letter that the vocabulary lacks: as bytes, as the unknown token, or not at all.
-  void add_missing(std::string_view letter, std::optional<std::int32_t>& unknown, ModelMemory& memory) const {
+  void add_missing(std::string_view letter, std::int32_t& unknown, ModelMemory& memory) const {
     const auto fallback = [&](char byte) { return fallback_[static_cast<unsigned char>(byte)]; };
     if (options_.falls_back_to_bytes &&
         std::all_of(letter.begin(), letter.end(), [&](char byte) { return fallback(byte) >= 0; })) {
       for (const char byte : letter) add(fallback(byte), memory);
       return;
     }
-    if (!options_.unknown) return;
+    if (options_.unknown < 0) return;
     if (!options_.fuses_unknown) add_pending(unknown, memory);
     unknown = options_.unknown;
   }

@@ -1,14 +1,17 @@
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "strata/error.hpp"
 #include "tokenizers/added_tokens.hpp"
+#include "tokenizers/flat_table.hpp"
 #include "tokenizers/text_steps.hpp"
 #include "tokenizers/text_tokenizer.hpp"
 #include "tokenizers/token_model.hpp"
 #include "tokenizers/unicode.hpp"
-#include "tokenizers/word_cache.hpp"
 
 namespace strata::host {
 namespace {
@@ -95,6 +98,52 @@ std::string beginning_of(const std::string& text) {
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
   return text.substr(0, end);
 }
+
+constexpr std::size_t kMostWords = std::size_t{1} << 15U;
+/// Longer words are seldom seen twice.
+constexpr std::size_t kLongestWord = 64;
+
+/// Keeps the tokens of words. A full cache forgets all of them. Not thread-safe: each thread has one.
+class WordCache {
+ public:
+  /// The tokens of a word, or null if the cache has not got it.
+  [[nodiscard]] std::optional<std::span<const std::int32_t>> find(std::string_view word) const {
+    if (word.size() > kLongestWord) return std::nullopt;
+    const Entry entry = words_.find(key_of(word));
+    // An entry that was never set has no text.
+    if (entry.text_bytes != word.size() || texts_.compare(entry.text, entry.text_bytes, word) != 0) return std::nullopt;
+    return std::span(tokens_).subspan(entry.tokens, entry.token_count);
+  }
+
+  /// Adds a word that the cache has not got. Of two words with one hash, it keeps the later one.
+  void add(std::string_view word, std::span<const std::int32_t> tokens) {
+    if (word.empty() || word.size() > kLongestWord || tokens.size() > UINT16_MAX) return;
+    if (count_ == kMostWords) *this = WordCache();
+    words_.at(key_of(word)) = {static_cast<std::uint32_t>(texts_.size()), static_cast<std::uint32_t>(tokens_.size()),
+                               static_cast<std::uint16_t>(word.size()), static_cast<std::uint16_t>(tokens.size())};
+    texts_ += word;
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    ++count_;
+  }
+
+ private:
+  /// Where a word and its tokens lie.
+  struct Entry {
+    std::uint32_t text = 0;
+    std::uint32_t tokens = 0;
+    std::uint16_t text_bytes = 0;
+    std::uint16_t token_count = 0;
+  };
+
+  /// The table has no key ~0.
+  static std::uint64_t key_of(std::string_view word) { return XXH3_64bits(word.data(), word.size()) >> 1U; }
+
+  /// By hash.
+  FlatTable<Entry> words_{kMostWords};
+  std::size_t count_ = 0;
+  std::string texts_;
+  std::vector<std::int32_t> tokens_;
+};
 
 class HuggingFaceEncoder : public TextEncoder {
  public:

@@ -71,14 +71,14 @@ Step read_form(const JsonValue& /*value*/) {
 
 /// Replaces all matches of a pattern.
 Step read_replace(const JsonValue& value) {
-  const auto pattern = std::make_shared<const Pattern>(read_pattern(value.at("pattern")));
+  const Pattern pattern = read_pattern(value.at("pattern"));
   const std::string content = value.at("content").string();
   return {.change = [=](const std::string& text,
-                        PatternMemory& memory) { return pattern->replace_all(text, content, memory); },
+                        PatternMemory& memory) { return pattern.replace_all(text, content, memory); },
           .keeps_beginning =
               [=](const std::string& text, PatternMemory& memory) {
                 std::vector<TextRange> matches;
-                pattern->find_all(text, memory, matches);
+                pattern.find_all(text, memory, matches);
                 return !content.empty() || matches.empty() || matches.front().begin > 0 || matches.front().end == 0;
               }};
 }

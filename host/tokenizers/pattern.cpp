@@ -27,7 +27,6 @@ constexpr std::size_t kLargestStack = std::size_t{8} << 20U;
 
 template <class T>
 using Owner = std::unique_ptr<T, void (*)(T*)>;
-using CompiledCode = Owner<pcre2_code>;
 using MatchData = Owner<pcre2_match_data>;
 using MatchContext = Owner<pcre2_match_context>;
 using CompileContext = Owner<pcre2_compile_context>;
@@ -224,22 +223,11 @@ struct PatternMemory::State {
   JitStack stack = JitStack(pcre2_jit_stack_create(kFirstStack, kLargestStack, nullptr), pcre2_jit_stack_free);
 };
 
-PatternMemory::PatternMemory() : state_(std::make_unique<State>()) {
+PatternMemory::PatternMemory() : state_(std::make_shared<State>()) {
   pcre2_set_match_limit(state_->context.get(), kMostSteps);
   pcre2_set_heap_limit(state_->context.get(), kMostHeapKibibytes);
   if (state_->stack) pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->stack.get());
 }
-
-PatternMemory::~PatternMemory() = default;
-PatternMemory::PatternMemory(PatternMemory&&) noexcept = default;
-
-struct Pattern::Code {
-  CompiledCode compiled;
-};
-
-Pattern::Pattern(std::unique_ptr<Code> code) : code_(std::move(code)) {}
-Pattern::~Pattern() = default;
-Pattern::Pattern(Pattern&&) noexcept = default;
 
 Pattern Pattern::expression(std::string_view syntax) {
   if (syntax.size() > kLongestPattern) {
@@ -253,21 +241,24 @@ Pattern Pattern::expression(std::string_view syntax) {
   pcre2_set_parens_nest_limit(context.get(), 100);
   int error = 0;
   std::size_t position = 0;
-  CompiledCode compiled(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
-                                      &position, context.get()),
-                        pcre2_code_free);
+  const std::shared_ptr<pcre2_code> compiled(
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &position,
+                    context.get()),
+      pcre2_code_free);
   if (!compiled) {
     throw ConfigurationError("found a regular expression that PCRE2 refuses: " + library_message(error) +
                              "; accepted: a valid one");
   }
   // If the machine has no just-in-time compiler, pcre2_match() interprets.
   (void)pcre2_jit_compile(compiled.get(), PCRE2_JIT_COMPLETE);
-  return Pattern(std::make_unique<Code>(Code{std::move(compiled)}));
+  Pattern pattern;
+  pattern.code_ = compiled;
+  return pattern;
 }
 
 Pattern Pattern::literal(std::string text) {
-  Pattern pattern(nullptr);
+  Pattern pattern;
   pattern.literal_ = std::move(text);
   return pattern;
 }
@@ -279,8 +270,8 @@ std::optional<TextRange> Pattern::find(std::string_view text, std::size_t from, 
     return TextRange{found, found + literal_.size()};
   }
   const PatternMemory::State& state = *memory.state_;
-  const int result = pcre2_match(code_->compiled.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                                 PCRE2_NO_UTF_CHECK, state.data.get(), state.context.get());
+  const int result = pcre2_match(static_cast<const pcre2_code*>(code_.get()), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                 text.size(), from, PCRE2_NO_UTF_CHECK, state.data.get(), state.context.get());
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {
     throw ConfigurationError("the tokenizer's regular expression fails at byte " + std::to_string(from) +

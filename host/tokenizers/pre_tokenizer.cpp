@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <utility>
 
 #include "strata/error.hpp"
@@ -63,10 +62,10 @@ class PartJoiner {
 
 /// Finds the matches in a text, in order and disjoint: `cut.matches`.
 using FindMatches = std::function<void(std::string_view text, WordCut& cut)>;
-using Step = std::function<void(WordCut& cut)>;
+using CutStep = std::function<void(WordCut& cut)>;
 
 /// Cuts each word at matches. \param inverted The words match, and what is between them separates.
-Step split_at(FindMatches find, SplitBehavior behavior, bool inverted = false) {
+CutStep split_at(FindMatches find, SplitBehavior behavior, bool inverted = false) {
   return [=, find = std::move(find)](WordCut& cut) {
     cut.next_words.clear();
     for (const WordRange& word : cut.words) {
@@ -86,8 +85,8 @@ Step split_at(FindMatches find, SplitBehavior behavior, bool inverted = false) {
 }
 
 FindMatches matches_of(Pattern pattern) {
-  return [shared = std::make_shared<const Pattern>(std::move(pattern))](std::string_view text, WordCut& cut) {
-    shared->find_all(text, cut.memory, cut.matches);
+  return [pattern = std::move(pattern)](std::string_view text, WordCut& cut) {
+    pattern.find_all(text, cut.memory, cut.matches);
   };
 }
 
@@ -103,7 +102,7 @@ FindMatches characters(std::function<bool(char32_t)> test) {
 }
 
 /// Rewrites each word. `append` appends the new form of a word to a text.
-Step change_words(std::function<void(std::string_view word, bool is_first, std::string& text)> append) {
+CutStep change_words(std::function<void(std::string_view word, bool is_first, std::string& text)> append) {
   return [append = std::move(append)](WordCut& cut) {
     cut.next_text.clear();
     for (WordRange& word : cut.words) {
@@ -124,9 +123,9 @@ SplitBehavior read_behavior(const JsonValue& value) {
   return static_cast<SplitBehavior>(name - kNames.begin());
 }
 
-using Steps = std::vector<Step>;
+using CutSteps = std::vector<CutStep>;
 
-void read_byte_level(const JsonValue& value, Steps& steps) {
+void read_byte_level(const JsonValue& value, CutSteps& steps) {
   if (value.boolean_or("add_prefix_space", true)) {
     steps.push_back(change_words([](std::string_view word, bool, std::string& text) {
       if (word.empty() || word[0] != ' ') text += ' ';
@@ -140,22 +139,22 @@ void read_byte_level(const JsonValue& value, Steps& steps) {
       change_words([](std::string_view word, bool, std::string& text) { append_byte_letters(text, word); }));
 }
 
-void read_split(const JsonValue& value, Steps& steps) {
+void read_split(const JsonValue& value, CutSteps& steps) {
   steps.push_back(split_at(matches_of(read_pattern(value.at("pattern"))), read_behavior(value.at("behavior")),
                            value.boolean_or("invert", false)));
 }
 
-void read_digits(const JsonValue& value, Steps& steps) {
+void read_digits(const JsonValue& value, CutSteps& steps) {
   const bool individual = value.boolean_or("individual_digits", false);
   steps.push_back(split_at(characters(is_numeric), individual ? SplitBehavior::isolated : SplitBehavior::contiguous));
 }
 
-void read_punctuation(const JsonValue& value, Steps& steps) {
+void read_punctuation(const JsonValue& value, CutSteps& steps) {
   const auto behavior = value.find("behavior");
   steps.push_back(split_at(characters(is_punctuation), behavior ? read_behavior(*behavior) : SplitBehavior::isolated));
 }
 
-void read_delimiter(const JsonValue& value, Steps& steps) {
+void read_delimiter(const JsonValue& value, CutSteps& steps) {
   const std::string text = read_character(value, "delimiter", "");
   std::size_t position = 0;
   const char32_t delimiter = read_code_point(text, position);
@@ -175,7 +174,7 @@ Prefix read_prefix(const JsonValue& value) {
   return Prefix::never;
 }
 
-void read_metaspace(const JsonValue& value, Steps& steps) {
+void read_metaspace(const JsonValue& value, CutSteps& steps) {
   const std::string mark = read_character(value, "replacement", std::string(kWordMark));
   const Prefix prefix = read_prefix(value);
   steps.push_back(change_words([=](std::string_view word, bool is_first, std::string& text) {
@@ -189,19 +188,19 @@ void read_metaspace(const JsonValue& value, Steps& steps) {
   }
 }
 
-void read_white_space(const JsonValue& /*value*/, Steps& steps) {
+void read_white_space(const JsonValue& /*value*/, CutSteps& steps) {
   steps.push_back(split_at(characters(is_white_space), SplitBehavior::removed));
 }
 
-void read_words(const JsonValue& value, Steps& steps) {
+void read_words(const JsonValue& value, CutSteps& steps) {
   read_white_space(value, steps);
   steps.push_back(split_at(characters(is_word_character), SplitBehavior::contiguous));
 }
 
-using StepReader = void (*)(const JsonValue& value, Steps& steps);
+using CutReader = void (*)(const JsonValue& value, CutSteps& steps);
 
-const std::map<std::string, StepReader>& step_readers() {
-  static const std::map<std::string, StepReader> kReaders = {
+const std::map<std::string, CutReader>& step_readers() {
+  static const std::map<std::string, CutReader> kReaders = {
       {"ByteLevel", read_byte_level},
       {"Split", read_split},
       {"Digits", read_digits},

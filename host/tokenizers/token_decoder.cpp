@@ -1,4 +1,3 @@
-#include <memory>
 #include <utility>
 
 #include "tokenizers/byte_alphabet.hpp"
@@ -91,21 +90,20 @@ DecoderStep read_strip_decoder(const JsonValue& value) {
 }
 
 DecoderStep read_replace_decoder(const JsonValue& value) {
-  const auto pattern = std::make_shared<const Pattern>(read_pattern(value.at("pattern")));
+  const Pattern pattern = read_pattern(value.at("pattern"));
   const std::string content = value.at("content").string();
   return [pattern, content](std::vector<std::string>& texts) {
     PatternMemory memory;
-    for (std::string& text : texts) text = pattern->replace_all(text, content, memory);
+    for (std::string& text : texts) text = pattern.replace_all(text, content, memory);
   };
 }
 
 DecoderStep read_bpe_decoder(const JsonValue& value) {
-  const std::string suffix = value.string_or("suffix", "</w>");
-  const auto pattern = std::make_shared<const Pattern>(Pattern::literal(suffix));
+  const Pattern pattern = Pattern::literal(value.string_or("suffix", "</w>"));
   return [pattern](std::vector<std::string>& texts) {
     PatternMemory memory;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      texts[i] = pattern->replace_all(texts[i], i + 1 == texts.size() ? "" : " ", memory);
+      texts[i] = pattern.replace_all(texts[i], i + 1 == texts.size() ? "" : " ", memory);
     }
   };
 }

@@ -18,13 +18,15 @@ class PluginFileError : public Error {
   using Error::Error;
 };
 
-/// The sections of a 64-bit little-endian ELF shared library for this machine's processor. Trusts no number in the
-/// file.
-class ElfSections {
+/// A 64-bit little-endian ELF shared library for this machine's processor. Trusts no number in the file.
+class ElfFile {
  public:
-  /// Checks what the dynamic loader follows without a check of its own. The file outlives the sections. \throws
-  /// PluginFileError for damaged or unsuitable files.
-  explicit ElfSections(const LibraryFile& file);
+  /// Checks what the dynamic loader follows without a check of its own: a damaged file would end the process. Segments
+  /// lie within the file, one after another in memory. Each address and size of the dynamic segment is that of a
+  /// section, since the file has these numbers twice. Relocations write to data only. Damage of what the addresses
+  /// point to, such as code, is not found. `file` outlives the object. \throws PluginFileError for damaged or
+  /// unsuitable files.
+  explicit ElfFile(const LibraryFile& file);
 
   /// At most `limit` bytes of the first section called `name`. Empty if there is none. \throws PluginFileError if it is
   /// damaged.
@@ -33,7 +35,7 @@ class ElfSections {
  private:
   const LibraryFile& file_;
   std::vector<Elf64_Shdr> sections_;
-  Elf64_Shdr names_;
+  Elf64_Shdr names_ = {};
 };
 
 }  // namespace strata::host

@@ -1,42 +1,42 @@
-#include "loading/guarded_device.hpp"
+#include "loading/guarded_plugins.hpp"
 
 #include <utility>
 
 namespace strata::host {
 namespace {
 
-class GuardedKernel final : public Kernel {
+/// The object of a plugin. `Origin`: a reference for short-lived objects, which the plugin's own outlives.
+template <class Object, class Origin = PluginOrigin>
+class Guarded : public Object {
  public:
-  GuardedKernel(std::shared_ptr<Kernel> inner, const PluginOrigin& origin)
-      : inner_(std::move(inner)), origin_(origin) {}
+  Guarded(std::shared_ptr<Object> inner, Origin origin) : inner_(std::move(inner)), origin_(origin) {}
+
+ protected:
+  std::shared_ptr<Object> inner_;
+  Origin origin_;
+};
+
+class GuardedKernel final : public Guarded<Kernel> {
+ public:
+  using Guarded::Guarded;
 
   void launch(const KernelArguments& arguments) override {
     run_plugin(origin_, "launch", [&] { inner_->launch(arguments); });
   }
-
- private:
-  std::shared_ptr<Kernel> inner_;
-  PluginOrigin origin_;
 };
 
-class GuardedGraph final : public StepGraph {
+class GuardedGraph final : public Guarded<StepGraph> {
  public:
-  GuardedGraph(std::shared_ptr<StepGraph> inner, const PluginOrigin& origin)
-      : inner_(std::move(inner)), origin_(origin) {}
+  using Guarded::Guarded;
 
   void launch(const StepContext& step) override {
     run_plugin(origin_, "launch", [&] { inner_->launch(step); });
   }
-
- private:
-  std::shared_ptr<StepGraph> inner_;
-  PluginOrigin origin_;
 };
 
-class GuardedDevice final : public Device {
+class GuardedDevice final : public Guarded<Device> {
  public:
-  GuardedDevice(std::shared_ptr<Device> inner, PluginOrigin origin)
-      : inner_(std::move(inner)), origin_(std::move(origin)) {}
+  using Guarded::Guarded;
 
   std::string description() const override {
     return call_plugin(origin_, "description", [&] { return inner_->description(); });
@@ -122,15 +122,108 @@ class GuardedDevice final : public Device {
               memory.reset();
             }};
   }
+};
 
-  std::shared_ptr<Device> inner_;
-  PluginOrigin origin_;
+class GuardedRequest final : public Guarded<Request, const PluginOrigin&> {
+ public:
+  using Guarded::Guarded;
+
+  void wait() override {
+    run_plugin(origin_, "wait", [&] { inner_->wait(); });
+  }
+};
+
+class GuardedCapture final : public Guarded<CapturedCommunication, const PluginOrigin&> {
+ public:
+  using Guarded::Guarded;
+
+  void launched() override {
+    run_plugin(origin_, "launched", [&] { inner_->launched(); });
+  }
+};
+
+class GuardedCommunicator final : public Guarded<Communicator> {
+ public:
+  using Guarded::Guarded;
+
+  int rank() const override {
+    return run_plugin(origin_, "rank", [&] { return inner_->rank(); });
+  }
+  int rank_count() const override {
+    return run_plugin(origin_, "rank_count", [&] { return inner_->rank_count(); });
+  }
+  int create_group(const std::vector<int>& ranks) override {
+    return run_plugin(origin_, "create_group", [&] { return inner_->create_group(ranks); });
+  }
+  std::unique_ptr<Request> start(const CollectiveCall& call) override {
+    return request("start", [&] { return inner_->start(call); });
+  }
+  std::unique_ptr<Request> send(const MessageCall& call) override {
+    return request("send", [&] { return inner_->send(call); });
+  }
+  std::unique_ptr<Request> receive(const MessageCall& call) override {
+    return request("receive", [&] { return inner_->receive(call); });
+  }
+  void abort(const std::string& reason) noexcept override {
+    const HookScope scope(origin_.lasting, "abort");
+    inner_->abort(reason);
+  }
+  void check() override {
+    run_plugin(origin_, "check", [&] { inner_->check(); });
+  }
+  std::optional<std::string> uncapturable() const override {
+    return run_plugin(origin_, "uncapturable", [&] { return inner_->uncapturable(); });
+  }
+  std::unique_ptr<CapturedCommunication> capture(const std::function<void()>& communicate) override {
+    return std::make_unique<GuardedCapture>(
+        run_plugin_around(origin_, "capture", communicate, [&](const auto& noted) { return inner_->capture(noted); }),
+        origin_);
+  }
+  void make_ready(const CommunicationPlan& plan) override {
+    run_plugin(origin_, "make_ready", [&] { inner_->make_ready(plan); });
+  }
+
+ private:
+  template <class Start>
+  std::unique_ptr<Request> request(const char* hook, const Start& start) {
+    return std::make_unique<GuardedRequest>(make_by_plugin(origin_, hook, start), origin_);
+  }
+};
+
+class GuardedWorld final : public Guarded<World> {
+ public:
+  using Guarded::Guarded;
+
+  int rank_count() const override {
+    return call_plugin(origin_, "rank_count", [&] { return inner_->rank_count(); });
+  }
+  std::vector<int> local_ranks() const override {
+    return call_plugin(origin_, "local_ranks", [&] { return inner_->local_ranks(); });
+  }
+  CommunicatorLimits limits() const override {
+    return call_plugin(origin_, "limits", [&] { return inner_->limits(); });
+  }
+  std::unique_ptr<Communicator> connect(int rank, Device& device) override {
+    auto made = owned_by_plugin(origin_, run_plugin(origin_, "connect", [&] { return inner_->connect(rank, device); }));
+    if (made == nullptr) return nullptr;
+    return std::make_unique<GuardedCommunicator>(std::move(made), origin_);
+  }
+  int ranks_on_host() const override {
+    return call_plugin(origin_, "ranks_on_host", [&] { return inner_->ranks_on_host(); });
+  }
+  int index_on_host(int rank) const override {
+    return call_plugin(origin_, "index_on_host", [&] { return inner_->index_on_host(rank); });
+  }
 };
 
 }  // namespace
 
 std::unique_ptr<Device> guarded_device(std::shared_ptr<Device> device, PluginOrigin origin) {
   return std::make_unique<GuardedDevice>(std::move(device), std::move(origin));
+}
+
+std::unique_ptr<World> guarded_world(std::shared_ptr<World> world, PluginOrigin origin) {
+  return std::make_unique<GuardedWorld>(std::move(world), std::move(origin));
 }
 
 }  // namespace strata::host

@@ -11,7 +11,6 @@
 #include "runtime/executor.hpp"
 #include "strata/dataset.hpp"
 #include "strata/gradient_work.hpp"
-#include "verify/defined_optimizer.hpp"
 
 namespace strata::host {
 
@@ -57,27 +56,6 @@ class ReplicaInputs final : public InputSource {
   InputSource& inputs_;
   const SimulatedReplicas& replicas_;
   int part_;
-};
-
-/// The definitions of what strategies do with replicas at the end of a step (Strategy::define).
-class DefinedExchange {
- public:
-  /// `replicas` and `groups` outlive the object. `initial`: the values before the first step.
-  DefinedExchange(const SimulatedReplicas& replicas, const AssignedGroups& groups, ParameterValues initial)
-      : replicas_(replicas), groups_(groups), initial_(std::move(initial)) {}
-
-  /// Changes the values of all replicas after `step`.
-  void run(std::uint64_t step, std::vector<ParameterValues>& values);
-
- private:
-  void run(std::size_t strategy, std::uint64_t step, const std::vector<int>& group,
-           std::vector<ParameterValues>& values);
-
-  const SimulatedReplicas& replicas_;
-  const AssignedGroups& groups_;
-  ParameterValues initial_;
-  /// By strategy, first replica of the group, and parameter.
-  std::map<std::tuple<std::size_t, int, std::string>, ParameterValues> states_;
 };
 
 }  // namespace strata::host

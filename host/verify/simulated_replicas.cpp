@@ -1,4 +1,4 @@
-#include "verify/defined_replicas.hpp"
+#include "verify/simulated_replicas.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -129,39 +129,6 @@ void ReplicaInputs::load(const InputPart& part, std::uint64_t step) {
       if (replicas_.part_of_sample.at(sample) == part_) continue;
       const std::int64_t begin = (segment.local_begin + i) * per_sample;
       for (std::int64_t k = 0; k < per_sample; ++k) store_element(part.dtype, part.destination, begin + k, -1);
-    }
-  }
-}
-
-void DefinedExchange::run(std::uint64_t step, std::vector<ParameterValues>& values) {
-  for (std::size_t i = 0; i < replicas_.strategies.size(); ++i) {
-    if (replicas_.loose_of[i].empty()) continue;
-    std::vector<Axis> axes = replicas_.loose_of[i];
-    std::erase_if(axes, [&](const Axis& axis) { return !replicas_.mesh.has(axis); });
-    for (int replica = 0; replica < replicas_.count(); ++replica) {
-      const std::vector<int> group = replicas_.mesh.group(replica, axes);
-      if (group.front() == replica) run(i, step, group, values);
-    }
-  }
-}
-
-void DefinedExchange::run(std::size_t strategy, std::uint64_t step, const std::vector<int>& group,
-                          std::vector<ParameterValues>& values) {
-  for (const auto& [name, initial] : initial_) {
-    const ParameterDescription& description = groups_.of(name).parameter;
-    std::vector<std::vector<double>> of_group;
-    for (const int replica : group) of_group.push_back(values[static_cast<std::size_t>(replica)].at(name));
-    DefinedReplicas defined{.parameter = description,
-                            .values = of_group,
-                            .initial = initial,
-                            .states = states_[{strategy, group.front(), name}],
-                            .step = step};
-    replicas_.strategies[strategy].ask("define", [&](const Strategy& by) {
-      by.define(defined);
-      return true;
-    });
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      values[static_cast<std::size_t>(group[i])].at(name) = std::move(of_group[i]);
     }
   }
 }
