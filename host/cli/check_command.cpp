@@ -9,7 +9,7 @@
 #include "cli/json_output.hpp"
 #include "cli/offload_report.hpp"
 #include "files/text_format.hpp"
-#include "tokenizers/named_tokenizer.hpp"
+#include "tokenizers/checkpoint_tokenizer.hpp"
 #include "train/inspection.hpp"
 
 namespace strata::host {

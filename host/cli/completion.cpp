@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cli/key_completion.hpp"
-#include "loading/installed_vocabulary.hpp"
+#include "loading/resolved_plugins.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,8 +7,8 @@
 #include "cli/commands.hpp"
 #include "cli/json_output.hpp"
 #include "files/text_format.hpp"
-#include "loading/guarded_device.hpp"
-#include "loading/installed_vocabulary.hpp"
+#include "loading/guarded_plugins.hpp"
+#include "loading/resolved_plugins.hpp"
 
 namespace strata::host {
 namespace {

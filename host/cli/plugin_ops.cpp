@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/json_output.hpp"
-#include "loading/installed_vocabulary.hpp"
+#include "loading/resolved_plugins.hpp"
 
 namespace strata::host {
 namespace {

@@ -27,7 +27,7 @@
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
 #include "setup/joined_world.hpp"
-#include "tokenizers/named_tokenizer.hpp"
+#include "tokenizers/checkpoint_tokenizer.hpp"
 #include "train/deadline.hpp"
 #include "train/run_folder.hpp"
 #include "train/trainer.hpp"

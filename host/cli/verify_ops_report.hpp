@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <ostream>
 
-#include "verify/op_verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 

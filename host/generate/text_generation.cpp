@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint_store.hpp"
 #include "config/sections.hpp"
 #include "generate/text_scores.hpp"
-#include "loading/model_strategies.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"

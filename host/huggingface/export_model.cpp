@@ -18,7 +18,7 @@
 #include "huggingface/low_rank_terms.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"
-#include "loading/model_strategies.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 
-#include "loading/plugin_checksums.hpp"
 #include "strata/internal/hook_scope.hpp"
 
 namespace strata::host {

@@ -7,8 +7,7 @@
 
 #include "compiler/batch_split.hpp"
 #include "data/joined_sizes.hpp"
-#include "loading/guarded_device.hpp"
-#include "loading/guarded_world.hpp"
+#include "loading/guarded_plugins.hpp"
 #include "setup/joined_world.hpp"
 #include "setup/launched_process.hpp"
 
