@@ -127,25 +127,6 @@ void add_initial_values(const CheckpointReader& initial, RankTerms& terms) {
 constexpr std::size_t kMostNamed = 8;
 constexpr std::size_t kLongestValue = 200;
 
-/// The digest as numbers that a double holds exactly, each with its negative. If the largest of a number and of its
-/// negative over all ranks cancel, all ranks have the same number.
-std::vector<double> digest(const std::string& text) {
-  const std::string hex = checksum_of(std::as_bytes(std::span(text)));
-  std::vector<double> numbers;
-  for (std::size_t at = 0; at < hex.size(); at += 8) {
-    const auto number = static_cast<double>(std::stoul(hex.substr(at, 8), nullptr, 16));
-    numbers.insert(numbers.end(), {number, -number});
-  }
-  return numbers;
-}
-
-bool cancel(const std::vector<double>& numbers) {
-  for (std::size_t i = 0; i < numbers.size(); i += 2) {
-    if (numbers[i] + numbers[i + 1] != 0) return false;
-  }
-  return true;
-}
-
 std::string shown(const std::map<std::string, std::string>& terms, const std::string& key) {
   const auto found = terms.find(key);
   if (found == terms.end()) return "nothing";
@@ -188,9 +169,9 @@ std::optional<std::string> find_disagreement(Communicator& communicator, Device&
   if (ranks == 1) return std::nullopt;
   Agreement agreement(communicator, device);
   const std::string own = json_text(nlohmann::json(terms));
-  std::vector<double> largest = digest(own);
-  agreement.largest(largest);
-  if (cancel(largest)) return std::nullopt;
+  const std::string digest = checksum_of(std::as_bytes(std::span(own)));
+  const bool is_alike = agreement.text(rank == 0 ? digest : "") == digest;
+  if (agreement.largest(is_alike ? 0 : 1) == 0) return std::nullopt;
   const auto first = nlohmann::json::parse(agreement.text(rank == 0 ? own : "")).get<RankTerms>();
   const std::vector<std::string> differences = compare(first, terms, rank);
   const int reporter = ranks - static_cast<int>(agreement.largest(differences.empty() ? 0 : ranks - rank));
