@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_names.hpp"
 #include "checkpoint/shared_files.hpp"
+#include "files/file_io.hpp"
 #include "files/json_text.hpp"
 #include "files/json_value.hpp"
 #include "strata/error.hpp"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/document.hpp"
 #include "conformance/check.hpp"
 #include "conformance/small_runs.hpp"
+#include "files/file_io.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/memory/memory_plan.hpp"
-#include "config/health_section.hpp"
+#include "config/run_configuration.hpp"
 #include "log/health_state.hpp"
 #include "train/stop_reason.hpp"
 

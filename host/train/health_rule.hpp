@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compiler/optimizer_groups.hpp"
-#include "config/health_section.hpp"
+#include "config/run_configuration.hpp"
 #include "log/health_state.hpp"
 #include "log/training_record.hpp"
 

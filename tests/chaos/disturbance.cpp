@@ -8,7 +8,7 @@
 #include <string_view>
 #include <thread>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "files/file_io.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing::chaos {
