@@ -132,13 +132,13 @@ class CheckpointReader {
   /// the checkpoint lacks is restored from the value. A value that was stored in another type is restored from the
   /// master copy if there is one. A strategy's state that the checkpoint lacks begins anew.
   ///
-  /// Replicas along loose axes: the same number continues as it was. A checkpoint without replicas begins all of them.
-  /// If the number differs, the stored replicas must agree on values and on what they share, or `differing` decides.
-  /// Replica i of the run then takes the optimizer's states of the stored replica i, modulo their number.
-  /// A parameter without an average is restored as it was trained.
+  /// Replicas along unsynchronized axes: the same number continues as it was. A checkpoint without replicas begins all
+  /// of them. If the number differs, the stored replicas must agree on values and on what they share, or `differing`
+  /// decides. Replica i of the run then takes the optimizer's states of the stored replica i, modulo their number. A
+  /// parameter without an average is restored as it was trained.
   ///
-  /// Workers along reduced axes: of a state that they sum (StateTraits::is_summed), worker i takes the sum of those of
-  /// the stored workers i, i + n, i + 2n, …, where n is the number of workers of the run.
+  /// Workers along self-reduced axes: of a state that they sum (StateTraits::is_summed), worker i takes the sum of
+  /// those of the stored workers i, i + n, i + 2n, …, where n is the number of workers of the run.
   ///
   /// `restored`: called after each tensor. Ranks that wait for each other meet there, so that none waits for the whole
   /// reading of another one.

@@ -187,7 +187,7 @@ Manifest parse_manifest(const JsonValue& value) {
   if (const auto health = value.find("health")) manifest.run.health = health_from_json(*health);
   if (const auto types = value.find("published_types")) {
     for (const auto& [name, type] : types->items()) {
-      manifest.run.published_types[name] = parse_dtype(type);
+      manifest.run.imported_types[name] = parse_dtype(type);
     }
   }
   for (const auto& [name, file] : value.at("files").items()) {
@@ -224,7 +224,7 @@ std::string to_json(const Manifest& manifest) {
   if (manifest.run.evaluation_due) value["evaluation_due"] = true;
   if (manifest.run.loss_scaler) value["loss_scaler"] = loss_scaler_json(*manifest.run.loss_scaler);
   if (manifest.run.health) value["health"] = health_json(*manifest.run.health);
-  for (const auto& [name, type] : manifest.run.published_types) value["published_types"][name] = to_string(type);
+  for (const auto& [name, type] : manifest.run.imported_types) value["published_types"][name] = to_string(type);
   for (const auto& [name, file] : manifest.files)
     value["files"][name] = {{"bytes", file.bytes}, {"xxh3_128", file.checksum}};
   for (const auto& [name, tensor] : manifest.tensors) value["tensors"][name] = tensor_json(tensor);

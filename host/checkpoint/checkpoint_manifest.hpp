@@ -49,9 +49,9 @@ struct RunState {
   bool evaluation_due = false;
   /// Empty if the rules of [health] have nothing to remember.
   std::optional<HealthState> health = std::nullopt;
-  /// Types of the model's parameters in the published files from which its values come. An export has the same ones.
+  /// Types of the model's parameters in the Hugging Face files from which its values come. An export has the same ones.
   /// Empty if the values come from elsewhere.
-  std::map<std::string, DType> published_types = {};
+  std::map<std::string, DType> imported_types = {};
   /// The files of the model that a checkpoint is going to have. CheckpointReader::model_files() reads those of one.
   std::shared_ptr<const ModelFiles> model_files = nullptr;
 

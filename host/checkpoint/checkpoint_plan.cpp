@@ -92,7 +92,7 @@ std::vector<SharedPart> shared_parts(std::size_t index, CheckpointTensor& tensor
 /// True for a value that no step changes. Replicas that train apart average all their values.
 bool is_frozen(const PersistentTensor& tensor) {
   const StoredParameter& parameter = *tensor.parameter;
-  return parameter.role == ParameterRole::frozen && parameter.loose.empty() && tensor.name == parameter.name;
+  return parameter.role == ParameterRole::frozen && parameter.unsynchronized.empty() && tensor.name == parameter.name;
 }
 
 /// Chooses the rank that writes each part.

@@ -127,7 +127,7 @@ void CheckpointReader::require_summable(const Program& program, const Persistent
   const auto value = manifest_.tensors.find(tensor.parameter->name);
   if (traits == nullptr || !traits->is_summed) return;
   if (stored == manifest_.tensors.end() || value == manifest_.tensors.end()) return;
-  const std::int64_t replicas = program.mesh.size(tensor.parameter->loose);
+  const std::int64_t replicas = program.mesh.size(tensor.parameter->unsynchronized);
   const bool had_replicas = value->second.shape.size() > tensor.parameter->dims.size();
   const std::int64_t stored_replicas = had_replicas ? value->second.shape.front() : 1;
   const std::int64_t stored_parts = stored->second.shape.front();

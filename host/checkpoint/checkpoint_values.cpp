@@ -7,7 +7,7 @@
 #include "compiler/optimizer_groups.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
-#include "strata/derived_initializer.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 namespace {

@@ -21,7 +21,7 @@ int import_folder(const ImportArguments& arguments, CommandContext& context) {
   std::vector<PluginSection> libraries;
   for (const std::string& name : arguments.libraries)
     libraries.push_back({.path = "--library", .plugin = name, .options = {}});
-  const auto base = PublishedCheckpoint::open(arguments.folder, context.plugins(), libraries);
+  const auto base = HuggingFaceCheckpoint::open(arguments.folder, context.plugins(), libraries);
   const auto adapted =
       arguments.adapters.empty() ? nullptr : read_adapters(*base, arguments.adapters, context.plugins());
   const ModelSummary summary = import_model(adapted ? *adapted : *base, arguments.out);

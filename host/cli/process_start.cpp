@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "files/exit_codes.hpp"
-#include "strata/hook_scope.hpp"
+#include "strata/internal/hook_scope.hpp"
 
 namespace strata::host {
 namespace {

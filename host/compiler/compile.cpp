@@ -40,7 +40,7 @@ struct Compilation {
   LayoutRules rules = {};
   std::vector<ParameterStorage> storage = {};
   std::vector<Fragments> fragments = {};
-  std::vector<bool> alone = {};
+  std::vector<bool> own_buckets = {};
   /// Empty without training.
   AssignedGroups groups = {};
   /// Axes that shard something, and names of strategies that changed something. The phases fill both.
@@ -89,7 +89,7 @@ void store(Compilation& compilation, Compiled& compiled) {
   const Stack& stack = compilation.stack;
   ResolvedStorage resolved = resolve_storage(compiled.graph, compilation.registry(), compilation.rules, stack);
   compilation.fragments = parameter_fragments(compiled.graph, compilation.registry(), stack.strategies);
-  compilation.alone = parameters_alone(compiled.graph, compilation.registry(), stack.strategies);
+  compilation.own_buckets = own_buckets(compiled.graph, compilation.registry(), stack.strategies);
   compilation.storage = std::move(resolved.storages);
   compilation.effective.merge(resolved.decided_by);
   RankClasses classes = classify_ranks(stack.mesh, compiled.stages, compilation.storage);
@@ -153,10 +153,10 @@ std::vector<BufferId> add_states(const Compilation& compilation, ProgramBuilder&
   return add_optimizer_states(builder, bucket, compilation.groups.of(parameter).states);
 }
 
-/// Records that replicas along loose axes update the bucket's parameters apart.
-void mark_loose(ProgramBuilder& builder, const Bucket& bucket, const AxisSet& loose) {
+/// Records that replicas along unsynchronized axes update the bucket's parameters apart.
+void mark_unsynchronized(ProgramBuilder& builder, const Bucket& bucket, const AxisSet& unsynchronized) {
   for (const std::size_t index : bucket.parameters) {
-    builder.program().parameters[index].loose = in_mesh_order(builder.mesh(), loose);
+    builder.program().parameters[index].unsynchronized = in_mesh_order(builder.mesh(), unsynchronized);
   }
 }
 
@@ -168,7 +168,7 @@ std::vector<TrainedBucket> train_buckets(const Compilation& compilation, Program
   for (GradientBucket& each : make_gradient_buckets(builder, parameters, partitioned, compilation.buckets.bytes)) {
     TrainedBucket bucket;
     if (rank_class.updates) bucket.states = add_states(compilation, builder, each.bucket);
-    mark_loose(builder, each.bucket, compilation.stack.loose);
+    mark_unsynchronized(builder, each.bucket, compilation.stack.unsynchronized);
     if (rank_class.updates && compilation.keeps_average()) bucket.average = add_average(builder, each.bucket);
     bucket.completion = plan_completion(builder, each, rank_class, compilation.buckets.overlap);
     bucket.bucket = std::move(each.bucket);
@@ -190,7 +190,7 @@ StoredParameters store_parameters(const Compilation& compilation, const Compiled
   }
   return store_parameters(
       {compiled.graph, compilation.rules, compiled.stages, compilation.storage, compilation.groups,
-       compilation.fragments, compilation.alone, compiled.classes[class_number].stage, compilation.buckets.bytes},
+       compilation.fragments, compilation.own_buckets, compiled.classes[class_number].stage, compilation.buckets.bytes},
       builder);
 }
 
@@ -202,7 +202,7 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
   const int stage = rank_class.stage;
   AxisSet apart;
   if (training) {
-    apart = compilation.stack.loose;
+    apart = compilation.stack.unsynchronized;
     apart.insert(compilation.stack.reduced.begin(), compilation.stack.reduced.end());
   }
   PartitionResult partitioned =
@@ -215,7 +215,8 @@ std::vector<Bucket> build_instructions(Compilation& compilation, const Compiled&
     buckets = train_buckets(compilation, builder, parameters, partitioned, rank_class);
     emit_training_step_end(
         builder,
-        {partitioned, buckets, compiled.stages, rank_class, overlap, compilation.stack.loose, compilation.stack.reduced,
+        {partitioned, buckets, compiled.stages, rank_class, overlap, compilation.stack.unsynchronized,
+         compilation.stack.reduced,
          compiled.graph.loss_scaling.has_value() || compilation.request.optimizer.guard != StepGuard::none,
          &compiled.norm_groups},
         {compilation.request.optimizer, compilation.groups, compilation.registry(), compilation.stack});
@@ -249,11 +250,11 @@ void run_passes(Compilation& compilation, ProgramBuilder& builder) {
   insert_waits(builder.program());
 }
 
-/// Without training, ranks along a reduced axis hold the same. Outputs are gathered from all ranks for the host.
+/// Without training, ranks along a self-reduced axis hold the same. Outputs are gathered from all ranks for the host.
 void require_replicas_apart(const Compilation& compilation, const Program& program) {
   const Stack& stack = compilation.stack;
   if (!compilation.is_training() && !compilation.request.outputs.empty()) return;
-  AxisSet apart = stack.loose;
+  AxisSet apart = stack.unsynchronized;
   if (compilation.is_training()) apart.insert(stack.reduced.begin(), stack.reduced.end());
   const std::optional<ReplicaFault> fault = find_replica_fault(program, apart);
   if (fault) throw stack.owner(fault->axis).error(fault->message);

@@ -19,7 +19,7 @@ bool names(const OptimizerGroup& group, const std::string& parameter) {
 }
 
 std::vector<OptimizerState> states_of(const OptimizerGroup& group, const ParameterDescription& parameter,
-                                      bool is_alone) {
+                                      bool has_own_bucket) {
   std::vector<OptimizerState> states =
       call_plugin(group.origin, "states", [&] { return group.optimizer->states(parameter); });
   const auto refuse = [&](const OptimizerState& state, const std::string& accepted) {
@@ -33,7 +33,7 @@ std::vector<OptimizerState> states_of(const OptimizerGroup& group, const Paramet
                         kAverageState + "'");
     }
     if (!state.dims) continue;
-    if (!is_alone) refuse(state, " with dimensions of its own; accepted: only if it wants parameters alone");
+    if (!has_own_bucket) refuse(state, " with dimensions of its own; accepted: only if wants_own_bucket() is true");
     for (const Dim& dim : *state.dims) {
       if (find_dim(parameter.dims, dim) >= 0) continue;
       refuse(state,
@@ -101,9 +101,9 @@ AssignedGroups assign_groups(const Graph& graph, const OpRegistry& registry, con
     const OptimizerGroup& group = optimizer.groups.at(static_cast<std::size_t>(update.group));
     if (parameter.role == ParameterRole::trained) {
       require_accepted(group, update.parameter);
-      update.is_alone = call_plugin(group.origin, "wants_parameters_alone",
-                                    [&] { return group.optimizer->wants_parameters_alone(); });
-      update.states = states_of(group, update.parameter, update.is_alone);
+      update.has_own_bucket =
+          call_plugin(group.origin, "wants_own_bucket", [&] { return group.optimizer->wants_own_bucket(); });
+      update.states = states_of(group, update.parameter, update.has_own_bucket);
     }
     assigned.index.emplace(parameter.name, assigned.updates.size());
     assigned.updates.push_back(std::move(update));

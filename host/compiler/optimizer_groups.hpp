@@ -80,7 +80,7 @@ struct AssignedUpdate {
   /// Index of its OptimizerGroup.
   int group = 0;
   /// True if the parameter has a bucket of its own.
-  bool is_alone = false;
+  bool has_own_bucket = false;
   std::vector<OptimizerState> states;
 };
 

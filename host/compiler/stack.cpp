@@ -76,26 +76,27 @@ void require_own_axes(const NamedStrategy& strategy, const std::vector<MeshAxis>
 }
 
 /// By strategy.
-std::vector<std::vector<Axis>> collect_loose_axes(const std::vector<NamedStrategy>& strategies,
-                                                  const std::vector<std::vector<MeshAxis>>& axes) {
-  std::vector<std::vector<Axis>> loose;
+std::vector<std::vector<Axis>> collect_unsynchronized_axes(const std::vector<NamedStrategy>& strategies,
+                                                           const std::vector<std::vector<MeshAxis>>& axes) {
+  std::vector<std::vector<Axis>> unsynchronized;
   for (std::size_t i = 0; i < strategies.size(); ++i) {
-    loose.push_back(strategies[i].ask("loose_axes", [](const Strategy& strategy) { return strategy.loose_axes(); }));
-    require_own_axes(strategies[i], axes[i], loose.back(), "makes", " loose");
+    unsynchronized.push_back(strategies[i].ask<ReplicaHooks>(
+        "unsynchronized_axes", [](const ReplicaHooks& hooks) { return hooks.unsynchronized_axes(); }));
+    require_own_axes(strategies[i], axes[i], unsynchronized.back(), "makes", " unsynchronized");
   }
-  return loose;
+  return unsynchronized;
 }
 
 /// Finds the strategy that reduces gradients itself, and its axes with several ranks.
 void find_reducer(Stack& stack) {
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     const NamedStrategy& each = stack.strategies[i];
-    const std::vector<Axis> axes =
-        each.ask("reduced_axes", [](const Strategy& strategy) { return strategy.reduced_axes(); });
+    const std::vector<Axis> axes = each.ask<GradientHooks>(
+        "self_reduced_axes", [](const GradientHooks& hooks) { return hooks.self_reduced_axes(); });
     require_own_axes(each, stack.axes[i], axes, "reduces gradients over", "");
     for (const Axis& axis : axes) {
-      if (stack.loose.contains(axis)) {
-        throw each.error("reduces gradients over mesh axis '" + axis + "', which it also makes loose");
+      if (stack.unsynchronized.contains(axis)) {
+        throw each.error("reduces gradients over mesh axis '" + axis + "', which it also makes unsynchronized");
       }
     }
     std::vector<Axis> several;
@@ -116,11 +117,11 @@ void find_reducer(Stack& stack) {
 /// Along "batch" only, every rank has a whole gradient, of its own samples.
 void require_only_batch_is_split_over_axes_apart(const Stack& stack) {
   for (const Rule& rule : stack.rules) {
-    const bool is_loose = stack.loose.contains(rule.axis);
+    const bool is_unsynchronized = stack.unsynchronized.contains(rule.axis);
     const bool is_reduced = std::find(stack.reduced.begin(), stack.reduced.end(), rule.axis) != stack.reduced.end();
-    if (rule.dim == "batch" || (!is_loose && !is_reduced)) continue;
-    throw stack.owner(rule.axis).error((is_loose ? "makes mesh axis '" + rule.axis + "' loose"
-                                                 : "reduces gradients over mesh axis '" + rule.axis + "'") +
+    if (rule.dim == "batch" || (!is_unsynchronized && !is_reduced)) continue;
+    throw stack.owner(rule.axis).error((is_unsynchronized ? "makes mesh axis '" + rule.axis + "' unsynchronized"
+                                                          : "reduces gradients over mesh axis '" + rule.axis + "'") +
                                        ", but dimension '" + rule.dim + "' is mapped onto it; accepted: batch");
   }
 }
@@ -149,7 +150,7 @@ Mesh Stack::nesting() const {
   for (const Rule& rule : rules) dims[rule.axis].insert(rule.dim);
   const auto level = [&](const MeshAxis& axis) {
     const bool is_reduced = std::find(reduced.begin(), reduced.end(), axis.name) != reduced.end();
-    if (is_reduced || loose.contains(axis.name)) return 0;
+    if (is_reduced || unsynchronized.contains(axis.name)) return 0;
     return dims[axis.name].size() < 2 ? 1 : 2;
   };
   std::vector<MeshAxis> nested = mesh.axes();
@@ -164,11 +165,11 @@ Stack make_stack(std::vector<NamedStrategy> strategies) {
   stack.mesh = build_mesh(strategies, stack.axes);
   stack.rules = collect_rules(strategies, stack.mesh);
   stack.replicas = replica_count(stack.rules, stack.mesh);
-  stack.loose_of = collect_loose_axes(strategies, stack.axes);
+  stack.unsynchronized_of = collect_unsynchronized_axes(strategies, stack.axes);
   stack.strategies = std::move(strategies);
-  for (const std::vector<Axis>& axes : stack.loose_of) {
+  for (const std::vector<Axis>& axes : stack.unsynchronized_of) {
     for (const Axis& axis : axes) {
-      if (stack.mesh.size(axis) > 1) stack.loose.insert(axis);
+      if (stack.mesh.size(axis) > 1) stack.unsynchronized.insert(axis);
     }
   }
   find_reducer(stack);

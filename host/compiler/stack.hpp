@@ -19,10 +19,13 @@ struct NamedStrategy {
   int table = -1;
 
   [[nodiscard]] PluginOrigin origin() const { return {PluginKind::strategy, table, name}; }
-  /// Calls a hook of the strategy. Errors name the strategy and the hook.
-  template <class Call>
+  /// Calls a hook of the strategy. `Hooks`: the class of the hook. If the strategy does not derive from it, the result
+  /// is a default one. Errors name the strategy and the hook.
+  template <class Hooks = Strategy, class Call>
   auto ask(const char* hook, const Call& call) const {
-    return call_plugin(origin(), hook, [&] { return call(*strategy); });
+    const auto* hooks = dynamic_cast<const Hooks*>(strategy.get());
+    if (hooks == nullptr) return decltype(call(*hooks))();
+    return call_plugin(origin(), hook, [&] { return call(*hooks); });
   }
   /// An error that the host found in the strategy's answer.
   [[nodiscard]] PluginError error(const std::string& message) const { return {origin(), "", "", message}; }
@@ -63,11 +66,12 @@ struct Stack {
   std::vector<Rule> rules;
   /// Number of replicas: the product of the axes that shard "batch".
   std::int64_t replicas = 1;
-  /// Loose axes with several ranks, and for each strategy those of its axes that are loose (Strategy::loose_axes).
-  AxisSet loose;
-  std::vector<std::vector<Axis>> loose_of;
-  /// The axes with several ranks over which a strategy sums gradients itself (Strategy::reduced_axes), in mesh order,
-  /// and the position of that strategy. Empty and -1 if the host sums all gradients.
+  /// Unsynchronized axes with several ranks, and for each strategy those of its axes that are unsynchronized
+  /// (ReplicaHooks::unsynchronized_axes).
+  AxisSet unsynchronized;
+  std::vector<std::vector<Axis>> unsynchronized_of;
+  /// The axes with several ranks over which a strategy sums gradients itself (GradientHooks::self_reduced_axes), in
+  /// mesh order, and the position of that strategy. Empty and -1 if the host sums all gradients.
   std::vector<Axis> reduced;
   int reducer = -1;
 
@@ -75,7 +79,7 @@ struct Stack {
   [[nodiscard]] const NamedStrategy& owner(const Axis& axis) const;
 
   /// The mesh with its axes in the order in which they nest in a dimension, outermost first:
-  /// 1. loose and reduced axes, because no activation may be gathered over them,
+  /// 1. unsynchronized and self-reduced axes, because no activation may be gathered over them,
   /// 2. axes that shard one dimension only, which keep it in every op,
   /// 3. axes that shard several dimensions. Between ops they leave one for another, which costs a gather of each axis
   ///    inside of them.
@@ -84,8 +88,8 @@ struct Stack {
 };
 
 /// Asks the strategies for axes and rules. \throws PluginError if two axes have one name, if the size of an axis is
-/// impossible, if a rule names an unknown axis, if one maps another dimension than "batch" onto a loose or reduced
-/// axis, or if two strategies reduce gradients.
+/// impossible, if a rule names an unknown axis, if one maps another dimension than "batch" onto an unsynchronized or
+/// reduced axis, or if two strategies reduce gradients.
 [[nodiscard]] Stack make_stack(std::vector<NamedStrategy> strategies);
 
 }  // namespace strata::host

@@ -100,7 +100,7 @@ std::vector<std::string> idle_strategies(const Stack& stack, const std::set<std:
     const std::vector<MeshAxis>& axes = stack.axes[i];
     const bool spans = std::any_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.size > 1; });
     // Even a single replica takes outer steps.
-    const bool works_on_buckets = !stack.loose_of[i].empty();
+    const bool works_on_buckets = !stack.unsynchronized_of[i].empty();
     if (spans || works_on_buckets || effective.contains(each.name) || (axes.empty() && advises(each))) continue;
     idle.push_back(each.name);
   }

@@ -40,7 +40,13 @@ std::unique_ptr<CreatedObject> create_strategy(Subject& subject, const Options& 
       for (const Rule& rule : strategy->rules()) {
         text += rule.dim + ">" + rule.axis + " " + std::to_string(rule.priority) + " ";
       }
-      return text + join(strategy->loose_axes(), " ") + join(strategy->reduced_axes(), " ");
+      if (const auto* hooks = dynamic_cast<const ReplicaHooks*>(strategy.get())) {
+        text += join(hooks->unsynchronized_axes(), " ");
+      }
+      if (const auto* hooks = dynamic_cast<const GradientHooks*>(strategy.get())) {
+        text += join(hooks->self_reduced_axes(), " ");
+      }
+      return text;
     });
   });
 }
@@ -62,7 +68,7 @@ std::unique_ptr<CreatedObject> create_optimizer(Subject& subject, const Options&
     return call_plugin(origin, "states", [&] {
       std::string text;
       for (const OptimizerState& state : optimizer->states(matrix)) text += state.name + " ";
-      return text + (optimizer->wants_parameters_alone() ? "alone" : "");
+      return text + (optimizer->wants_own_bucket() ? "alone" : "");
     });
   });
 }

@@ -71,8 +71,9 @@ void try_memory(Device& device) {
     const auto memory = device.allocate(bytes);
     const std::string what = "the memory of " + std::to_string(bytes) + " bytes ";
     if (memory == nullptr) throw CheckFailed(what + "is missing (a null pointer)");
-    if (reinterpret_cast<std::uintptr_t>(memory.get()) % 64 != 0)
-      throw CheckFailed(what + "is not aligned to 64 bytes");
+    if (reinterpret_cast<std::uintptr_t>(memory.get()) % 256 != 0) {
+      throw CheckFailed(what + "is not aligned to 256 bytes");
+    }
     std::vector<unsigned char> found(static_cast<std::size_t>(bytes), 1);
     device.copy_to_host(kStream, found.data(), memory.get(), bytes);
     const bool is_zero = std::all_of(found.begin(), found.end(), [](unsigned char byte) { return byte == 0; });

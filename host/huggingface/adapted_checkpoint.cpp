@@ -15,7 +15,7 @@
 #include "loading/plugin_call.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
-#include "strata/published_adapters.hpp"
+#include "strata/peft.hpp"
 
 namespace strata::host {
 namespace {
@@ -46,9 +46,9 @@ AdapterPlugin find_adapter_plugin(PluginRegistry& registry) {
 /// The strategies that give the model these terms: one for each rank, scale and dropout, the one with the most
 /// parameters first.
 std::vector<PluginSection> strategies_for(const std::map<std::string, ReadTerm>& terms, const AdapterPlugin& plugin) {
-  std::vector<PublishedAdapters> groups;
+  std::vector<PeftAdapters> groups;
   for (const auto& [parameter, term] : terms) {
-    const auto known = std::find_if(groups.begin(), groups.end(), [&, &of = term](const PublishedAdapters& group) {
+    const auto known = std::find_if(groups.begin(), groups.end(), [&, &of = term](const PeftAdapters& group) {
       return group.rank == of.factors.rank && group.scale == of.scale && group.dropout == of.dropout;
     });
     if (known == groups.end()) {
@@ -57,11 +57,11 @@ std::vector<PluginSection> strategies_for(const std::map<std::string, ReadTerm>&
       known->parameters.push_back(parameter);
     }
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const PublishedAdapters& one, const PublishedAdapters& other) {
+  std::stable_sort(groups.begin(), groups.end(), [](const PeftAdapters& one, const PeftAdapters& other) {
     return one.parameters.size() > other.parameters.size();
   });
   std::vector<PluginSection> sections;
-  for (const PublishedAdapters& group : groups) {
+  for (const PeftAdapters& group : groups) {
     const int index = static_cast<int>(sections.size());
     const PluginOrigin origin{PluginKind::strategy, index, "strategy '" + plugin.name + "'"};
     auto options = call_plugin(origin, "adapter_options", [&] { return plugin.factory->adapter_options(group); });
@@ -77,7 +77,7 @@ struct AdaptedModel {
 
 /// The model with the strategies that give it the terms. \throws ConfigurationError with the folder if they refuse
 /// them.
-AdaptedModel adapted_model(const PublishedCheckpoint& base, const std::map<std::string, ReadTerm>& terms,
+AdaptedModel adapted_model(const HuggingFaceCheckpoint& base, const std::map<std::string, ReadTerm>& terms,
                            const AdapterPlugin& plugin, const std::filesystem::path& folder, PluginRegistry& registry) {
   RunConfiguration configuration = parse_configuration(base.run().configuration, "the imported model's configuration");
   try {
@@ -124,7 +124,7 @@ std::map<std::string, std::vector<float>> adapter_values(const LowRankTerms& ter
 
 class AdaptedCheckpoint final : public CheckpointReader {
  public:
-  AdaptedCheckpoint(const PublishedCheckpoint& base, Manifest manifest,
+  AdaptedCheckpoint(const HuggingFaceCheckpoint& base, Manifest manifest,
                     std::map<std::string, std::vector<float>> adapters)
       : CheckpointReader(base.directory(), std::move(manifest)), base_(base), adapters_(std::move(adapters)) {}
 
@@ -141,13 +141,13 @@ class AdaptedCheckpoint final : public CheckpointReader {
   }
 
  private:
-  const PublishedCheckpoint& base_;
+  const HuggingFaceCheckpoint& base_;
   std::map<std::string, std::vector<float>> adapters_;
 };
 
 }  // namespace
 
-std::unique_ptr<const CheckpointReader> read_adapters(const PublishedCheckpoint& base,
+std::unique_ptr<const CheckpointReader> read_adapters(const HuggingFaceCheckpoint& base,
                                                       const std::filesystem::path& folder, PluginRegistry& registry) {
   const std::map<std::string, ReadTerm> read = PeftFiles(folder).terms(base.layout());
   const AdapterPlugin plugin = find_adapter_plugin(registry);

@@ -7,13 +7,13 @@
 #include "checkpoint/checkpoint_names.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "huggingface/checkpoint_fit.hpp"
+#include "huggingface/config.hpp"
 #include "huggingface/exported_config.hpp"
 #include "huggingface/exported_values.hpp"
 #include "huggingface/low_rank_terms.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"
-#include "huggingface/published_config.hpp"
-#include "huggingface/published_writer.hpp"
+#include "huggingface/writer.hpp"
 #include "loading/model_strategies.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
@@ -52,7 +52,7 @@ StoredModel stored_model(const CheckpointReader& checkpoint, RunConfiguration st
   return model;
 }
 
-/// A checkpoint's model and how it is published.
+/// A checkpoint's model and its form in files of Hugging Face.
 class Export {
  public:
   Export(const CheckpointReader& checkpoint, PluginRegistry& registry, RestoredWeights weights)
@@ -62,15 +62,15 @@ class Export {
 
   ModelSummary write_model(const fs::path& out, const ExportSettings& settings) {
     const ModelFiles files = checkpoint_.model_files();
-    const PublishedWriter writer(values_, layout_, model_.shapes, settings);
+    const HuggingFaceWriter writer(values_, layout_, model_.shapes, settings);
     const std::string config = exported_config(plugin_, options(), model_.sizes, files, writer.main_dtype());
     NewFolder folder(out);
     folder.require_space(writer.summary().bytes);
     writer.write(folder);
     for (const ModelFile& each : files) {
-      if (each.name != kPublishedConfig) folder.write(each.name, each.bytes);
+      if (each.name != kHuggingFaceConfig) folder.write(each.name, each.bytes);
     }
-    folder.write(kPublishedConfig, config);
+    folder.write(kHuggingFaceConfig, config);
     folder.commit();
     return writer.summary();
   }
@@ -81,7 +81,7 @@ class Export {
     };
     NewFolder folder(out);
     const ModelSummary summary =
-        write_peft_adapters(folder.temporary(), {terms_, read, published_places(layout_), base_model()});
+        write_peft_adapters(folder.temporary(), {terms_, read, huggingface_places(layout_), base_model()});
     folder.commit();
     return summary;
   }
@@ -106,7 +106,7 @@ class Export {
 
   /// The name by which transformers knew the imported model. Empty if its config.json has none.
   [[nodiscard]] std::string base_model() const {
-    const std::optional<PublishedFields> config = imported_config(checkpoint_.model_files());
+    const std::optional<HuggingFaceFields> config = imported_config(checkpoint_.model_files());
     return config ? config->word("_name_or_path", "") : "";
   }
 
@@ -115,7 +115,7 @@ class Export {
   StoredModel model_;
   LowRankTerms terms_;
   ExportedValues values_;
-  PublishedLayout layout_;
+  HuggingFaceLayout layout_;
 };
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace strata::host {
 
 struct ExportSettings {
-  /// Type of all tensors. Empty: of each the type that it had in the published files from which training began, or else
-  /// that of the checkpoint.
+  /// Type of all tensors. Empty: of each the type that it had in the Hugging Face files from which training began, or
+  /// else that of the checkpoint.
   std::optional<DType> dtype = std::nullopt;
   RestoredWeights weights = RestoredWeights::trained;
   /// Largest size of a file with several tensors.
@@ -20,7 +20,7 @@ struct ExportSettings {
 
 /// Writes the model of a checkpoint as Hugging Face's files into the new folder `out`, through a buffer of a few MiB.
 /// Adapters are merged into the parameters that they belong to, of which one at a time is in memory.
-/// \throws ConfigurationError if the folder exists, or if no published model is like the checkpoint's. \throws
+/// \throws ConfigurationError if the folder exists, or if no Hugging Face model is like the checkpoint's. \throws
 /// RuntimeError that lists all parameters that are missing or unexpected.
 ModelSummary export_model(const CheckpointReader& checkpoint, PluginRegistry& registry,
                           const std::filesystem::path& out, const ExportSettings& settings);

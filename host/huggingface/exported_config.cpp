@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "huggingface/published_config.hpp"
+#include "huggingface/config.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -17,16 +17,16 @@ std::string torch_name(DType dtype) {
 
 const std::string* find_config(const ModelFiles& files) {
   const auto found =
-      std::find_if(files.begin(), files.end(), [](const ModelFile& each) { return each.name == kPublishedConfig; });
+      std::find_if(files.begin(), files.end(), [](const ModelFile& each) { return each.name == kHuggingFaceConfig; });
   return found == files.end() ? nullptr : &found->bytes;
 }
 
 /// The fields of a checkpoint's config.json. \throws ConfigurationError that names it.
-PublishedFields fields_of(const std::string& text) {
+HuggingFaceFields fields_of(const std::string& text) {
   try {
-    return parse_published_config(text);
+    return parse_huggingface_config(text);
   } catch (const Error& error) {
-    throw ConfigurationError("the checkpoint's " + std::string(kModelFilesFolder) + "/" + kPublishedConfig + " " +
+    throw ConfigurationError("the checkpoint's " + std::string(kModelFilesFolder) + "/" + kHuggingFaceConfig + " " +
                              error.what());
   }
 }
@@ -39,13 +39,13 @@ class ExportedConfig {
   /// The config.json `text` with the fields in which the model now differs. Empty if the result would not describe the
   /// model, for example because the plugin now gives it another type.
   [[nodiscard]] std::optional<std::string> edit(const std::string& text) const {
-    const std::optional<PublishedFields> before = config_of(text);
+    const std::optional<HuggingFaceFields> before = config_of(text);
     if (!before) return std::nullopt;
     std::vector<std::string> removed;
     for (const auto& [field, value] : before->values()) {
       if (!own_.contains(field)) removed.push_back(field);
     }
-    PublishedFields changed;
+    HuggingFaceFields changed;
     for (const auto& [field, value] : own_.values()) {
       const auto old = before->values().find(field);
       if (old != before->values().end() && old->second == value) continue;
@@ -57,8 +57,8 @@ class ExportedConfig {
   }
 
   /// The plugin's own fields, and the special tokens of `imported`.
-  [[nodiscard]] std::string write(const PublishedFields& imported) const {
-    PublishedFields config = own_;
+  [[nodiscard]] std::string write(const HuggingFaceFields& imported) const {
+    HuggingFaceFields config = own_;
     // The model does not know its special tokens. Without a field, transformers would take its own defaults.
     for (const char* field : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
       if (!config.contains(field)) config.set_null(field);
@@ -70,18 +70,19 @@ class ExportedConfig {
   }
 
  private:
-  [[nodiscard]] PublishedFields config(const Options& options) const {
+  [[nodiscard]] HuggingFaceFields config(const Options& options) const {
     return call_plugin(plugin_.origin, "config", [&] { return plugin_.format->config(options, sizes_); });
   }
 
   /// A field that the plugin does not write may contradict the changed ones. Then it goes. It is one that the plugin
   /// reads, such as rope_parameters, for which the plugin's own fields stand; or one that it only compares with others,
   /// such as layer_types. `before`: the plugin's own fields for the model of `text`.
-  [[nodiscard]] std::optional<std::string> edit_without_a_field(const std::string& text, const PublishedFields& before,
-                                                                const PublishedFields& changed) const {
+  [[nodiscard]] std::optional<std::string> edit_without_a_field(const std::string& text,
+                                                                const HuggingFaceFields& before,
+                                                                const HuggingFaceFields& changed) const {
     std::vector<std::string> compared;
     for (const std::string& name : fields_of_others(text)) {
-      const std::optional<PublishedFields> without = config_of(edit_json(text, {name}, {}));
+      const std::optional<HuggingFaceFields> without = config_of(edit_json(text, {name}, {}));
       if (without && without->values() == before.values()) {
         compared.push_back(name);
         continue;
@@ -99,7 +100,7 @@ class ExportedConfig {
   /// The names of the outermost fields that the plugin does not write.
   [[nodiscard]] std::set<std::string> fields_of_others(const std::string& text) const {
     std::set<std::string> names;
-    const PublishedFields fields = fields_of(text);
+    const HuggingFaceFields fields = fields_of(text);
     for (const auto& [field, value] : fields.values()) {
       const std::string name = field.substr(0, field.find('.'));
       if (!own_.contains(name) && !own_.has_value(name)) names.insert(name);
@@ -108,13 +109,13 @@ class ExportedConfig {
   }
 
   [[nodiscard]] bool describes_model(const std::string& text) const {
-    const std::optional<PublishedFields> config = config_of(text);
+    const std::optional<HuggingFaceFields> config = config_of(text);
     return config && config->values() == own_.values();
   }
 
   /// The plugin's own fields for the model of a config.json. Empty if it is none of the plugin's models.
-  [[nodiscard]] std::optional<PublishedFields> config_of(const std::string& text) const {
-    const PublishedFields fields = fields_of(text);
+  [[nodiscard]] std::optional<HuggingFaceFields> config_of(const std::string& text) const {
+    const HuggingFaceFields fields = fields_of(text);
     try {
       const std::optional<Options> described =
           call_plugin(plugin_.origin, "options", [&] { return plugin_.format->options(fields); });
@@ -128,12 +129,12 @@ class ExportedConfig {
 
   const PublishingPlugin& plugin_;
   const DimSizes& sizes_;
-  PublishedFields own_;
+  HuggingFaceFields own_;
 };
 
 }  // namespace
 
-std::optional<PublishedFields> imported_config(const ModelFiles& files) {
+std::optional<HuggingFaceFields> imported_config(const ModelFiles& files) {
   const std::string* text = find_config(files);
   if (text == nullptr) return std::nullopt;
   return fields_of(*text);
@@ -143,12 +144,12 @@ std::string exported_config(const PublishingPlugin& plugin, const Options& optio
                             const ModelFiles& files, DType dtype) {
   const ExportedConfig config(plugin, options, sizes);
   const std::string* imported = find_config(files);
-  const PublishedFields fields = imported_config(files).value_or(PublishedFields());
+  const HuggingFaceFields fields = imported_config(files).value_or(HuggingFaceFields());
   std::optional<std::string> text = imported == nullptr ? std::nullopt : config.edit(*imported);
   if (!text) text = config.write(fields);
   // Files of transformers 5 have the field dtype, older ones torch_dtype.
   const bool has_new_name = fields.contains("dtype");
-  PublishedFields type;
+  HuggingFaceFields type;
   if (has_new_name) type.set("dtype", OptionValue(torch_name(dtype)));
   if (!has_new_name || fields.contains("torch_dtype")) type.set("torch_dtype", OptionValue(torch_name(dtype)));
   return edit_json(*text, {}, type);

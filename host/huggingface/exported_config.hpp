@@ -4,13 +4,13 @@
 #include <string>
 
 #include "checkpoint/model_files.hpp"
-#include "huggingface/published_model.hpp"
+#include "huggingface/model.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata::host {
 
 /// The config.json that a checkpoint keeps from its import. Empty if it has none.
-[[nodiscard]] std::optional<PublishedFields> imported_config(const ModelFiles& files);
+[[nodiscard]] std::optional<HuggingFaceFields> imported_config(const ModelFiles& files);
 
 /// The text of the config.json of an exported model. `options`: all of the model's. `sizes`: those that the data fixed.
 /// `files`: those that the checkpoint keeps from its import. `dtype`: the type of most tensors.

@@ -36,8 +36,8 @@ DType ExportedValues::dtype(const std::string& parameter) const {
   return checkpoint_.manifest().tensors.at(parameter).dtype;
 }
 
-DType ExportedValues::published_dtype(const std::string& parameter) const {
-  const auto& known = checkpoint_.run().published_types;
+DType ExportedValues::imported_dtype(const std::string& parameter) const {
+  const auto& known = checkpoint_.run().imported_types;
   const auto found = known.find(parameter);
   return found == known.end() ? dtype(parameter) : found->second;
 }

@@ -18,8 +18,8 @@ class ExportedValues {
 
   /// The type in which the run has the parameter.
   [[nodiscard]] DType dtype(const std::string& parameter) const;
-  /// The type that the parameter had in the published files from which the run began, or else dtype().
-  [[nodiscard]] DType published_dtype(const std::string& parameter) const;
+  /// The type that the parameter had in the Hugging Face files from which the run began, or else dtype().
+  [[nodiscard]] DType imported_dtype(const std::string& parameter) const;
   /// True if read() copies values of this type without rounding any.
   [[nodiscard]] bool is_copied(const std::string& parameter, DType dtype) const;
   /// Reads a part of a parameter, as CheckpointReader::read_value() does.

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "huggingface/published_checkpoint.hpp"
+#include "huggingface/checkpoint.hpp"
 
 namespace strata::host {
 
@@ -15,7 +15,7 @@ struct ModelSummary {
   std::size_t files = 1;
 };
 
-/// Writes a published model, with its adapters if it has some, as a checkpoint into the new folder `out`, through a
+/// Writes a Hugging Face model, with its adapters if it has some, as a checkpoint into the new folder `out`, through a
 /// buffer of a few MiB. \throws ConfigurationError if the folder exists.
 ModelSummary import_model(const CheckpointReader& model, const std::filesystem::path& out);
 

@@ -17,7 +17,7 @@ namespace {
 struct PeftModule {
   struct Part {
     const LowRankTerm* term = nullptr;
-    PublishedPlace place;
+    HuggingFacePlace place;
   };
 
   /// Published name, such as "model.layers.0.self_attn.q_proj".
@@ -35,7 +35,7 @@ struct PeftModule {
 
 /// Appends the factors of a part of a tensor: its rank behind the others, its outputs where the tensor has them. The
 /// product of the joined factors is then the sum of the parts' products.
-void append(const LowRankFactors& part, const PublishedPlace& place, LowRankFactors& whole) {
+void append(const LowRankFactors& part, const HuggingFacePlace& place, LowRankFactors& whole) {
   const std::int64_t rank = whole.rank + part.rank;
   std::vector<float> b(static_cast<std::size_t>(whole.outputs * rank));
   for (std::int64_t o = 0; o < whole.outputs; ++o) {
@@ -66,12 +66,12 @@ class PeftWriter {
 
  private:
   void add(const LowRankTerm& term) {
-    const auto published = request_.published.find(term.parameter);
+    const auto found = request_.places.find(term.parameter);
     const std::string suffix = ".weight";
-    if (published == request_.published.end() || !published->second.tensor.ends_with(suffix)) {
-      throw refused(term, " is no published module");
+    if (found == request_.places.end() || !found->second.tensor.ends_with(suffix)) {
+      throw refused(term, " is no Hugging Face module");
     }
-    const PublishedPlace& place = published->second;
+    const HuggingFacePlace& place = found->second;
     const std::string name = place.tensor.substr(0, place.tensor.size() - suffix.size());
     const bool is_embedding = request_.terms.is_read_by(term.b, "embedding");
     if (request_.terms.has_two_uses(term)) {
@@ -201,8 +201,8 @@ class PeftWriter {
 
 }  // namespace
 
-std::map<std::string, PublishedPlace> published_places(const PublishedLayout& layout) {
-  std::map<std::string, PublishedPlace> places;
+std::map<std::string, HuggingFacePlace> huggingface_places(const HuggingFaceLayout& layout) {
+  std::map<std::string, HuggingFacePlace> places;
   for (const auto& [tensor, parts] : layout.by_tensor()) {
     for (const auto& [where, view] : parts) {
       const bool is_whole = parts.size() == 1;

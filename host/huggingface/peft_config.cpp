@@ -7,8 +7,8 @@
 
 #include "files/file_io.hpp"
 #include "files/message_text.hpp"
+#include "huggingface/config.hpp"
 #include "huggingface/peft_adapters.hpp"
-#include "huggingface/published_config.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -69,7 +69,7 @@ void PeftConfig::at_file(const std::function<void()>& work) const {
 }
 
 void PeftConfig::read() {
-  fields_ = parse_published_config(read_small_file(path_, kMostConfigBytes));
+  fields_ = parse_huggingface_config(read_small_file(path_, kMostConfigBytes));
   require_supported();
   dropout_ = fields_.number("lora_dropout", 0);
   is_rank_stabilized_ = fields_.boolean("use_rslora", false);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/published.hpp"
+#include "strata/huggingface.hpp"
 
 namespace strata::host {
 
@@ -34,7 +34,7 @@ class PeftConfig {
                                      const std::string& otherwise) const;
 
   std::filesystem::path path_;
-  PublishedFields fields_;
+  HuggingFaceFields fields_;
   double dropout_ = 0;
   std::vector<std::string> targets_;
   bool is_rank_stabilized_ = false;

@@ -107,7 +107,7 @@ LowRankFactors part_of(const LowRankFactors& whole, const OutputRange& range, st
 }
 
 /// The parts of the tensor `name`, with or without the optional beginning of its name. Null if there is none.
-const std::vector<MappedParameter>* find_parts(const PublishedLayout& layout, const std::string& name) {
+const std::vector<MappedParameter>* find_parts(const HuggingFaceLayout& layout, const std::string& name) {
   auto found = layout.by_tensor().find(name);
   if (found == layout.by_tensor().end()) {
     found = layout.by_tensor().find(layout.description().optional_prefix + name);
@@ -159,7 +159,7 @@ std::map<std::string, PeftFiles::Module> PeftFiles::modules(ProblemList& problem
   return found;
 }
 
-void PeftFiles::require_targets(const PublishedLayout& layout, const std::map<std::string, Module>& found,
+void PeftFiles::require_targets(const HuggingFaceLayout& layout, const std::map<std::string, Module>& found,
                                 ProblemList& problems) const {
   const std::string suffix = ".weight";
   for (const auto& [tensor, parts] : layout.by_tensor()) {
@@ -172,7 +172,7 @@ void PeftFiles::require_targets(const PublishedLayout& layout, const std::map<st
   }
 }
 
-void PeftFiles::add_module(const std::string& name, const Module& module, const PublishedLayout& layout,
+void PeftFiles::add_module(const std::string& name, const Module& module, const HuggingFaceLayout& layout,
                            std::map<std::string, ReadTerm>& terms, ProblemList& problems) const {
   const std::int64_t rank = module.a->tensor.shape[0];
   if (module.b->tensor.shape[1] != rank || config_.rank(name) != rank) {
@@ -187,7 +187,7 @@ void PeftFiles::add_module(const std::string& name, const Module& module, const 
     terms[part.where.parameter] = {std::move(factors), config_.scale(name), config_.dropout(), name};
   };
   if (parts->size() == 1) return add(parts->front(), whole);
-  const std::map<std::string, PublishedPlace> places = published_places(layout);
+  const std::map<std::string, HuggingFacePlace> places = huggingface_places(layout);
   std::vector<OutputRange> ranges;
   for (const MappedParameter& part : *parts) {
     const auto place = places.find(part.where.parameter);
@@ -203,7 +203,7 @@ void PeftFiles::add_module(const std::string& name, const Module& module, const 
   }
 }
 
-std::map<std::string, ReadTerm> PeftFiles::terms(const PublishedLayout& layout) const {
+std::map<std::string, ReadTerm> PeftFiles::terms(const HuggingFaceLayout& layout) const {
   ProblemList problems;
   std::map<std::string, ReadTerm> terms;
   const std::map<std::string, Module> found = modules(problems);

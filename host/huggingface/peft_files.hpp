@@ -7,9 +7,9 @@
 
 #include "checkpoint/safetensors.hpp"
 #include "huggingface/low_rank_terms.hpp"
+#include "huggingface/model.hpp"
 #include "huggingface/peft_config.hpp"
 #include "huggingface/problem_list.hpp"
-#include "huggingface/published_model.hpp"
 
 namespace strata::host {
 
@@ -31,7 +31,7 @@ class PeftFiles {
 
   /// The terms of the parameters in `layout`. An adapter of a tensor that several parameters make up becomes one for
   /// each of them. \throws RuntimeError that lists the tensors that are missing, unexpected or of another shape.
-  [[nodiscard]] std::map<std::string, ReadTerm> terms(const PublishedLayout& layout) const;
+  [[nodiscard]] std::map<std::string, ReadTerm> terms(const HuggingFaceLayout& layout) const;
 
  private:
   /// The two tensors of a module.
@@ -44,10 +44,10 @@ class PeftFiles {
   /// The modules that are whole. `problems`: gets what does not fit.
   [[nodiscard]] std::map<std::string, Module> modules(ProblemList& problems) const;
   /// Adds the modules of the model that should have an adapter and are not among `found`.
-  void require_targets(const PublishedLayout& layout, const std::map<std::string, Module>& found,
+  void require_targets(const HuggingFaceLayout& layout, const std::map<std::string, Module>& found,
                        ProblemList& problems) const;
   void add_tensor(const std::string& name, std::map<std::string, Module>& modules, ProblemList& problems) const;
-  void add_module(const std::string& name, const Module& module, const PublishedLayout& layout,
+  void add_module(const std::string& name, const Module& module, const HuggingFaceLayout& layout,
                   std::map<std::string, ReadTerm>& terms, ProblemList& problems) const;
 
   std::filesystem::path path_;

@@ -1,6 +1,6 @@
 #include "huggingface/quantized_weights.hpp"
 
-#include "strata/derived_initializer.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "strata/graph.hpp"
-#include "strata/weight_blocks.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata::host {
 

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "huggingface/exported_values.hpp"
-#include "huggingface/published_model.hpp"
+#include "huggingface/model.hpp"
 
 namespace strata::host {
 
-/// Puts a published tensor together from parameters, some of its rows at a time. Rows are the indices of
+/// Puts a Hugging Face tensor together from parameters, some of its rows at a time. Rows are the indices of
 /// its first dim.
 class TensorRows {
  public:

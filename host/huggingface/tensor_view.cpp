@@ -55,7 +55,7 @@ void TensorView::gather(const std::byte* tensor, std::int64_t first, std::int64_
   gather_elements<8>(*this, tensor, first, count, parameter);
 }
 
-TensorView view_of(const PublishedTensor& where) {
+TensorView view_of(const HuggingFaceTensor& where) {
   const auto require = [&](bool holds, const std::string& what) {
     if (!holds) throw OptionError(where.name, "its description is impossible: " + what);
   };

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <string>
 
-#include "strata/published.hpp"
+#include "strata/huggingface.hpp"
 
 namespace strata::host {
 
 /// A parameter as a matrix whose element (row, column) lies at begin + row · row_pitch + column · column_pitch of a
-/// published tensor. The parameter's elements in row-major order are those of the matrix.
+/// Hugging Face tensor. The parameter's elements in row-major order are those of the matrix.
 struct TensorView {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
@@ -25,6 +25,6 @@ struct TensorView {
 };
 
 /// The view that `where` describes. \throws OptionError with the tensor's name if the description contradicts itself.
-[[nodiscard]] TensorView view_of(const PublishedTensor& where);
+[[nodiscard]] TensorView view_of(const HuggingFaceTensor& where);
 
 }  // namespace strata::host

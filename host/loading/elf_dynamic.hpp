@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 
 namespace strata::host {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "strata/error.hpp"
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 
 namespace strata::host {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 
 namespace strata::host {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 
 namespace strata::host {
 

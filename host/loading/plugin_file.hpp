@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {

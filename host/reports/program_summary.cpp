@@ -7,7 +7,7 @@
 #include "compiler/graph/loss_elements.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/step_variants.hpp"
-#include "strata/derived_initializer.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "runtime/element.hpp"
-#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 #include "strata/random.hpp"
 
 namespace strata::host {
@@ -43,7 +43,8 @@ class StartingValues {
         elements_(element_count(tensor_.shape)),
         index_(tensor_.shape.size()) {}
 
-  /// The value of an element of the tensor. Replicas along loose axes, whose tensors follow one another, begin alike.
+  /// The value of an element of the tensor. Replicas along unsynchronized axes, whose tensors follow one another, begin
+  /// alike.
   [[nodiscard]] double operator()(std::int64_t element) {
     element %= elements_;
     const Initialization& start = tensor_.initialization;
@@ -136,7 +137,7 @@ std::vector<std::byte> derived_values(const StoredParameter& parameter, std::spa
   std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
   shard.for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
     for (std::int64_t i = 0; i < length; ++i) {
-      // Replicas along loose axes, whose tensors follow one another, begin alike.
+      // Replicas along unsynchronized axes, whose tensors follow one another, begin alike.
       store_element(dtype, values.data(), local + i, whole[static_cast<std::size_t>((global + i) % elements)]);
     }
   });

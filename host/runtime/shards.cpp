@@ -12,12 +12,12 @@ namespace strata::host {
 namespace {
 
 /// The axes along which ranks hold different values or states, beside those that shard the parameter.
-const std::vector<Axis>& loose_axes(const StoredParameter& parameter, BufferId buffer) {
+const std::vector<Axis>& unsynchronized_axes(const StoredParameter& parameter, BufferId buffer) {
   for (const auto& [name, traits] : parameter.traits) {
     const auto state = parameter.states.find(name);
-    if (state != parameter.states.end() && state->second == buffer) return traits.loose;
+    if (state != parameter.states.end() && state->second == buffer) return traits.unsynchronized;
   }
-  return parameter.loose;
+  return parameter.unsynchronized;
 }
 
 }  // namespace
@@ -28,10 +28,10 @@ TensorStorage storage_of(const Program& program, const StoredParameter& paramete
   for (const auto& [name, dims] : parameter.state_dims) {
     if (parameter.states.at(name) == buffer) storage = {dims, std::nullopt};
   }
-  const std::vector<Axis>& loose = loose_axes(parameter, buffer);
-  if (loose.empty()) return storage;
-  ShardedDim replicas{kReplicaDim, program.mesh.size(loose), {}, false};
-  for (const Axis& axis : loose) replicas.axes.push_back({axis, Distribution::block});
+  const std::vector<Axis>& unsynchronized = unsynchronized_axes(parameter, buffer);
+  if (unsynchronized.empty()) return storage;
+  ShardedDim replicas{kReplicaDim, program.mesh.size(unsynchronized), {}, false};
+  for (const Axis& axis : unsynchronized) replicas.axes.push_back({axis, Distribution::block});
   storage.dims.insert(storage.dims.begin(), std::move(replicas));
   return storage;
 }

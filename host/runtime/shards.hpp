@@ -22,12 +22,12 @@ struct TensorStorage {
   bool operator==(const TensorStorage&) const = default;
 };
 
-/// Name of the leading dimension of a tensor of which replicas along loose axes hold different ones. Its index counts
-/// the replicas in mesh order.
+/// Name of the leading dimension of a tensor of which replicas along unsynchronized axes hold different ones. Its index
+/// counts the replicas in mesh order.
 inline constexpr const char* kReplicaDim = "replica";
 
-/// The storage of `buffer`, which is the value or a state of `parameter`. If it differs along loose axes, all replicas'
-/// tensors form one, with the leading dimension kReplicaDim.
+/// The storage of `buffer`, which is the value or a state of `parameter`. If it differs along unsynchronized axes, all
+/// replicas' tensors form one, with the leading dimension kReplicaDim.
 [[nodiscard]] TensorStorage storage_of(const Program& program, const StoredParameter& parameter, BufferId buffer);
 
 /// The axes along which ranks hold different parts.

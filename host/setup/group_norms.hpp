@@ -19,8 +19,8 @@ namespace strata::host {
 [[nodiscard]] std::function<std::string(const std::string&)> norm_group_rule(const RunConfiguration& configuration,
                                                                              const OptimizerSettings& optimizer);
 
-/// The norms of the groups after a step. `reports`: of that step. `replicas`: how many train apart (Stack::loose). The
-/// norms are then root mean squares over them.
+/// The norms of the groups after a step. `reports`: of that step. `replicas`: how many train apart
+/// (Stack::unsynchronized). The norms are then root mean squares over them.
 [[nodiscard]] std::vector<GroupNorm> read_group_norms(Executor& executor, const NormGroupIndex& groups,
                                                       const Reports& reports, double loss_scale, int replicas);
 

@@ -1,11 +1,11 @@
 #include "setup/initial_values.hpp"
 
+#include "huggingface/checkpoint.hpp"
 #include "huggingface/checkpoint_fit.hpp"
 #include "huggingface/model_parameters.hpp"
-#include "huggingface/published_checkpoint.hpp"
 #include "setup/run_setup.hpp"
-#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 namespace {
@@ -14,7 +14,7 @@ constexpr const char* kFromKey = "model.from";
 
 std::shared_ptr<const CheckpointReader> open_values(const RunConfiguration& configuration, PluginRegistry& registry) {
   const std::filesystem::path path = configuration.model_from;
-  if (is_published(path)) return PublishedCheckpoint::open(path, registry, configuration.libraries);
+  if (is_huggingface_folder(path)) return HuggingFaceCheckpoint::open(path, registry, configuration.libraries);
   return std::make_shared<const CheckpointReader>(find_checkpoint(path));
 }
 

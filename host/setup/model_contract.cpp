@@ -25,7 +25,7 @@ class Contract {
 
   void require_inputs() const {
     for (const Node& node : graph_.nodes()) {
-      if (node.op == "input") require_input(node);
+      if (node.is_input()) require_input(node);
     }
   }
 
@@ -47,7 +47,7 @@ class Contract {
     }
     const TensorType tokens{places, DType::i32};
     for (const Node& node : graph_.nodes()) {
-      if (node.op != "input" || node.name != generation.input || node.results.front() == tokens) continue;
+      if (!node.is_input() || node.name != generation.input || node.results.front() == tokens) continue;
       refuse("it reads the input '" + node.name + "' as " + to_string(node.results.front()) + "; generation gives " +
              to_string(tokens));
     }

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "files/file_io.hpp"
-#include "huggingface/published_files.hpp"
+#include "huggingface/files.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/text_tokenizer.hpp"

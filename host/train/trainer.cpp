@@ -356,7 +356,7 @@ class Trainer::Rank {
   bool tells_graphs_;
   /// How many replicas train apart.
   int replicas_ = trainer_.programs_.training.mesh.size(
-      in_mesh_order(trainer_.programs_.training.mesh, trainer_.setup_.stack.loose));
+      in_mesh_order(trainer_.programs_.training.mesh, trainer_.setup_.stack.unsynchronized));
   RankCheckpoints checkpoints_;
   /// Why the ranks agreed to stop.
   StopReason reason_ = StopReason::none;

@@ -169,7 +169,7 @@ std::filesystem::path Trainer::offload_directory(int rank) const {
 bool Trainer::undoes_bad_steps() const {
   // Averages and the exchange of replicas that train apart go on in a refused step.
   return guard_for(setup_.configuration.health) != StepGuard::none &&
-         setup_.configuration.optimizer.average.decay == 0 && setup_.stack.loose.empty();
+         setup_.configuration.optimizer.average.decay == 0 && setup_.stack.unsynchronized.empty();
 }
 
 RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, const HealthState& health,
@@ -184,8 +184,8 @@ RunState Trainer::state_after(std::uint64_t step, const LossScaler& scaler, cons
                  .evaluation_due = evaluation_due};
   if (scaler.is_active() || scaler.state().skipped_steps > 0) state.loss_scaler = scaler.state();
   if (health != HealthState{}) state.health = health;
-  if (resume_ != nullptr) state.published_types = resume_->run().published_types;
-  if (setup_.initial && state.published_types.empty()) state.published_types = setup_.initial->run().published_types;
+  if (resume_ != nullptr) state.imported_types = resume_->run().imported_types;
+  if (setup_.initial && state.imported_types.empty()) state.imported_types = setup_.initial->run().imported_types;
   if (model_files_ && !model_files_->empty()) state.model_files = model_files_;
   return state;
 }

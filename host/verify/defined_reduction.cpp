@@ -26,10 +26,7 @@ ParameterValues DefinedReduction::run(const std::vector<ParameterValues>& gradie
                             .pieces = replicas_.pieces.at(parameter.name),
                             .states = states[parameter.name],
                             .gradient = sum};
-    reducer.ask("define_gradient", [&](const Strategy& by) {
-      by.define_gradient(defined);
-      return true;
-    });
+    reducer.ask<GradientHooks>("define_gradient", [&](const GradientHooks& by) { by.define_gradient(defined); });
     if (sum.size() != elements) {
       throw reducer.error("defines a gradient of " + std::to_string(sum.size()) +
                           " elements; accepted: " + std::to_string(elements));

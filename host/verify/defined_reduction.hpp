@@ -10,7 +10,8 @@
 
 namespace strata::host {
 
-/// The definition of how a strategy sums the gradients of its workers (Strategy::define_gradient), for one replica.
+/// The definition of how a strategy sums the gradients of its workers (GradientHooks::define_gradient), for one
+/// replica.
 class DefinedReduction {
  public:
   /// All references outlive the object. `program`: that of the single rank, whose parameters are whole.

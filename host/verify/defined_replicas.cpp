@@ -97,23 +97,23 @@ SimulatedReplicas find_replicas(const Stack& stack, const Compiled& compiled, co
   for (const DatasetInput& input : inputs) {
     if (input.is_target) replicas.targets.insert(input.name);
   }
-  std::vector<MeshAxis> loose;
+  std::vector<MeshAxis> unsynchronized;
   std::vector<MeshAxis> reduced;
   std::vector<MeshAxis> both;
   for (const MeshAxis& axis : stack.mesh.axes()) {
-    const bool is_loose = stack.loose.contains(axis.name);
+    const bool is_unsynchronized = stack.unsynchronized.contains(axis.name);
     const bool is_reduced = std::find(stack.reduced.begin(), stack.reduced.end(), axis.name) != stack.reduced.end();
-    if (is_loose) loose.push_back(axis);
+    if (is_unsynchronized) unsynchronized.push_back(axis);
     if (is_reduced) reduced.push_back(axis);
-    if (is_loose || is_reduced) both.push_back(axis);
+    if (is_unsynchronized || is_reduced) both.push_back(axis);
   }
-  replicas.mesh = Mesh(std::move(loose));
+  replicas.mesh = Mesh(std::move(unsynchronized));
   replicas.workers = Mesh(std::move(reduced));
   replicas.parts = Mesh(std::move(both));
   replicas.reducer = stack.reducer;
   if (stack.reducer >= 0) replicas.pieces = find_pieces(compiled);
   replicas.strategies = stack.strategies;
-  replicas.loose_of = stack.loose_of;
+  replicas.unsynchronized_of = stack.unsynchronized_of;
   if (replicas.parts.rank_count() > 1) replicas.part_of_sample = assign_samples(compiled, replicas.parts);
   return replicas;
 }
@@ -135,8 +135,8 @@ void ReplicaInputs::load(const InputPart& part, std::uint64_t step) {
 
 void DefinedExchange::run(std::uint64_t step, std::vector<ParameterValues>& values) {
   for (std::size_t i = 0; i < replicas_.strategies.size(); ++i) {
-    if (replicas_.loose_of[i].empty()) continue;
-    std::vector<Axis> axes = replicas_.loose_of[i];
+    if (replicas_.unsynchronized_of[i].empty()) continue;
+    std::vector<Axis> axes = replicas_.unsynchronized_of[i];
     std::erase_if(axes, [&](const Axis& axis) { return !replicas_.mesh.has(axis); });
     for (int replica = 0; replica < replicas_.count(); ++replica) {
       const std::vector<int> group = replicas_.mesh.group(replica, axes);
@@ -156,10 +156,7 @@ void DefinedExchange::run(std::size_t strategy, std::uint64_t step, const std::v
                             .initial = initial,
                             .states = states_[{strategy, group.front(), name}],
                             .step = step};
-    replicas_.strategies[strategy].ask("define", [&](const Strategy& by) {
-      by.define(defined);
-      return true;
-    });
+    replicas_.strategies[strategy].ask<ReplicaHooks>("define", [&](const ReplicaHooks& by) { by.define(defined); });
     for (std::size_t i = 0; i < group.size(); ++i) {
       values[static_cast<std::size_t>(group[i])].at(name) = std::move(of_group[i]);
     }

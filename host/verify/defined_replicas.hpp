@@ -15,16 +15,16 @@
 
 namespace strata::host {
 
-/// The replicas along the loose axes of a stack, and the workers of each along the reduced axes, for a single rank that
-/// simulates them one after another. A stack without such axes has one replica with one worker.
+/// The replicas along the unsynchronized axes of a stack, and the workers of each along the self-reduced axes, for a
+/// single rank that simulates them one after another. A stack without such axes has one replica with one worker.
 struct SimulatedReplicas {
-  /// The loose axes alone, the reduced axes alone, and both.
+  /// The unsynchronized axes alone, the self-reduced axes alone, and both.
   Mesh mesh;
   Mesh workers;
   Mesh parts;
-  /// The strategies of the stack, and the loose axes of each.
+  /// The strategies of the stack, and the unsynchronized axes of each.
   std::vector<NamedStrategy> strategies;
-  std::vector<std::vector<Axis>> loose_of;
+  std::vector<std::vector<Axis>> unsynchronized_of;
   /// The strategy that sums the gradients of the workers (Stack::reducer), and by parameter the pieces in which it
   /// does.
   int reducer = -1;

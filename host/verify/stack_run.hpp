@@ -24,7 +24,8 @@ struct StackResult {
   std::vector<double> gradient_norms;  ///< one per step
   std::vector<double> evaluations;     ///< mean over tokens, one per evaluation; empty without an evaluation pass
 
-  /// Every whole parameter after the last step. Replicas along loose axes follow one another in the order of the mesh.
+  /// Every whole parameter after the last step. Replicas along unsynchronized axes follow one another in the order of
+  /// the mesh.
   WholeTensors parameters;
   /// Their moving averages, if the run keeps them.
   WholeTensors averages;

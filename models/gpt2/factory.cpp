@@ -3,8 +3,6 @@
 
 #include "common/options.hpp"
 #include "gpt2.hpp"
-#include "published.hpp"
-#include "sizes.hpp"
 
 namespace gpt2 {
 namespace {
@@ -39,7 +37,7 @@ class Gpt2Factory final : public ModelFactory {
     return small;
   }
 
-  [[nodiscard]] const PublishedFormat* published() const override { return &format_; }
+  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
 
  private:
   Gpt2Format format_;

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "common/attention.hpp"
-#include "common/feed_forward.hpp"
 
 namespace gpt2 {
 namespace {
@@ -12,7 +11,7 @@ using namespace strata;
 
 constexpr models::Norm kNorm{.kind = models::Norm::Kind::layer, .epsilon = 1e-5};
 
-/// Builds one block. Parameter names follow the published checkpoints, except that q, k and v are separate.
+/// Builds one block. Parameter names follow the Hugging Face checkpoints, except that q, k and v are separate.
 class BlockBuilder {
  public:
   BlockBuilder(GraphBuilder& builder, const Settings& settings, std::optional<Value> documents, std::int64_t layer)

@@ -3,8 +3,6 @@
 
 #include "common/options.hpp"
 #include "llama.hpp"
-#include "options.hpp"
-#include "published.hpp"
 
 namespace llama {
 namespace {
@@ -43,7 +41,7 @@ class LlamaFactory final : public ModelFactory {
     return small;
   }
 
-  [[nodiscard]] const PublishedFormat* published() const override { return &format_; }
+  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
 
  private:
   LlamaFormat format_;

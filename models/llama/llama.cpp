@@ -3,14 +3,13 @@
 #include <string>
 
 #include "common/attention.hpp"
-#include "common/feed_forward.hpp"
 
 namespace llama {
 namespace {
 
 using namespace strata;
 
-/// Builds one block. Parameter names are those of the published checkpoints.
+/// Builds one block. Parameter names are those of the Hugging Face checkpoints.
 class LayerBuilder {
  public:
   LayerBuilder(GraphBuilder& builder, const Settings& settings, const models::RopeTables& rope,

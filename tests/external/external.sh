@@ -204,7 +204,7 @@ grep -q '^The ' "$work/first.txt" || { cat "$work/first.txt"; fail "the text doe
 [ "$(wc -c <"$work/first.txt")" -eq 45 ] || { cat "$work/first.txt"; fail "not a prompt of 4, 40 tokens and a new line"; }
 cmp -s "$work/first.txt" "$work/second.txt" || fail "one seed gives two texts"
 
-echo "== files as published models have them"
+echo "== files as Hugging Face models have them"
 run 0 strata export runs/rotary-4 published
 grep -q '"model_type": "rotary_decoder"' published/config.json || fail "config.json lacks the model's type"
 run 2 strata import published imported

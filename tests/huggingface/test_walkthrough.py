@@ -1,4 +1,4 @@
-"""Follows "Fine-tune a published model" in the README: its commands and files, on a small model in place of SmolLM2."""
+"""Follows "Fine-tune a Hugging Face model" in the README: its commands and files, on a small model in place of SmolLM2."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ TEXT = "Once upon a time there was a ship. It sailed over the sea, and it came b
 
 def blocks_of_section():
     text = README.read_text()
-    section = text[text.index("## Fine-tune a published model\n"):].split("\n## ")[0]
+    section = text[text.index("## Fine-tune a Hugging Face model\n"):].split("\n## ")[0]
     return re.findall(r"```(\w+)\n(.*?)```", section, re.S)
 
 

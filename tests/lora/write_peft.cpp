@@ -20,7 +20,7 @@ void write(const std::string& checkpoint, const std::string& folder, const std::
   const DimSizes sizes = setup.sizes(reader.run().data->sizes);
   const Graph graph = forward_graph(setup.request(GraphMode::evaluation, sizes));
   const LowRankTerms terms(graph);
-  std::map<std::string, PublishedPlace> published;
+  std::map<std::string, HuggingFacePlace> published;
   for (const LowRankTerm& term : terms.terms()) published[term.parameter] = {term.parameter};
   const ReadParameter read = [&](const std::string& name, std::span<float> values) {
     std::vector<IndexMap> dims;

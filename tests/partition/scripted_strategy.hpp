@@ -10,7 +10,7 @@
 namespace strata::testing {
 
 /// Data parallelism over the axis "dp" of two ranks. A test may replace its other hooks.
-class ScriptedStrategy final : public Strategy {
+class ScriptedStrategy final : public Strategy, public ReplicaHooks, public GradientHooks {
  public:
   /// An empty function keeps the hook's default.
   struct Hooks {
@@ -27,11 +27,11 @@ class ScriptedStrategy final : public Strategy {
     std::function<std::vector<ScheduledTask>()> schedule = {};
     std::function<Lowering(const Node&)> lower = {};
     std::function<Conversion(const PlannedCollective&)> convert = {};
-    std::function<std::vector<Axis>()> loose_axes = {};
+    std::function<std::vector<Axis>()> unsynchronized_axes = {};
     std::function<int()> fragment = {};
     std::function<void(BucketContext&)> work_on_bucket = {};
-    std::function<std::vector<Axis>()> reduced_axes = {};
-    std::function<bool()> wants_alone = {};
+    std::function<std::vector<Axis>()> self_reduced_axes = {};
+    std::function<bool()> wants_own_bucket = {};
     std::function<void(ReductionContext&)> reduce_gradient = {};
     std::function<void(DefinedGradient&)> define_gradient = {};
   };
@@ -67,26 +67,27 @@ class ScriptedStrategy final : public Strategy {
   [[nodiscard]] Conversion convert(const PlannedCollective& collective) const override {
     return hooks_.convert ? hooks_.convert(collective) : Strategy::convert(collective);
   }
-  [[nodiscard]] std::vector<Axis> loose_axes() const override {
-    return hooks_.loose_axes ? hooks_.loose_axes() : Strategy::loose_axes();
+  [[nodiscard]] std::vector<Axis> unsynchronized_axes() const override {
+    return hooks_.unsynchronized_axes ? hooks_.unsynchronized_axes() : std::vector<Axis>();
   }
   [[nodiscard]] int fragment(const ParameterDescription& parameter) const override {
-    return hooks_.fragment ? hooks_.fragment() : Strategy::fragment(parameter);
+    return hooks_.fragment ? hooks_.fragment() : ReplicaHooks::fragment(parameter);
   }
   void work_on_bucket(BucketContext& context) const override {
     if (hooks_.work_on_bucket) hooks_.work_on_bucket(context);
   }
-  [[nodiscard]] std::vector<Axis> reduced_axes() const override {
-    return hooks_.reduced_axes ? hooks_.reduced_axes() : Strategy::reduced_axes();
+  void define(DefinedReplicas& /*replicas*/) const override {}
+  [[nodiscard]] std::vector<Axis> self_reduced_axes() const override {
+    return hooks_.self_reduced_axes ? hooks_.self_reduced_axes() : std::vector<Axis>();
   }
-  [[nodiscard]] bool wants_alone(const ParameterDescription& parameter) const override {
-    return hooks_.wants_alone ? hooks_.wants_alone() : Strategy::wants_alone(parameter);
+  [[nodiscard]] bool wants_own_bucket(const ParameterDescription& parameter) const override {
+    return hooks_.wants_own_bucket ? hooks_.wants_own_bucket() : GradientHooks::wants_own_bucket(parameter);
   }
   void reduce_gradient(ReductionContext& context) const override {
-    hooks_.reduce_gradient ? hooks_.reduce_gradient(context) : Strategy::reduce_gradient(context);
+    hooks_.reduce_gradient ? hooks_.reduce_gradient(context) : GradientHooks::reduce_gradient(context);
   }
   void define_gradient(DefinedGradient& gradient) const override {
-    hooks_.define_gradient ? hooks_.define_gradient(gradient) : Strategy::define_gradient(gradient);
+    hooks_.define_gradient ? hooks_.define_gradient(gradient) : GradientHooks::define_gradient(gradient);
   }
 
  private:

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 /// Reduces gradients over its axis "dp".
 Hooks reducing(std::function<void(ReductionContext&)> work = {}) {
   Hooks hooks;
-  hooks.reduced_axes = [] { return std::vector<Axis>{"dp"}; };
+  hooks.self_reduced_axes = [] { return std::vector<Axis>{"dp"}; };
   hooks.reduce_gradient = std::move(work);
   return hooks;
 }
@@ -41,9 +41,10 @@ TEST_F(StrategyFaults, ReducedAxesAreItsOwnAndSplitTheBatchOnly) {
   };
   EXPECT_EQ(refusal({split}),
             "strategy 1 reduces gradients over mesh axis 'dp', but dimension 'ffn' is mapped onto it; accepted: batch");
-  Hooks loose = reducing();
-  loose.loose_axes = loose.reduced_axes;
-  EXPECT_EQ(refusal({loose}), "strategy 1 reduces gradients over mesh axis 'dp', which it also makes loose");
+  Hooks unsynchronized = reducing();
+  unsynchronized.unsynchronized_axes = unsynchronized.self_reduced_axes;
+  EXPECT_EQ(refusal({unsynchronized}),
+            "strategy 1 reduces gradients over mesh axis 'dp', which it also makes unsynchronized");
   Hooks storing = reducing();
   storing.storage = [] {
     ParameterStorage storage;
@@ -59,7 +60,7 @@ TEST_F(StrategyFaults, OneStrategyReducesGradients) {
   Hooks second = reducing();
   second.axes = [] { return std::vector<MeshAxis>{{"outer", 2}}; };
   second.rules = [] { return std::vector<Rule>{{"batch", "outer", 20, Distribution::block, {}}}; };
-  second.reduced_axes = [] { return std::vector<Axis>{"outer"}; };
+  second.self_reduced_axes = [] { return std::vector<Axis>{"outer"}; };
   EXPECT_EQ(refusal({reducing(), second}),
             "strategy 2 reduces gradients itself, and so does strategy 1; only one strategy of a stack may");
   second.axes = [] { return std::vector<MeshAxis>{{"outer", 1}}; };
@@ -116,11 +117,11 @@ TEST_F(StrategyFaults, StatesOfGradientsHaveNewNamesAndPossibleDimensions) {
             "strategy 1 reduces the gradient of 'bucket 0' wrongly: state 'factor' has dimensions of its own, but the "
             "bucket may hold several parameters");
   Hooks alone = adding(error, factor);
-  alone.wants_alone = [] { return true; };
+  alone.wants_own_bucket = [] { return true; };
   EXPECT_EQ(refusal({alone}), "accepted");
   factor.dims = {{{"rank", 0}}};
   alone = adding(error, factor);
-  alone.wants_alone = [] { return true; };
+  alone.wants_own_bucket = [] { return true; };
   EXPECT_THAT(refusal({alone}), HasSubstr("buffer 'factor' has a dimension of 0"));
 }
 

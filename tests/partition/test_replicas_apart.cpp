@@ -23,15 +23,15 @@ Hooks sharing() {
   return hooks;
 }
 
-Hooks loose() {
+Hooks unsynchronized() {
   Hooks hooks;
-  hooks.loose_axes = [] { return std::vector<Axis>{"dp"}; };
+  hooks.unsynchronized_axes = [] { return std::vector<Axis>{"dp"}; };
   return hooks;
 }
 
 Hooks reduced() {
   Hooks hooks;
-  hooks.reduced_axes = [] { return std::vector<Axis>{"dp"}; };
+  hooks.self_reduced_axes = [] { return std::vector<Axis>{"dp"}; };
   hooks.reduce_gradient = [](ReductionContext& context) {
     context.emit({.name = "sum of workers",
                   .work = Collective{.axes = {"dp"}, .id = context.communication_id("sum of workers")},
@@ -58,7 +58,7 @@ class ReplicasApart : public StrategyFaults {
 };
 
 TEST_F(ReplicasApart, TheOrderOfStrategiesAddsNoCollectives) {
-  for (const Hooks& outer : {Hooks{}, loose(), reduced()}) {
+  for (const Hooks& outer : {Hooks{}, unsynchronized(), reduced()}) {
     const auto outside = collectives({outer, sharing()});
     EXPECT_GT(outside.at("ep"), 0);
     EXPECT_FALSE(outside.contains("dp"));
@@ -67,7 +67,7 @@ TEST_F(ReplicasApart, TheOrderOfStrategiesAddsNoCollectives) {
 }
 
 TEST_F(ReplicasApart, RefusesAnAxisThatNestsInside) {
-  for (Hooks inner : {loose(), reduced()}) {
+  for (Hooks inner : {unsynchronized(), reduced()}) {
     inner.rules = [] {
       // The axes of filtered rules nest innermost.
       return std::vector<Rule>{{"batch", "dp", 20, Distribution::block, [](const RuleTarget&) { return true; }}};
@@ -78,9 +78,10 @@ TEST_F(ReplicasApart, RefusesAnAxisThatNestsInside) {
   }
 }
 
-/// The rule's mutant: each communication of a forward or backward task goes over the loose axis instead of its own.
-TEST_F(ReplicasApart, FindsEveryCommunicationThatIsMovedToTheLooseAxis) {
-  Program program = host::compile(request({loose(), sharing()})).programs.front();
+/// The rule's mutant: each communication of a forward or backward task goes over the unsynchronized axis instead of its
+/// own.
+TEST_F(ReplicasApart, FindsEveryCommunicationThatIsMovedToTheUnsynchronizedAxis) {
+  Program program = host::compile(request({unsynchronized(), sharing()})).programs.front();
   ASSERT_FALSE(host::find_replica_fault(program, {"dp"}));
   int changed = 0;
   for (Task& task : program.tasks) {

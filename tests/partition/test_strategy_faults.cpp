@@ -47,14 +47,14 @@ std::vector<std::pair<std::string, Hooks>> throwing(const std::function<void()>&
   add("lower", &Hooks::lower, [=](const Node&) { return fail(), Lowering{}; });
   add("lower", &Hooks::lower, [=](const Node&) { return Lowering([=](LoweringContext&) { fail(); }); });
   add("convert", &Hooks::convert, [=](const auto&) { return fail(), Conversion{}; });
-  add("loose_axes", &Hooks::loose_axes, [=] { return fail(), std::vector<Axis>{}; });
+  add("unsynchronized_axes", &Hooks::unsynchronized_axes, [=] { return fail(), std::vector<Axis>{}; });
   add("fragment", &Hooks::fragment, [=] { return fail(), 0; });
   add("work_on_bucket", &Hooks::work_on_bucket, [=](BucketContext&) { fail(); });
   add("convert", &Hooks::convert, [=](const auto&) { return Conversion([=](ConversionContext&) { fail(); }); });
-  add("reduced_axes", &Hooks::reduced_axes, [=] { return fail(), std::vector<Axis>{}; });
-  add("wants_alone", &Hooks::wants_alone, [=] { return fail(), false; });
+  add("self_reduced_axes", &Hooks::self_reduced_axes, [=] { return fail(), std::vector<Axis>{}; });
+  add("wants_own_bucket", &Hooks::wants_own_bucket, [=] { return fail(), false; });
   add("reduce_gradient", &Hooks::reduce_gradient, [=](ReductionContext&) { fail(); });
-  all.back().second.reduced_axes = [] { return std::vector<Axis>{"dp"}; };
+  all.back().second.self_reduced_axes = [] { return std::vector<Axis>{"dp"}; };
   return all;
 }
 
@@ -97,18 +97,18 @@ TEST_F(StrategyFaults, ChunksAreOnStagesThatExist) {
   }
 }
 
-TEST_F(StrategyFaults, LooseAxesAreItsOwnAndSplitTheBatchOnly) {
-  Hooks loose;
-  loose.loose_axes = [] { return std::vector<Axis>{"dp"}; };
-  EXPECT_EQ(refusal({loose}), "accepted");
+TEST_F(StrategyFaults, UnsynchronizedAxesAreItsOwnAndSplitTheBatchOnly) {
+  Hooks unsynchronized;
+  unsynchronized.unsynchronized_axes = [] { return std::vector<Axis>{"dp"}; };
+  EXPECT_EQ(refusal({unsynchronized}), "accepted");
   Hooks other = without_axes();
-  other.loose_axes = loose.loose_axes;
-  EXPECT_EQ(refusal({Hooks{}, other}), "strategy 2 makes mesh axis 'dp' loose, which is not its own");
-  loose.rules = [] {
+  other.unsynchronized_axes = unsynchronized.unsynchronized_axes;
+  EXPECT_EQ(refusal({Hooks{}, other}), "strategy 2 makes mesh axis 'dp' unsynchronized, which is not its own");
+  unsynchronized.rules = [] {
     return std::vector<Rule>{{"batch", "dp", 20, Distribution::block, {}}, {"ffn", "dp", 30, Distribution::block, {}}};
   };
-  EXPECT_EQ(refusal({loose}),
-            "strategy 1 makes mesh axis 'dp' loose, but dimension 'ffn' is mapped onto it; accepted: batch");
+  EXPECT_EQ(refusal({unsynchronized}),
+            "strategy 1 makes mesh axis 'dp' unsynchronized, but dimension 'ffn' is mapped onto it; accepted: batch");
 }
 
 TEST_F(StrategyFaults, WorkOnABucketUsesItsOwnAxesAndPossibleSteps) {

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
         of_optimizer("unchanged_state", "unchanged state", " names the state 'mean', which no op of it changes"),
         of_optimizer("unknown_state", "unknown state", ": there is no state 'mean'; the optimizer names []"),
         of_optimizer("shared_with_dims", "shared with dims",
-                     " names a state 'mean' with dimensions of its own; accepted: only if it wants parameters alone"),
+                     " names a state 'mean' with dimensions of its own; accepted: only if wants_own_bucket() is true"),
         of_optimizer("unknown_dims", "unknown dims", " names a state 'mean' of the dimension 'height'; parameter "),
         of_optimizer("no_piece", "no piece", ": buffer %"),
         of_optimizer("whole_of_a_bucket", "whole of a bucket", ": a bucket may hold several parameters"),

@@ -37,7 +37,7 @@ TEST(CheckpointManifest, RoundTrips) {
   EXPECT_EQ(manifest_from_json(to_json(manifest)), manifest);
   manifest.run.identity = "0123456789abcdef0123456789abcdef";
   manifest.run.evaluation_due = true;
-  manifest.run.published_types = {{"wte", DType::bf16}};
+  manifest.run.imported_types = {{"wte", DType::bf16}};
   EXPECT_EQ(manifest_from_json(to_json(manifest)), manifest);
 }
 

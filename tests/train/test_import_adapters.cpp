@@ -119,7 +119,7 @@ TEST_P(RefusedAdapters, AreNamed) {
   const std::string weights = bytes("peft/adapter_model.safetensors");
   const nlohmann::json config = nlohmann::json::parse(bytes("peft/adapter_config.json"));
   PluginRegistry registry{{plugin_folder()}};
-  const auto base = PublishedCheckpoint::open(path("hf"), registry, {});
+  const auto base = HuggingFaceCheckpoint::open(path("hf"), registry, {});
   const std::string q = "layers.0.self_attn.q_proj.lora_";
   for (const BadAdapters& bad : std::vector<BadAdapters>{
            {"dora", {{"use_dora", true}}, "", "", "use_dora: found true, which Strata does not compute"},

@@ -37,7 +37,7 @@ class BucketUpdate final : public UpdateContext {
   }
 
   [[nodiscard]] const ParameterDescription& parameter() const override {
-    if (!bucket_.is_alone) throw ConfigurationError("a bucket may hold several parameters");
+    if (!bucket_.has_one_parameter) throw ConfigurationError("a bucket may hold several parameters");
     return assigned_.parameter;
   }
 

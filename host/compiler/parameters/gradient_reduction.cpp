@@ -33,7 +33,7 @@ class BucketReduction final : public ReductionContext {
   [[nodiscard]] const std::vector<Axis>& axes() const override { return stack_.reduced; }
   [[nodiscard]] const std::string& label() const override { return bucket_.name; }
   [[nodiscard]] const ParameterDescription* parameter() const override {
-    if (!bucket_.is_alone) return nullptr;
+    if (!bucket_.has_one_parameter) return nullptr;
     const StoredParameter& only = at_.builder.program().parameters[bucket_.parameters.front()];
     return &at_.request.groups.of(only.name).parameter;
   }
@@ -45,7 +45,7 @@ class BucketReduction final : public ReductionContext {
 
   BufferId add_state(const GradientState& state) override {
     require_new(state.name);
-    if (state.dims && !bucket_.is_alone) {
+    if (state.dims && !bucket_.has_one_parameter) {
       refuse("state '" + state.name + "' has dimensions of its own, but the bucket may hold several parameters");
     }
     std::vector<ShardedDim> dims;
@@ -116,9 +116,9 @@ class BucketReduction final : public ReductionContext {
   }
 
   void set_traits(StoredParameter& parameter, const GradientState& state) const {
-    std::vector<Axis> loose = parameter.loose;
-    if (state.is_of_worker) loose.insert(loose.end(), axes().begin(), axes().end());
-    parameter.traits[state.name] = {.loose = std::move(loose), .is_summed = state.is_of_worker};
+    std::vector<Axis> unsynchronized = parameter.unsynchronized;
+    if (state.is_of_worker) unsynchronized.insert(unsynchronized.end(), axes().begin(), axes().end());
+    parameter.traits[state.name] = {.unsynchronized = std::move(unsynchronized), .is_summed = state.is_of_worker};
   }
 
   /// The state, or its staging copy if it is stored outside of the device.
@@ -165,10 +165,8 @@ ReducedGradients reduce_gradients(ProgramBuilder& builder, const std::vector<Tra
   for (const TrainedBucket& each : buckets) {
     if (each.completion.completed.empty()) continue;
     BucketReduction reduction({builder, each, scalars, request});
-    reducer.ask("reduce_gradient", [&](const Strategy& strategy) {
-      strategy.reduce_gradient(reduction);
-      return true;
-    });
+    reducer.ask<GradientHooks>("reduce_gradient",
+                               [&](const GradientHooks& hooks) { hooks.reduce_gradient(reduction); });
     reduction.finish(all);
   }
   return all;

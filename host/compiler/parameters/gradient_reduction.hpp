@@ -22,8 +22,8 @@ struct ReducedGradients {
   BufferId scale = -1;
 };
 
-/// Asks the strategy that reduces gradients itself for its work on every bucket (Strategy::reduce_gradient). Adds the
-/// states that it keeps. States outside of the device are transferred to it before and back after the work. \throws
+/// Asks the strategy that reduces gradients itself for its work on every bucket (GradientHooks::reduce_gradient). Adds
+/// the states that it keeps. States outside of the device are transferred to it before and back after the work. \throws
 /// PluginError if the strategy emits an impossible instruction, or none that writes the gradient.
 [[nodiscard]] ReducedGradients reduce_gradients(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets,
                                                 const GradientScalars& scalars, const UpdateRequest& request);

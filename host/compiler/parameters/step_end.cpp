@@ -11,7 +11,7 @@
 #include "compiler/placement/bucket_collectives.hpp"
 #include "strata/bucket_work.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 
 namespace strata::host {
 namespace {
@@ -51,7 +51,7 @@ class StepEnd {
     const BufferId total = sum(name, parts);
     over_stages(total, name);
     if (!request_.reduced.empty()) push(all_reduce(total, request_.reduced, name + " of all workers"));
-    report(name, request_.loose.empty() ? total : over_replicas(total, 1, name));
+    report(name, request_.unsynchronized.empty() ? total : over_replicas(total, 1, name));
     return total;
   }
 
@@ -130,8 +130,8 @@ class StepEnd {
     }
     const BufferId total = sum(kGroupSquaresReport, parts);
     over_stages(total, kGroupSquaresReport);
-    if (!request_.loose.empty()) {
-      push(all_reduce(total, in_mesh_order(builder_.mesh(), request_.loose), "group squares of all replicas"));
+    if (!request_.unsynchronized.empty()) {
+      push(all_reduce(total, in_mesh_order(builder_.mesh(), request_.unsynchronized), "group squares of all replicas"));
     }
     report(kGroupSquaresReport, total);
   }
@@ -156,11 +156,11 @@ class StepEnd {
     const BufferId norm = scalar("gradient norm");
     push(flat_op(ops::kGradientScale, "clip", {squares, count}, {scale, norm},
                  {{"clip", largest_norm}, {"skips_empty", true}}));
-    if (request_.loose.empty()) {
+    if (request_.unsynchronized.empty()) {
       report("grad_norm", norm);
       return;
     }
-    const int replicas = builder_.mesh().size(in_mesh_order(builder_.mesh(), request_.loose));
+    const int replicas = builder_.mesh().size(in_mesh_order(builder_.mesh(), request_.unsynchronized));
     const BufferId mean = over_replicas(norm, 1.0 / replicas, "gradient norm");
     report("grad_norm", mean);
     // If the norm of any replica is not finite, the scale of all becomes NaN.
@@ -236,7 +236,7 @@ class StepEnd {
   BufferId over_replicas(BufferId of_replica, double factor, const std::string& name) {
     const BufferId all = scalar(name + " of all replicas");
     push(weighted_sum(name + " of a replica", {{factor, of_replica}}, all));
-    push(all_reduce(all, in_mesh_order(builder_.mesh(), request_.loose), name + " of all replicas"));
+    push(all_reduce(all, in_mesh_order(builder_.mesh(), request_.unsynchronized), name + " of all replicas"));
     return all;
   }
 

@@ -32,9 +32,10 @@ struct StepEndRequest {
   RankClass rank_class;
   /// True if completions are part of the backward pass. If false, the epilogue contains them.
   bool gradients_are_complete = false;
-  /// Loose axes (Stack::loose). Loss, count and norm are those of one replica. Their reports are of all replicas.
-  AxisSet loose = {};
-  /// Reduced axes (Stack::reduced), over which neither gradients nor loss and count are summed yet.
+  /// Unsynchronized axes (Stack::unsynchronized). Loss, count and norm are those of one replica. Their reports are of
+  /// all replicas.
+  AxisSet unsynchronized = {};
+  /// Self-reduced axes (Stack::reduced), over which neither gradients nor loss and count are summed yet.
   std::vector<Axis> reduced = {};
   /// True if a step may be skipped, such as one whose gradient is not finite. All replicas then skip it together.
   bool may_skip = false;
@@ -52,21 +53,22 @@ struct UpdateRequest {
 };
 
 /// Name of the report with the sums of squares of the gradients of NormGroupIndex::names, in f64. They are neither
-/// divided by "count" nor by StepContext::loss_scale. With loose axes, they are sums over all replicas.
+/// divided by "count" nor by StepContext::loss_scale. With unsynchronized axes, they are sums over all replicas.
 inline constexpr const char* kGroupSquaresReport = "group_squares";
 
 /// Emits the prologue, which zeroes the accumulators, and the epilogue of a training step. The epilogue
 /// 1. completes gradients, loss and token count,
 /// 2. sums tied gradients over their stages,
-/// 3. lets a strategy sum gradients over its reduced axes (Strategy::reduce_gradient),
+/// 3. lets a strategy sum gradients over its self-reduced axes (GradientHooks::reduce_gradient),
 /// 4. computes the global gradient norm and clips,
-/// 5. updates the parameters, lets strategies work on the updated values (Strategy::work_on_bucket), and then updates
+/// 5. updates the parameters, lets strategies work on the updated values (ReplicaHooks::work_on_bucket), and then
+/// updates
 ///    the moving average of the values,
 /// 6. gathers updated values for ranks that hold them whole.
-/// Reports "loss", "count" and "grad_norm", and with a guard its verdict (step_guard.hpp). With loose axes, loss and
-/// count are sums over all replicas, and the norm is the mean of theirs. Reports kGroupSquaresReport if it is asked
-/// for. If the caller updates the parameters (OptimizerSettings::is_update_outside), the step ends after 4 and reports
-/// "gradient_scale" too. \throws PluginError if an optimizer emits no proper update.
+/// Reports "loss", "count" and "grad_norm", and with a guard its verdict (step_guard.hpp). With unsynchronized axes,
+/// loss and count are sums over all replicas, and the norm is the mean of theirs. Reports kGroupSquaresReport if it is
+/// asked for. If the caller updates the parameters (OptimizerSettings::is_update_outside), the step ends after 4 and
+/// reports "gradient_scale" too. \throws PluginError if an optimizer emits no proper update.
 void emit_training_step_end(ProgramBuilder& builder, const StepEndRequest& request, const UpdateRequest& update);
 
 /// Emits prologue and epilogue of an evaluation pass, which completes loss and count.

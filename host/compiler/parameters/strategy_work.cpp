@@ -44,8 +44,8 @@ class BucketWork final : public BucketContext {
     const BufferId home = add_optimizer_state(at_.builder, at_.bucket, state.name);
     for (const std::size_t index : at_.bucket.parameters) {
       StoredParameter& parameter = at_.builder.program().parameters[index];
-      StateTraits traits{state.begins_as_value, parameter.loose};
-      std::erase_if(traits.loose, [&](const Axis& axis) {
+      StateTraits traits{state.begins_as_value, parameter.unsynchronized};
+      std::erase_if(traits.unsynchronized, [&](const Axis& axis) {
         return std::find(state.shared_over.begin(), state.shared_over.end(), axis) != state.shared_over.end();
       });
       parameter.traits[state.name] = std::move(traits);
@@ -173,10 +173,8 @@ std::vector<Instruction> work_on_bucket(ProgramBuilder& builder, const Bucket& b
   std::vector<Instruction> all;
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     BucketWork work({builder, bucket, updated[has_master ? 1 : 0], stack, i});
-    stack.strategies[i].ask("work_on_bucket", [&](const Strategy& strategy) {
-      strategy.work_on_bucket(work);
-      return true;
-    });
+    stack.strategies[i].ask<ReplicaHooks>("work_on_bucket",
+                                          [&](const ReplicaHooks& hooks) { hooks.work_on_bucket(work); });
     std::vector<Instruction> made = work.finish();
     if (has_master) round_values(updated, bucket.name, made);
     std::move(made.begin(), made.end(), std::back_inserter(all));

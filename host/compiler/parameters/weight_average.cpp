@@ -64,7 +64,7 @@ class AverageAsValues {
 BufferId add_average(ProgramBuilder& builder, const Bucket& bucket) {
   for (const std::size_t index : bucket.parameters) {
     StoredParameter& parameter = builder.program().parameters[index];
-    parameter.traits[kAverageState] = {.begins_as_value = true, .loose = parameter.loose};
+    parameter.traits[kAverageState] = {.begins_as_value = true, .unsynchronized = parameter.unsynchronized};
   }
   return add_optimizer_state(builder, bucket, kAverageState);
 }

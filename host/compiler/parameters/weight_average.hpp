@@ -9,8 +9,8 @@
 
 namespace strata::host {
 
-/// Adds the average of a trained bucket, which begins as the values and differs along loose axes as they do. \return
-/// this rank's piece.
+/// Adds the average of a trained bucket, which begins as the values and differs along unsynchronized axes as they do.
+/// \return this rank's piece.
 [[nodiscard]] BufferId add_average(ProgramBuilder& builder, const Bucket& bucket);
 
 /// average = decay · average + (1 - decay) · values. Both buffers are on the device.

@@ -25,8 +25,8 @@ struct PartitionRequest {
   const StoredParameters& parameters;
   int stage = 0;
   bool training = true;
-  /// Loose and reduced axes (Stack::loose, Stack::reduced) of a training step. No value is a partial sum over them:
-  /// each replica or worker has its own.
+  /// Unsynchronized and self-reduced axes (Stack::unsynchronized, Stack::reduced) of a training step. No value is a
+  /// partial sum over them: each replica or worker has its own.
   AxisSet apart = {};
 };
 

@@ -18,9 +18,10 @@ AxisSet shard_axes(const StoredParameter& parameter) {
 
 bool BucketMaker::is_alike(const Bucket& bucket, const Bucket& other) {
   return bucket.storage == other.storage && bucket.shard_axes == other.shard_axes && bucket.stages == other.stages &&
-         bucket.role == other.role && bucket.group == other.group && bucket.is_alone == other.is_alone &&
-         bucket.fragments == other.fragments && bucket.has_gradient == other.has_gradient &&
-         bucket.type == other.type && bucket.gradient_type == other.gradient_type;
+         bucket.role == other.role && bucket.group == other.group &&
+         bucket.has_one_parameter == other.has_one_parameter && bucket.fragments == other.fragments &&
+         bucket.has_gradient == other.has_gradient && bucket.type == other.type &&
+         bucket.gradient_type == other.gradient_type;
 }
 
 std::int64_t BucketMaker::size_of_member(const BucketMember& member) const {
@@ -39,7 +40,7 @@ Bucket BucketMaker::open(const BucketMember& member) const {
   bucket.stages = member.stages;
   bucket.role = parameter.role;
   bucket.group = member.group;
-  bucket.is_alone = member.is_alone;
+  bucket.has_one_parameter = member.has_own_bucket;
   bucket.fragments = member.fragments;
   bucket.has_gradient = member.has_gradient;
   bucket.type = builder_.buffer(parameter.value).dtype;
@@ -48,7 +49,7 @@ Bucket BucketMaker::open(const BucketMember& member) const {
 }
 
 bool BucketMaker::add(Bucket& bucket, const BucketMember& member) const {
-  if (bucket.is_alone || member.is_alone) return false;
+  if (bucket.has_one_parameter || member.has_own_bucket) return false;
   const std::int64_t elements = bucket.elements + size_of_member(member);
   if (elements * static_cast<std::int64_t>(size_of(bucket.gradient_type)) > bytes_) return false;
   bucket.parameters.push_back(member.index);
@@ -104,7 +105,7 @@ std::vector<ShardedDim> piece_iteration(const Program& program, const Bucket& bu
   if (bucket.pieces > 1) {
     for (const Axis& axis : bucket.storage.axes) iteration.front().axes.push_back({axis, Distribution::block});
   }
-  if (bucket.is_alone) {
+  if (bucket.has_one_parameter) {
     const std::vector<ShardedDim>& dims = program.parameters[bucket.parameters.front()].dims;
     iteration.insert(iteration.end(), dims.begin(), dims.end());
   }

@@ -33,7 +33,7 @@ struct Bucket {
   /// The OptimizerGroup of the parameters.
   int group = 0;
   /// True if the bucket takes no second parameter.
-  bool is_alone = false;
+  bool has_one_parameter = false;
   Fragments fragments;
   /// True if the graph has gradients of the parameters, on these stages or on others.
   bool has_gradient = false;
@@ -76,7 +76,7 @@ struct BucketMember {
   /// Its OptimizerGroup.
   int group = 0;
   /// True if it shares a bucket with no other parameter.
-  bool is_alone = false;
+  bool has_own_bucket = false;
   Fragments fragments = {};
 };
 
@@ -112,7 +112,7 @@ class BucketMaker {
 [[nodiscard]] DType full_type(const Bucket& bucket);
 
 /// What an op on this rank's piece of the bucket iterates: "flat", the piece of the whole bucket, and the dimensions of
-/// the parameter if it is alone.
+/// the parameter if it is the only one.
 [[nodiscard]] std::vector<ShardedDim> piece_iteration(const Program& program, const Bucket& bucket);
 
 /// Moves a buffer of the bucket to another memory place.

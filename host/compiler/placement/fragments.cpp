@@ -14,25 +14,27 @@ std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry&
     const ParameterDescription description = describe(parameter);
     Fragments fragments;
     for (const NamedStrategy& each : strategies) {
-      fragments.push_back(each.ask("fragment", [&](const Strategy& by) { return by.fragment(description); }));
+      fragments.push_back(
+          each.ask<ReplicaHooks>("fragment", [&](const ReplicaHooks& by) { return by.fragment(description); }));
     }
     all.push_back(std::move(fragments));
   }
   return all;
 }
 
-std::vector<bool> parameters_alone(const Graph& graph, const OpRegistry& registry,
-                                   const std::vector<NamedStrategy>& strategies) {
+std::vector<bool> own_buckets(const Graph& graph, const OpRegistry& registry,
+                              const std::vector<NamedStrategy>& strategies) {
   const ParameterDescriptions describe(graph, registry);
   std::vector<bool> all;
   for (const Parameter& parameter : graph.parameters) {
     const ParameterDescription description = describe(parameter);
-    bool alone = false;
+    bool wanted = false;
     for (const NamedStrategy& each : strategies) {
       if (parameter.role != ParameterRole::trained) break;
-      alone |= each.ask("wants_alone", [&](const Strategy& by) { return by.wants_alone(description); });
+      wanted |= each.ask<GradientHooks>("wants_own_bucket",
+                                        [&](const GradientHooks& by) { return by.wants_own_bucket(description); });
     }
-    all.push_back(alone);
+    all.push_back(wanted);
   }
   return all;
 }

@@ -7,16 +7,16 @@
 
 namespace strata::host {
 
-/// The numbers that strategies give one parameter (Strategy::fragment), by strategy.
+/// The numbers that strategies give one parameter (ReplicaHooks::fragment), by strategy.
 using Fragments = std::vector<int>;
 
 /// By position in Graph::parameters.
 [[nodiscard]] std::vector<Fragments> parameter_fragments(const Graph& graph, const OpRegistry& registry,
                                                          const std::vector<NamedStrategy>& strategies);
 
-/// Whether a strategy wants the parameter alone in its bucket (Strategy::wants_alone), by position in
+/// Whether a strategy wants a bucket of its own for the parameter (GradientHooks::wants_own_bucket), by position in
 /// Graph::parameters. Only trained parameters are asked for.
-[[nodiscard]] std::vector<bool> parameters_alone(const Graph& graph, const OpRegistry& registry,
-                                                 const std::vector<NamedStrategy>& strategies);
+[[nodiscard]] std::vector<bool> own_buckets(const Graph& graph, const OpRegistry& registry,
+                                            const std::vector<NamedStrategy>& strategies);
 
 }  // namespace strata::host

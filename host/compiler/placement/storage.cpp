@@ -20,7 +20,7 @@ class StorageResolver {
         rules_(rules),
         mesh_(stack.mesh),
         strategies_(stack.strategies),
-        loose_(stack.loose),
+        unsynchronized_(stack.unsynchronized),
         reduced_(stack.reduced) {}
 
   [[nodiscard]] ParameterStorage resolve(const Parameter& parameter) {
@@ -76,7 +76,7 @@ class StorageResolver {
       if (!rules_.mesh().has(axis)) {
         throw by.error("stores parameters over mesh axis '" + axis + "', which no strategy adds");
       }
-      if (loose_.contains(axis)) {
+      if (unsynchronized_.contains(axis)) {
         throw by.error("stores parameters over mesh axis '" + axis + "', along which replicas train apart");
       }
       if (std::find(reduced_.begin(), reduced_.end(), axis) != reduced_.end()) {
@@ -108,7 +108,7 @@ class StorageResolver {
   const LayoutRules& rules_;
   const Mesh& mesh_;
   const std::vector<NamedStrategy>& strategies_;
-  const AxisSet& loose_;
+  const AxisSet& unsynchronized_;
   const std::vector<Axis>& reduced_;
   std::set<std::string> decided_by_;
 };

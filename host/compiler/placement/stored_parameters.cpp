@@ -102,10 +102,10 @@ StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder&
                         .block = stages == readers.end() ? -1 : first_block.at(parameter.value),
                         .has_gradient = with_gradient.contains(parameter.name)};
     member.fragments = request.fragments[i];
-    member.is_alone = request.alone[i];
+    member.has_own_bucket = request.own_buckets[i];
     if (!request.groups.updates.empty()) {
       member.group = request.groups.updates[i].group;
-      member.is_alone |= request.groups.updates[i].is_alone;
+      member.has_own_bucket |= request.groups.updates[i].has_own_bucket;
     }
     stored.members.push_back(std::move(member));
     store(graph, request.rules, parameter, stored, builder);

@@ -23,8 +23,8 @@ struct StorageRequest {
   const AssignedGroups& groups;
   /// Fragments by position in Graph::parameters.
   const std::vector<Fragments>& fragments;
-  /// parameters_alone().
-  const std::vector<bool>& alone;
+  /// own_buckets(), by parameter.
+  const std::vector<bool>& own_buckets;
   int stage = 0;
   /// Largest size of a bucket in bytes.
   std::int64_t bucket_bytes = 0;

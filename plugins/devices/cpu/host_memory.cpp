@@ -12,7 +12,8 @@
 namespace strata::cpu {
 namespace {
 
-constexpr std::int64_t kCacheLine = 64;
+/// Device::allocate promises it.
+constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kHugePage = 2LL << 20U;
 
 std::int64_t round_up(std::int64_t bytes, std::int64_t multiple) {
@@ -24,8 +25,8 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t multiple) {
 }
 
 std::shared_ptr<void> allocate_small(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(std::max(kCacheLine, round_up(bytes, kCacheLine)));
-  void* memory = std::aligned_alloc(kCacheLine, size);
+  const auto size = static_cast<std::size_t>(std::max(kAlignment, round_up(bytes, kAlignment)));
+  void* memory = std::aligned_alloc(kAlignment, size);
   if (memory == nullptr) fail(bytes);
   std::memset(memory, 0, size);
   return {memory, std::free};

@@ -1,18 +1,10 @@
 #include "reference_device.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
-#include "strata/error.hpp"
 #include "strata/machine.hpp"
 
 namespace strata::reference {
-namespace {
-
-constexpr std::int64_t kAlignment = 64;
-
-}  // namespace
 
 ReferenceDevice::ReferenceDevice(const DeviceRequest& request)
     : HostMemoryDevice("the reference device", request.kernels, std::make_unique<KernelEnvironment>("host", 1),
@@ -23,13 +15,7 @@ std::string ReferenceDevice::description() const { return "reference, 1 thread";
 
 std::int64_t ReferenceDevice::memory_bytes() const { return usable_memory_bytes() / ranks_on_host_; }
 
-std::shared_ptr<void> ReferenceDevice::allocate(std::int64_t bytes) {
-  const std::int64_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  void* memory = std::aligned_alloc(kAlignment, static_cast<std::size_t>(size));
-  if (memory == nullptr) throw RuntimeError("the reference device cannot allocate " + std::to_string(bytes) + " bytes");
-  std::memset(memory, 0, static_cast<std::size_t>(size));
-  return {memory, std::free};
-}
+std::shared_ptr<void> ReferenceDevice::allocate(std::int64_t bytes) { return allocate_host(bytes); }
 
 const OptionSchema& ReferenceDeviceFactory::options() const {
   static const OptionSchema kNone;

@@ -28,7 +28,7 @@ class Adafactor final : public Optimizer {
     const MatrixSides sides = matrix_sides(parameter);
     return {{kRowMoment, sides.rows}, {kColumnMoment, sides.columns}};
   }
-  [[nodiscard]] bool wants_parameters_alone() const override { return true; }
+  [[nodiscard]] bool wants_own_bucket() const override { return true; }
   [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {
     if (parameter.dims.empty()) return "it has no dimension";
     return std::nullopt;

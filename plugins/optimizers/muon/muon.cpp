@@ -56,7 +56,7 @@ class Muon final : public Optimizer {
   [[nodiscard]] std::vector<OptimizerState> states(const ParameterDescription& /*parameter*/) const override {
     return {{kMomentum}};
   }
-  [[nodiscard]] bool wants_parameters_alone() const override { return true; }
+  [[nodiscard]] bool wants_own_bucket() const override { return true; }
   [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {
     return fault(parameter, view(parameter, split_));
   }

@@ -7,9 +7,9 @@
 
 #include "strata/export.hpp"
 #include "strata/graph.hpp"
+#include "strata/huggingface.hpp"
 #include "strata/op.hpp"
 #include "strata/plugin.hpp"
-#include "strata/published.hpp"
 
 namespace strata {
 
@@ -60,8 +60,9 @@ class STRATA_API ModelFactory : public PluginFactory {
   /// The options of the smallest model of the same kind that fits `request`, for `strata verify`. It has at least two
   /// layers. Dropout and tied weights stay as they are.
   [[nodiscard]] virtual Options shrink(const Options& options, const ShrinkRequest& request) const = 0;
-  /// How the models are published, for `strata import` and `strata export`. The factory owns it. Null: they are not.
-  [[nodiscard]] virtual const PublishedFormat* published() const;
+  /// The form of the models in Hugging Face's files, for `strata import` and `strata export`. The factory owns it.
+  /// Null: none.
+  [[nodiscard]] virtual const HuggingFaceFormat* huggingface() const;
 };
 
 }  // namespace strata

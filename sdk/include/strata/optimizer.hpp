@@ -55,7 +55,7 @@ struct OptimizerState {
   std::string name;
   /// Empty: one number for every element of the parameter, sharded as the strategies decide. Set: one number for every
   /// index of these dimensions of the parameter. Every rank that updates the parameter has all of them. That needs
-  /// Optimizer::wants_parameters_alone().
+  /// Optimizer::wants_own_bucket().
   std::optional<Dims> dims = std::nullopt;
 };
 
@@ -75,7 +75,7 @@ using WholeFunction = std::function<NamedBuffer(WholeContext& context, const Nam
 class STRATA_API UpdateContext {
  public:
   virtual ~UpdateContext();
-  /// The parameter of the bucket. \throws ConfigurationError if the optimizer does not ask for parameters alone.
+  /// The parameter of the bucket. \throws ConfigurationError unless wants_own_bucket() is true.
   [[nodiscard]] virtual const ParameterDescription& parameter() const = 0;
   /// Number of indices of some of the parameter's dimensions: the product of their global sizes.
   [[nodiscard]] virtual std::int64_t elements(const Dims& dims) const = 0;
@@ -149,11 +149,11 @@ class STRATA_API Optimizer {
   virtual ~Optimizer();
 
   /// The states that the optimizer keeps of a parameter. They may depend on the parameter only if
-  /// wants_parameters_alone(). Default: none.
+  /// wants_own_bucket(). Default: none.
   [[nodiscard]] virtual std::vector<OptimizerState> states(const ParameterDescription& parameter) const;
   /// True if every parameter gets a bucket of its own, so that updates can treat it as a matrix or depend on its
   /// dimensions. Default: false, so small parameters are updated together.
-  [[nodiscard]] virtual bool wants_parameters_alone() const;
+  [[nodiscard]] virtual bool wants_own_bucket() const;
   /// Why the optimizer cannot train a parameter, such as "it has 1 dimension; accepted: 2". Empty (the default): it
   /// can.
   [[nodiscard]] virtual std::optional<std::string> refusal(const ParameterDescription& parameter) const;

@@ -307,8 +307,8 @@ struct StateTraits {
   /// True: the state equals the parameter's values before the first step. False: it is zero.
   bool begins_as_value = false;
   /// The axes along which ranks hold different contents: replicas, then workers. Not those that shard the parameter.
-  std::vector<Axis> loose;
-  /// True: only the sum over the loose axes matters (GradientState::is_of_worker).
+  std::vector<Axis> unsynchronized;
+  /// True: only the sum over the unsynchronized axes matters (GradientState::is_of_worker).
   bool is_summed = false;
 
   bool operator==(const StateTraits&) const = default;
@@ -333,8 +333,9 @@ struct StoredParameter {
   /// Set if the rank keeps only a piece of a bucket. The `states` without own dims are then that piece of the whole
   /// bucket, which may hold several parameters. So is `value` if FlatSharding::values is set.
   std::optional<FlatSharding> sharding;
-  /// The loose axes along which the values and the optimizer's states differ, in mesh order (Strategy::loose_axes).
-  std::vector<Axis> loose = {};
+  /// The unsynchronized axes along which the values and the optimizer's states differ, in mesh order
+  /// (Strategy::unsynchronized_axes).
+  std::vector<Axis> unsynchronized = {};
   /// Traits of those of the `states` that belong to strategies.
   std::map<std::string, StateTraits> traits = {};
 };

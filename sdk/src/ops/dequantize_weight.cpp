@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ops/op_base.hpp"
-#include "strata/weight_blocks.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata::ops {
 namespace {

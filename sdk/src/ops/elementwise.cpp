@@ -54,6 +54,7 @@ class ReduceSum final : public NamedOp {
 class Sum final : public NamedOp {
  public:
   Sum() : NamedOp("sum", "x1, …, xn -> x1 + … + xn, all of one type.") {}
+  [[nodiscard]] bool is_sum() const override { return true; }
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, node.operands.size());
@@ -98,7 +99,7 @@ class Cast final : public NamedOp {
       const auto dy = context.cotangent(0);
       const Value x = context.operand(0);
       // A parameter's gradient is accumulated in its own type. Rounding it to the parameter's type would lose digits.
-      if (context.graph().node(x.node).op == "parameter") return context.contribute(0, *dy);
+      if (context.graph().node(x.node).is_parameter()) return context.contribute(0, *dy);
       const std::string back(to_string(context.graph().type(x).dtype));
       context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
     };

@@ -57,7 +57,7 @@ class GatedActivation final : public NamedOp {
       const Attributes attributes{{"kind", context.node().attributes.word("kind")}};
       // One node gives both gradients, unless one of them belongs to a parameter and the other does not.
       const auto is_parameter = [&](int operand) {
-        return context.graph().node(context.operand(operand).node).op == "parameter";
+        return context.graph().node(context.operand(operand).node).is_parameter();
       };
       const bool together = context.needs_gradient(0) && is_parameter(0) == is_parameter(1);
       std::vector<Value> gradients;

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "strata/compiler_ops.hpp"
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 #include "strata/reference_kernel.hpp"
 #include "strata/registration.hpp"
 

@@ -39,7 +39,7 @@ void exchange_in_bf16(ConversionContext& context) {
   context.emit({.name = label + " summed", .work = std::move(sum), .inputs = {all}, .outputs = {context.output()}});
 }
 
-class Periodic final : public Strategy {
+class Periodic final : public Strategy, public ReplicaHooks {
  public:
   Periodic(int size, std::int64_t steps) : size_(size), steps_(steps) {}
 
@@ -47,7 +47,7 @@ class Periodic final : public Strategy {
   [[nodiscard]] std::vector<Rule> rules() const override { return {{"batch", kAxis, 20, Distribution::block, {}}}; }
 
   /// The host sums no gradients over this axis, so replicas drift apart.
-  [[nodiscard]] std::vector<Axis> loose_axes() const override { return {kAxis}; }
+  [[nodiscard]] std::vector<Axis> unsynchronized_axes() const override { return {kAxis}; }
 
   /// Once per bucket of parameters, after the update: the agreement in every `steps`-th step.
   void work_on_bucket(BucketContext& context) const override {

@@ -24,7 +24,7 @@ class FaultyOptimizer final : public Optimizer {
     if (fault_ == "unknown dims") return {{"mean", Dims{"height"}}};
     return {};
   }
-  [[nodiscard]] bool wants_parameters_alone() const override {
+  [[nodiscard]] bool wants_own_bucket() const override {
     return fault_ == "unknown dims" || fault_ == "second whole" || fault_ == "whole of another shape";
   }
   [[nodiscard]] std::optional<std::string> refusal(const ParameterDescription& parameter) const override {

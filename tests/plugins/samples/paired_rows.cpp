@@ -93,7 +93,7 @@ class PairedRows final : public Optimizer {
     twice.insert(twice.end(), rows.begin(), rows.end());
     return {{kPairs, twice}};
   }
-  [[nodiscard]] bool wants_parameters_alone() const override { return true; }
+  [[nodiscard]] bool wants_own_bucket() const override { return true; }
 
   void update(UpdateContext& context) const override {
     const Attributes piece = matrix_attributes(context.parameter());

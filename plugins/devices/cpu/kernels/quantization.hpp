@@ -16,7 +16,7 @@ struct QuantizedBlocks {
   std::int64_t sources = 1;  ///< number of quantised operands that are dequantised and summed
 };
 
-/// Blockwise quantisation to symmetric integers. See strata/quantization.hpp for the data format.
+/// Blockwise quantisation to symmetric integers. See strata/internal/quantization.hpp for the data format.
 template <class T>
 struct QuantizationKernels {
   /// x[runs, length] -> integers, scales

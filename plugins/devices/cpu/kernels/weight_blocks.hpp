@@ -7,7 +7,7 @@
 
 namespace strata::cpu {
 
-/// A weight [outer length inner] in blocks along `length`. See strata/weight_blocks.hpp for the data format.
+/// A weight [outer length inner] in blocks along `length`. See strata/internal/weight_blocks.hpp for the data format.
 struct CodedWeight {
   /// The 16 numbers of 4-bit codes. Null: the codes are integers of 8 bits.
   const float* numbers = nullptr;

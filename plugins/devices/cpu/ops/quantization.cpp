@@ -2,7 +2,7 @@
 
 #include "cpu_kernel.hpp"
 #include "operands.hpp"
-#include "strata/quantization.hpp"
+#include "strata/internal/quantization.hpp"
 
 namespace strata::cpu {
 namespace {

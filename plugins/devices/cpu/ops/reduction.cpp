@@ -5,7 +5,7 @@
 #include "operands.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 
 namespace strata::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/weight_blocks.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 #include "cpu_kernel.hpp"
 #include "kernels/weight_blocks.hpp"

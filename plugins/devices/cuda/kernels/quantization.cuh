@@ -3,7 +3,7 @@
 #include "kernels/element_run.cuh"
 
 /// \file
-/// Block-wise quantisation. strata/quantization.hpp defines all bits of integers and scales.
+/// Block-wise quantisation. strata/internal/quantization.hpp defines all bits of integers and scales.
 
 namespace strata::cuda {
 

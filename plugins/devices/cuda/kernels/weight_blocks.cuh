@@ -6,7 +6,7 @@ namespace strata::cuda {
 
 inline constexpr int kWeightThreads = 256;
 
-/// A weight [outer length inner] in blocks along `length`. See strata/weight_blocks.hpp for the data format.
+/// A weight [outer length inner] in blocks along `length`. See strata/internal/weight_blocks.hpp for the data format.
 struct CodedWeight {
   bool is_nf4 = false;
   std::int64_t block = 64;

@@ -2,7 +2,7 @@
 #include "device/operands.hpp"
 #include "kernels/dequantization.cuh"
 #include "language/launch.hpp"
-#include "strata/quantization.hpp"
+#include "strata/internal/quantization.hpp"
 
 namespace strata::cuda {
 namespace {

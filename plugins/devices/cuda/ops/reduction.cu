@@ -10,7 +10,7 @@
 #include "launchers/strided_index.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 
 namespace strata::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include "device/operands.hpp"
 #include "kernels/weight_blocks.cuh"
 #include "language/launch.hpp"
-#include "strata/weight_blocks.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata::cuda {
 namespace {

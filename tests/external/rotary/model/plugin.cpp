@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "model/decoder.hpp"
-#include "model/published.hpp"
+#include "model/huggingface.hpp"
 
 namespace {
 
@@ -35,7 +35,7 @@ class DecoderFactory final : public ModelFactory {
     return small;
   }
 
-  [[nodiscard]] const PublishedFormat* published() const override { return &published_; }
+  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &published_; }
 
  private:
   rotary::DecoderFormat published_;

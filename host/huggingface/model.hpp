@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "huggingface/tensor_view.hpp"
+#include "loading/plugin_call.hpp"
+#include "loading/plugin_registry.hpp"
+#include "strata/huggingface.hpp"
+
+namespace strata::host {
+
+/// A model plugin that says how Hugging Face's files have its models.
+struct PublishingPlugin {
+  std::string name;
+  const ModelFactory* factory = nullptr;
+  const HuggingFaceFormat* format = nullptr;
+  PluginOrigin origin;
+};
+
+/// A model plugin, and the options with which it is the model of a config.json.
+struct RecognisedModel {
+  PublishingPlugin plugin;
+  std::map<std::string, OptionValue> options;
+};
+
+/// Asks all installed model plugins for the one whose model the config.json of `folder` describes. \throws
+/// ConfigurationError with the path of config.json and the field if there is none, or if the plugin refuses a field.
+[[nodiscard]] RecognisedModel recognise_model(const std::filesystem::path& folder, PluginRegistry& registry);
+
+/// The plugin `name`. \throws ConfigurationError if it does not publish its models.
+[[nodiscard]] PublishingPlugin publishing_plugin(const std::string& name, PluginRegistry& registry);
+
+/// A part of a Hugging Face tensor, and the parameter that it is.
+struct MappedParameter {
+  HuggingFaceTensor where;
+  TensorView view;
+};
+
+/// The tensors that a plugin describes, checked: each parameter of `shapes` once, all elements of each tensor once.
+class HuggingFaceLayout {
+ public:
+  /// `shapes`: of the model's parameters, by name. \throws PluginError if the plugin's description is impossible.
+  HuggingFaceLayout(const PublishingPlugin& plugin, HuggingFaceTensors tensors,
+                    const std::map<std::string, Shape>& shapes);
+
+  /// The parameters in each Hugging Face tensor, by its name, in the order of their slices.
+  [[nodiscard]] const std::map<std::string, std::vector<MappedParameter>>& by_tensor() const { return by_tensor_; }
+  [[nodiscard]] const HuggingFaceTensors& description() const { return description_; }
+  /// True if files may have a tensor of this name that belongs to no parameter.
+  [[nodiscard]] bool ignores(const std::string& tensor) const;
+
+ private:
+  HuggingFaceTensors description_;
+  std::map<std::string, std::vector<MappedParameter>> by_tensor_;
+};
+
+}  // namespace strata::host
