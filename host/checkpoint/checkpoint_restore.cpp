@@ -7,8 +7,8 @@
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
-#include "strata/internal/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 namespace {

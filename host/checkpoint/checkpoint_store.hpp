@@ -87,8 +87,6 @@ inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kTensorSuffix = ".safetensors";
 /// Name of the file that contains the name of the newest checkpoint.
 inline constexpr const char* kLatestName = "latest";
-/// Part of the names of unfinished folders and files, and of no others.
-inline constexpr std::string_view kTemporaryMark = ".tmp-";
 
 /// Name of the checkpoint of a step, such as "step-00000100".
 [[nodiscard]] std::string checkpoint_name(std::uint64_t step);

@@ -7,6 +7,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_plan.hpp"
 #include "checkpoint/checkpoint_store.hpp"
+#include "files/file_io.hpp"
 #include "files/json_text.hpp"
 #include "files/json_value.hpp"
 #include "strata/error.hpp"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/document.hpp"
 #include "conformance/check.hpp"
+#include "files/file_io.hpp"
 #include "loading/resolved_plugins.hpp"
 #include "strata/error.hpp"
 

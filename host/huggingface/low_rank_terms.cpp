@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "strata/internal/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "checkpoint/checkpoint_manifest.hpp"
 #include "compiler/memory/memory_plan.hpp"
-#include "config/health_section.hpp"
+#include "config/run_configuration.hpp"
 
 namespace strata::host {
 

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "checkpoint/checkpoint.hpp"
-#include "config/configuration_tables.hpp"
 #include "config/sections.hpp"
 #include "files/file_io.hpp"
 #include "files/json_text.hpp"
@@ -52,12 +51,10 @@ void add_configuration(const RunSetup& setup, RankTerms& terms) {
   for_each_plugin(setup.plugins, [&](const auto& plugin) {
     schemas[section_of(setup.configuration, plugin.origin).path] = &plugin.schema;
   });
-  std::map<std::string, int> tables;
-  for (const ConfigurationTable& table : configuration_tables(setup.configuration)) {
-    const std::string path = table.repeated ? table.path + "." + std::to_string(tables[table.path]++) : table.path;
+  for (const auto& [path, values] : configuration_tables(setup.configuration)) {
     const auto plugin = schemas.find(path);
-    for (const auto& [name, value] : table.values) {
-      if (may_differ(section_declaration(table.path).schema, name)) continue;
+    for (const auto& [name, value] : values) {
+      if (may_differ(section_declaration(declared_path(path)).schema, name)) continue;
       if (plugin != schemas.end() && may_differ(*plugin->second, name)) continue;
       terms.emplace_back(path + "." + name, to_string(value));
     }

@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint_manifest.hpp"
 #include "compiler/optimizer_groups.hpp"
-#include "config/health_section.hpp"
+#include "config/run_configuration.hpp"
 #include "log/training_record.hpp"
 #include "runtime/executor.hpp"
 

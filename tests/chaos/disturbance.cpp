@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "checkpoint/checkpoint_store.hpp"
+#include "files/file_io.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing::chaos {

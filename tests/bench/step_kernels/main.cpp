@@ -11,7 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/configuration_arguments.hpp"
+#include "cli/arguments.hpp"
 #include "compiler/graph/loss_elements.hpp"
 #include "loading/plugin_registry.hpp"
 #include "setup/run_setup.hpp"
@@ -133,7 +133,7 @@ void run(const Settings& settings) {
 }
 
 void add_options(CLI::App& app, Settings& settings) {
-  settings.configuration.add_to(app);
+  host::add_configuration(app, settings.configuration);
   app.add_option("--repetitions", settings.timer.repetitions, "Timings of a kernel of which the median counts")
       ->check(CLI::PositiveNumber);
   app.add_option("--seconds", settings.timer.seconds, "How long each of them lasts at least");
