@@ -102,9 +102,6 @@ int World::index_on_host(int rank) const {
 namespace ops {
 void register_ops(Registration& registration);
 }
-namespace reference {
-void register_kernels(Registration& registration);
-}
 
 Registration::Registration(OpRegistry& ops, KernelRegistry& kernels, std::string origin)
     : ops_(ops), kernels_(kernels), origin_(std::move(origin)) {}
@@ -116,7 +113,6 @@ void Registration::add(KernelDefinition kernel) { kernels_.add(std::move(kernel)
 void register_core(OpRegistry& ops, KernelRegistry& kernels) {
   Registration registration(ops, kernels, kCoreOrigin);
   ops::register_ops(registration);
-  reference::register_kernels(registration);
 }
 
 }  // namespace strata
