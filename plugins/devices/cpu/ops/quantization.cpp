@@ -1,8 +1,9 @@
-
-#include "strata/internal/quantization.hpp"
+#include "kernels/quantization.hpp"
 
 #include "cpu_kernel.hpp"
 #include "operands.hpp"
+#include "strata/internal/quantization.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata::cpu {
 namespace {
