@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint_plan.hpp"
 #include "checkpoint/safetensors.hpp"
-#include "runtime/buffer_slice.hpp"
+#include "runtime/shards.hpp"
 
 namespace strata::host {
 

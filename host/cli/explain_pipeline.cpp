@@ -6,7 +6,7 @@
 
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
-#include "reports/timeline_files.hpp"
+#include "reports/timeline.hpp"
 #include "reports/timeline_program.hpp"
 
 namespace strata::host {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "files/text_format.hpp"
-#include "reports/transfer_summary.hpp"
+#include "reports/program_summary.hpp"
 
 namespace strata::host {
 namespace {

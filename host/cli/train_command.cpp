@@ -23,7 +23,6 @@
 #include "log/run_output.hpp"
 #include "log/tensorboard_log.hpp"
 #include "log/training_log.hpp"
-#include "reports/model_flops.hpp"
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
 #include "setup/before_connecting.hpp"
@@ -316,7 +315,7 @@ Preparation prepare_run(const RunSetup& setup, const TrainArguments& arguments, 
   const fs::path output = run.output;
   held.open(reports);
   if (!reports) return preparation;
-  if (!held.is_alone()) {
+  if (!held.has_own_bucket()) {
     context.log.warning("run.output '" + output.string() +
                         "' is on a file system without locks; another run could write there");
   }

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "compiler/graph/build_graph.hpp"
-#include "compiler/program/op_instance.hpp"
+#include "compiler/program/instructions.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/batch_split.hpp"
+#include "compiler/stack.hpp"
 #include "data/joined_sizes.hpp"
 #include "loading/guarded_device.hpp"
 #include "loading/guarded_world.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/parameters/step_guard.hpp"
+#include "compiler/parameters/step_end.hpp"
 
 namespace strata::host {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "checkpoint/damaged_checkpoint.hpp"
-#include "compiler/placement/bucket_collectives.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "diagnosis/run_diagnosis.hpp"
 #include "log/process_memory.hpp"
 #include "runtime/executor.hpp"
