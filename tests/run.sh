@@ -13,6 +13,8 @@ for preset; do
 done
 
 sh packaging/install-dependencies.sh build test
+# Packages of Python are downloaded while compilers work. The test python_environment waits for them.
+case " $* " in *" release "*) sh tests/python/environment.sh build/python >/dev/null 2>&1 & ;; esac
 # One architecture tells whether the kernels for GPUs compile.
 export CUDAARCHS="${CUDAARCHS:-90a}"
 

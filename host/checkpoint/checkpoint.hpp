@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,11 +15,9 @@
 #include "checkpoint/checkpoint_manifest.hpp"
 #include "checkpoint/checkpoint_plan.hpp"
 #include "checkpoint/checkpoint_store.hpp"
-#include "checkpoint/damaged_checkpoint.hpp"
-#include "checkpoint/model_files.hpp"
-#include "checkpoint/rank_pieces.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "runtime/shards.hpp"
+#include "strata/error.hpp"
 
 namespace strata::host {
 
@@ -26,6 +25,12 @@ namespace strata::host {
 /// A checkpoint is a folder, such as step-00000100, of safetensors files and a manifest. It is written under a
 /// temporary name, synced and renamed, so a folder with a final name is always complete. The file `latest` names the
 /// newest one.
+
+/// A file of a checkpoint is missing, truncated or altered. A run that may choose continues from an older checkpoint.
+class DamagedCheckpoint : public RuntimeError {
+ public:
+  using RuntimeError::RuntimeError;
+};
 
 /// Writes the files of a model into the folder of a checkpoint. \return their entries in the manifest.
 std::map<std::string, ManifestFile> write_model_files(const std::filesystem::path& checkpoint, const ModelFiles& files,
@@ -81,6 +86,10 @@ class CheckpointWriter {
   bool begun_ = false;
   std::optional<std::string> remark_;
 };
+
+/// True if the checkpoint `base` has a file with exactly the frozen tensors of `plan` for every rank. Whether the
+/// values are the same, the caller knows.
+[[nodiscard]] bool has_frozen_files(const Manifest& base, const std::vector<CheckpointTensor>& plan);
 
 /// How to restore values of which the replicas in a checkpoint differ, if the run has another number of replicas.
 enum class DifferingReplicas : std::uint8_t {
@@ -163,15 +172,6 @@ class CheckpointReader {
   virtual void gather(const std::string& name, const TensorPart& part, std::byte* destination) const;
 
  private:
-  /// One tensor of the run, and where it is restored from.
-  struct Restored {
-    const PersistentTensor& tensor;
-    std::string source;
-    /// The part of the run's tensor.
-    const TensorPart& part;
-    DifferingReplicas differing = DifferingReplicas::refuse;
-  };
-
   /// A file, opened when something of it is first read.
   struct File {
     std::once_flag once;
@@ -183,24 +183,6 @@ class CheckpointReader {
   [[nodiscard]] const SafetensorsFile& open(const std::string& file) const;
   /// The bytes of a piece, with their checksum compared.
   [[nodiscard]] std::span<const std::byte> verified(const ManifestTensor& tensor, const ManifestPiece& piece) const;
-  /// All of a parameter's value.
-  [[nodiscard]] std::vector<float> read_whole(const std::string& parameter, const Shape& shape) const;
-  /// Name of the tensor in the checkpoint from which `tensor` is restored. Empty if it begins with zeros.
-  [[nodiscard]] std::string source_of(const PersistentTensor& tensor, RestoredWeights weights) const;
-  /// True if the run has another number of replicas of the tensor than the checkpoint.
-  [[nodiscard]] bool has_other_replicas(const PersistentTensor& tensor, const std::string& source,
-                                        const TensorPart& part) const;
-  /// Reads a tensor of another number of replicas than the stored one's.
-  void read_replicas(const Restored& restored, std::vector<std::byte>& data) const;
-  void read_summed(const Restored& restored, const TensorPart& of_worker, std::int64_t workers,
-                   std::vector<std::byte>& data) const;
-  /// \throws RuntimeError if the stored workers' states cannot be summed for the run's. `part`: of the run's
-  /// tensor.
-  void require_summable(const Program& program, const PersistentTensor& tensor, const TensorPart& part) const;
-  void read_agreed(const Restored& restored, const TensorPart& of_replica, std::int64_t replicas,
-                   std::vector<std::byte>& data) const;
-  void read_last_agreed(const Restored& restored, const TensorPart& of_replica, std::vector<std::byte>& data) const;
-
   std::filesystem::path directory_;
   Manifest manifest_;
   mutable std::map<std::string, File> files_;

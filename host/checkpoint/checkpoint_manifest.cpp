@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "checkpoint/health_json.hpp"
-#include "checkpoint/model_files.hpp"
-#include "checkpoint/part_cover.hpp"
+#include "checkpoint/checkpoint_plan.hpp"
 #include "files/file_io.hpp"
 #include "files/json_text.hpp"
 #include "files/json_value.hpp"
@@ -21,9 +21,6 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
 constexpr int kVersion = 4;
-/// Version 1 stored whole blocks only, and no pieces of buckets. Version 2 had no data, and a vocabulary always.
-/// Version 3 had no checksums of pieces.
-constexpr int kOldestVersion = 1;
 
 /// Elements that a tensor may have, so that sizes in bytes cannot overflow.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 56U;
@@ -108,9 +105,8 @@ json piece_json(const ManifestPiece& piece) {
     for (const IndexSegment& each : map.segments) segments.push_back({each.global_begin, each.length});
     dims.push_back(std::move(segments));
   }
-  json result = {{"file", piece.file}, {"key", piece.key}, {"dims", std::move(dims)}};
+  json result = {{"file", piece.file}, {"key", piece.key}, {"dims", std::move(dims)}, {"xxh3_128", piece.checksum}};
   if (!piece.part.is_block()) result["elements"] = {piece.part.begin, piece.part.end};
-  if (!piece.checksum.empty()) result["xxh3_128"] = piece.checksum;
   return result;
 }
 
@@ -141,7 +137,7 @@ ManifestPiece parse_piece(const JsonValue& value, const Shape& shape) {
     part.end = elements->element(1).integer<std::int64_t>();
     if (part.begin < 0 || part.begin >= part.end || part.end > block) elements->fail("lies outside of its block");
   }
-  return {value.at("file").string(), value.at("key").string(), std::move(part), value.string_or("xxh3_128", "")};
+  return {value.at("file").string(), value.at("key").string(), std::move(part), value.at("xxh3_128").string()};
 }
 
 json tensor_json(const ManifestTensor& tensor) {
@@ -207,7 +203,25 @@ Manifest parse_manifest(const JsonValue& value) {
   return manifest;
 }
 
+std::vector<double> numbers(const JsonValue& list) {
+  std::vector<double> values;
+  for (const JsonValue& each : list.elements()) values.push_back(each.number());
+  return values;
+}
+
+std::int64_t count(const JsonValue& value) {
+  const auto count = value.integer<std::int64_t>();
+  if (count < 0) value.refuse("a number that is not negative");
+  return count;
+}
+
 }  // namespace
+
+std::string shape_text(const Shape& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) text += (text.size() > 1 ? " " : "") + std::to_string(size);
+  return text + "]";
+}
 
 std::string to_json(const Manifest& manifest) {
   json value = {{"format", kFormat},
@@ -238,9 +252,8 @@ Manifest manifest_from_json(const std::string& text) {
   if (!value.is_object()) throw RuntimeError("is truncated or no JSON object");
   if (value.value("format", json()) != kFormat) throw RuntimeError("is no manifest of a checkpoint");
   const json version = value.value("version", json());
-  if (!version.is_number_integer() || version < kOldestVersion || version > kVersion) {
-    throw RuntimeError("has format version " + json_text(version) + "; versions " + std::to_string(kOldestVersion) +
-                       " to " + std::to_string(kVersion) + " are accepted");
+  if (version != kVersion) {
+    throw RuntimeError("has format version " + json_text(version) + "; accepted: " + std::to_string(kVersion));
   }
   const json checksum = value.value("xxh3_128", json());
   value.erase("xxh3_128");
@@ -259,6 +272,46 @@ Manifest read_manifest(const std::filesystem::path& path) {
   } catch (const Error& error) {
     throw RuntimeError("'" + path.string() + "' " + error.what());
   }
+}
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string_view::npos &&
+         name.find('\0') == std::string_view::npos;
+}
+
+bool is_model_file(std::string_view path) {
+  const std::string_view folder = kModelFilesFolder;
+  return path.starts_with(folder) && path.substr(folder.size()).starts_with('/') &&
+         is_plain_name(path.substr(folder.size() + 1));
+}
+
+json health_json(const HealthState& state) {
+  json left_out = json::array();
+  for (const SampleRange& each : state.left_out) left_out.push_back({each.begin, each.end});
+  json value = {{"losses", state.losses},
+                {"grad_norms", state.norms},
+                {"skips_in_a_row", state.skips_in_a_row},
+                {"rewinds", state.rewinds},
+                {"left_out_samples", std::move(left_out)}};
+  if (state.rewound_to) value["rewound_to"] = *state.rewound_to;
+  return value;
+}
+
+HealthState health_from_json(const JsonValue& value) {
+  HealthState state{.losses = numbers(value.at("losses")),
+                    .norms = numbers(value.at("grad_norms")),
+                    .skips_in_a_row = count(value.at("skips_in_a_row")),
+                    .rewinds = count(value.at("rewinds"))};
+  if (state.losses.size() != state.norms.size()) {
+    value.fail("found " + std::to_string(state.losses.size()) + " losses and " + std::to_string(state.norms.size()) +
+               " grad_norms; accepted: as many of both");
+  }
+  for (const JsonValue& each : value.at("left_out_samples").elements()) {
+    state.left_out.push_back({each.element(0).integer<std::uint64_t>(), each.element(1).integer<std::uint64_t>()});
+    if (state.left_out.back().begin >= state.left_out.back().end) each.fail("is an empty range of samples");
+  }
+  if (const auto step = value.find("rewound_to")) state.rewound_to = step->integer<std::uint64_t>();
+  return state;
 }
 
 }  // namespace strata::host

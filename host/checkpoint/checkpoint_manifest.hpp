@@ -4,18 +4,72 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "checkpoint/model_files.hpp"
-#include "log/health_state.hpp"
+#include "files/json_value.hpp"
 #include "runtime/tensor_part.hpp"
 #include "strata/tensor.hpp"
 #include "strata/vocabulary.hpp"
-#include "train/loss_scaler.hpp"
 
 namespace strata::host {
+
+/// A file that belongs to a model besides its tensors, such as its tokenizer. Checkpoints carry such files unread.
+struct ModelFile {
+  std::string name;
+  std::string bytes;
+
+  bool operator==(const ModelFile&) const = default;
+};
+using ModelFiles = std::vector<ModelFile>;
+
+/// The folder of these files in a checkpoint.
+inline constexpr const char* kModelFilesFolder = "tokenizer";
+
+/// True if `name` is a file's name that leads neither into a folder nor out of one, and is not hidden.
+[[nodiscard]] bool is_plain_name(std::string_view name);
+/// True for the path of a model's file in a checkpoint, such as "tokenizer/tokenizer.json".
+[[nodiscard]] bool is_model_file(std::string_view path);
+
+/// The state of a loss scaler.
+struct LossScalerState {
+  /// Scale of the mean loss.
+  double scale = 1;
+  /// Good steps since the last change of the scale.
+  int good_steps = 0;
+  /// Skipped steps since the beginning of the run.
+  std::uint64_t skipped_steps = 0;
+
+  bool operator==(const LossScalerState&) const = default;
+};
+
+/// A range of samples, counted over the whole run as RunState::samples.
+struct SampleRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  bool operator==(const SampleRange&) const = default;
+};
+
+/// The state of the rules of [health].
+struct HealthState {
+  /// Losses and gradient norms of the last good steps, the newest last. Empty without rules for jumps.
+  std::vector<double> losses = {};
+  std::vector<double> norms = {};
+  /// Steps in a row that were skipped last.
+  std::int64_t skips_in_a_row = 0;
+  /// Times that the run went back.
+  std::int64_t rewinds = 0;
+  /// Samples that the run left out by going back.
+  std::vector<SampleRange> left_out = {};
+  /// Step to which the run went back, if no good step has followed.
+  std::optional<std::uint64_t> rewound_to = {};
+
+  bool operator==(const HealthState&) const = default;
+};
 
 /// The data of a run.
 struct DataState {
@@ -41,15 +95,15 @@ struct RunState {
   std::optional<Vocabulary> vocabulary = std::nullopt;
   /// Empty if the run does not scale its loss.
   std::optional<LossScalerState> loss_scaler = std::nullopt;
-  /// Empty in checkpoints of format versions before 3.
+  /// Empty in a checkpoint that was made of a model without data.
   std::optional<DataState> data = std::nullopt;
-  /// 32 hexadecimal digits that all checkpoints of a run share. Empty in checkpoints of earlier versions.
+  /// 32 hexadecimal digits that all checkpoints of a run share. Empty if no run wrote the checkpoint.
   std::string identity = {};
   /// True if the run ended before the evaluation that is due after `step`.
   bool evaluation_due = false;
   /// Empty if the rules of [health] have nothing to remember.
   std::optional<HealthState> health = std::nullopt;
-  /// Types of the model's parameters in the Hugging Face files from which its values come. An export has the same ones.
+  /// Types of the model's parameters in Hugging Face's files from which its values come. An export has the same ones.
   /// Empty if the values come from elsewhere.
   std::map<std::string, DType> imported_types = {};
   /// The files of the model that a checkpoint is going to have. CheckpointReader::model_files() reads those of one.
@@ -64,7 +118,7 @@ struct ManifestPiece {
   /// The tensor's name in that file.
   std::string key;
   TensorPart part;
-  /// XXH3-128 of the piece's bytes, in hexadecimal. Empty in checkpoints of format versions before 4.
+  /// XXH3-128 of the piece's bytes, in hexadecimal.
   std::string checksum = {};
 
   bool operator==(const ManifestPiece&) const = default;
@@ -95,6 +149,9 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+/// A shape as text: "[2 3]".
+[[nodiscard]] std::string shape_text(const Shape& shape);
+
 /// The manifest as JSON, with a checksum over itself.
 [[nodiscard]] std::string to_json(const Manifest& manifest);
 
@@ -103,5 +160,11 @@ struct Manifest {
 
 /// Reads a manifest from disk. \throws RuntimeError with the path.
 [[nodiscard]] Manifest read_manifest(const std::filesystem::path& path);
+
+/// The state of the rules of [health] in a manifest.
+[[nodiscard]] nlohmann::json health_json(const HealthState& state);
+
+/// \throws ConfigurationError if health_json() cannot have written the value.
+[[nodiscard]] HealthState health_from_json(const JsonValue& value);
 
 }  // namespace strata::host

@@ -1,14 +1,17 @@
 #include "checkpoint/checkpoint_plan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
 #include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
-#include "checkpoint/part_cover.hpp"
 #include "runtime/shards.hpp"
 #include "strata/error.hpp"
 
@@ -122,6 +125,51 @@ void deal(std::vector<SharedPart> parts, int ranks, std::vector<CheckpointTensor
   }
 }
 
+/// Host memory of a rank that copies a few bytes at a time.
+constexpr std::int64_t kSmallCopy = 32 << 20;
+/// Larger than the elements of any type.
+constexpr std::int64_t kCopyAlignment = 64;
+
+bool belongs(const CheckpointTensor& tensor, RankFile file) { return tensor.frozen == (file == RankFile::frozen); }
+
+std::int64_t copy_bytes(std::int64_t bytes, bool whole) {
+  const std::int64_t aligned = (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  return whole ? aligned : std::min(aligned, kSmallCopy);
+}
+
+using Parts = std::vector<const TensorPart*>;
+
+/// Groups parts with equal blocks, sorted by their elements.
+std::vector<Parts> by_block(const std::vector<TensorPart>& parts) {
+  std::vector<Parts> groups;
+  for (const TensorPart& part : parts) {
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const Parts& group) { return group.front()->dims == part.dims; });
+    if (same == groups.end()) {
+      groups.push_back({&part});
+    } else {
+      same->push_back(&part);
+    }
+  }
+  for (Parts& group : groups) {
+    std::sort(group.begin(), group.end(), [](const TensorPart* a, const TensorPart* b) { return a->begin < b->begin; });
+  }
+  return groups;
+}
+
+bool meet(const IndexMap& a, const IndexMap& b) {
+  return std::any_of(a.segments.begin(), a.segments.end(), [&](const IndexSegment& x) {
+    return std::any_of(b.segments.begin(), b.segments.end(), [&](const IndexSegment& y) {
+      return x.global_begin < y.global_begin + y.length && y.global_begin < x.global_begin + x.length;
+    });
+  });
+}
+
+bool meet(const std::vector<IndexMap>& a, const std::vector<IndexMap>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const IndexMap& x, const IndexMap& y) { return meet(x, y); });
+}
+
 }  // namespace
 
 std::string state_name(std::string_view state, const std::string& parameter) {
@@ -186,6 +234,84 @@ std::uint64_t frozen_bytes(const std::vector<CheckpointTensor>& tensors) {
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(frozen),
                [](const CheckpointTensor& tensor) { return tensor.frozen; });
   return checkpoint_bytes(frozen);
+}
+
+std::string file_stem(int rank, RankFile file) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "%s-%05d", file == RankFile::frozen ? "frozen" : "rank", rank);
+  return name.data();
+}
+
+std::vector<RankPiece> rank_pieces(const std::vector<CheckpointTensor>& plan, int rank, RankFile file) {
+  std::vector<SafetensorsTensor> tensors;
+  std::map<std::string, BufferSlice> sources;
+  for (const CheckpointTensor& tensor : plan) {
+    if (!belongs(tensor, file)) continue;
+    for (const CheckpointPiece& piece : tensor.pieces) {
+      if (piece.rank != rank) continue;
+      if (!sources.emplace(tensor.name, piece.source).second) {
+        throw VerificationError("rank " + std::to_string(rank) + " holds two parts of '" + tensor.name + "'");
+      }
+      tensors.push_back({tensor.name, tensor.dtype, piece.part.shape()});
+    }
+  }
+  sort_for_safetensors(tensors);
+  std::vector<RankPiece> pieces;
+  pieces.reserve(tensors.size());
+  for (SafetensorsTensor& tensor : tensors) {
+    const BufferSlice source = sources.at(tensor.name);
+    pieces.push_back({std::move(tensor), source});
+  }
+  return pieces;
+}
+
+std::vector<std::int64_t> bytes_by_rank(const std::vector<CheckpointTensor>& plan, int ranks, RankFile file) {
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks));
+  for (const CheckpointTensor& tensor : plan) {
+    if (!belongs(tensor, file)) continue;
+    for (const CheckpointPiece& piece : tensor.pieces) {
+      bytes.at(static_cast<std::size_t>(piece.rank)) +=
+          piece.part.elements() * static_cast<std::int64_t>(size_of(tensor.dtype));
+    }
+  }
+  return bytes;
+}
+
+std::vector<CopyBytes> planned_copies(const std::vector<CheckpointTensor>& plan, int ranks, bool whole) {
+  const std::vector<std::int64_t> changing = bytes_by_rank(plan, ranks, RankFile::changing);
+  const std::vector<std::int64_t> frozen = bytes_by_rank(plan, ranks, RankFile::frozen);
+  std::vector<CopyBytes> copies;
+  for (std::size_t rank = 0; rank < changing.size(); ++rank) {
+    copies.push_back({copy_bytes(changing[rank], whole), copy_bytes(frozen[rank], false)});
+  }
+  return copies;
+}
+
+std::vector<std::int64_t> planned_copy_bytes(const std::vector<CopyBytes>& copies) {
+  std::vector<std::int64_t> bytes;
+  bytes.reserve(copies.size());
+  for (const CopyBytes& each : copies) bytes.push_back(each.changing + each.frozen);
+  return bytes;
+}
+
+std::optional<std::string> find_cover_fault(const Shape& shape, const std::vector<TensorPart>& parts) {
+  const std::vector<Parts> groups = by_block(parts);
+  std::int64_t covered = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    std::int64_t end = 0;
+    for (const TensorPart* part : groups[i]) {
+      if (part->begin < end) {
+        return "element " + std::to_string(part->begin) + " of a block is in two of them";
+      }
+      end = part->end;
+      covered += part->elements();
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (meet(groups[i].front()->dims, groups[j].front()->dims)) return "two blocks overlap";
+    }
+  }
+  if (covered == element_count(shape)) return std::nullopt;
+  return "they have " + std::to_string(covered) + " of " + std::to_string(element_count(shape)) + " elements";
 }
 
 }  // namespace strata::host

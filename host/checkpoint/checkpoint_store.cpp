@@ -9,9 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <sstream>
-#include <tuple>
 
-#include "checkpoint/checkpoint_names.hpp"
 #include "files/file_io.hpp"
 #include "strata/error.hpp"
 
@@ -28,15 +26,6 @@ constexpr std::string_view kReplacement = ".new";
 void rename_or_fail(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   throw RuntimeError("'" + to.string() + "': cannot be put in place: " + std::strerror(errno));
-}
-
-/// Removes a checkpoint. It loses its final name first, so that an interrupted removal leaves no half of one.
-void remove_checkpoint(const fs::path& path) {
-  const fs::path doomed = path.string() + std::string(kTemporaryMark) + "old";
-  std::error_code failure;
-  fs::remove_all(doomed, failure);
-  fs::rename(path, doomed, failure);
-  if (!failure) fs::remove_all(doomed, failure);
 }
 
 bool is_checkpoint(const fs::path& path) {
@@ -58,18 +47,25 @@ std::uint64_t bytes_in(const fs::path& folder) {
   return bytes;
 }
 
-/// The checkpoint named by `latest`, or else the one with the most steps. Empty if there is none.
-fs::path last_checkpoint(const fs::path& directory) {
-  std::string name;
-  std::istringstream(read_small_file(directory / kLatestName, 4096)) >> name;
-  if (step_of_checkpoint(name) && is_checkpoint(directory / name)) return directory / name;
-  fs::path last;
+/// The checkpoints in a folder, those of more steps last.
+std::vector<fs::path> sorted_checkpoints(const fs::path& directory) {
+  std::vector<std::pair<std::uint64_t, fs::path>> found;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
     const auto step = step_of_checkpoint(entry.path());
-    if (step && is_checkpoint(entry.path()) && (last.empty() || *step > *step_of_checkpoint(last))) last = entry.path();
+    if (step && entry.is_directory(ignored)) found.emplace_back(*step, entry.path());
   }
-  return last;
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> paths;
+  for (auto& each : found) paths.push_back(std::move(each.second));
+  return paths;
+}
+
+/// The first one of checkpoints_in() that has a manifest. Empty if there is none.
+fs::path last_checkpoint(const fs::path& directory) {
+  const std::vector<fs::path> all = checkpoints_in(directory);
+  const auto found = std::find_if(all.begin(), all.end(), is_checkpoint);
+  return found == all.end() ? fs::path{} : *found;
 }
 
 }  // namespace
@@ -94,22 +90,27 @@ std::optional<std::uint64_t> step_of_checkpoint(const fs::path& directory) {
 
 fs::path CheckpointStore::path_of(std::uint64_t step) const { return directory_ / checkpoint_name(step); }
 
-std::vector<CheckpointStore::Found> CheckpointStore::checkpoints_up_to(std::uint64_t step) const {
-  std::error_code ignored;
-  std::vector<Found> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory_, ignored)) {
-    const auto of = step_of_checkpoint(entry.path());
-    if (of && *of <= step) found.push_back({*of, entry.path()});
-  }
-  std::sort(found.begin(), found.end(),
-            [](const Found& a, const Found& b) { return std::tie(a.step, a.path) < std::tie(b.step, b.path); });
+std::vector<fs::path> CheckpointStore::paths_up_to(std::uint64_t step) const {
+  std::vector<fs::path> paths = sorted_checkpoints(directory_);
+  std::erase_if(paths, [&](const fs::path& each) { return step_of_checkpoint(each) > step; });
+  return paths;
+}
+
+std::vector<fs::path> checkpoints_in(const fs::path& directory) {
+  std::vector<fs::path> found = sorted_checkpoints(directory);
+  std::reverse(found.begin(), found.end());
+  std::string latest;
+  std::istringstream(read_small_file(directory / kLatestName, 4096)) >> latest;
+  const auto at = std::find_if(found.begin(), found.end(), [&](const auto& each) { return each.filename() == latest; });
+  if (at != found.end()) std::rotate(found.begin(), at, found.end());
   return found;
 }
 
-std::vector<fs::path> CheckpointStore::paths_up_to(std::uint64_t step) const {
-  std::vector<fs::path> paths;
-  for (const Found& each : checkpoints_up_to(step)) paths.insert(paths.begin(), each.path);
-  return paths;
+void remove_checkpoint(const fs::path& checkpoint, std::error_code& failure) {
+  const fs::path doomed = checkpoint.string() + std::string(kTemporaryMark) + "old";
+  fs::remove_all(doomed, failure);
+  fs::rename(checkpoint, doomed, failure);
+  if (!failure) fs::remove_all(doomed, failure);
 }
 
 void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& coming) const {
@@ -122,7 +123,7 @@ void CheckpointStore::prepare(std::uint64_t bytes, const CheckpointsToCome& comi
   if (keep_ > 0) {
     // One checkpoint more than `keep` exists while the next one is written.
     const auto most = static_cast<std::uint64_t>(keep_) + 1;
-    const std::uint64_t held = checkpoints_up_to(coming.first_step).size();
+    const std::uint64_t held = paths_up_to(coming.first_step).size();
     more = std::min(more, most - std::min(most, held));
   }
   require_space(bytes, {.count = std::max<std::uint64_t>(1, more), .shared_bytes = shared},
@@ -206,11 +207,12 @@ std::optional<std::string> CheckpointStore::set_latest(const fs::path& checkpoin
 }
 
 void CheckpointStore::settle() const {
-  for (const Found& each : checkpoints_up_to(UINT64_MAX)) {
-    const fs::path path = path_of(each.step);
-    if (each.path == path || !each.path.string().ends_with(kReplacement)) continue;
-    remove_checkpoint(path);
-    rename_or_fail(each.path, path);
+  for (const fs::path& each : sorted_checkpoints(directory_)) {
+    const fs::path path = path_of(*step_of_checkpoint(each));
+    if (each == path || !each.string().ends_with(kReplacement)) continue;
+    std::error_code ignored;
+    remove_checkpoint(path, ignored);
+    rename_or_fail(each, path);
     sync_directory(directory_, disk_);
   }
 }
@@ -221,10 +223,10 @@ void CheckpointStore::clean(std::uint64_t step) const {
     std::error_code failure;
     if (entry.path().filename().string().find(kTemporaryMark) != std::string::npos) fs::remove_all(entry, failure);
   }
-  std::vector<Found> found = checkpoints_up_to(step);
+  std::vector<fs::path> found = paths_up_to(step);
   if (keep_ <= 0 || found.size() <= static_cast<std::size_t>(keep_)) return;
   found.resize(found.size() - static_cast<std::size_t>(keep_));
-  for (const Found& each : found) remove_checkpoint(each.path);
+  for (const fs::path& each : found) remove_checkpoint(each, ignored);
 }
 
 fs::path find_checkpoint(const fs::path& given) {

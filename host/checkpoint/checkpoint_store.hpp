@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,7 +42,7 @@ class CheckpointStore {
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   [[nodiscard]] const Disk& disk() const { return disk_; }
   [[nodiscard]] std::filesystem::path path_of(std::uint64_t step) const;
-  /// The checkpoints of steps up to `step`, the newest first.
+  /// The checkpoints of steps up to `step`, the newest last.
   [[nodiscard]] std::vector<std::filesystem::path> paths_up_to(std::uint64_t step) const;
   /// Gives the complete checkpoint in folder `temporary` its final name. If there is one of that step already, the new
   /// one takes its place. A complete checkpoint of the step has a final name at every moment.
@@ -53,12 +54,6 @@ class CheckpointStore {
   void clean(std::uint64_t step) const;
 
  private:
-  struct Found {
-    std::uint64_t step = 0;
-    std::filesystem::path path;
-  };
-
-  [[nodiscard]] std::vector<Found> checkpoints_up_to(std::uint64_t step) const;
   /// True if a file may have two names.
   [[nodiscard]] bool has_links() const;
   void require_space(std::uint64_t bytes, const CheckpointsToCome& coming, std::uint64_t available) const;
@@ -70,11 +65,32 @@ class CheckpointStore {
   const Disk& disk_;
 };
 
+/// The checkpoints in a folder, damaged ones included: first the one that `latest` names, then older ones, then newer
+/// ones. Newer ones are left of a run that continued from an earlier checkpoint.
+[[nodiscard]] std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& directory);
+
+/// Removes a checkpoint. It loses its final name first, so that an interrupted removal leaves no half of one.
+void remove_checkpoint(const std::filesystem::path& checkpoint, std::error_code& failure);
+
 /// The checkpoint at `given`: a checkpoint folder, or the newest checkpoint of a run's output folder or checkpoints
 /// folder. \throws ConfigurationError if there is none.
 [[nodiscard]] std::filesystem::path find_checkpoint(const std::filesystem::path& given);
 
 /// The end of a message: which checkpoint in `directory` a run can go on from, if there is one.
 [[nodiscard]] std::string describe_newest(const std::filesystem::path& directory);
+
+/// \file
+/// Names within a checkpoints folder.
+
+inline constexpr const char* kManifestName = "manifest.json";
+/// Ends the names of the files with tensors.
+inline constexpr const char* kTensorSuffix = ".safetensors";
+/// Name of the file that contains the name of the newest checkpoint.
+inline constexpr const char* kLatestName = "latest";
+
+/// Name of the checkpoint of a step, such as "step-00000100".
+[[nodiscard]] std::string checkpoint_name(std::uint64_t step);
+/// The step of a checkpoint, from the last component of its path. Empty if that is not a checkpoint's name.
+[[nodiscard]] std::optional<std::uint64_t> step_of_checkpoint(const std::filesystem::path& directory);
 
 }  // namespace strata::host

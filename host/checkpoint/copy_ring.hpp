@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/rank_pieces.hpp"
+#include "checkpoint/checkpoint_plan.hpp"
 #include "runtime/shards.hpp"
 
 namespace strata::host {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -32,22 +33,10 @@ constexpr std::array<std::pair<DType, std::string_view>, 7> kNames{{{DType::f64,
                                                                     {DType::i64, "I64"},
                                                                     {DType::i8, "I8"}}};
 
-/// The format's types that Strata lacks, with their bits.
-constexpr std::array<std::pair<std::string_view, std::size_t>, 15> kForeignBits{{{"BOOL", 8},
-                                                                                 {"C64", 64},
-                                                                                 {"F4", 4},
-                                                                                 {"F6_E2M3", 6},
-                                                                                 {"F6_E3M2", 6},
-                                                                                 {"F8_E4M3", 8},
-                                                                                 {"F8_E4M3FNUZ", 8},
-                                                                                 {"F8_E5M2", 8},
-                                                                                 {"F8_E5M2FNUZ", 8},
-                                                                                 {"F8_E8M0", 8},
-                                                                                 {"I16", 16},
-                                                                                 {"U16", 16},
-                                                                                 {"U32", 32},
-                                                                                 {"U64", 64},
-                                                                                 {"U8", 8}}};
+/// The format's types that Strata lacks. The first number in a name is that of the type's bits; of BOOL it is 8.
+constexpr std::array<std::string_view, 15> kForeignTypes{"BOOL",    "C64",         "F4",      "F6_E2M3",     "F6_E3M2",
+                                                         "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0",
+                                                         "I16",     "U16",         "U32",     "U64",         "U8"};
 
 std::string_view name_of(DType dtype) {
   return std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == dtype; })->second;
@@ -62,10 +51,11 @@ std::optional<DType> dtype_of(const std::string& name) {
 /// Bits of an element of the type. Empty for a type that the format does not have.
 std::optional<std::size_t> bits_of(const std::string& type) {
   if (const std::optional<DType> dtype = dtype_of(type)) return 8 * size_of(*dtype);
-  const auto* found =
-      std::find_if(kForeignBits.begin(), kForeignBits.end(), [&](const auto& each) { return each.first == type; });
-  if (found == kForeignBits.end()) return std::nullopt;
-  return found->second;
+  const auto* found = std::find(kForeignTypes.begin(), kForeignTypes.end(), type);
+  if (found == kForeignTypes.end()) return std::nullopt;
+  std::size_t bits = 8;
+  std::from_chars(found->data() + 1, found->data() + found->size(), bits);
+  return bits;
 }
 
 /// Bytes of a tensor of `shape`. Empty if they overflow, end within a byte, or a size is invalid.

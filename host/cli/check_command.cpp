@@ -3,14 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "cli/configuration_arguments.hpp"
-#include "cli/error_line.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/json_output.hpp"
-#include "cli/offload_report.hpp"
+#include "cli/run_report.hpp"
+#include "files/exit_codes.hpp"
+#include "files/json_text.hpp"
 #include "files/text_format.hpp"
-#include "setup/inspection.hpp"
-#include "tokenizers/named_tokenizer.hpp"
+#include "tokenizers/checkpoint_tokenizer.hpp"
+#include "train/inspection.hpp"
 
 namespace strata::host {
 namespace {
@@ -70,13 +68,12 @@ int refuse_run(CommandContext& context, bool json, const std::string& reason, in
 void add_check_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<CheckArguments>();
   CLI::App* command =
-      app.add_subcommand("check",
-                         "Check that a run can work, without running it; exit code 0 if it can, 2 if not, 1 if a file, "
-                         "a machine or a plugin fails");
-  arguments->configuration.add_to(*command);
+      add_command(app, context, "check",
+                  "Check that a run can work, without running it; exit code 0 if it can, 2 if not, 1 if a file, "
+                  "a machine or a plugin fails",
+                  [arguments, &context] { return check(*arguments, context); });
+  add_configuration(*command, arguments->configuration);
   command->add_flag("--json", arguments->json, "Print the verdict as JSON");
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return check(*arguments, context); }; });
 }
 
 }  // namespace strata::host

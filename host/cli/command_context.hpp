@@ -2,51 +2,38 @@
 
 #include <functional>
 #include <memory>
-#include <ostream>
+#include <string>
+#include <vector>
 
-#include "cli/log.hpp"
-#include "cli/plugin_warnings.hpp"
-#include "cli/safe_output.hpp"
+#include "files/console.hpp"
 #include "loading/plugin_registry.hpp"
 
 namespace strata::host {
 
-/// Seconds after which a hook that does not end is named, until a configuration gives run.watchdog.
-inline constexpr double kHookLimit = 60;
-
 /// The objects that all commands share.
-class CommandContext {
+class CommandContext : public Console {
  public:
-  CommandContext(std::ostream& results, std::ostream& messages) : out(results), messages(messages), log(messages) {}
+  using Console::Console;
 
-  /// Standard output, for results.
-  SafeOutput out;
-  /// Standard error, for output that is not a log line, such as the progress line on a terminal.
-  std::ostream& messages;
-  Log log;
   /// The selected command. Its callback sets it, and it runs when the whole command line is parsed. \return the exit
   /// code.
   std::function<int()> action;
 
   /// The plugins of this process. The first call searches for them.
-  PluginRegistry& plugins() {
-    if (!plugins_) {
-      plugins_ = std::make_unique<PluginRegistry>(plugin_search_places());
-      plugins_->watch_hooks(kHookLimit, [this](const std::string& message) { log.warning(message); });
-      warn(plugin_warnings(*plugins_));
-    }
-    return *plugins_;
-  }
+  PluginRegistry& plugins();
 
   /// Logs one line for all warnings about plugins. `strata plugins list` shows them.
-  void warn(const std::vector<std::string>& warnings) {
-    if (warnings.empty()) return;
-    const std::string others = std::to_string(warnings.size() - 1) + " more warnings: strata plugins list";
-    log.warning(warnings.front() + (warnings.size() == 1 ? "" : "; " + others));
-  }
+  void warn(const std::vector<std::string>& warnings);
 
  private:
   std::unique_ptr<PluginRegistry> plugins_;
 };
+
+/// One warning for each folder of STRATA_PLUGIN_PATH that cannot be read, such as a mistyped one. Other places of
+/// plugins need not exist.
+[[nodiscard]] std::vector<std::string> plugin_path_warnings(const PluginEnvironment& environment);
+
+/// The warnings of this process: those of STRATA_PLUGIN_PATH, then those of the registry.
+[[nodiscard]] std::vector<std::string> plugin_warnings(const PluginRegistry& registry);
 
 }  // namespace strata::host

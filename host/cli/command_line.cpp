@@ -1,5 +1,7 @@
 #include "cli/command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -8,9 +10,10 @@
 #include "cli/command_context.hpp"
 #include "cli/commands.hpp"
 #include "cli/completion.hpp"
-#include "cli/error_line.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/launch_host_command.hpp"
+#include "files/exit_codes.hpp"
+#include "files/message_text.hpp"
+#include "launch/host_agent.hpp"
+#include "launch/launch_protocol.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -33,8 +36,8 @@ constexpr const char* kCompiler = "gcc " __VERSION__;
 
 /// The first line is for programs: nothing follows the version.
 std::string version_text() {
-  return "strata " STRATA_VERSION "\nABI " + std::to_string(kAbiNumber) + ", compiler " + kCompiler + ", flavour '" +
-         std::string(build_flavour()) + "'";
+  return fmt::format("strata {}\nABI {}, compiler {}, flavour '{}'", STRATA_VERSION, kAbiNumber, kCompiler,
+                     build_flavour());
 }
 
 void add_common_options(CLI::App& app, CommandContext& context) {
@@ -57,7 +60,7 @@ std::string parse_failure(const CLI::App& app, const CLI::ParseError& error, int
   if (app.get_subcommands().empty() && argument_count > 1) {
     const std::string word = arguments[1];
     if (word.empty() || word[0] != '-') message = "there is no command '" + word + "'";
-    if (const std::string near = nearest(word, names); !near.empty()) message += "; did you mean '" + near + "'?";
+    message += did_you_mean(word, names);
   }
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const std::string command = chosen.empty() ? "" : " " + chosen.back()->get_name();
@@ -89,7 +92,7 @@ int parse_and_run(CLI::App& app, CommandContext& context, int argument_count, co
 
 int run_command_line(int argument_count, const char* const* arguments, std::ostream& out, std::ostream& messages) {
   try {
-    if (wants_host_agent(argument_count, arguments)) return serve_launcher();
+    if (argument_count == 2 && std::string_view(arguments[1]) == kHostAgentCommand) return serve_launcher();
     CommandContext context(out, messages);
     CLI::App app("Strata trains language models in parallel: a model names its dimensions, strategies map them.",
                  "strata");

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/json_output.hpp"
+#include "files/json_text.hpp"
 #include "files/text_format.hpp"
-#include "loading/guarded_device.hpp"
-#include "loading/installed_vocabulary.hpp"
+#include "loading/guarded_plugins.hpp"
+#include "loading/resolved_plugins.hpp"
 
 namespace strata::host {
 namespace {
@@ -96,9 +96,10 @@ int list_devices(bool json, CommandContext& context) {
 
 void add_devices_command(CLI::App& app, CommandContext& context) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("devices", "List the devices that the device plugins find on this machine");
+  CLI::App* command =
+      add_command(app, context, "devices", "List the devices that the device plugins find on this machine",
+                  [json, &context] { return list_devices(*json, context); });
   command->add_flag("--json", *json, "Print JSON");
-  command->callback([json, &context] { context.action = [json, &context] { return list_devices(*json, context); }; });
 }
 
 }  // namespace strata::host

@@ -5,13 +5,11 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/error_line.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/json_output.hpp"
 #include "diagnosis/record_folder.hpp"
-#include "diagnosis/record_text.hpp"
-#include "diagnosis/verdict_text.hpp"
+#include "diagnosis/verdict.hpp"
+#include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
+#include "files/json_text.hpp"
 
 namespace strata::host {
 namespace {
@@ -90,15 +88,14 @@ int diagnose(const DiagnoseArguments& arguments, CommandContext& context) {
 
 void add_diagnose_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<DiagnoseArguments>();
-  CLI::App* command = app.add_subcommand(
-      "diagnose",
+  CLI::App* command = add_command(
+      app, context, "diagnose",
       "Compare what the ranks of a run did when it hung or failed, and name the rank for which the others wait; exit "
-      "code 0 if all records can be read, 1 if some are damaged, 2 if there are none");
+      "code 0 if all records can be read, 1 if some are damaged, 2 if there are none",
+      [arguments, &context] { return diagnose(*arguments, context); });
   command->add_option("FOLDER", arguments->folder, "The run's output folder, or the folder 'diagnosis' in it")
       ->required();
   command->add_flag("--json", arguments->json, "Print JSON");
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return diagnose(*arguments, context); }; });
 }
 
 }  // namespace strata::host

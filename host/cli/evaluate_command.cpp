@@ -1,15 +1,15 @@
+#include <fmt/format.h>
+
 #include <cmath>
-#include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/json_output.hpp"
-#include "cli/number_check.hpp"
+#include "files/json_text.hpp"
 #include "generate/evaluation.hpp"
+#include "huggingface/initial_values.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -27,10 +27,8 @@ struct EvaluateArguments {
 };
 
 void print_result(const EvaluationResult& result, const std::string& unit, std::ostream& out) {
-  std::ostringstream line;
-  line << std::setprecision(7) << "loss " << result.loss << "  perplexity " << std::exp(result.loss) << "  "
-       << result.count << ' ' << unit << "s  " << std::setprecision(3) << result.seconds << " s";
-  out << line.str() << '\n';
+  out << fmt::format("loss {:.7g}  perplexity {:.7g}  {} {}s  {:.3g} s\n", result.loss, std::exp(result.loss),
+                     result.count, unit, result.seconds);
 }
 
 int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& context) {
@@ -45,15 +43,15 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
   }
   // The data must have a validation split only if it is the one to read.
   configuration.run.eval_every = split == DataSplit::validation ? 1 : 0;
-  const RunSetup setup = prepare(std::move(configuration), context.plugins());
+  const RunSetup setup = prepare_run(std::move(configuration), context.plugins());
   EvaluationSettings settings{.split = split,
                               .batches = own_data ? setup.configuration.run.eval_batches : 0,
                               .weights = arguments.of_average ? RestoredWeights::average : RestoredWeights::trained};
   if (arguments.batches >= 0) settings.batches = arguments.batches;
   const EvaluationResult result = evaluate(setup, checkpoint, setup.open_data(), settings);
   if (result.count == 0) {
-    throw RuntimeError("the loss counts no " + setup.unit + " of the " + std::to_string(result.batches) +
-                       " batch(es), so there is no mean");
+    throw RuntimeError(
+        fmt::format("the loss counts no {} of the {} batch(es), so there is no mean", setup.unit, result.batches));
   }
   // One process of several reports.
   if (result.first_rank != 0) return 0;
@@ -74,10 +72,9 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
 
 void add_evaluate_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<EvaluateArguments>();
-  CLI::App* command = app.add_subcommand("evaluate", "Print the loss and the perplexity of a checkpoint on data");
-  command
-      ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
-      ->required();
+  CLI::App* command = add_command(app, context, "evaluate", "Print the loss and the perplexity of a checkpoint on data",
+                                  [arguments, &context] { return evaluate_checkpoint(*arguments, context); });
+  add_checkpoint(*command, arguments->checkpoint);
   command->add_option(
       "DATA", arguments->files,
       "Files in the format of the run's data; default: the run's validation split, in as many batches as "
@@ -90,17 +87,10 @@ void add_evaluate_command(CLI::App& app, CommandContext& context) {
                     "Keep the strategies and the communicator of the checkpoint's run; default: one rank without any");
   command->add_option("--batches", arguments->batches, "Most batches to evaluate; 0 for all of the data")
       ->check(number_from(0));
-  command->add_flag("--average", arguments->of_average,
-                    "Use the moving average of the weights, which a run with [optimizer.average] keeps");
+  add_average(*command, arguments->of_average, "Use");
   command->add_flag("--json", arguments->json, "Print the result as JSON");
-  command
-      ->add_option("--set", arguments->overrides,
-                   "Overrides a key of the configuration, as in --set batch.micro=4; strategies too")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  command->callback([arguments, &context] {
-    context.action = [arguments, &context] { return evaluate_checkpoint(*arguments, context); };
-  });
+  add_overrides(*command, arguments->overrides,
+                "Overrides a key of the configuration, as in --set batch.micro=4; strategies too");
 }
 
 }  // namespace strata::host

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -7,14 +9,12 @@
 #include <set>
 
 #include "cli/commands.hpp"
-#include "cli/configuration_arguments.hpp"
-#include "cli/explain_pipeline.hpp"
-#include "cli/json_output.hpp"
-#include "cli/offload_report.hpp"
+#include "cli/run_report.hpp"
 #include "compiler/program/step_variants.hpp"
+#include "files/json_text.hpp"
 #include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
-#include "setup/inspection.hpp"
+#include "train/inspection.hpp"
 
 namespace strata::host {
 namespace {
@@ -92,13 +92,13 @@ void print_mesh(std::ostream& out, const Inspection& inspection) {
 void print_model(std::ostream& out, const Inspection& inspection) {
   const Compiled& training = inspection.programs.training;
   const BatchSection& batch = inspection.setup.configuration.batch;
-  out << "parameters  " << parameter_count(training.graph) << " ("
-      << short_number(static_cast<double>(parameter_count(training.graph))) << ")\n"
-      << "batch       " << batch.global << " samples a step = " << training.programs.front().micro_batches
-      << " micro-batches of " << batch.micro << " on each of " << inspection.setup.stack.replicas
-      << (inspection.setup.stack.replicas == 1 ? " replica\n" : " replicas\n") << "arithmetic  "
-      << short_number(flops_per_token(training.graph, *inspection.setup.ops)) << " FLOP per " << inspection.setup.unit
-      << "\n";
+  const std::int64_t parameters = parameter_count(training.graph);
+  out << fmt::format("parameters  {} ({})\n", parameters, short_number(static_cast<double>(parameters)))
+      << fmt::format("batch       {} samples a step = {} micro-batches of {} on each of {} replica{}\n", batch.global,
+                     training.programs.front().micro_batches, batch.micro, inspection.setup.stack.replicas,
+                     inspection.setup.stack.replicas == 1 ? "" : "s")
+      << fmt::format("arithmetic  {} FLOP per {}\n",
+                     short_number(flops_per_token(training.graph, *inspection.setup.ops)), inspection.setup.unit);
 }
 
 /// The buffer kinds in the memory of any rank at its peak.
@@ -166,8 +166,8 @@ void print_communication(std::ostream& out, const Compiled& compiled) {
     const auto others = std::count(classes.begin(), classes.end(), static_cast<int>(i)) - 1;
     std::string whose = "a rank";
     if (compiled.programs.size() > 1) {
-      whose = "rank " + std::to_string(first - classes.begin());
-      if (others > 0) whose += " and " + std::to_string(others) + " like it";
+      whose = fmt::format("rank {}", first - classes.begin());
+      if (others > 0) whose += fmt::format(" and {} like it", others);
     }
     print_communication(out, compiled.programs[i], whose);
   }
@@ -181,8 +181,8 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
     context.out << to_string(training.graph);
   } else if (arguments.program) {
     if (*arguments.program < 0 || *arguments.program >= training.mesh.rank_count()) {
-      throw ConfigurationError("--program: found rank " + std::to_string(*arguments.program) + "; accepted: 0 to " +
-                               std::to_string(training.mesh.rank_count() - 1));
+      throw ConfigurationError(fmt::format("--program: found rank {}; accepted: 0 to {}", *arguments.program,
+                                           training.mesh.rank_count() - 1));
     }
     context.out << to_string(training.program(*arguments.program));
   } else if (arguments.json) {
@@ -204,8 +204,9 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
 
 void add_explain_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<ExplainArguments>();
-  CLI::App* command = app.add_subcommand("explain", "Show mesh, memory, communication and arithmetic of a run");
-  arguments->configuration.add_to(*command);
+  CLI::App* command = add_command(app, context, "explain", "Show mesh, memory, communication and arithmetic of a run",
+                                  [arguments, &context] { return explain(*arguments, context); });
+  add_configuration(*command, arguments->configuration);
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   CLI::Option* graph = command->add_flag("--graph", arguments->graph, "Print the logical graph instead");
   command->add_option("--program", arguments->program, "Print the program of this rank instead")
@@ -217,8 +218,6 @@ void add_explain_command(CLI::App& app, CommandContext& context) {
       ->type_name("FILE.json");
   command->add_flag("--equal-chunks", arguments->timelines.equal,
                     "Give all chunks the same duration instead of durations by FLOPs");
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return explain(*arguments, context); }; });
 }
 
 }  // namespace strata::host

@@ -53,10 +53,9 @@ int export_checkpoint(const ExportArguments& arguments, CommandContext& context)
 
 void add_export_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "Write the model of a checkpoint as Hugging Face's files");
-  command
-      ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
-      ->required();
+  CLI::App* command = add_command(app, context, "export", "Write the model of a checkpoint as Hugging Face's files",
+                                  [arguments, &context] { return export_checkpoint(*arguments, context); });
+  add_checkpoint(*command, arguments->checkpoint);
   command->add_option("HF_FOLDER", arguments->folder, "Folder of the files, which must not exist, or be empty")
       ->required();
   CLI::Option* dtype =
@@ -66,8 +65,7 @@ void add_export_command(CLI::App& app, CommandContext& context) {
               "Type of all tensors; by default each keeps that of the model from which training began, or else "
               "that of the checkpoint")
           ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  command->add_flag("--average", arguments->of_average,
-                    "Write the moving average of the weights, which a run with [optimizer.average] keeps");
+  add_average(*command, arguments->of_average, "Write");
   command->add_option("--shard-size", arguments->shard_size, "Largest size of a file with several tensors")
       ->type_name("SIZE")
       ->capture_default_str();
@@ -77,9 +75,6 @@ void add_export_command(CLI::App& app, CommandContext& context) {
           "Write only the adapters that a run with lora trained, in f32, as PEFT reads them. Without it they are "
           "merged into the model.")
       ->excludes(dtype);
-  command->callback([arguments, &context] {
-    context.action = [arguments, &context] { return export_checkpoint(*arguments, context); };
-  });
 }
 
 }  // namespace strata::host

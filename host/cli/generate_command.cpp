@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/number_check.hpp"
 #include "files/json_text.hpp"
 #include "generate/stop_strings.hpp"
 #include "generate/text_generation.hpp"
-#include "huggingface/checkpoint_fit.hpp"
+#include "huggingface/initial_values.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
@@ -159,7 +158,7 @@ int generate_text(const GenerateArguments& arguments, CommandContext& context) {
   const CheckpointReader checkpoint(find_checkpoint(arguments.checkpoint));
   RunConfiguration configuration = one_rank_configuration(checkpoint, arguments.overrides, context.plugins());
   configuration.batch = {1, 1};
-  const RunSetup setup = prepare(std::move(configuration), context.plugins());
+  const RunSetup setup = prepare_run(std::move(configuration), context.plugins());
   static_cast<void>(setup.generation());
   const auto& data = checkpoint.run().data;
   require_parameters_of(checkpoint, model_graph(setup, data ? data->sizes : DimSizes{}));
@@ -208,10 +207,9 @@ void add_sampling_options(CLI::App* command, SamplingSettings& sampling) {
 
 void add_generate_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "Write text with a trained model, on one rank");
-  command
-      ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
-      ->required();
+  CLI::App* command = add_command(app, context, "generate", "Write text with a trained model, on one rank",
+                                  [arguments, &context] { return generate_text(*arguments, context); });
+  add_checkpoint(*command, arguments->checkpoint);
   command->add_option("--tokenizer", arguments->tokenizer,
                       "The tokenizer of the text: a tokenizer.json, a model of sentencepiece, or a folder with one of "
                       "them; without it, the checkpoint's own");
@@ -245,16 +243,10 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
       ->capture_default_str();
   command->add_flag("--no-cache", arguments->uncached,
                     "Compute the whole context for every token, without a cache of keys and values");
-  command->add_flag("--average", arguments->of_average,
-                    "Use the moving average of the weights, which a run with [optimizer.average] keeps");
+  add_average(*command, arguments->of_average, "Use");
   command->add_flag("--json", arguments->json, "Print one JSON object a line for each text");
-  command
-      ->add_option("--set", arguments->overrides,
-                   "Overrides a key of the checkpoint's configuration, as in --set device.plugin=cpu")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return generate_text(*arguments, context); }; });
+  add_overrides(*command, arguments->overrides,
+                "Overrides a key of the checkpoint's configuration, as in --set device.plugin=cpu");
 }
 
 }  // namespace strata::host

@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 
 #include "cli/commands.hpp"
 #include "cli/manual_pages.hpp"
 #include "config/reference.hpp"
+#include "files/message_text.hpp"
 
 namespace strata::host {
 namespace {
@@ -48,27 +51,21 @@ int print_help(const HelpArguments& arguments, const CLI::App& app, CommandConte
     context.out << command->help("strata");
     return 0;
   }
-  const std::string near = nearest(arguments.topic, topics);
-  std::string message = "there is no help on '" + arguments.topic + "'";
-  if (!near.empty()) message += "; did you mean '" + near + "'?";
-  message += "; accepted:";
-  for (const std::string& topic : topics) message += " " + topic;
-  throw ConfigurationError(message);
+  throw ConfigurationError(fmt::format("there is no help on '{}'{}; accepted: {}", arguments.topic,
+                                       did_you_mean(arguments.topic, topics), fmt::join(topics, " ")));
 }
 
 }  // namespace
 
 void add_help_command(CLI::App& app, CommandContext& context) {
-  CLI::App* command = app.add_subcommand("help", "Explain the keys of the configuration, or a command");
   auto arguments = std::make_shared<HelpArguments>();
+  CLI::App* command = add_command(app, context, "help", "Explain the keys of the configuration, or a command",
+                                  [arguments, &app, &context] { return print_help(*arguments, app, context); });
   command->add_option("TOPIC", arguments->topic, "configuration, or a command");
   command->add_flag("--markdown", arguments->markdown, "Print the page docs/configuration.md");
   CLI::Option* manual = command->add_option("--manual", arguments->manual, "Write the manual pages into this folder");
   manual->type_name("FOLDER");
   command->add_option("--date", arguments->date, "Date of the manual pages")->type_name("YYYY-MM-DD")->needs(manual);
-  command->callback([arguments, &app, &context] {
-    context.action = [arguments, &app, &context] { return print_help(*arguments, app, context); };
-  });
 }
 
 }  // namespace strata::host

@@ -4,7 +4,6 @@
 
 #include "cli/commands.hpp"
 #include "files/text_format.hpp"
-#include "huggingface/adapted_checkpoint.hpp"
 #include "huggingface/import_model.hpp"
 
 namespace strata::host {
@@ -35,7 +34,8 @@ int import_folder(const ImportArguments& arguments, CommandContext& context) {
 
 void add_import_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<ImportArguments>();
-  CLI::App* command = app.add_subcommand("import", "Make a checkpoint of a model of Hugging Face");
+  CLI::App* command = add_command(app, context, "import", "Make a checkpoint of a model of Hugging Face",
+                                  [arguments, &context] { return import_folder(*arguments, context); });
   command
       ->add_option("HF_FOLDER", arguments->folder,
                    "A folder with config.json and model.safetensors, or its shards and their index")
@@ -48,8 +48,6 @@ void add_import_command(CLI::App& app, CommandContext& context) {
   command->add_option("--library", arguments->libraries, "Library plugin that brings ops of the model; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return import_folder(*arguments, context); }; });
 }
 
 }  // namespace strata::host

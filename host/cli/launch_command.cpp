@@ -1,10 +1,12 @@
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 
 #include "cli/commands.hpp"
-#include "cli/number_check.hpp"
+#include "huggingface/initial_values.hpp"
 #include "launch/launch.hpp"
-#include "setup/ranks_per_process.hpp"
+#include "setup/launched_process.hpp"
 
 namespace strata::host {
 namespace {
@@ -64,25 +66,25 @@ void add_launch_options(CLI::App& command, LaunchArguments& arguments) {
 
 int launch(LaunchArguments arguments, CommandContext& context) {
   if (arguments.ranks_per_process) {
-    arguments.train.configuration.overrides.push_back("communicator." + std::string(kRanksPerProcess) + "=" +
-                                                      std::to_string(*arguments.ranks_per_process));
+    arguments.train.configuration.overrides.push_back(
+        fmt::format("communicator.{}={}", kRanksPerProcess, *arguments.ranks_per_process));
   }
   // Check the configuration before any rank starts, so that mistakes are reported once.
-  const RunSetup setup = prepare(arguments.train.load(), context.plugins());
-  return Launch(arguments, setup, context).run();
+  const RunSetup setup = prepare_run(arguments.train.load(), context.plugins());
+  return Launch(arguments, setup, context.plugins(), context).run();
 }
 
 }  // namespace
 
 void add_launch_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<LaunchArguments>();
-  CLI::App* command = app.add_subcommand(
-      "launch", "Train with a process for each rank, or for several, on this machine or on several through ssh");
-  arguments->train.add_to(*command);
+  CLI::App* command =
+      add_command(app, context, "launch",
+                  "Train with a process for each rank, or for several, on this machine or on several through ssh",
+                  [arguments, &context] { return launch(*arguments, context); });
+  add_training(*command, arguments->train);
   add_launch_options(*command, *arguments);
   add_hosts_options(*command, *arguments);
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return launch(*arguments, context); }; });
 }
 
 }  // namespace strata::host

@@ -1,11 +1,9 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "cli/closed_output.hpp"
 #include "cli/command_line.hpp"
-#include "cli/hook_deaths.hpp"
-#include "cli/openmp_waits.hpp"
-#include "launch/core_dumps.hpp"
+#include "cli/process_start.hpp"
+#include "launch/child_process.hpp"
 
 int main(int argument_count, char** arguments) {
   strata::host::open_closed_streams();

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "cli/number_check.hpp"
 #include "files/file_io.hpp"
 #include "reports/curve_chart.hpp"
 #include "reports/run_curve.hpp"
@@ -88,7 +87,9 @@ int plot(const PlotArguments& arguments, CommandContext& context) {
 
 void add_plot_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<PlotArguments>();
-  CLI::App* command = app.add_subcommand("plot", "Compare the logs of runs, in the terminal or in one SVG picture");
+  CLI::App* command =
+      add_command(app, context, "plot", "Compare the logs of runs, in the terminal or in one SVG picture",
+                  [arguments, &context] { return plot(*arguments, context); });
   command
       ->add_option(
           "RUN", arguments->runs,
@@ -108,8 +109,6 @@ void add_plot_command(CLI::App& app, CommandContext& context) {
       ->check(number_between(1, 1000000))
       ->type_name("N");
   command->add_flag("--log-y", arguments->log_y, "Use a logarithmic scale; values that are not positive are left out");
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return plot(*arguments, context); }; });
 }
 
 }  // namespace strata::host

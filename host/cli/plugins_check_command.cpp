@@ -3,10 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/json_output.hpp"
-#include "cli/number_check.hpp"
 #include "conformance/conformance.hpp"
+#include "files/exit_codes.hpp"
+#include "files/json_text.hpp"
 
 namespace strata::host {
 namespace {
@@ -64,21 +63,19 @@ int check_plugin(const PluginsCheckArguments& arguments, CommandContext& context
 
 void add_plugins_check_command(CLI::App& plugins, CommandContext& context) {
   auto arguments = std::make_shared<PluginsCheckArguments>();
-  CLI::App* command = plugins.add_subcommand(
-      "check",
+  CLI::App* command = add_command(
+      plugins, context, "check",
       "Prove that a plugin keeps the promises of its kind; exit code 0 if no check fails, 1 if one does, 2 for "
-      "wrong usage");
+      "wrong usage",
+      [arguments, &context] { return check_plugin(*arguments, context); });
   ConformanceSettings& settings = arguments->settings;
   command->add_option("FILE", settings.file, "The plugin's file, which need not lie in a plugin folder")->required();
   command->add_option("--only", settings.only, "Runs these checks only, such as S07; may be repeated")
       ->type_name("NUMBER")
       ->allow_extra_args(false);
-  command
-      ->add_option("--set", settings.overrides,
-                   "Overrides a key of the run in which the plugin is checked, as in --set strategy.size=4; options "
-                   "that are set are not varied; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_overrides(*command, settings.overrides,
+                "Overrides a key of the run in which the plugin is checked, as in --set strategy.size=4; options "
+                "that are set are not varied; may be repeated");
   command
       ->add_option("--config", settings.configuration,
                    "The TOML file of the run in which the plugin is checked, default a small GPT-2, and for stacks "
@@ -90,8 +87,6 @@ void add_plugins_check_command(CLI::App& plugins, CommandContext& context) {
                    "Largest relative difference of a stack from one rank in f64 that passes, default 1e-9")
       ->check(number_from(1e-20));
   command->add_flag("--json", arguments->json, "Print the report as JSON");
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return check_plugin(*arguments, context); }; });
 }
 
 }  // namespace strata::host

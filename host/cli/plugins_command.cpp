@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <iomanip>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "cli/json_output.hpp"
-#include "cli/plugin_ops.hpp"
-#include "cli/plugin_warnings.hpp"
 #include "config/reference.hpp"
+#include "files/json_text.hpp"
+#include "files/message_text.hpp"
 #include "loading/plugin_call.hpp"
 
 namespace strata::host {
@@ -101,9 +101,7 @@ std::vector<const PluginFile*> find(const PluginRegistry& registry, const std::s
   }
   if (!found.empty()) return found;
   if (!refused.empty()) throw ConfigurationError(join(refused, "; "));
-  const std::string near = nearest(name, known);
-  throw ConfigurationError("plugin '" + name + "' not found" + (near.empty() ? "" : "; did you mean '" + near + "'?") +
-                           "; see strata plugins list");
+  throw ConfigurationError("plugin '" + name + "' not found" + did_you_mean(name, known) + "; see strata plugins list");
 }
 
 int show(const std::string& name, bool json, PluginRegistry& registry, std::ostream& out) {
@@ -136,33 +134,17 @@ void add_plugins_command(CLI::App& app, CommandContext& context) {
       app.add_subcommand("plugins", "List plugins, show one with its options, list ops, begin a plugin or check one");
   command->require_subcommand(1);
   auto arguments = std::make_shared<PluginsArguments>();
-
-  CLI::App* list_command = command->add_subcommand("list", "List the plugin files found, and why files are refused");
+  CLI::App* list_command = add_command(
+      *command, context, "list", "List the plugin files found, and why files are refused", [arguments, &context] {
+        return arguments->json ? list_as_json(context.plugins(), context.out) : list(context.plugins(), context.out);
+      });
   list_command->add_flag("--json", arguments->json, "Print JSON");
-  list_command->callback([arguments, &context] {
-    context.action = [arguments, &context] {
-      return arguments->json ? list_as_json(context.plugins(), context.out) : list(context.plugins(), context.out);
-    };
-  });
-
-  CLI::App* show_command = command->add_subcommand("show", "Show a plugin's options with types, ranges and defaults");
+  CLI::App* show_command = add_command(
+      *command, context, "show", "Show a plugin's options with types, ranges and defaults",
+      [arguments, &context] { return show(arguments->name, arguments->json, context.plugins(), context.out); });
   show_command->add_option("NAME", arguments->name, "The plugin's name")->required();
   show_command->add_flag("--json", arguments->json, "Print JSON");
-  show_command->callback([arguments, &context] {
-    context.action = [arguments, &context] {
-      return show(arguments->name, arguments->json, context.plugins(), context.out);
-    };
-  });
-
-  CLI::App* ops_command = command->add_subcommand("ops", "List all ops, or show one with its kernels");
-  ops_command->add_option("NAME", arguments->name, "The op's name");
-  ops_command->add_flag("--json", arguments->json, "Print JSON");
-  ops_command->callback([arguments, &context] {
-    context.action = [arguments, &context] {
-      return show_ops(arguments->name, arguments->json, context.plugins(), context.out);
-    };
-  });
-
+  add_plugins_ops_command(*command, context);
   add_plugins_new_command(*command, context);
   add_plugins_check_command(*command, context);
 }

@@ -50,16 +50,14 @@ int write_project(const NewPluginArguments& arguments, const PluginRegistry& reg
 }  // namespace
 
 void add_plugins_new_command(CLI::App& plugins, CommandContext& context) {
-  CLI::App* command =
-      plugins.add_subcommand("new", "Write the project of a new plugin, which builds, tests and packages it");
   auto arguments = std::make_shared<NewPluginArguments>();
+  CLI::App* command =
+      add_command(plugins, context, "new", "Write the project of a new plugin, which builds, tests and packages it",
+                  [arguments, &context] { return write_project(*arguments, context.plugins(), context.out); });
   command->add_option("KIND", arguments->kind, "strategy, model, optimizer, dataset, library, communicator or device")
       ->required();
   command->add_option("NAME", arguments->name, "The plugin's name")->required();
   command->add_option("DIR", arguments->folder, "The folder to make (default: NAME)");
-  command->callback([arguments, &context] {
-    context.action = [arguments, &context] { return write_project(*arguments, context.plugins(), context.out); };
-  });
 }
 
 }  // namespace strata::host

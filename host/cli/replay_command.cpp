@@ -2,11 +2,11 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "cli/commands.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/number_check.hpp"
+#include "files/exit_codes.hpp"
 #include "files/text_format.hpp"
+#include "huggingface/initial_values.hpp"
 #include "train/replay.hpp"
 
 namespace strata::host {
@@ -34,7 +34,7 @@ int replay_steps(const ReplayArguments& arguments, CommandContext& context) {
   std::vector<std::string> overrides = arguments.overrides;
   overrides.emplace_back("run.stop_at_step=0");
   const RunSetup setup =
-      prepare(parse_configuration(checkpoint.run().configuration, source_name, overrides), context.plugins());
+      prepare_run(parse_configuration(checkpoint.run().configuration, source_name, overrides), context.plugins());
   const DataSource source = setup.open_data();
   const std::filesystem::path folder = std::filesystem::path(setup.configuration.run.output) / "replay";
   const Replay replayed = replay(setup, source, checkpoint, {arguments.steps, arguments.times, folder});
@@ -55,12 +55,11 @@ int replay_steps(const ReplayArguments& arguments, CommandContext& context) {
 void add_replay_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<ReplayArguments>();
   CLI::App* command =
-      app.add_subcommand("replay",
-                         "Run the steps after a checkpoint again and compare them bit for bit: tells faulty hardware "
-                         "from a training that diverges; exit code 0 if they are equal, 1 if not");
-  command
-      ->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run for its last one")
-      ->required();
+      add_command(app, context, "replay",
+                  "Run the steps after a checkpoint again and compare them bit for bit: tells faulty hardware "
+                  "from a training that diverges; exit code 0 if they are equal, 1 if not",
+                  [arguments, &context] { return replay_steps(*arguments, context); });
+  add_checkpoint(*command, arguments->checkpoint);
   command->add_option("--steps", arguments->steps, "Number of steps after the checkpoint")
       ->check(number_from(1))
       ->capture_default_str();
@@ -72,13 +71,8 @@ void add_replay_command(CLI::App& app, CommandContext& context) {
                    "Compare with what the run recorded, too: the file of its --log-json. The run had the same plugins "
                    "and strategies, on hardware of the same kind")
       ->type_name("FILE");
-  command
-      ->add_option("--set", arguments->overrides,
-                   "Overrides a key of the checkpoint's configuration, as in --set device.plugin=reference")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return replay_steps(*arguments, context); }; });
+  add_overrides(*command, arguments->overrides,
+                "Overrides a key of the checkpoint's configuration, as in --set device.plugin=reference");
 }
 
 }  // namespace strata::host

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -7,7 +8,6 @@
 #include <string>
 
 #include "cli/commands.hpp"
-#include "cli/number_check.hpp"
 #include "files/text_format.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
 
@@ -57,14 +57,15 @@ class CorpusBar {
 
   /// The speed is that since the first report, because an earlier run may have done what is before.
   [[nodiscard]] std::string line(const CorpusProgress& progress, double seconds) const {
-    std::string text = format_line("%.1f%%  ", 100 * share(progress)) + short_bytes(progress.bytes) + " of " +
-                       short_bytes(progress.total_bytes) + "  " + short_number(static_cast<double>(progress.tokens)) +
-                       " tokens";
+    const std::string text =
+        fmt::format("{:.1f}%  {} of {}  {} tokens", 100 * share(progress), short_bytes(progress.bytes),
+                    short_bytes(progress.total_bytes), short_number(static_cast<double>(progress.tokens)));
     const double passed = seconds - first_seconds_;
     if (progress.bytes == first_bytes_ || passed <= 0) return text;
     const double speed = static_cast<double>(progress.bytes - first_bytes_) / passed;
-    return text + "  " + short_number(static_cast<double>(progress.tokens - first_tokens_) / passed) + " tokens/s  " +
-           short_duration(static_cast<double>(progress.total_bytes - progress.bytes) / speed) + " left";
+    return fmt::format("{}  {} tokens/s  {} left", text,
+                       short_number(static_cast<double>(progress.tokens - first_tokens_) / passed),
+                       short_duration(static_cast<double>(progress.total_bytes - progress.bytes) / speed));
   }
 
   std::ostream& stream_;
@@ -99,12 +100,13 @@ int tokenize(const CorpusJob& job, CommandContext& context) {
     context.log.info("continued after " + short_bytes(result.resumed_bytes) + " that an earlier run had tokenized");
   }
   const auto speed = static_cast<double>(result.progress.bytes - result.resumed_bytes) / seconds;
-  context.log.info(short_bytes(result.progress.bytes) + " in " + short_duration(seconds) + ", " +
-                   short_bytes(static_cast<std::int64_t>(speed)) + "/s");
+  context.log.info(fmt::format("{} in {}, {}/s", short_bytes(result.progress.bytes), short_duration(seconds),
+                               short_bytes(static_cast<std::int64_t>(speed))));
   const std::int64_t special = result.progress.special_documents;
   if (special > 0 && job.special == SpecialInText::token) {
-    context.log.warning(std::to_string(special) + (special == 1 ? " document contains" : " documents contain") +
-                        " the text of a special token, which became that token; --special-as-text makes it plain text");
+    context.log.warning(
+        fmt::format("{} the text of a special token, which became that token; --special-as-text makes it plain text",
+                    special == 1 ? "1 document contains" : fmt::format("{} documents contain", special)));
   }
   context.out << "tokens " << result.progress.tokens << "\ndocuments " << result.progress.documents
               << "\ndocuments_with_special_tokens " << special << "\ntype "
@@ -135,7 +137,8 @@ void add_output_options(CLI::App& command, CorpusJob& job) {
 
 void add_tokenize_command(CLI::App& app, CommandContext& context) {
   auto job = std::make_shared<CorpusJob>();
-  CLI::App* command = app.add_subcommand("tokenize", "Turn text files or JSON lines into a token file");
+  CLI::App* command = add_command(app, context, "tokenize", "Turn text files or JSON lines into a token file",
+                                  [job, &context] { return tokenize(*job, context); });
   command
       ->add_option("TOKENIZER", job->tokenizer,
                    "A tokenizer.json of Hugging Face, a model of sentencepiece, or a folder with one of them")
@@ -167,7 +170,6 @@ void add_tokenize_command(CLI::App& app, CommandContext& context) {
       ->capture_default_str();
   command->add_flag("--overwrite", job->overwrite,
                     "Replace the output, and begin anew where an earlier run was interrupted");
-  command->callback([job, &context] { context.action = [job, &context] { return tokenize(*job, context); }; });
 }
 
 }  // namespace strata::host

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,27 +10,24 @@
 #include <string>
 #include <utility>
 
-#include "cli/closed_output.hpp"
 #include "cli/commands.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/train_arguments.hpp"
 #include "diagnosis/record_folder.hpp"
-#include "diagnosis/record_signal.hpp"
+#include "diagnosis/run_signals.hpp"
+#include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
+#include "huggingface/initial_values.hpp"
 #include "log/metrics_file.hpp"
-#include "log/process_memory.hpp"
 #include "log/progress.hpp"
-#include "log/run_output.hpp"
 #include "log/tensorboard_log.hpp"
 #include "log/training_log.hpp"
+#include "log/training_record.hpp"
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
-#include "setup/before_connecting.hpp"
-#include "tokenizers/named_tokenizer.hpp"
+#include "setup/joined_world.hpp"
+#include "tokenizers/checkpoint_tokenizer.hpp"
 #include "train/deadline.hpp"
 #include "train/run_folder.hpp"
-#include "train/stop_signal.hpp"
 #include "train/trainer.hpp"
 
 namespace strata::host {
@@ -39,9 +37,9 @@ namespace fs = std::filesystem;
 
 std::string describe(const GraphUse& use) {
   if (use.refusal) return "steps are launched without graphs: " + *use.refusal;
-  return "steps are launched as " + std::to_string(use.graphs) + " graph(s) of " + std::to_string(use.captured) +
-         " of their " + std::to_string(use.instructions) + " instructions" +
-         (use.communication_outside ? "; communication stays outside: " + *use.communication_outside : "");
+  return fmt::format("steps are launched as {} graph(s) of {} of their {} instructions{}", use.graphs, use.captured,
+                     use.instructions,
+                     use.communication_outside ? "; communication stays outside: " + *use.communication_outside : "");
 }
 
 std::string describe(const CheckpointRecord& record) {
@@ -52,10 +50,9 @@ std::string describe(const CheckpointRecord& record) {
 }
 
 std::string describe(const HealthRecord& rewind) {
-  return "step " + std::to_string(rewind.step) + ": " + rewind.reason + "; going back to " +
-         (rewind.checkpoint.empty() ? "the start" : rewind.checkpoint.string()) + " (rewind " +
-         std::to_string(rewind.rewinds) + "), and leaving out samples " + std::to_string(rewind.left_out.begin) +
-         " to " + std::to_string(rewind.left_out.end - 1);
+  return fmt::format("step {}: {}; going back to {} (rewind {}), and leaving out samples {} to {}", rewind.step,
+                     rewind.reason, rewind.checkpoint.empty() ? "the start" : rewind.checkpoint.string(),
+                     rewind.rewinds, rewind.left_out.begin, rewind.left_out.end - 1);
 }
 
 /// What the reports of a run know about each step, besides the step's results.
@@ -96,12 +93,12 @@ class RunReporter : public TrainingObserver {
 
   void prepare() override { prepare_(); }
   void started(const RunStart& start) override {
-    signal_.training_begins();
+    signals_.training_begins();
     if (!make_progress_) return;
     for (const std::string& remark : start.remarks) messages_.warning(remark);
     progress_ = make_progress_(start.step);
     if (!start.checkpoint.empty()) {
-      messages_.info("resuming after step " + std::to_string(start.step) + " from " + start.checkpoint.string());
+      messages_.info(fmt::format("resuming after step {} from {}", start.step, start.checkpoint.string()));
     }
     for_each_log([&](RunLog& log) {
       // A restart keeps what the start before it recorded of its failure.
@@ -155,8 +152,8 @@ class RunReporter : public TrainingObserver {
   }
   void hangs(const std::string& text) override { messages_.warning(text); }
   void stopping(std::uint64_t step, StopReason reason) override {
-    progress_->note("stopping after step " + std::to_string(step) + " on " + host::describe(reason) +
-                    "; a checkpoint is written first");
+    progress_->note(
+        fmt::format("stopping after step {} on {}; a checkpoint is written first", step, host::describe(reason)));
   }
 
   void finish(const TrainingSummary& summary) {
@@ -174,8 +171,8 @@ class RunReporter : public TrainingObserver {
 
  private:
   [[nodiscard]] StopReason reason() const {
-    const int signal = signal_.received();
-    return signal != 0 ? reason_of_signal(signal) : deadline_.reached();
+    const StopReason signal = signals_.stop();
+    return signal != StopReason::none ? signal : deadline_.reached();
   }
   /// Adds what the trainer does not know.
   [[nodiscard]] StepRecord completed(StepRecord record) const {
@@ -232,8 +229,7 @@ class RunReporter : public TrainingObserver {
     for (const std::string& failure : failures) warning(failure + "; training goes on, but lines of the log are lost");
   }
 
-  StopSignal signal_{kStopped};
-  RecordSignal record_signal_;
+  RunSignals signals_{kStopped};
   Deadline deadline_;
   Log& messages_;
   std::function<void()> prepare_;
@@ -255,10 +251,10 @@ bool is_terminal(const std::ostream& stream) { return &stream == &std::cerr && :
 void describe_start(const RunSetup& setup, const DataSource& source, const Trainer& trainer, Log& log) {
   const std::int64_t parameters = parameter_count(trainer.programs().training.graph);
   const RunConfiguration& configuration = setup.configuration;
-  log.info("run '" + configuration.run.name + "': " + short_number(static_cast<double>(parameters)) + " parameters, " +
-           source.description() + ", " + std::to_string(setup.stack.mesh.rank_count()) + " rank(s), global batch " +
-           std::to_string(configuration.batch.global) + ", micro-batch " + std::to_string(configuration.batch.micro) +
-           ", " + short_bytes(trainer.programs().planned_peak_bytes().front()) + " planned on rank 0");
+  log.info(fmt::format("run '{}': {} parameters, {}, {} rank(s), global batch {}, micro-batch {}, {} planned on rank 0",
+                       configuration.run.name, short_number(static_cast<double>(parameters)), source.description(),
+                       setup.stack.mesh.rank_count(), configuration.batch.global, configuration.batch.micro,
+                       short_bytes(trainer.programs().planned_peak_bytes().front())));
   for (const std::string& remark : trainer.remarks()) log.warning(remark);
 }
 
@@ -360,17 +356,17 @@ int train(const RunSetup& setup, const TrainArguments& arguments, RunOutput& hel
   if (reports) {
     reporter.finish(summary);
     if (stopped) {
-      context.log.info("stopped after step " + std::to_string(summary.step) +
-                       "; continue with the same command and --resume auto");
+      context.log.info(
+          fmt::format("stopped after step {}; continue with the same command and --resume auto", summary.step));
     }
     print_result(summary, setup.unit, reporter, context.out);
-    flush_results(context);
+    context.flush_results();
   }
   return stopped ? kStopped : 0;
 }
 
 int train(const TrainArguments& arguments, CommandContext& context) {
-  const RunSetup setup = prepare(arguments.load(), context.plugins());
+  const RunSetup setup = prepare_run(arguments.load(), context.plugins());
   RunOutput held(setup.configuration.run.output);
   RunReporter reporter(setup.configuration.run, context.log);
   try {
@@ -385,10 +381,9 @@ int train(const TrainArguments& arguments, CommandContext& context) {
 
 void add_train_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = app.add_subcommand("train", "Train the model of a configuration");
-  arguments->add_to(*command);
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return train(*arguments, context); }; });
+  CLI::App* command = add_command(app, context, "train", "Train the model of a configuration",
+                                  [arguments, &context] { return train(*arguments, context); });
+  add_training(*command, *arguments);
 }
 
 }  // namespace strata::host

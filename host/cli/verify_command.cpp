@@ -1,17 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/commands.hpp"
-#include "cli/configuration_arguments.hpp"
-#include "cli/exit_codes.hpp"
-#include "cli/json_output.hpp"
-#include "cli/number_check.hpp"
-#include "cli/verify_ops_report.hpp"
+#include "files/exit_codes.hpp"
+#include "files/json_text.hpp"
 #include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {
+
+using nlohmann::ordered_json;
+
+/// A number as JSON, or a string for NaN and infinity, which JSON lacks.
+ordered_json number(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json(std::isnan(value) ? "nan" : "infinite");
+}
+
+/// Width of a column: the longest name of an op in `checks` and two spaces.
+template <class Check>
+int op_column(const std::vector<Check>& checks) {
+  std::size_t width = 0;
+  for (const Check& each : checks) width = std::max(width, each.op.size());
+  return static_cast<int>(width) + 2;
+}
+
+void print_gradients(std::ostream& out, const std::vector<GradientCheck>& gradients) {
+  out << "gradients in f64 against finite differences: largest relative difference, accepted "
+      << GradientCheck::kTolerance << '\n';
+  const int column = op_column(gradients);
+  for (const GradientCheck& each : gradients) {
+    out << (each.holds() ? "  ok     " : "  WRONG  ") << std::left << std::setw(column) << each.op << std::right;
+    if (!each.fault.empty()) {
+      out << each.fault;
+    } else {
+      out << each.error << "  operand " << each.operand << " " << each.operand_type;
+    }
+    out << "  ('" << each.node << "', " << each.origin << ")\n";
+  }
+}
+
+void print_kernels(std::ostream& out, const OpVerification& verification) {
+  out << "kernels of device '" << verification.device
+      << "' against the reference: largest difference, as a part of what rounding explains\n";
+  const int column = op_column(verification.kernels);
+  for (const KernelCheck& each : verification.kernels) {
+    out << (each.holds() ? "  ok     " : "  WRONG  ") << std::left << std::setw(column) << each.op << std::right;
+    if (!each.fault.empty()) {
+      out << each.fault;
+    } else {
+      out << each.error << "  " << each.types << "; " << each.worst << "; " << each.launches << " launches";
+    }
+    out << "  (" << each.origin << ")\n";
+  }
+}
+
+void print_ops(std::ostream& out, const OpVerification& verification) {
+  out << std::scientific << std::setprecision(2);
+  print_gradients(out, verification.gradients);
+  print_kernels(out, verification);
+  out << std::defaultfloat;
+  std::set<std::string> wrong;
+  for (const GradientCheck& each : verification.gradients) {
+    if (!each.holds()) wrong.insert("the gradient of '" + each.op + "' of " + each.origin);
+  }
+  for (const KernelCheck& each : verification.kernels) {
+    if (!each.holds()) wrong.insert("the kernel of '" + each.op + "' of " + each.origin);
+  }
+  if (wrong.empty()) {
+    out << "all gradients and kernels are right\n";
+    return;
+  }
+  for (const std::string& each : wrong) out << "WRONG: " << each << '\n';
+}
+
+ordered_json ops_json(const OpVerification& verification) {
+  ordered_json gradients = ordered_json::array();
+  for (const GradientCheck& each : verification.gradients) {
+    gradients.push_back({{"ok", each.holds()},
+                         {"op", each.op},
+                         {"origin", each.origin},
+                         {"node", each.node},
+                         {"operand", each.operand},
+                         {"type", each.operand_type},
+                         {"error", number(each.error)},
+                         {"fault", each.fault}});
+  }
+  ordered_json kernels = ordered_json::array();
+  for (const KernelCheck& each : verification.kernels) {
+    kernels.push_back({{"ok", each.holds()},
+                       {"op", each.op},
+                       {"types", each.types},
+                       {"origin", each.origin},
+                       {"launches", each.launches},
+                       {"error", number(each.error)},
+                       {"worst", each.worst},
+                       {"fault", each.fault}});
+  }
+  return {{"ok", verification.holds()},
+          {"device", verification.device},
+          {"gradient_tolerance", GradientCheck::kTolerance},
+          {"gradients", gradients},
+          {"kernels", kernels}};
+}
 
 struct VerifyArguments {
   ConfigurationArguments configuration;
@@ -95,10 +191,11 @@ int verify(const VerifyArguments& arguments, CommandContext& context) {
 void add_verify_command(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command =
-      app.add_subcommand("verify",
-                         "Prove in float64 that the stack trains as one rank would; exit code 0 if it does, 1 if "
-                         "not, 2 for a wrong configuration");
-  arguments->configuration.add_to(*command);
+      add_command(app, context, "verify",
+                  "Prove in float64 that the stack trains as one rank would; exit code 0 if it does, 1 if "
+                  "not, 2 for a wrong configuration",
+                  [arguments, &context] { return verify(*arguments, context); });
+  add_configuration(*command, arguments->configuration);
   command->add_flag("--json", arguments->json, "Print the differences as JSON");
   command->add_flag("--ops", arguments->ops,
                     "Check the ops instead: gradients against finite differences in float64, and the device's kernels "
@@ -113,8 +210,6 @@ void add_verify_command(CLI::App& app, CommandContext& context) {
                       "a launcher starts this command once for each rank");
   command->add_flag("--full", arguments->options.full,
                     "Keep the configuration's sizes instead of the smallest ones with the same divisibility");
-  command->callback(
-      [arguments, &context] { context.action = [arguments, &context] { return verify(*arguments, context); }; });
 }
 
 }  // namespace strata::host

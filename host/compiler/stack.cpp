@@ -88,8 +88,8 @@ std::vector<std::vector<Axis>> collect_unsynchronized_axes(const std::vector<Nam
                                                            const std::vector<std::vector<MeshAxis>>& axes) {
   std::vector<std::vector<Axis>> unsynchronized;
   for (std::size_t i = 0; i < strategies.size(); ++i) {
-    unsynchronized.push_back(strategies[i].ask(
-        "unsynchronized_axes", [](const Strategy& strategy) { return strategy.unsynchronized_axes(); }));
+    unsynchronized.push_back(strategies[i].ask<ReplicaHooks>(
+        "unsynchronized_axes", [](const ReplicaHooks& hooks) { return hooks.unsynchronized_axes(); }));
     require_own_axes(strategies[i], axes[i], unsynchronized.back(), "makes", " unsynchronized");
   }
   return unsynchronized;
@@ -99,8 +99,8 @@ std::vector<std::vector<Axis>> collect_unsynchronized_axes(const std::vector<Nam
 void find_reducer(Stack& stack) {
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     const NamedStrategy& each = stack.strategies[i];
-    const std::vector<Axis> axes =
-        each.ask("self_reduced_axes", [](const Strategy& strategy) { return strategy.self_reduced_axes(); });
+    const std::vector<Axis> axes = each.ask<GradientHooks>(
+        "self_reduced_axes", [](const GradientHooks& hooks) { return hooks.self_reduced_axes(); });
     require_own_axes(each, stack.axes[i], axes, "reduces gradients over", "");
     for (const Axis& axis : axes) {
       if (stack.unsynchronized.contains(axis)) {

@@ -23,10 +23,13 @@ struct NamedStrategy {
   int table = -1;
 
   [[nodiscard]] PluginOrigin origin() const { return {PluginKind::strategy, table, name}; }
-  /// Calls a hook of the strategy. Errors name the strategy and the hook.
-  template <class Call>
+  /// Calls a hook of the strategy. `Hooks`: the class of the hook. If the strategy does not derive from it, the result
+  /// is a default one. Errors name the strategy and the hook.
+  template <class Hooks = Strategy, class Call>
   auto ask(const char* hook, const Call& call) const {
-    return call_plugin(origin(), hook, [&] { return call(*strategy); });
+    const auto* hooks = dynamic_cast<const Hooks*>(strategy.get());
+    if (hooks == nullptr) return decltype(call(*hooks))();
+    return call_plugin(origin(), hook, [&] { return call(*hooks); });
   }
   /// An error that the host found in the strategy's answer.
   [[nodiscard]] PluginError error(const std::string& message) const { return {origin(), "", "", message}; }
@@ -68,11 +71,11 @@ struct Stack {
   /// Number of replicas: the product of the axes that shard "batch".
   std::int64_t replicas = 1;
   /// Unsynchronized axes with several ranks, and for each strategy those of its axes that are unsynchronized
-  /// (Strategy::unsynchronized_axes).
+  /// (ReplicaHooks::unsynchronized_axes).
   AxisSet unsynchronized;
   std::vector<std::vector<Axis>> unsynchronized_of;
-  /// The axes with several ranks over which a strategy sums gradients itself (Strategy::self_reduced_axes), in mesh
-  /// order, and the position of that strategy. Empty and -1 if the host sums all gradients.
+  /// The axes with several ranks over which a strategy sums gradients itself (GradientHooks::self_reduced_axes), in
+  /// mesh order, and the position of that strategy. Empty and -1 if the host sums all gradients.
   std::vector<Axis> reduced;
   int reducer = -1;
   /// The bucketing of gradients on which the strategies agree, or the default if none has a preference.

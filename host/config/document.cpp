@@ -1,15 +1,75 @@
 #include "config/document.hpp"
 
+#include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
+#include <sstream>
+#include <string_view>
 #include <utility>
-
-#include "config/nesting.hpp"
 
 namespace strata::host {
 namespace {
+
+/// Finds keys and values that are nested too deep. TOML++ limits brackets, but not the parts of a key, and recursion
+/// over a key of 100,000 parts overflows the stack. After a mistake in the text the result is meaningless, but TOML++
+/// then stops at that mistake.
+class NestingScanner {
+ public:
+  explicit NestingScanner(std::string_view text) : text_(text) {}
+
+  /// \return where TOML is nested deeper than accepted.
+  std::optional<std::size_t> run() {
+    for (; position_ < text_.size(); ++position_) {
+      take(text_[position_]);
+      if (brackets_ > kDeepestBrackets || parts_ > kMostKeyParts) return position_;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void take(char letter) {
+    if (letter == '#') position_ = std::min(text_.find('\n', position_), text_.size()) - 1;
+    if (letter == '"' || letter == '\'') skip_string(letter);
+    if (letter == '.') ++parts_;
+    if (std::string_view("[]{}=,\n").find(letter) != std::string_view::npos) parts_ = 1;
+    if (letter == '[' || letter == '{') ++brackets_;
+    if (letter == ']' || letter == '}') brackets_ = std::max(0, brackets_ - 1);
+  }
+
+  /// Moves to the last character of the string that begins here.
+  void skip_string(char quote) {
+    const bool is_long = text_.substr(position_, 3) == std::string(3, quote);
+    const std::string end(is_long ? 3 : 1, quote);
+    for (std::size_t i = position_ + end.size(); i < text_.size(); ++i) {
+      if (text_[i] == '\\' && quote == '"') {
+        ++i;
+      } else if (text_.substr(i, end.size()) == end) {
+        position_ = i + end.size() - 1;
+        return;
+      } else if (text_[i] == '\n' && !is_long) {
+        position_ = i - 1;
+        return;
+      }
+    }
+    position_ = text_.size() - 1;
+  }
+
+  std::string_view text_;
+  std::size_t position_ = 0;
+  int brackets_ = 0;
+  /// Parts of the dotted key so far.
+  int parts_ = 1;
+};
+
+Place place_at(std::string_view text, std::size_t position, const std::string& source) {
+  const std::string_view before = text.substr(0, position);
+  const std::size_t line_begin = before.rfind('\n') + 1;  // 0 in the first line
+  return {source, static_cast<std::uint32_t>(1 + std::count(before.begin(), before.end(), '\n')),
+          static_cast<std::uint32_t>(1 + position - line_begin)};
+}
 
 Place place_of(const toml::source_region& region, const std::string& source) {
   return {source, static_cast<std::uint32_t>(region.begin.line), static_cast<std::uint32_t>(region.begin.column)};
@@ -94,16 +154,35 @@ const DocumentNode* DocumentNode::find(const std::string& child) const {
 }
 
 DocumentNode* DocumentNode::find(const std::string& child) {
-  const auto found =
-      std::find_if(children.begin(), children.end(), [&](const DocumentNode& node) { return node.key == child; });
-  return found == children.end() ? nullptr : &*found;
+  return const_cast<DocumentNode*>(std::as_const(*this).find(child));
+}
+
+const DocumentNode* DocumentNode::at(const std::string& path) const {
+  const DocumentNode* node = this;
+  std::istringstream keys(path);
+  for (std::string key; node != nullptr && std::getline(keys, key, '.');) {
+    if (node->kind != Kind::tables) {
+      node = node->find(key);
+      continue;
+    }
+    const bool is_number = !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
+    const std::size_t index = is_number ? std::stoul(key) : node->children.size();
+    node = index < node->children.size() ? &node->children[index] : nullptr;
+  }
+  return node;
+}
+
+bool DocumentNode::is_empty_list() const {
+  const auto* numbers = std::get_if<std::vector<double>>(&value);
+  return kind == Kind::value && numbers != nullptr && numbers->empty();
 }
 
 DocumentNode parse_document(const std::string& text, const std::string& source) {
-  if (const auto place = find_deep_nesting(text)) {
-    throw error_at({source, place->line, place->column}, "",
-                   "nested too deep; accepted: keys of up to " + std::to_string(kMostKeyParts) + " parts, and up to " +
-                       std::to_string(kDeepestBrackets) + " brackets and braces in each other");
+  if (const auto position = NestingScanner(text).run()) {
+    throw error_at(place_at(text, *position, source), "",
+                   fmt::format("nested too deep; accepted: keys of up to {} parts, and up to {} brackets and braces in "
+                               "each other",
+                               kMostKeyParts, kDeepestBrackets));
   }
   try {
     DocumentNode document = convert(toml::parse(std::string_view(text), std::string_view(source)), source);

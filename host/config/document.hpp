@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,6 +7,11 @@
 #include "strata/options.hpp"
 
 namespace strata::host {
+
+/// Open brackets and braces that a configuration may have at one place. Configurations have 2.
+inline constexpr int kDeepestBrackets = 16;
+/// Parts of a dotted key. Configurations have 2.
+inline constexpr int kMostKeyParts = 16;
 
 /// A TOML document as a tree that records the file, line and column of every node. It knows no keys of the
 /// configuration.
@@ -30,14 +34,15 @@ struct DocumentNode {
 
   [[nodiscard]] const DocumentNode* find(const std::string& child) const;
   [[nodiscard]] DocumentNode* find(const std::string& child);
+  /// The node at a path such as "run.seed" or "strategy.0.size", or null. An empty path is this node.
+  [[nodiscard]] const DocumentNode* at(const std::string& path) const;
+  /// True for `[]`, which may be a list of anything.
+  [[nodiscard]] bool is_empty_list() const;
 };
 
 /// Parses TOML. `source` is the document's name in messages. \throws ConfigurationError with line and column of a
 /// syntax error.
 DocumentNode parse_document(const std::string& text, const std::string& source);
-
-/// Reads a text file or a pipe of up to 4 MiB. \throws ConfigurationError that names the file if it cannot be read.
-std::string read_text(const std::filesystem::path& path);
 
 /// Applies one `--set KEY.PATH=VALUE` to the tree. The value is TOML; a bare word is a string. Lists of tables are
 /// indexed from 0, and the index after the last one appends. If the argument changes the plugin of a section, the

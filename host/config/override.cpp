@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -74,8 +76,8 @@ DocumentNode& child_of(DocumentNode& node, const std::string& path, const std::s
   const auto result = std::from_chars(key.data(), end, index);
   if (result.ec != std::errc() || result.ptr != end || index > node.children.size()) {
     throw error_at(place, path,
-                   "found the index '" + key + "'; accepted: 0 to " + std::to_string(node.children.size()) +
-                       (node.children.empty() ? "" : ", where the last appends a table"));
+                   fmt::format("found the index '{}'; accepted: 0 to {}{}", key, node.children.size(),
+                               node.children.empty() ? "" : ", where the last appends a table"));
   }
   if (index == node.children.size()) {
     node.children.emplace_back();
@@ -84,27 +86,19 @@ DocumentNode& child_of(DocumentNode& node, const std::string& path, const std::s
   return node.children[index];
 }
 
-bool is_empty_list(const DocumentNode& node) {
-  const auto* numbers = std::get_if<std::vector<double>>(&node.value);
-  return node.kind == DocumentNode::Kind::value && numbers != nullptr && numbers->empty();
-}
-
 constexpr const char* kPluginKey = "plugin";
 
-bool is_repeated(const std::string& section) {
-  const auto& all = section_declarations();
-  return std::any_of(all.begin(), all.end(),
-                     [&](const SectionDeclaration& each) { return each.path == section && each.repeated; });
+bool is_repeated(const std::string& path) {
+  const SectionDeclaration* section = find_section(path);
+  return section != nullptr && section->repeated();
 }
 
 /// The declaration of the section at `path` ("device", "strategy.0") if the section names a plugin, else null.
 const SectionDeclaration* plugin_section(const std::string& path) {
-  const auto& all = section_declarations();
   const std::string declared = declared_path(path);
-  const auto found = std::find_if(all.begin(), all.end(), [&](const SectionDeclaration& each) {
-    return each.has_plugin && each.path == declared && each.repeated == (declared != path);
-  });
-  return found == all.end() ? nullptr : &*found;
+  const SectionDeclaration* section = find_section(declared);
+  const bool names_plugin = section != nullptr && section->has_plugin() && section->repeated() == (declared != path);
+  return names_plugin ? section : nullptr;
 }
 
 /// Drops the options of a section that belong to another plugin: those of the file. Options of earlier --set arguments
@@ -139,7 +133,7 @@ void apply_override(DocumentNode& document, const std::string& argument) {
     // A repeated section may be absent or written as an empty list.
     if (is_repeated(walked.empty() ? key : walked + "." + key)) {
       DocumentNode& tables = child_of(*node, walked, key, place);
-      if (tables.children.empty() && (tables.kind == DocumentNode::Kind::table || is_empty_list(tables))) {
+      if (tables.children.empty() && (tables.kind == DocumentNode::Kind::table || tables.is_empty_list())) {
         tables.kind = DocumentNode::Kind::tables;
       }
     }

@@ -1,117 +1,151 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 
 #include "config/document.hpp"
-#include "config/duration.hpp"
-#include "config/foreign_names.hpp"
+#include "config/run_checks.hpp"
 #include "config/run_configuration.hpp"
-#include "config/schedule_checks.hpp"
-#include "config/section_values.hpp"
 #include "config/sections.hpp"
+#include "files/file_io.hpp"
 #include "files/message_text.hpp"
-#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
 
+/// Keys, and options of plugins without a section, with the names that they have in nanoGPT, Hugging Face's
+/// Transformers and PEFT, Megatron-LM, DeepSpeed and torchtitan.
+const std::map<std::string, std::vector<std::string>>& names_elsewhere() {
+  static const std::map<std::string, std::vector<std::string>> names = {
+      {"optimizer.lr", {"learning_rate", "max_lr"}},
+      {"optimizer.schedule.min_lr", {"min_learning_rate"}},
+      {"optimizer.schedule.warmup", {"warmup_iters", "warmup_steps"}},
+      {"optimizer.schedule.kind", {"lr_scheduler_type"}},
+      {"optimizer.clip", {"grad_clip", "clip_grad", "max_grad_norm", "gradient_clipping"}},
+      {"batch.global", {"batch_size", "global_batch_size", "train_batch_size"}},
+      {"batch.micro", {"micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu"}},
+      {"batch.global, which is micro times replicas times accumulated micro-batches", {"gradient_accumulation_steps"}},
+      {"run.steps", {"max_iters", "max_steps", "train_iters", "num_train_steps"}},
+      {"run.eval_every", {"eval_interval", "eval_steps"}},
+      {"run.eval_batches", {"eval_iters"}},
+      {"run.checkpoint_every", {"save_steps", "save_interval"}},
+      {"run.output", {"output_dir", "out_dir"}},
+      {"layers", {"n_layer", "n_layers", "num_layers", "num_hidden_layers"}},
+      {"heads", {"n_head", "n_heads", "num_heads", "num_attention_heads"}},
+      {"kv_heads", {"num_key_value_heads", "n_kv_heads"}},
+      {"embed", {"n_embd", "dim", "d_model", "hidden_size"}},
+      {"ffn", {"intermediate_size", "ffn_hidden_size"}},
+      {"context", {"block_size", "seq_len", "seq_length", "max_seq_len", "max_position_embeddings"}},
+      {"vocab", {"vocab_size"}},
+      {"rank", {"r", "lora_r"}},
+      {"alpha", {"lora_alpha"}},
+      {"targets", {"target_modules"}},
+      {"size", {"degree", "world_size"}},
+      {"path", {"data_dir"}},
+  };
+  return names;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// The key that is probably meant by an unknown one: "; did you mean 'layers'?". `known`: the keys of its section.
+std::string suggestion(const std::string& key, const std::vector<std::string>& known) {
+  for (const auto& [here, names] : names_elsewhere()) {
+    const bool is_known = here.find('.') != std::string::npos || contains(known, here);
+    if (is_known && contains(names, key)) return "; it is called " + here + " here";
+  }
+  if (const std::string near = did_you_mean(key, known); !near.empty()) return near;
+  for (const SectionDeclaration& section : section_declarations()) {
+    if (key == "plugin" || section.schema.find(key) == nullptr) continue;
+    return "; did you mean '" + section.path + "." + key + "'?";
+  }
+  return "";
+}
+
 /// The message for an unknown key: "unknown key; did you mean 'layers'?; accepted: …".
 std::string unknown_key(const std::string& key, const std::vector<std::string>& known, const std::string& noun) {
-  std::string message = "unknown " + noun;
-  const std::string here = name_here(key);
-  const bool is_known =
-      here.find('.') != std::string::npos || std::find(known.begin(), known.end(), here) != known.end();
-  if (!here.empty() && is_known) {
-    message += "; it is called " + here + " here";
-  } else if (const std::string near = nearest(key, known); !near.empty()) {
-    message += "; did you mean '" + near + "'?";
-  } else {
-    for (const SectionDeclaration& section : section_declarations()) {
-      if (section.schema.find(key) == nullptr || key == "plugin") continue;
-      message += "; did you mean '" + section.path + "." + key + "'?";
-      break;
-    }
-  }
-  return message + "; accepted: " + join(known, ", ");
+  return fmt::format("unknown {}{}; accepted: {}", noun, suggestion(key, known), fmt::join(known, ", "));
 }
 
-bool is_section(const std::string& path) {
-  const auto& all = section_declarations();
-  return std::any_of(all.begin(), all.end(), [&](const SectionDeclaration& each) { return each.path == path; });
-}
-
-/// Reads tables of the document, checked against their declarations.
-class SectionReader {
+/// Reads the tables of a document into a configuration, checked against the sections' declarations.
+class DocumentReader {
  public:
-  SectionReader(const DocumentNode& document, ConfigurationPlaces& places) : document_(document), places_(places) {}
-
-  Options read(const std::string& path) {
-    const DocumentNode* node = find(path);
-    return read_table(section_declaration(path), node, path, nullptr);
+  DocumentReader(const DocumentNode& document, const std::string& source) : document_(document) {
+    configuration_.places = ConfigurationPlaces(source);
   }
 
-  /// Reads a table that selects a plugin into `section`. \return the declared keys.
-  Options read_plugin(const std::string& declared, const DocumentNode* node, const std::string& path,
-                      PluginSection& section) {
-    section.path = path;
-    Options keys = read_table(section_declaration(declared), node, path, &section.options);
-    section.plugin = keys.word("plugin");
-    return keys;
-  }
-
-  PluginSection read_plugin(const std::string& declared, const DocumentNode* node, const std::string& path) {
-    PluginSection section;
-    read_plugin(declared, node, path, section);
-    require_plugin(section);
-    return section;
-  }
-
-  PluginSection read_plugin(const std::string& path) { return read_plugin(path, find(path), path); }
-
-  void require_plugin(const PluginSection& section) const {
-    if (!section.plugin.empty()) return;
-    const std::string path = section.path + ".plugin";
-    throw error_at(places_.value(path), path, "found \"\"; accepted: the name of a plugin");
-  }
-
-  [[nodiscard]] const DocumentNode* find(const std::string& path) const {
-    const std::size_t dot = path.find('.');
-    const DocumentNode* node = document_.find(path.substr(0, dot));
-    return dot == std::string::npos || node == nullptr ? node : node->find(path.substr(dot + 1));
+  RunConfiguration read() {
+    const std::vector<std::string> known = known_keys("");
+    for (const DocumentNode& node : document_.children) {
+      if (!contains(known, node.key)) throw error_at(node.key_place, node.key, unknown_key(node.key, known, "section"));
+    }
+    for (const SectionDeclaration& section : section_declarations()) {
+      const DocumentNode* node = document_.at(section.path);
+      if (section.repeated()) {
+        if (node != nullptr) read_tables(section, *node);
+      } else {
+        read_table(section, node, section.path, 0);
+      }
+    }
+    if (configuration_.run.output.empty()) configuration_.run.output = "runs/" + configuration_.run.name;
+    return std::move(configuration_);
   }
 
  private:
-  /// Reads a table. `plugin_options` receives undeclared keys. If it is null, keys that are neither declared nor
-  /// subsections are errors.
-  Options read_table(const SectionDeclaration& section, const DocumentNode* node, const std::string& path,
-                     std::map<std::string, OptionValue>* plugin_options) {
-    std::map<std::string, OptionValue> values;
+  void read_tables(const SectionDeclaration& section, const DocumentNode& list) {
+    if (list.is_empty_list()) return;
+    if (list.kind != DocumentNode::Kind::tables) {
+      throw error_at(list.place, section.path,
+                     "found " + describe(list) + "; accepted: tables headed " + section.heading());
+    }
+    for (std::size_t i = 0; i < list.children.size(); ++i) {
+      read_table(section, &list.children[i], section.path + "." + std::to_string(i), i);
+    }
+  }
+
+  void read_table(const SectionDeclaration& section, const DocumentNode* node, const std::string& path,
+                  std::size_t table) {
+    PluginSection* plugin = section.has_plugin() ? &section.plugin(configuration_, table) : nullptr;
+    if (plugin != nullptr) plugin->path = path;
     if (node != nullptr) {
-      places_.add(path, node->key_place, node->place);
+      configuration_.places.add(path, node->key_place, node->place);
       if (node->kind != DocumentNode::Kind::table) {
         throw error_at(node->place, path, "found " + describe(*node) + "; accepted: a table");
       }
-      const std::vector<std::string> known = known_keys(section.path);
-      for (const DocumentNode& child : node->children) {
-        const std::string child_path = path + "." + child.key;
-        places_.add(child_path, child.key_place, child.place);
-        if (const OptionSpecification* option = section.schema.find(child.key)) {
-          values[child.key] = checked(section.schema, *option, child, child_path);
-        } else if (is_section(section.path + "." + child.key)) {
-          continue;
-        } else if (plugin_options != nullptr) {
-          (*plugin_options)[child.key] = option_value(child, child_path);
-        } else if (std::find(known.begin(), known.end(), child.key) == known.end()) {
-          throw error_at(child.key_place, child_path, unknown_key(child.key, known, "key"));
-        }
-      }
+      for (const DocumentNode& child : node->children) read_child(section, child, path, table);
     }
-    for (const OptionSpecification& option : section.schema.options()) {
-      if (values.contains(option.name)) continue;
-      if (!option.default_value) {
-        throw error_at(places_.value(path), path + "." + option.name, "missing; accepted: " + accepted_values(option));
+    for (const Key& key : section.keys) {
+      if (node != nullptr && node->find(key.option.name) != nullptr) continue;
+      if (!key.option.default_value) {
+        throw error_at(place(path), path + "." + key.option.name, "missing; accepted: " + accepted_values(key.option));
       }
-      values[option.name] = section.schema.checked(option, *option.default_value);
+      key.set(configuration_, table, *key.option.default_value);
     }
-    return Options(std::move(values));
+    if (plugin != nullptr && plugin->plugin.empty()) check_absent_plugin(*plugin, section.path);
+  }
+
+  /// Reads a child of a table: a key of the host, a table that is read by itself, or an option of the table's plugin.
+  void read_child(const SectionDeclaration& section, const DocumentNode& child, const std::string& table_path,
+                  std::size_t table) {
+    const std::string path = table_path + "." + child.key;
+    configuration_.places.add(path, child.key_place, child.place);
+    const auto key = std::find_if(section.keys.begin(), section.keys.end(),
+                                  [&](const Key& each) { return each.option.name == child.key; });
+    if (key != section.keys.end()) {
+      key->set(configuration_, table, checked(section.schema, key->option, child, path));
+      return;
+    }
+    const std::vector<std::string> known = known_keys(section.path);
+    if (contains(known, child.key)) return;
+    if (!section.has_plugin()) throw error_at(child.key_place, path, unknown_key(child.key, known, "key"));
+    if (child.kind != DocumentNode::Kind::value) {
+      throw error_at(child.place, path,
+                     "found " + describe(child) +
+                         "; accepted: true, false, a number, a string, a list of numbers or a list of strings");
+    }
+    section.plugin(configuration_, table).options[child.key] = child.value;
   }
 
   static OptionValue checked(const OptionSchema& schema, const OptionSpecification& option, const DocumentNode& node,
@@ -126,159 +160,27 @@ class SectionReader {
     }
   }
 
-  static OptionValue option_value(const DocumentNode& node, const std::string& path) {
-    if (node.kind == DocumentNode::Kind::value) return node.value;
-    throw error_at(node.place, path,
-                   "found " + describe(node) +
-                       "; accepted: true, false, a number, a string, a list of numbers or a list of strings");
+  /// A model may be that of a checkpoint, and a group of parameters may have the optimizer of the others.
+  void check_absent_plugin(const PluginSection& section, const std::string& declared) const {
+    const std::string path = section.path + ".plugin";
+    if (declared == "model") {
+      if (!configuration_.model_from.empty()) return;
+      throw error_at(place(path), path, "missing; accepted: the name of a plugin, or a key `from`");
+    }
+    if (declared != "optimizer.group") {
+      throw error_at(place(path), path, "found \"\"; accepted: the name of a plugin");
+    }
+    if (section.options.empty()) return;
+    const std::string& key = section.options.begin()->first;
+    throw error_at(configuration_.places.key(section.path + "." + key), section.path + "." + key,
+                   unknown_key(key, known_keys(declared), "key") + "; options of an optimizer follow a `plugin`");
   }
+
+  [[nodiscard]] Place place(const std::string& path) const { return configuration_.places.value(path); }
 
   const DocumentNode& document_;
-  ConfigurationPlaces& places_;
+  RunConfiguration configuration_;
 };
-
-void check_section_names(const DocumentNode& document) {
-  const std::vector<std::string> known = known_keys("");
-  for (const DocumentNode& node : document.children) {
-    if (std::find(known.begin(), known.end(), node.key) != known.end()) continue;
-    throw error_at(node.key_place, node.key, unknown_key(node.key, known, "section"));
-  }
-}
-
-/// Calls read(table, path) for all tables of the repeated section `name`.
-template <class Read>
-void for_each_table(const SectionReader& reader, const std::string& name, const Read& read) {
-  const DocumentNode* list = reader.find(name);
-  if (list == nullptr) return;
-  const auto* empty = std::get_if<std::vector<double>>(&list->value);
-  if (list->kind == DocumentNode::Kind::value && empty != nullptr && empty->empty()) return;
-  if (list->kind != DocumentNode::Kind::tables) {
-    throw error_at(list->place, name, "found " + describe(*list) + "; accepted: tables headed [[" + name + "]]");
-  }
-  for (std::size_t i = 0; i < list->children.size(); ++i) read(list->children[i], name + "." + std::to_string(i));
-}
-
-std::vector<PluginSection> read_plugins(SectionReader& reader, const std::string& name) {
-  std::vector<PluginSection> sections;
-  for_each_table(reader, name, [&](const DocumentNode& table, const std::string& path) {
-    sections.push_back(reader.read_plugin(name, &table, path));
-  });
-  return sections;
-}
-
-void read_model(SectionReader& reader, RunConfiguration& configuration) {
-  const Options keys = reader.read_plugin("model", reader.find("model"), "model", configuration.model);
-  configuration.model_from = keys.word("from");
-  if (!configuration.model.plugin.empty() || !configuration.model_from.empty()) return;
-  const std::string path = "model.plugin";
-  throw error_at(configuration.places.value(path), path, "missing; accepted: the name of a plugin, or a key `from`");
-}
-
-DataSection read_data(SectionReader& reader, const RunConfiguration& configuration) {
-  PluginSection plugin;
-  const Options keys = reader.read_plugin("data", reader.find("data"), "data", plugin);
-  // The key and its two values, as they were before datasets became plugins.
-  const auto format = plugin.options.find("format");
-  if (format != plugin.options.end() &&
-      (format->second == OptionValue(std::string("text")) || format->second == OptionValue(std::string("tokens")))) {
-    throw error_at(configuration.places.key("data.format"), "data.format",
-                   "a dataset is a plugin now; accepted: plugin = " + strata::to_string(format->second));
-  }
-  reader.require_plugin(plugin);
-  return data_section(std::move(plugin), keys);
-}
-
-OptimizerSection read_optimizer(SectionReader& reader, const RunConfiguration& configuration) {
-  PluginSection plugin;
-  const Options keys = reader.read_plugin("optimizer", reader.find("optimizer"), "optimizer", plugin);
-  if (const auto kind = plugin.options.find("kind"); kind != plugin.options.end()) {
-    throw error_at(configuration.places.key("optimizer.kind"), "optimizer.kind",
-                   "an optimizer is a plugin now; accepted: plugin = " + strata::to_string(kind->second));
-  }
-  reader.require_plugin(plugin);
-  OptimizerSection optimizer =
-      optimizer_section(std::move(plugin), keys, reader.read("optimizer.schedule"),
-                        reader.read("optimizer.weight_decay_schedule"), reader.read("optimizer.average"));
-  for_each_table(reader, "optimizer.group", [&](const DocumentNode& table, const std::string& path) {
-    PluginSection other;
-    const Options of_group = reader.read_plugin("optimizer.group", &table, path, other);
-    if (other.plugin.empty() && !other.options.empty()) {
-      const std::string& key = other.options.begin()->first;
-      throw error_at(
-          configuration.places.key(path + "." + key), path + "." + key,
-          unknown_key(key, known_keys("optimizer.group"), "key") + "; options of an optimizer follow a `plugin`");
-    }
-    optimizer.groups.push_back(group_section(std::move(other), of_group));
-  });
-  return optimizer;
-}
-
-/// The run's name becomes a folder's name.
-void check_run_name(const RunConfiguration& configuration) {
-  const std::string& name = configuration.run.name;
-  constexpr std::size_t kLongestName = 200;
-  const bool is_file_name = !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
-                            name.find_first_of("/\n\t") == std::string::npos && message_text(name) == name;
-  if (is_file_name) return;
-  throw configuration.error("run.name", "found \"" + message_text(name, kLongestName) + "\"; accepted: up to " +
-                                            std::to_string(kLongestName) +
-                                            " bytes without slashes and control characters, not beginning with a dot");
-}
-
-void check_run(const RunConfiguration& configuration) {
-  const RunSection& run = configuration.run;
-  check_run_name(configuration);
-  for (const auto& [key, value] :
-       {std::pair("stop_after", run.stop_after), {"stop_before_job_end", run.stop_before_job_end}}) {
-    if (value.empty() || parse_duration(value)) continue;
-    throw configuration.error(std::string("run.") + key, "found \"" + value + "\"; accepted: " + kDurations);
-  }
-  if (run.shrink.axis.empty() && run.shrink.min != 1) {
-    throw configuration.error("run.shrink.axis", "missing; accepted: the name of a mesh axis, such as \"dp\"");
-  }
-  for (const std::string& each : run.accept_changed) {
-    if (std::find(kChangeableSettings.begin(), kChangeableSettings.end(), each) != kChangeableSettings.end()) continue;
-    throw configuration.error(
-        "run.accept_changed",
-        "found \"" + each + "\"; accepted: " + join({kChangeableSettings.begin(), kChangeableSettings.end()}, ", "));
-  }
-}
-
-/// Checks conditions between several keys.
-void check_consistency(const RunConfiguration& configuration) {
-  const BatchSection& batch = configuration.batch;
-  if (batch.global % batch.micro != 0) {
-    throw configuration.error("batch.global", "found " + std::to_string(batch.global) +
-                                                  "; accepted: a multiple of batch.micro, which is " +
-                                                  std::to_string(batch.micro));
-  }
-  check_run(configuration);
-  check_schedules(configuration);
-  check_health(configuration);
-  if (configuration.optimizer.average.decay >= 1) {
-    throw configuration.error("optimizer.average.decay", "found 1; accepted: at least 0 and below 1");
-  }
-}
-
-RunConfiguration read_document(const DocumentNode& document, const std::string& source) {
-  check_section_names(document);
-  RunConfiguration configuration;
-  configuration.places = ConfigurationPlaces(source);
-  SectionReader reader(document, configuration.places);
-  configuration.run = run_section(reader.read("run"), reader.read("run.shrink"));
-  read_model(reader, configuration);
-  configuration.data = read_data(reader, configuration);
-  configuration.batch = batch_section(reader.read("batch"));
-  configuration.optimizer = read_optimizer(reader, configuration);
-  configuration.health = health_section(reader.read("health"));
-  configuration.log = log_section(reader.read("log"));
-  configuration.device = reader.read_plugin("device");
-  configuration.communicator = reader.read_plugin("communicator");
-  configuration.strategies = read_plugins(reader, "strategy");
-  configuration.libraries = read_plugins(reader, "library");
-  check_consistency(configuration);
-  return configuration;
-}
 
 }  // namespace
 
@@ -286,7 +188,9 @@ RunConfiguration parse_configuration(const std::string& text, const std::string&
                                      const std::vector<std::string>& overrides) {
   DocumentNode document = parse_document(text, source);
   for (const std::string& argument : overrides) apply_override(document, argument);
-  return read_document(document, source);
+  RunConfiguration configuration = DocumentReader(document, source).read();
+  check_configuration(configuration);
+  return configuration;
 }
 
 RunConfiguration load_configuration(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -7,10 +7,6 @@
 namespace strata::host {
 namespace {
 
-std::string heading(const SectionDeclaration& section) {
-  return section.repeated ? "[[" + section.path + "]]" : "[" + section.path + "]";
-}
-
 std::string default_text(const OptionSpecification& option) {
   return option.default_value ? strata::to_string(*option.default_value) : "required";
 }
@@ -50,7 +46,7 @@ std::string in_cell(std::string text) {
 }
 
 std::string markdown_section(const SectionDeclaration& section) {
-  std::string text = "## `" + heading(section) + "`\n\n" + section.documentation + "\n\n";
+  std::string text = "## `" + section.heading() + "`\n\n" + section.documentation + "\n\n";
   text += "| key | accepted | default | |\n|---|---|---|---|\n";
   for (const OptionSpecification& option : section.schema.options()) {
     const std::string fallback = option.default_value ? "`" + default_text(option) + "`" : "required";
@@ -59,7 +55,7 @@ std::string markdown_section(const SectionDeclaration& section) {
   }
   if (!section.notes.empty()) text += "\n";
   for (const std::string& note : section.notes) text += "- " + note + "\n";
-  if (section.has_plugin)
+  if (section.has_plugin())
     text += "\nThe section also has the plugin's own options: `strata plugins show NAME` lists them.\n";
   return text + "\n";
 }
@@ -99,9 +95,9 @@ std::string options_text(const OptionSchema& schema, const std::string& indent) 
 std::string reference_text() {
   std::string text;
   for (const SectionDeclaration& section : section_declarations()) {
-    text += heading(section) + "\n" + wrapped(section.documentation, "  ") + options_text(section.schema);
+    text += section.heading() + "\n" + wrapped(section.documentation, "  ") + options_text(section.schema);
     for (const std::string& note : section.notes) text += wrapped(note, "  ");
-    if (section.has_plugin) text += "  and the plugin's own options: strata plugins show NAME\n";
+    if (section.has_plugin()) text += "  and the plugin's own options: strata plugins show NAME\n";
     text += "\n";
   }
   return text + "On the command line: --set model.layers=2, --set strategy.0.size=4; a bare word is a string.\n";

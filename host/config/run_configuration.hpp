@@ -5,38 +5,17 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "config/health_section.hpp"
 #include "config/learning_rate.hpp"
-#include "config/log_section.hpp"
 #include "config/place.hpp"
 #include "strata/options.hpp"
 
 namespace strata::host {
 
-/// The source positions of keys and values, by path ("batch.global", "strategy.0.size").
-class ConfigurationPlaces {
- public:
-  explicit ConfigurationPlaces(std::string source = "") : source_(std::move(source)) {}
-
-  void add(const std::string& path, const Place& key, const Place& value) { places_[path] = {key, value}; }
-  /// Position of the value. If the key is absent, the position of the enclosing section or of the whole source.
-  [[nodiscard]] Place value(const std::string& path) const;
-  /// Position of the key, with the same fallback.
-  [[nodiscard]] Place key(const std::string& path) const;
-
- private:
-  struct Entry {
-    Place key;
-    Place value;
-  };
-
-  [[nodiscard]] const Entry* nearest_entry(std::string path) const;
-
-  std::string source_;
-  std::map<std::string, Entry> places_;
-};
+/// \file
+/// The default values of members are those of their keys (sections.cpp).
 
 /// What run.accept_changed may name.
 inline constexpr std::array<const char*, 4> kChangeableSettings = {"seed", "batch", "model", "data"};
@@ -58,32 +37,32 @@ struct ShrinkSection {
 };
 
 struct RunSection {
-  std::string name;
+  std::string name = "run";
   /// Steps of the schedules.
-  std::int64_t steps = 0;
+  std::int64_t steps = 1000;
   /// 0: `steps`.
   std::int64_t stop_at_step = 0;
-  std::int64_t seed = 0;
-  /// Never empty.
-  std::string output;
+  std::int64_t seed = 1337;
+  /// Never empty in a configuration that was read.
+  std::string output = {};
   std::int64_t checkpoint_every = 0;
-  std::int64_t keep_checkpoints = 0;
+  std::int64_t keep_checkpoints = 3;
   CheckpointMode checkpoint_mode = CheckpointMode::background;
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
-  std::int64_t log_every = 0;
+  std::int64_t log_every = 10;
   /// Empty, "auto", or a checkpoint or folder of checkpoints.
-  std::string resume;
+  std::string resume = {};
   /// Names of settings that may differ from the checkpoint's.
-  std::vector<std::string> accept_changed;
+  std::vector<std::string> accept_changed = {};
   /// Durations as parse_duration() reads them, or empty.
-  std::string stop_after;
-  std::string stop_before_job_end;
+  std::string stop_after = {};
+  std::string stop_before_job_end = {};
   /// Seconds; 0: none.
-  double watchdog = 0;
+  double watchdog = 60;
   /// Seconds; 0: no limit.
-  double stop_grace = 0;
-  ShrinkSection shrink;
+  double stop_grace = 30;
+  ShrinkSection shrink = {};
 
   /// The run is complete after this many steps.
   [[nodiscard]] std::int64_t last_step() const { return stop_at_step > 0 ? stop_at_step : steps; }
@@ -93,7 +72,7 @@ struct RunSection {
 
 struct BatchSection {
   std::int64_t global = 0;
-  std::int64_t micro = 0;
+  std::int64_t micro = 1;
 
   bool operator==(const BatchSection&) const = default;
 };
@@ -141,14 +120,18 @@ struct AverageSection {
   bool operator==(const AverageSection&) const = default;
 };
 
+/// Keys of the smallest value of [optimizer.schedule] and of [optimizer.weight_decay_schedule].
+inline constexpr const char* kMinLearningRate = "min_lr";
+inline constexpr const char* kMinFactor = "min_factor";
+
 struct OptimizerSection {
   PluginSection optimizer;
-  double lr = 0;
-  double weight_decay = 0;
-  double clip = 0;
+  double lr = 1e-3;
+  double weight_decay = 0.1;
+  double clip = 1;
   double clip_value = 0;
   ScheduleSection schedule;
-  /// Of the factor of weight decay.
+  /// Of the factor of weight decay, whose smallest value is the key kMinFactor.
   ScheduleSection weight_decay_schedule;
   AverageSection average;
   std::vector<OptimizerGroupSection> groups;
@@ -156,12 +139,70 @@ struct OptimizerSection {
   bool operator==(const OptimizerSection&) const = default;
 };
 
+/// What a run does about a bad step.
+enum class HealthAction : std::uint8_t {
+  stop,   ///< ends the run
+  skip,   ///< leaves out the update
+  rewind  ///< goes back to a checkpoint and leaves out the data
+};
+
+/// Its word in a configuration.
+[[nodiscard]] std::string action_word(HealthAction action);
+
+/// Rules for steps whose loss or gradient norm cannot be right.
+struct HealthSection {
+  HealthAction not_finite = HealthAction::stop;
+  HealthAction jump = HealthAction::stop;
+  /// Factors of the median beyond which loss and gradient norm jump. 0: never.
+  double loss_jump = 0;
+  double norm_jump = 0;
+  /// Good steps of which the medians are.
+  std::int64_t window = 100;
+  /// Steps in a row that are skipped before the run ends.
+  std::int64_t max_skips = 10;
+  /// Times that the run goes back before it ends.
+  std::int64_t max_rewinds = 3;
+
+  [[nodiscard]] bool finds_jumps() const { return loss_jump > 0 || norm_jump > 0; }
+  /// True if a bad step of some kind is answered by `action`.
+  [[nodiscard]] bool uses(HealthAction action) const {
+    return not_finite == action || (finds_jumps() && jump == action);
+  }
+  bool operator==(const HealthSection&) const = default;
+};
+
+/// Which parameters have one gradient norm together in the logs.
+enum class NormGroups : std::uint8_t {
+  automatic,       ///< those of a layer if TensorBoard files are written, else none
+  none,            ///< the global norm only
+  layer,           ///< those of a layer, by their names
+  optimizer_group  ///< those of an [[optimizer.group]]
+};
+
+/// What a run writes about its steps, besides the log of --log-json.
+struct LogSection {
+  bool tensorboard = false;
+  NormGroups norm_groups = NormGroups::automatic;
+  /// Rate of matrix products of one rank's device, in 10^12 FLOP/s. 0: measured.
+  double peak_tflops = 0;
+  /// Files that monitoring reads. Empty: none.
+  std::string metrics = {};
+  std::string heartbeat = {};
+
+  /// The groups, never automatic.
+  [[nodiscard]] NormGroups chosen_groups() const {
+    if (norm_groups != NormGroups::automatic) return norm_groups;
+    return tensorboard ? NormGroups::layer : NormGroups::none;
+  }
+  bool operator==(const LogSection&) const = default;
+};
+
 /// The user's configuration, typed, and checked as far as that is possible without loading plugins.
 struct RunConfiguration {
   RunSection run;
   PluginSection model;
   /// The checkpoint or folder of Hugging Face from whose values training starts. Empty: initial values are random.
-  /// prepare() opens it, fills `model` from it and empties this field.
+  /// prepare_run() opens it, fills `model` from it and empties this field.
   std::string model_from;
   DataSection data;
   BatchSection batch;
@@ -180,10 +221,11 @@ struct RunConfiguration {
   /// Position of the value of `path`, for messages of later phases.
   [[nodiscard]] Place place(const std::string& path) const { return places.value(path); }
   /// An error "PLACE: PATH: MESSAGE". The message says what was found and what is accepted.
-  [[nodiscard]] ConfigurationError error(const std::string& path, const std::string& message) const;
+  [[nodiscard]] ConfigurationError error(const std::string& path, const std::string& message) const {
+    return error_at(place(path), path, message);
+  }
 
-  /// Compares everything except source positions.
-  bool operator==(const RunConfiguration& other) const;
+  bool operator==(const RunConfiguration&) const = default;
 };
 
 /// Reads a TOML file and applies `overrides`, the arguments of --set. Warm-up and decay must fit into the run, unless
@@ -194,6 +236,17 @@ RunConfiguration load_configuration(const std::filesystem::path& path, const std
 /// warm-up, because checkpoints keep the configurations of shortened runs.
 RunConfiguration parse_configuration(const std::string& text, const std::string& source,
                                      const std::vector<std::string>& overrides = {});
+
+/// A table of a configuration's TOML text.
+struct ConfigurationTable {
+  /// As in messages: "optimizer.schedule", "strategy.0".
+  std::string path;
+  /// The host's keys, then the options of the section's plugin.
+  std::vector<std::pair<std::string, OptionValue>> values;
+};
+
+/// Everything that the configuration says, in the order of its TOML text.
+[[nodiscard]] std::vector<ConfigurationTable> configuration_tables(RunConfiguration configuration);
 
 /// The configuration as TOML, which parses back to an equal one.
 std::string to_toml(const RunConfiguration& configuration);

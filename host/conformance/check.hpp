@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,8 +27,6 @@ class CheckSkipped : public Error {
 struct Check {
   /// Stable number: a letter for the kind of plugin, and a count.
   std::string_view number;
-  /// The kinds of plugins that the check is for. Empty: every kind.
-  std::vector<PluginKind> kinds;
   /// What is promised, in one sentence.
   std::string_view promise;
   /// What a user would lose without it, in one sentence.
@@ -39,6 +36,8 @@ struct Check {
   std::string (*run)(Subject& subject);
   /// True if no later check can run without the promise.
   bool is_gate = false;
+  /// The kinds of plugins that the check is for. Empty: every kind.
+  std::vector<PluginKind> kinds = {};
 
   [[nodiscard]] bool applies_to(PluginKind kind) const;
 };
@@ -48,5 +47,19 @@ struct Check {
 
 /// The table as Markdown, for docs/sdk/conformance.md.
 [[nodiscard]] std::string checks_markdown();
+
+// The checks by what they are about, in the order in which they run. all_checks() says which kinds of plugins each
+// list is for.
+
+[[nodiscard]] std::vector<Check> plugin_checks();
+[[nodiscard]] std::vector<Check> option_checks();
+[[nodiscard]] std::vector<Check> op_checks();
+[[nodiscard]] std::vector<Check> strategy_checks();
+[[nodiscard]] std::vector<Check> model_checks();
+[[nodiscard]] std::vector<Check> optimizer_checks();
+[[nodiscard]] std::vector<Check> dataset_checks();
+[[nodiscard]] std::vector<Check> communicator_checks();
+[[nodiscard]] std::vector<Check> device_checks();
+[[nodiscard]] std::vector<Check> determinism_checks();
 
 }  // namespace strata::host

@@ -3,13 +3,13 @@
 #include <functional>
 #include <memory>
 
-#include "conformance/checks.hpp"
+#include "conformance/check.hpp"
 #include "conformance/communicator_bench.hpp"
 #include "conformance/isolated_process.hpp"
-#include "conformance/noticeboard.hpp"
 #include "conformance/proved_stacks.hpp"
+#include "conformance/subject.hpp"
 #include "conformance/temporary_folder.hpp"
-#include "loading/guarded_world.hpp"
+#include "loading/guarded_plugins.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {
@@ -54,17 +54,6 @@ CommunicatorBench of_processes(const CommunicatorBench& bench, Noticeboard& boar
   return joined;
 }
 
-CheckVerdict run_case(const CommunicatorBench& bench, const BenchCase& test) {
-  try {
-    test(bench);
-    return {Outcome::passed, ""};
-  } catch (const CheckSkipped& reason) {
-    return {Outcome::skipped, reason.what()};
-  } catch (...) {
-    return {Outcome::failed, current_exception_text()};
-  }
-}
-
 /// Runs a case in as many processes as the largest world has ranks.
 void run_in_processes(const CommunicatorBench& bench, const BenchCase& test) {
   const TemporaryFolder folder;
@@ -72,7 +61,8 @@ void run_in_processes(const CommunicatorBench& bench, const BenchCase& test) {
   for (int process = 0; process < kBenchRanks; ++process) {
     processes.push_back(std::make_unique<IsolatedProcess>([&, process] {
       Noticeboard board(folder.path(), process, kBenchRanks);
-      return run_case(of_processes(bench, board), test);
+      test(of_processes(bench, board));
+      return std::string();
     }));
   }
   const auto end = std::chrono::steady_clock::now() + kCaseLimit;
@@ -110,8 +100,6 @@ void run_on_bench(Subject& subject, const Options& options, const BenchCase& tes
 }
 
 void run_on_bench(Subject& subject, const BenchCase& test) { run_on_bench(subject, subject.options(), test); }
-
-}  // namespace
 
 std::string check_collectives(Subject& subject) {
   run_on_bench(subject, [](const CommunicatorBench& bench) {
@@ -171,6 +159,28 @@ std::string check_communicator_stacks(Subject& subject) {
     throw CheckSkipped("its ranks are processes; strata verify --communicator, under a launcher, proves a stack");
   }
   return prove_with_every_strategy(subject, false);
+}
+
+}  // namespace
+
+std::vector<Check> communicator_checks() {
+  return {
+      {"C01", "Every collective, type, reduction and size gives each rank its part.",
+       "Ranks compute with wrong numbers.", check_collectives},
+      {"C02", "Groups may have some of the ranks, in any order.", "Meshes of several axes mix up ranks.", check_groups},
+      {"C03", "Messages arrive unchanged and in order, and sends do not wait for their receive.",
+       "Pipelines deadlock or compute with wrong numbers.", check_messages},
+      {"C04", "Several communications in flight, awaited in any order, give right values.",
+       "Overlap gives wrong numbers now and then.", check_interleaving},
+      {"C05", "Calls that do not mean the same on all ranks, and impossible groups, are errors.",
+       "A defect becomes a wrong sum or a hang.", check_mismatches},
+      {"C06", "An abort at any moment ends every rank with an AbortedError that carries the reason.",
+       "One rank's failure hangs all others.", check_abort},
+      {"C07", "A rank that waits in vain gives up, and names the rank and the communication.",
+       "A lost rank hangs the run without a word.", check_timeout},
+      {"C08", "Each installed strategy trains over it as one rank does, or is refused.",
+       "Real runs fail although each collective works.", check_communicator_stacks},
+  };
 }
 
 }  // namespace strata::host

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "conformance/check.hpp"
-#include "conformance/isolated_process.hpp"
 
 namespace strata::host {
 namespace {
@@ -31,33 +30,12 @@ std::string command_of(const ConformanceSettings& settings, std::string_view num
   return command + " --seed " + std::to_string(settings.seed);
 }
 
-CheckVerdict run_check(const Check& check, const ConformanceSettings& settings) {
-  try {
-    Subject subject(settings);
-    return {Outcome::passed, check.run(subject)};
-  } catch (const CheckSkipped& reason) {
-    return {Outcome::skipped, reason.what()};
-  } catch (const CheckFailed& fault) {
-    return {Outcome::failed, fault.what()};
-  } catch (...) {
-    return {Outcome::failed, current_exception_text()};
-  }
-}
-
 /// Resolves the options of the run. \throws ConfigurationError if --set or --config is wrong.
 void require_arguments(const ConformanceSettings& settings) {
   const CheckVerdict verdict = run_isolated(
       [&] {
-        return run_check({.number = "",
-                          .kinds = {},
-                          .promise = "",
-                          .loss = "",
-                          .run =
-                              [](Subject& subject) {
-                                static_cast<void>(subject.options());
-                                return std::string();
-                              }},
-                         settings);
+        static_cast<void>(Subject(settings).options());
+        return std::string();
       },
       kLimit);
   if (verdict.outcome == Outcome::failed) throw ConfigurationError(verdict.message);
@@ -103,7 +81,12 @@ class CheckRun {
     } else {
       // The gates are passed, so an error of the options is the user's.
       if (!check.is_gate && !std::exchange(are_arguments_checked_, true)) require_arguments(settings_);
-      const CheckVerdict verdict = run_isolated([&] { return run_check(check, settings_); }, kLimit);
+      const CheckVerdict verdict = run_isolated(
+          [&] {
+            Subject subject(settings_);
+            return check.run(subject);
+          },
+          kLimit);
       result.outcome = verdict.outcome;
       result.message = verdict.message;
       if (check.is_gate && verdict.outcome == Outcome::failed) closed_by_ = check.number;
@@ -124,6 +107,11 @@ class CheckRun {
 };
 
 }  // namespace
+
+std::size_t ConformanceReport::count(Outcome outcome) const {
+  return static_cast<std::size_t>(
+      std::count_if(checks.begin(), checks.end(), [&](const CheckResult& each) { return each.outcome == outcome; }));
+}
 
 ConformanceReport check_conformance(const ConformanceSettings& settings, const CheckObserver& observer) {
   if (!std::filesystem::exists(settings.file)) {

@@ -7,7 +7,8 @@
 #include <span>
 #include <thread>
 
-#include "conformance/checks.hpp"
+#include "conformance/check.hpp"
+#include "conformance/subject.hpp"
 #include "conformance/temporary_folder.hpp"
 #include "runtime/element.hpp"
 #include "setup/run_setup.hpp"
@@ -106,14 +107,21 @@ Bytes read_sample(const OpenData& data, const SampleKey& key) {
   return sample.all();
 }
 
+std::vector<Bytes> read_samples(const OpenData& data) {
+  std::vector<Bytes> samples;
+  for (const SampleKey& key : data.keys) samples.push_back(read_sample(data, key));
+  return samples;
+}
+
 std::string sample_name(const SampleKey& key) {
   return std::string(key.split == DataSplit::training ? "training" : "validation") + " sample " +
          std::to_string(key.index);
 }
 
-void require_values(const OpenData& data, std::size_t index, std::span<const std::byte> bytes, const std::string& of) {
+void require_values(const OpenData& data, std::size_t index, std::span<const std::byte> bytes,
+                    const std::string& place) {
   const DatasetInput& input = data.source.inputs()[index];
-  const std::string what = of + ", input '" + input.name + "': found ";
+  const std::string what = place + ", input '" + input.name + "': found ";
   for (std::int64_t i = 0; i < data.elements(input); ++i) {
     const double value = load_element(input.dtype, bytes.data(), i);
     if (!std::isfinite(value)) throw CheckFailed(what + std::to_string(value) + "; accepted: finite numbers");
@@ -127,7 +135,7 @@ void require_values(const OpenData& data, std::size_t index, std::span<const std
 }
 
 /// Reads into memory with two different contents: equal results have been written everywhere, and nowhere else.
-void require_written(const OpenData& data, bool per_sample, const SampleKey& key, const std::string& of) {
+void require_written(const OpenData& data, bool per_sample, const SampleKey& key, const std::string& place) {
   Sample first(data, per_sample, std::byte{0x55});
   Sample second(data, per_sample, std::byte{0xAA});
   for (Sample* sample : {&first, &second}) {
@@ -136,30 +144,27 @@ void require_written(const OpenData& data, bool per_sample, const SampleKey& key
     } else {
       data.source.read_common(sample->destinations());
     }
-    if (!sample->has_sound_guards()) throw CheckFailed(of + ": it writes behind the memory of an input");
+    if (!sample->has_sound_guards()) throw CheckFailed(place + ": it writes behind the memory of an input");
   }
   for (std::size_t i = 0; i < data.source.inputs().size(); ++i) {
     const std::span<const std::byte> values = first.values(i);
     if (values.empty()) continue;
     if (!std::ranges::equal(values, second.values(i))) {
-      throw CheckFailed(of + ", input '" + data.source.inputs()[i].name + "': it does not write every element");
+      throw CheckFailed(place + ", input '" + data.source.inputs()[i].name + "': it does not write every element");
     }
-    require_values(data, i, values, of);
+    require_values(data, i, values, place);
   }
 }
 
 /// Word options that name files, with their present values.
-std::vector<std::string> path_options(Subject& subject, const Options& options) {
+std::vector<std::string> path_options(const Options& options) {
   std::vector<std::string> names;
   for (const auto& [name, value] : options.values()) {
     const auto* word = std::get_if<std::string>(&value);
     if (word != nullptr && std::filesystem::exists(*word)) names.push_back(name);
   }
-  static_cast<void>(subject);
   return names;
 }
-
-}  // namespace
 
 std::string check_dataset_opening(Subject& subject) {
   const OpenData data(subject);
@@ -197,8 +202,7 @@ std::string check_dataset_repetition(Subject& subject) {
 
 std::string check_dataset_order(Subject& subject) {
   const OpenData data(subject);
-  std::vector<Bytes> forwards;
-  for (const SampleKey& key : data.keys) forwards.push_back(read_sample(data, key));
+  const std::vector<Bytes> forwards = read_samples(data);
   for (std::size_t i = data.keys.size(); i-- > 0;) {
     if (read_sample(data, data.keys[i]) != forwards[i]) {
       throw CheckFailed(sample_name(data.keys[i]) + " differs when samples are read in another order");
@@ -209,8 +213,7 @@ std::string check_dataset_order(Subject& subject) {
 
 std::string check_dataset_threads(Subject& subject) {
   const OpenData data(subject);
-  std::vector<Bytes> expected;
-  for (const SampleKey& key : data.keys) expected.push_back(read_sample(data, key));
+  const std::vector<Bytes> expected = read_samples(data);
   std::vector<std::string> faults(2);
   const auto work = [&](std::size_t thread) {
     try {
@@ -296,7 +299,7 @@ std::string check_dataset_bad_paths(Subject& subject) {
   const std::filesystem::path empty = folder.path() / "empty";
   std::ofstream(empty).flush();
   const Options options = data.setup.plugins.dataset.options;
-  const std::vector<std::string> names = path_options(subject, options);
+  const std::vector<std::string> names = path_options(options);
   if (names.empty()) throw CheckSkipped("no option names one file");
   for (const std::string& name : names) {
     for (const std::filesystem::path& path : {folder.path() / "absent", folder.path(), empty}) {
@@ -314,6 +317,31 @@ std::string check_dataset_bad_paths(Subject& subject) {
     }
   }
   return join(names, ", ");
+}
+
+}  // namespace
+
+std::vector<Check> dataset_checks() {
+  return {
+      {"D01", "The data opens, has samples for training, and has a fingerprint.", "No run can start.",
+       check_dataset_opening},
+      {"D02", "Inputs are as declared: every element is written, within its range, and nothing else.",
+       "Models read rubbish, or memory is destroyed.", check_dataset_inputs},
+      {"D03", "A sample is the same when it is read again, also after the data was opened again.",
+       "Ranks and resumed runs train on other data.", check_dataset_repetition},
+      {"D04", "A sample does not depend on the order in which samples are read.", "Layouts train on other data.",
+       check_dataset_order},
+      {"D05", "Two threads that read at once get the same samples.", "Reading ahead gives other data.",
+       check_dataset_threads},
+      {"D06", "An input that is read alone has the same values.", "A model that ignores an input gets other data.",
+       check_dataset_wanted_inputs},
+      {"D07", "The fingerprint of the same data is the same.",
+       "A checkpoint is refused, although its data is unchanged.", check_dataset_fingerprint},
+      {"D08", "Validation samples are not those of training.", "The validation loss is that of training.",
+       check_dataset_splits},
+      {"D09", "A path that is absent, a folder or an empty file is refused by an OptionError or opens soundly.",
+       "A typing mistake ends in a crash.", check_dataset_bad_paths},
+  };
 }
 
 }  // namespace strata::host

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "conformance/check.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -26,14 +27,16 @@ void write_all(int descriptor, const std::string& text) {
 }
 
 /// The child's part: never returns. It ends without destructors and exit handlers, which belong to the parent.
-[[noreturn]] void run_child(const std::function<CheckVerdict()>& body, int result) {
+[[noreturn]] void run_child(const std::function<std::string()>& body, int result) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   CheckVerdict verdict;
   try {
-    verdict = body();
+    verdict = {Outcome::passed, body()};
+  } catch (const CheckSkipped& reason) {
+    verdict = {Outcome::skipped, reason.what()};
   } catch (...) {
     verdict = {Outcome::failed, current_exception_text()};
   }
@@ -68,7 +71,7 @@ std::string describe_end(int status) {
 
 }  // namespace
 
-IsolatedProcess::IsolatedProcess(const std::function<CheckVerdict()>& body) {
+IsolatedProcess::IsolatedProcess(const std::function<std::string()>& body) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw RuntimeError(std::string("no pipe can be opened: ") + std::strerror(errno));
   std::cout.flush();
@@ -105,7 +108,7 @@ CheckVerdict IsolatedProcess::wait(std::chrono::steady_clock::time_point end, st
   return {static_cast<Outcome>(text.front() - '0'), text.substr(1)};
 }
 
-CheckVerdict run_isolated(const std::function<CheckVerdict()>& body, std::chrono::seconds limit) {
+CheckVerdict run_isolated(const std::function<std::string()>& body, std::chrono::seconds limit) {
   return IsolatedProcess(body).wait(std::chrono::steady_clock::now() + limit, limit);
 }
 

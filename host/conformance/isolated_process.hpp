@@ -1,12 +1,17 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 
-#include "conformance/report.hpp"
-
 namespace strata::host {
+
+enum class Outcome : std::uint8_t { passed, failed, skipped };
+
+[[nodiscard]] inline std::string outcome_name(Outcome outcome) {
+  return outcome == Outcome::passed ? "passed" : outcome == Outcome::failed ? "failed" : "skipped";
+}
 
 /// What a check said.
 struct CheckVerdict {
@@ -14,12 +19,12 @@ struct CheckVerdict {
   std::string message;
 };
 
-/// A process that runs a part of a check.
+/// A process that runs a part of a check, which returns what it covered or throws as Check::run does.
 class IsolatedProcess {
  public:
   /// Starts `body`, with standard output redirected to standard error. \throws RuntimeError if no process can be
   /// started.
-  explicit IsolatedProcess(const std::function<CheckVerdict()>& body);
+  explicit IsolatedProcess(const std::function<std::string()>& body);
   /// Kills the process if it still runs.
   ~IsolatedProcess();
   IsolatedProcess(const IsolatedProcess&) = delete;
@@ -36,6 +41,6 @@ class IsolatedProcess {
 
 /// Runs `body` in a process of its own, so that a plugin that crashes, hangs or ends the process fails only its check.
 /// The process is killed after `limit`. \throws RuntimeError if no process can be started.
-[[nodiscard]] CheckVerdict run_isolated(const std::function<CheckVerdict()>& body, std::chrono::seconds limit);
+[[nodiscard]] CheckVerdict run_isolated(const std::function<std::string()>& body, std::chrono::seconds limit);
 
 }  // namespace strata::host

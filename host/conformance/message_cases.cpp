@@ -53,9 +53,9 @@ void send_in_order(Communicator& communicator, Device& device) {
     return;
   }
   double expected = 0;
-  for (DeviceNumbers& into : numbers) {
-    communicator.receive(message(0, into, 5))->wait();
-    require(into.get().front() == ++expected, "messages with one id arrive in another order");
+  for (DeviceNumbers& each : numbers) {
+    communicator.receive(message(0, each, 5))->wait();
+    require(each.get().front() == ++expected, "messages with one id arrive in another order");
   }
 }
 
@@ -125,17 +125,17 @@ void send_to_a_rank_that_does_not_wait(Communicator& communicator, Device& devic
 
 /// A rank sends a message and an empty one to itself.
 void send_to_itself(Communicator& communicator, Device& device) {
-  DeviceNumbers from(device, DType::f32, 2);
-  DeviceNumbers into(device, DType::f32, 2);
+  DeviceNumbers sent(device, DType::f32, 2);
+  DeviceNumbers received(device, DType::f32, 2);
   DeviceNumbers nothing(device, DType::f32, 0);
-  from.set({3, 4});
-  const auto a = communicator.send(message(0, from, 1));
+  sent.set({3, 4});
+  const auto a = communicator.send(message(0, sent, 1));
   const auto b = communicator.send(message(0, nothing, 2));
-  communicator.receive(message(0, into, 1))->wait();
+  communicator.receive(message(0, received, 1))->wait();
   communicator.receive(message(0, nothing, 2))->wait();
   a->wait();
   b->wait();
-  require(into.get() == std::vector<double>{3, 4}, "a message to the rank itself was changed");
+  require(received.get() == std::vector<double>{3, 4}, "a message to the rank itself was changed");
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 #include <cmath>
 #include <set>
 
-#include "conformance/checks.hpp"
+#include "conformance/check.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
-#include "setup/training_programs.hpp"
-#include "verify/op_verification.hpp"
+#include "conformance/subject.hpp"
+#include "train/training_programs.hpp"
 #include "verify/random_inputs.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {
@@ -68,8 +69,6 @@ std::set<Dim> shardable_dims(const Graph& graph) {
   return dims;
 }
 
-}  // namespace
-
 std::string check_model_programs(Subject& subject) {
   RunConfiguration evaluated = subject.configuration();
   evaluated.run.eval_every = 1;
@@ -121,11 +120,8 @@ std::string check_model_learning(Subject& subject) {
   const Compiled compiled = compile_step(setup, DType::f32);
   RandomInputs random(subject.seed(), setup.inputs, setup.sizes_without_data());
   RepeatedInputs inputs(random);
-  const std::unique_ptr<World> world = setup.make_world();
-  const StackSettings settings{subject.seed(), setup.configuration.optimizer.lr, kSteps};
-  const StackResult result = run_stack(
-      compiled, *world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, 1); }, settings,
-      inputs);
+  const StackResult result = run_stack(compiled, *setup.make_world(), devices_of(setup),
+                                       {subject.seed(), setup.configuration.optimizer.lr, kSteps}, inputs);
   for (const double loss : result.losses) {
     if (!std::isfinite(loss)) throw CheckFailed("the loss becomes " + std::to_string(loss));
   }
@@ -136,6 +132,25 @@ std::string check_model_learning(Subject& subject) {
                       std::to_string(last) + " after " + std::to_string(kSteps) + " steps");
   }
   return "loss " + std::to_string(first) + " falls to " + std::to_string(last);
+}
+
+}  // namespace
+
+std::vector<Check> model_checks() {
+  return {
+      {"M01", "The training step and the evaluation pass compile, with inputs that the dataset has.",
+       "Every run ends before its first step.", check_model_programs},
+      {"M02", "The gradient of every op in its graph equals finite differences in f64.",
+       "The model learns the wrong thing.", check_model_gradients},
+      {"M03", "Several micro-batches train as one large batch does.",
+       "The batch's division changes what the model learns.", check_model_accumulation},
+      {"M04", "With each installed strategy it trains as one rank does, or is refused.",
+       "The model cannot be trained in parallel, or learns something else there.", check_model_stacks},
+      {"M05", "`shrink` gives a valid model that is no larger and keeps what is asked for.",
+       "`strata verify` takes hours, or proves something else.", check_model_shrinking},
+      {"M06", "The loss is finite and falls when one random batch is repeated.", "The model cannot learn.",
+       check_model_learning},
+  };
 }
 
 }  // namespace strata::host

@@ -2,11 +2,13 @@
 #include <optional>
 #include <set>
 
-#include "conformance/checks.hpp"
+#include "conformance/check.hpp"
 #include "conformance/op_examples.hpp"
 #include "conformance/proved_stacks.hpp"
+#include "conformance/subject.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "strata/registration.hpp"
-#include "verify/op_verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {
@@ -53,12 +55,8 @@ struct KnownVocabulary {
   void add_neighbour(PluginRegistry& plugins, const PluginDescription& description) {
     try {
       const PluginFactory& factory = plugins.load(description.kind, description.name);
-      Options options;
-      for (const OptionSpecification& option : factory.options().options()) {
-        if (option.default_value) options.set(option.name, *option.default_value);
-      }
       Registration registration(ops, kernels, description.name);
-      factory.provide(registration, options);
+      factory.provide(registration, default_options(factory.options()));
     } catch (...) {
       // A faulty neighbour is not the plugin under test.
     }
@@ -178,8 +176,6 @@ class KernelSurvey {
   int comparisons_ = 0;
 };
 
-}  // namespace
-
 std::string check_op_definitions(Subject& subject) {
   const KnownVocabulary vocabulary(subject);
   const std::vector<std::string> names = vocabulary.own_ops();
@@ -254,6 +250,19 @@ std::string check_op_kernels(Subject& subject) {
   if (survey.covered().empty()) throw CheckSkipped("no kernel has an instance" + rest);
   return std::to_string(survey.comparisons()) + " comparisons of kernels of " +
          std::to_string(survey.covered().size()) + " ops" + rest;
+}
+
+}  // namespace
+
+std::vector<Check> op_checks() {
+  return {
+      {"K01", "Every op is documented and has a reference kernel, and every kernel is for a known op.",
+       "A kernel is never used, or an op has no definition to compare with.", check_op_definitions},
+      {"K02", "The gradient of every op equals finite differences in f64.",
+       "Models with the op learn the wrong thing, or nothing.", check_op_gradients},
+      {"K03", "Every kernel equals the reference kernel up to rounding, in every real type.",
+       "A device computes something else than the model says.", check_op_kernels},
+  };
 }
 
 }  // namespace strata::host

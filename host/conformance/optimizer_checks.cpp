@@ -5,44 +5,88 @@
 #include <limits>
 #include <optional>
 
-#include "conformance/checks.hpp"
+#include "conformance/check.hpp"
 #include "conformance/proved_stacks.hpp"
-#include "conformance/random_dataset.hpp"
 #include "conformance/stack_proof.hpp"
+#include "conformance/subject.hpp"
 #include "conformance/temporary_folder.hpp"
+#include "data/data_source.hpp"
+#include "runtime/element.hpp"
+#include "strata/random.hpp"
+#include "train/run_recorder.hpp"
 #include "train/trainer.hpp"
 #include "verify/random_inputs.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {
 
-constexpr std::uint64_t kRunSteps = 6;
-constexpr std::uint64_t kInterruptedAfter = 3;
+/// Samples of random data.
+constexpr std::int64_t kSamples = 256;
 
-/// Notes the last checkpoint, and stops the run after a step.
-class StoppingObserver final : public TrainingObserver {
+class RandomDataset final : public Dataset {
  public:
-  explicit StoppingObserver(std::uint64_t stop_after) : stop_after_(stop_after) {}
-  void step(const StepRecord& record) override { step_ = record.step; }
-  void checkpoint(const CheckpointRecord& record) override { last_ = record.path; }
-  [[nodiscard]] StopReason stop() override {
-    return step_ > 0 && step_ == stop_after_ ? StopReason::request : StopReason::none;
+  RandomDataset(std::vector<DatasetInput> inputs, DimSizes sizes)
+      : inputs_(std::move(inputs)), sizes_(std::move(sizes)) {}
+
+  [[nodiscard]] DimSizes sizes() const override { return sizes_; }
+  [[nodiscard]] std::int64_t samples(DataSplit /*split*/) const override { return kSamples; }
+
+  void read(const SampleKey& key, std::span<void* const> destinations) const override {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (destinations[i] != nullptr && inputs_[i].per_sample) fill(inputs_[i], key, destinations[i]);
+    }
   }
-  [[nodiscard]] const std::filesystem::path& last() const { return last_; }
+  void read_common(std::span<void* const> destinations) const override {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (destinations[i] != nullptr && !inputs_[i].per_sample) fill(inputs_[i], {}, destinations[i]);
+    }
+  }
+  [[nodiscard]] std::string fingerprint() const override { return "random"; }
+  [[nodiscard]] std::string description() const override { return std::to_string(kSamples) + " random samples"; }
 
  private:
-  std::uint64_t stop_after_;
-  std::uint64_t step_ = 0;
-  std::filesystem::path last_;
+  void fill(const DatasetInput& input, const SampleKey& key, void* destination) const {
+    std::vector<IndexMap> dims;
+    if (input.per_sample) dims.push_back(IndexMap::whole(1));
+    for (const Dim& dim : input.dims) dims.push_back(IndexMap::whole(sizes_.at(dim)));
+    const std::uint64_t seed = key.split == DataSplit::training ? key.seed : ~key.seed;
+    RandomInputs(seed, inputs_, sizes_)
+        .load({input.name, dims, input.dtype, static_cast<std::byte*>(destination)},
+              static_cast<std::uint64_t>(key.index));
+  }
+
+  std::vector<DatasetInput> inputs_;
+  DimSizes sizes_;
 };
+
+/// The sizes of the dimensions that inputs have or index.
+DimSizes sizes_of_inputs(const RunSetup& setup) {
+  const DimSizes all = setup.sizes_without_data();
+  DimSizes sizes;
+  for (const DatasetInput& input : setup.inputs) {
+    for (const Dim& dim : input.dims) sizes[dim] = all.at(dim);
+    if (!input.indexes.empty()) sizes[input.indexes] = all.at(input.indexes);
+  }
+  return sizes;
+}
+
+/// Data of a run without files: random values for every input that the configured dataset declares.
+DataSource random_data(const RunSetup& setup) {
+  return {setup.plugins.dataset.origin, setup.inputs,
+          std::make_unique<RandomDataset>(setup.inputs, sizes_of_inputs(setup))};
+}
+
+constexpr std::uint64_t kRunSteps = 6;
+constexpr std::uint64_t kInterruptedAfter = 3;
 
 /// Trains and writes a checkpoint after the last step. \return its folder.
 std::filesystem::path train_to_checkpoint(const RunSetup& setup, const std::filesystem::path& folder,
                                           std::uint64_t stop_after, const CheckpointReader* resume) {
   const DataSource data = random_data(setup);
-  StoppingObserver observer(stop_after);
+  RunRecorder observer(stop_after);
   Trainer(setup, data, {folder, 0, 0}, resume, observer).run();
-  return observer.last();
+  return observer.last_checkpoint();
 }
 
 std::string bytes_of(const std::filesystem::path& file) {
@@ -86,14 +130,10 @@ class OverflowingLoss final : public Strategy {
 };
 
 StackResult run_steps(const RunSetup& setup, const Compiled& compiled, int steps) {
-  RandomInputs inputs(setup.seed(), setup.inputs, setup.sizes_without_data());
-  const std::unique_ptr<World> world = setup.make_world();
-  return run_stack(
-      compiled, *world, [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, 1); },
-      {setup.seed(), setup.configuration.optimizer.lr, steps}, inputs);
+  RandomInputs inputs = random_inputs(setup);
+  return run_stack(compiled, *setup.make_world(), devices_of(setup),
+                   {setup.seed(), setup.configuration.optimizer.lr, steps}, inputs);
 }
-
-}  // namespace
 
 std::string check_optimizer_definition(Subject& subject) {
   ProvedStacks proved(subject);
@@ -168,6 +208,23 @@ std::string check_optimizer_skipped_step(Subject& subject) {
   }
   if (!changed) throw CheckFailed("after steps with an infinite gradient, good steps change no parameter");
   return "";
+}
+
+}  // namespace
+
+std::vector<Check> optimizer_checks() {
+  return {
+      {"O01", "On one rank its instructions train as its definition does.",
+       "The optimizer computes something else than it says.", check_optimizer_definition},
+      {"O02", "With each installed strategy it trains as its definition does, or is refused.",
+       "Sharded runs learn something else.", check_optimizer_stacks},
+      {"O03", "Parameters with fewer elements than ranks, some with one dimension, are trained alike.",
+       "Biases and gains of sharded models learn something else.", check_optimizer_small_parameters},
+      {"O04", "A run that is resumed from a checkpoint is bitwise equal to one that was not interrupted.",
+       "An interrupted run loses what the optimizer has learnt.", check_optimizer_resumption},
+      {"O05", "A step whose gradient is not finite changes neither parameters nor states.",
+       "One overflow of a 16-bit run destroys the model.", check_optimizer_skipped_step},
+  };
 }
 
 }  // namespace strata::host

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "conformance/checks.hpp"
+#include "conformance/check.hpp"
+#include "conformance/subject.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -22,8 +23,6 @@ void require_text(const std::string& text, const std::string& field) {
   const bool is_blank = std::all_of(text.begin(), text.end(), [](char letter) { return letter == ' '; });
   if (is_blank) throw CheckFailed("the record's field '" + field + "' is empty");
 }
-
-}  // namespace
 
 std::string check_record(Subject& subject) {
   const PluginFile& file = subject.file();
@@ -49,31 +48,30 @@ std::string check_entry(Subject& subject) {
   return "";
 }
 
+/// Loads the factory as the one of these that the record's kind has.
+template <class... Factories>
+void require_factory(Subject& subject) {
+  ((kKindOf<Factories> == subject.kind() ? static_cast<void>(subject.factory<Factories>()) : void()), ...);
+}
+
 std::string check_factory_kind(Subject& subject) {
-  switch (subject.kind()) {
-    case PluginKind::strategy:
-      static_cast<void>(subject.factory<StrategyFactory>());
-      break;
-    case PluginKind::model:
-      static_cast<void>(subject.factory<ModelFactory>());
-      break;
-    case PluginKind::communicator:
-      static_cast<void>(subject.factory<CommunicatorFactory>());
-      break;
-    case PluginKind::device:
-      static_cast<void>(subject.factory<DeviceFactory>());
-      break;
-    case PluginKind::library:
-      static_cast<void>(subject.factory<LibraryFactory>());
-      break;
-    case PluginKind::optimizer:
-      static_cast<void>(subject.factory<OptimizerFactory>());
-      break;
-    case PluginKind::dataset:
-      static_cast<void>(subject.factory<DatasetFactory>());
-      break;
-  }
+  require_factory<StrategyFactory, ModelFactory, CommunicatorFactory, DeviceFactory, LibraryFactory, OptimizerFactory,
+                  DatasetFactory>(subject);
   return "";
+}
+
+}  // namespace
+
+std::vector<Check> plugin_checks() {
+  return {
+      {"P01", "The record is complete and fits this host: name, version, licence, ABI, build flavour.",
+       "The host refuses the file, or shows a user nothing to judge it by.", check_record, true},
+      {"P02", "The library loads with every symbol and library that it needs.",
+       "A run ends with an error of the loader.", check_loading, true},
+      {"P03", "The entry point exists and returns a factory.", "No command can use the plugin.", check_entry, true},
+      {"P04", "The factory is that of the kind that the record names.", "No command can use the plugin.",
+       check_factory_kind, true},
+  };
 }
 
 }  // namespace strata::host

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "conformance/checks.hpp"
+#include "conformance/check.hpp"
 #include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
-#include "setup/training_programs.hpp"
+#include "conformance/subject.hpp"
+#include "train/training_programs.hpp"
 #include "verify/verification.hpp"
 
 namespace strata::host {
@@ -48,8 +49,6 @@ std::string prove_pairs(Subject& subject, bool is_outside) {
   }
   return proved.summary();
 }
-
-}  // namespace
 
 std::string check_strategy_alone(Subject& subject) { return prove_alone(subject, &StackFaults::training); }
 
@@ -99,10 +98,7 @@ std::string check_strategy_in_f32(Subject& subject) {
   constexpr double kTolerance = 1e-2;
   const auto losses_in = [&](DType type) {
     const RunSetup setup = prepare(subject.configuration(), subject.plugins());
-    const int ranks = setup.stack.mesh.rank_count();
-    return run_setup_stack(setup, type, 3,
-                           [&](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, ranks); })
-        .losses;
+    return run_setup_stack(setup, type, 3, devices_of(setup)).losses;
   };
   const std::vector<double> exact = losses_in(DType::f64);
   const std::vector<double> found = losses_in(DType::f32);
@@ -112,6 +108,29 @@ std::string check_strategy_in_f32(Subject& subject) {
                       ", in f64 " + std::to_string(exact[i]));
   }
   return "";
+}
+
+}  // namespace
+
+std::vector<Check> strategy_checks() {
+  return {
+      {"S01", "Alone, it trains in f64 as one rank does, and replicas are bitwise equal.",
+       "The strategy changes what a model learns.", check_strategy_alone},
+      {"S02", "Communication of training and evaluation matches on all ranks and cannot deadlock.",
+       "A run hangs, or mixes up messages.", check_strategy_program},
+      {"S03", "Ranks use exactly the memory that was planned.", "A run that `strata check` accepts runs out of memory.",
+       check_strategy_memory},
+      {"S04", "Ranks send exactly the bytes that `strata explain` counts.", "A user chooses a stack by wrong numbers.",
+       check_strategy_traffic},
+      {"S05", "Each value of each option that has few values trains as one rank does, or is refused.",
+       "An option changes what a model learns.", check_strategy_choices},
+      {"S06", "Around each other installed strategy it trains as one rank does, or is refused.",
+       "The strategy cannot be combined, or combinations learn something else.", check_strategy_around_others},
+      {"S07", "Inside of each other installed strategy it trains as one rank does, or is refused.",
+       "The strategy cannot be combined, or combinations learn something else.", check_strategy_inside_others},
+      {"S08", "In f32 it trains as in f64, up to rounding.", "Real runs differ from verified ones.",
+       check_strategy_in_f32},
+  };
 }
 
 }  // namespace strata::host

@@ -3,13 +3,63 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/document.hpp"
 #include "conformance/check.hpp"
-#include "conformance/small_runs.hpp"
+#include "files/file_io.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
+
+/// The axes of two strategies of two ranks divide the sizes, also those that deal the sequence in zigzag.
+constexpr const char* kGpt = R"(
+[model]
+plugin = "gpt2"
+layers = 2
+heads = 4
+embed = 16
+context = 8
+vocab = 16
+dropout = 0.1
+[data]
+plugin = "tokens"
+path = "none"
+)";
+
+/// The graph of this seed has two streams of different lengths, values that skip blocks and have several later readers
+/// in crossed order, a parameter of blocks far apart, an op of its own and several losses. No axis divides all of its
+/// sizes.
+constexpr const char* kDrawn = R"(
+[model]
+plugin = "drawn"
+seed = 386
+layers = 4
+heads = 4
+embed = 16
+context = 8
+letters = 5
+vocab = 16
+dropout = 0.1
+[data]
+plugin = "drawn_pairs"
+)";
+
+constexpr const char* kAround = R"(
+[run]
+steps = 3
+[batch]
+global = 16
+micro = 2
+[optimizer]
+plugin = "adamw"
+lr = 1e-2
+clip = 0.5
+[device]
+plugin = "reference"
+[communicator]
+plugin = "local"
+timeout = 120
+)";
 
 constexpr const char* kSmallRunName = "small-run.toml";
 /// Ranks of a strategy whose option `size` has no value.
@@ -22,30 +72,13 @@ bool is_required_size(const OptionSpecification& option) {
   return !option.default_value && option.name == "size" && option.type == OptionType::integer;
 }
 
-PluginSection* find_selected(std::vector<PluginSection>& sections, const std::string& plugin) {
-  const auto found = std::find_if(sections.begin(), sections.end(),
-                                  [&](const PluginSection& section) { return section.plugin == plugin; });
-  return found == sections.end() ? nullptr : &*found;
-}
-
 /// The section that selects `plugin`, or null.
 PluginSection* selected(RunConfiguration& configuration, PluginKind kind, const std::string& plugin) {
-  const auto alone = [&](PluginSection& section) { return section.plugin == plugin ? &section : nullptr; };
-  switch (kind) {
-    case PluginKind::strategy:
-      return find_selected(configuration.strategies, plugin);
-    case PluginKind::library:
-      return find_selected(configuration.libraries, plugin);
-    case PluginKind::model:
-      return alone(configuration.model);
-    case PluginKind::communicator:
-      return alone(configuration.communicator);
-    case PluginKind::device:
-      return alone(configuration.device);
-    case PluginKind::optimizer:
-      return alone(configuration.optimizer.optimizer);
-    case PluginKind::dataset:
-      return alone(configuration.data.dataset);
+  const bool has_tables = kind == PluginKind::strategy || kind == PluginKind::library;
+  const auto& tables = kind == PluginKind::strategy ? configuration.strategies : configuration.libraries;
+  for (std::size_t i = 0; i < (has_tables ? tables.size() : 1); ++i) {
+    PluginSection& section = section_of(configuration, {kind, has_tables ? static_cast<int>(i) : -1, plugin});
+    if (section.plugin == plugin) return &section;
   }
   return nullptr;
 }
@@ -75,6 +108,12 @@ std::vector<std::filesystem::path> with_kit(const std::vector<std::filesystem::p
 }
 
 }  // namespace
+
+const std::vector<SmallRun>& small_runs() {
+  static const std::vector<SmallRun> kRuns = {{"GPT-2", std::string(kGpt) + kAround},
+                                              {"the drawn model", std::string(kDrawn) + kAround}};
+  return kRuns;
+}
 
 std::string section_name(PluginKind kind) {
   return kind == PluginKind::dataset ? "data" : std::string(to_string(kind));
@@ -112,8 +151,8 @@ const RunConfiguration& Subject::configuration() {
   RunConfiguration made = parse_alone(small_runs().front().toml);
   for (const std::string& each : settings_.overrides) {
     const std::string prefix = std::string(to_string(kind())) + ".";
-    for (const std::string& of : {prefix, section_name(kind()) + "."}) {
-      if (each.starts_with(of)) fixed_.insert(each.substr(of.size(), each.find('=') - of.size()));
+    for (const std::string& section : {prefix, section_name(kind()) + "."}) {
+      if (each.starts_with(section)) fixed_.insert(each.substr(section.size(), each.find('=') - section.size()));
     }
   }
   given_options_ = section(made).options;

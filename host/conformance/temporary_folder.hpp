@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
+#include <string>
+
+#include "strata/error.hpp"
 
 namespace strata::host {
 
@@ -8,8 +12,15 @@ namespace strata::host {
 class TemporaryFolder {
  public:
   /// \throws RuntimeError if it cannot be made.
-  TemporaryFolder();
-  ~TemporaryFolder();
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "strata-check-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw RuntimeError("'" + name + "': the folder cannot be made");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 

@@ -6,10 +6,77 @@
 #include <span>
 #include <utility>
 
-#include "data/input_part.hpp"
+#include "data/data_source.hpp"
+#include "runtime/element.hpp"
+#include "runtime/tensor_part.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
+namespace {
+
+class NeedsCollector {
+ public:
+  explicit NeedsCollector(const std::vector<DatasetInput>& inputs) : inputs_(inputs), wanted_(inputs.size()) {}
+
+  void add(const Program& program, int rank) {
+    const Coordinates coordinates = program.mesh.coordinates(rank);
+    for (const Task& task : program.tasks) {
+      for (const Instruction& instruction : task.instructions) {
+        const auto* load = instruction.as<LoadInput>();
+        if (load == nullptr) continue;
+        const auto input = find_input(inputs_, instruction.name, load->dims.size());
+        if (!input) throw VerificationError("the program loads '" + instruction.name + "', which the dataset lacks");
+        wanted_[*input] = true;
+        if (inputs_[*input].per_sample) add_samples(program, load->dims.front(), coordinates);
+      }
+    }
+  }
+
+  [[nodiscard]] BatchNeeds take() const {
+    BatchNeeds needs{wanted_, {}};
+    for (std::size_t sample = 0; sample < samples_.size(); ++sample) {
+      if (samples_[sample]) needs.samples.push_back(static_cast<std::int64_t>(sample));
+    }
+    return needs;
+  }
+
+ private:
+  void add_samples(const Program& program, const ShardedDim& batch, const Coordinates& coordinates) {
+    const IndexMap map = index_map(batch, program.mesh, coordinates);
+    samples_.resize(static_cast<std::size_t>(map.global_size * program.micro_batches));
+    for (std::int64_t micro_batch = 0; micro_batch < program.micro_batches; ++micro_batch) {
+      for (std::int64_t i = 0; i < map.local_size(); ++i) {
+        samples_[static_cast<std::size_t>(micro_batch * map.global_size + map.global_index(i))] = true;
+      }
+    }
+  }
+
+  const std::vector<DatasetInput>& inputs_;
+  std::vector<bool> wanted_;
+  std::vector<bool> samples_;
+};
+
+/// Copies a rank's `part` of the values of one sample, or of an input that all samples share. `source`: row-major
+/// values of type `from`, whole. `destination`: row-major over the part, of type `to`. Floating-point values may have
+/// another type there.
+void copy_part(const TensorPart& part, const std::byte* source, DType from, DType to, std::byte* destination) {
+  if (from != to && !(is_floating_point(from) && is_floating_point(to))) {
+    throw VerificationError("an input of type " + std::string(to_string(from)) + " is read as " +
+                            std::string(to_string(to)));
+  }
+  for_each_run(part, [&](std::int64_t local, std::int64_t global, std::int64_t length) {
+    if (from == to) {
+      const auto size = static_cast<std::int64_t>(size_of(from));
+      std::memcpy(destination + local * size, source + global * size, static_cast<std::size_t>(length * size));
+      return;
+    }
+    for (std::int64_t i = 0; i < length; ++i) {
+      store_element(to, destination, local + i, load_element(from, source, global + i));
+    }
+  });
+}
+
+}  // namespace
 
 BatchReader::BatchReader(const DataSource& source, const DimSizes& sizes, BatchNeeds needs, FindSample find)
     : source_(source), needs_(std::move(needs)), find_(std::move(find)) {
@@ -100,17 +167,17 @@ void BatchReader::load(const Batch& batch, const InputPart& part) const {
     throw VerificationError("a rank loads the input '" + part.name + "', which was not read");
   }
   const DType dtype = source_.inputs()[*input].dtype;
+  std::vector<IndexMap> dims(part.dims.begin(), part.dims.end());
   if (!source_.inputs()[*input].per_sample) {
-    return copy_input_part(common_[*input].data(), dtype, part.dims, part.dtype, part.destination);
+    return copy_part(TensorPart::block(std::move(dims)), common_[*input].data(), dtype, part.dtype, part.destination);
   }
-  const std::span inner = std::span(part.dims).subspan(1);
-  std::int64_t elements = 1;
-  for (const IndexMap& map : inner) elements *= map.local_size();
-  const std::int64_t bytes = elements * static_cast<std::int64_t>(size_of(part.dtype));
+  dims.erase(dims.begin());
+  const TensorPart inner = TensorPart::block(std::move(dims));
+  const std::int64_t bytes = inner.elements() * static_cast<std::int64_t>(size_of(part.dtype));
   for (const IndexSegment& each : part.dims.front().segments) {
     for (std::int64_t i = 0; i < each.length; ++i) {
       const std::byte* source = batch.values[*input].data() + row_of(each.global_begin + i) * layouts_[*input].bytes;
-      copy_input_part(source, dtype, inner, part.dtype, part.destination + (each.local_begin + i) * bytes);
+      copy_part(inner, source, dtype, part.dtype, part.destination + (each.local_begin + i) * bytes);
     }
   }
 }

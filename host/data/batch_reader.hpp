@@ -4,13 +4,30 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "data/batch_needs.hpp"
+#include "compiler/compile.hpp"
 #include "data/data_source.hpp"
 #include "runtime/executor.hpp"
+#include "strata/dataset.hpp"
+#include "strata/dtype.hpp"
+#include "strata/layout.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
+
+/// The part of a step's data that the ranks of this process load.
+struct BatchNeeds {
+  /// By input of the dataset: true if a rank loads it.
+  std::vector<bool> inputs;
+  /// Samples within the step's batch, ascending.
+  std::vector<std::int64_t> samples;
+};
+
+/// Collects what the programs of `ranks` load.
+[[nodiscard]] BatchNeeds batch_needs(const Compiled& compiled, const std::vector<int>& ranks,
+                                     const std::vector<DatasetInput>& inputs);
 
 /// The samples of one step that this process needs, in the order of BatchNeeds::samples, by input. Inputs that are not
 /// needed or that all samples share have no values here.

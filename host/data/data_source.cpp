@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "strata/random.hpp"
+
 namespace strata::host {
 
 std::optional<std::size_t> find_input(const std::vector<DatasetInput>& inputs, const std::string& name,
@@ -56,6 +58,12 @@ void DataSource::read(const SampleKey& key, std::span<void* const> destinations)
 
 void DataSource::read_common(std::span<void* const> destinations) const {
   run_plugin(origin_, "read_common", [&] { dataset_->read_common(destinations); });
+}
+
+SamplePlace SampleOrder::operator()(std::uint64_t sample) const {
+  const std::uint64_t epoch = sample / samples_;
+  const std::uint64_t key = random::stream_key(seed_, "data order", epoch);
+  return {epoch, static_cast<std::int64_t>(random::permuted(key, samples_, sample % samples_))};
 }
 
 }  // namespace strata::host

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "diagnosis/record_signal.hpp"
+#include "diagnosis/run_signals.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -48,7 +48,7 @@ RunDiagnosis::RunDiagnosis(const World& world, DiagnosisSettings settings, std::
       say_(std::move(say)),
       watchdog_(recorders_, settings_.interval),
       stop_grace_(recorders_, settings_.stop_grace),
-      signals_(RecordSignal::count()) {
+      signals_(RunSignals::record_requests()) {
   if (!settings_.folder.empty()) folder_.emplace(settings_.folder);
   thread_ = std::thread([this] { watch(); });
 }
@@ -106,7 +106,7 @@ void RunDiagnosis::tell_folder() {
 }
 
 void RunDiagnosis::answer_signal() {
-  const std::uint64_t signals = RecordSignal::count();
+  const std::uint64_t signals = RunSignals::record_requests();
   if (std::exchange(signals_, signals) == signals || !folder_) return;
   request("SIGQUIT to the process of " + rank_text());
   if (write_all()) say_("on SIGQUIT, the records of " + rank_text() + " were written to " + folder_->path().string());

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "diagnosis/record_folder.hpp"
-#include "diagnosis/stop_grace.hpp"
 #include "diagnosis/watchdog.hpp"
 #include "runtime/flight_recorder.hpp"
 #include "runtime/rank_threads.hpp"
@@ -30,7 +29,7 @@ struct DiagnosisSettings {
 };
 
 /// Records what the ranks of a process do. A thread of its own names ranks that hang, and writes the records of all
-/// ranks if one hangs, if a rank of any process has failed, or on request (RecordSignal). It stops the ranks of a run
+/// ranks if one hangs, if a rank of any process has failed, or on request (SIGQUIT). It stops the ranks of a run
 /// that was asked to stop and hangs.
 class RunDiagnosis {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -45,5 +46,14 @@ struct RankVerdict {
 
 /// Compares the records of one run, at least one.
 [[nodiscard]] RankVerdict judge(std::vector<FlightRecord> records);
+
+/// The first communication of each group that its members did not issue alike: another kind, id or size. One sentence
+/// each.
+[[nodiscard]] std::vector<std::string> find_mismatches(const std::map<int, FlightRecord>& records);
+
+/// The verdict for people, several lines. Text of the records is made printable.
+[[nodiscard]] std::string verdict_text(const RankVerdict& verdict);
+/// The verdict as JSON.
+[[nodiscard]] nlohmann::ordered_json verdict_json(const RankVerdict& verdict);
 
 }  // namespace strata::host

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "files/file_io.hpp"
 
@@ -36,50 +35,46 @@ int write_all(int descriptor, std::string_view record) {
 
 AppendedFile::~AppendedFile() {
   // A run that was refused leaves no empty file.
-  if (is_new_ && size_of(descriptor_) == 0 && !is_moved(descriptor_, path_)) ::unlink(path_.c_str());
-  close();
+  if (is_new_ && size_of(file_.number()) == 0 && !is_moved(file_.number(), path_)) ::unlink(path_.c_str());
 }
 
 bool AppendedFile::open() {
-  close();
+  file_.close();
   if (is_link_to_file(path_)) {
     failure_ = label_ + " is a symbolic link; accepted: the name of the file itself";
     return false;
   }
   std::error_code ignored;
   is_new_ = is_new_ || !std::filesystem::exists(path_, ignored);
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) return fail("cannot be opened", errno);
+  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  if (!file_.is_open()) return fail("cannot be opened", errno);
   // Some network file systems have no locks. There, nothing keeps another run away.
-  const bool is_taken = size_of(descriptor_) && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const bool is_taken =
+      size_of(file_.number()) && ::flock(file_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!is_taken) return true;
-  close();
+  file_.close();
   failure_ = label_ + " is in use by another run";
   return false;
 }
 
 void AppendedFile::clear() {
-  if (size_of(descriptor_) && ::ftruncate(descriptor_, 0) != 0) fail("cannot be emptied", errno);
+  if (size_of(file_.number()) && ::ftruncate(file_.number(), 0) != 0) fail("cannot be emptied", errno);
 }
 
 bool AppendedFile::append(std::string_view record) {
-  if (descriptor_ >= 0 && is_moved(descriptor_, path_)) close();
-  if (descriptor_ < 0 && !open()) return false;
-  const std::optional<off_t> begin = size_of(descriptor_);
-  const int error = write_all(descriptor_, record);
+  if (file_.is_open() && is_moved(file_.number(), path_)) file_.close();
+  if (!file_.is_open() && !open()) return false;
+  const std::optional<off_t> begin = size_of(file_.number());
+  const int error = write_all(file_.number(), record);
   if (error == 0) return true;
   // The file keeps its whole records even if this fails too: the torn one is then the last.
-  [[maybe_unused]] const int cut = begin ? ::ftruncate(descriptor_, *begin) : 0;
+  [[maybe_unused]] const int cut = begin ? ::ftruncate(file_.number(), *begin) : 0;
   return fail("cannot be written", error);
 }
 
 bool AppendedFile::fail(const std::string& what, int error) {
   failure_ = label_ + ": " + what + ": " + std::strerror(error);
   return false;
-}
-
-void AppendedFile::close() {
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 }  // namespace strata::host

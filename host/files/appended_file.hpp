@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "files/descriptor.hpp"
+
 namespace strata::host {
 
 /// A file to which records are appended. It contains whole records only, except for the last one after a crash. If
@@ -33,11 +35,10 @@ class AppendedFile {
 
  private:
   bool fail(const std::string& what, int error);
-  void close();
 
   std::filesystem::path path_;
   std::string label_;
-  int descriptor_ = -1;
+  Descriptor file_;
   /// True if it has made the file.
   bool is_new_ = false;
   std::optional<std::string> failure_;

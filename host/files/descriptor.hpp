@@ -22,9 +22,10 @@ class Descriptor {
   /// The number, or -1 if there is no descriptor.
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
+  /// Leaves the descriptor to the caller.
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }
   void close() {
-    if (number_ >= 0) ::close(number_);
-    number_ = -1;
+    if (number_ >= 0) ::close(release());
   }
 
  private:

@@ -1,6 +1,8 @@
 #include "files/file_io.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,27 +22,31 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "files/message_text.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
+
+/// Bytes of a configuration. The largest of configs/ has 2 KiB.
+constexpr std::size_t kLargestText = std::size_t{4} << 20U;
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
   const int reason = errno;
   throw RuntimeError("'" + path.string() + "': " + what + ": " + std::strerror(reason));
 }
 
-int open_or_fail(const std::filesystem::path& path, int flags, const std::string& what) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  if (descriptor < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
+Descriptor open_or_fail(const std::filesystem::path& path, int flags, const std::string& what) {
+  Descriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  if (!file.is_open() && errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
     throw RuntimeError("'" + path.string() + "': " + what + ": it is a symbolic link; accepted: the file itself");
   }
-  if (descriptor < 0) fail(path, what);
-  return descriptor;
+  if (!file.is_open()) fail(path, what);
+  return file;
 }
 
 /// Opens a new file for writing. What a link of this name points to, by hard link too, stays as it is.
-int create_or_fail(const std::filesystem::path& path) {
+Descriptor create_or_fail(const std::filesystem::path& path) {
   struct stat status {};
   const bool exists = ::lstat(path.c_str(), &status) == 0;
   const bool is_other = exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode);
@@ -49,8 +55,44 @@ int create_or_fail(const std::filesystem::path& path) {
   return open_or_fail(path, O_WRONLY | O_TRUNC | O_NONBLOCK | O_NOFOLLOW | only_new, "cannot be created");
 }
 
-/// Between the name of a file that is replaced and the number of the process that replaces it.
-constexpr const char* kTemporaryInfix = ".tmp-";
+/// Appends some bytes of an open file or pipe. \return false at its end.
+bool append_bytes(int descriptor, std::string& text) {
+  std::array<char, 65536> bytes;
+  while (true) {
+    const ssize_t got = ::read(descriptor, bytes.data(), bytes.size());
+    if (got >= 0) {
+      text.append(bytes.data(), static_cast<std::size_t>(got));
+      return got > 0;
+    }
+    if (errno == EAGAIN) {
+      pollfd waiting{descriptor, POLLIN, 0};
+      ::poll(&waiting, 1, -1);
+    } else if (errno != EINTR) {
+      throw ConfigurationError(std::strerror(errno));
+    }
+  }
+}
+
+/// As read_text(), with errors that do not name the file. A pipe, as `strata check <(generate)` passes, is read once.
+std::string whole_text(const std::filesystem::path& path) {
+  // Without O_NONBLOCK, opening a pipe waits for a writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!file.is_open() || ::fstat(file.number(), &status) != 0) throw ConfigurationError(std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) throw ConfigurationError("it is a folder");
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode)) {
+    throw ConfigurationError("it is no regular file and no pipe");
+  }
+  std::string text;
+  while (append_bytes(file.number(), text)) {
+    if (text.size() <= kLargestText) continue;
+    throw ConfigurationError(fmt::format("it is larger than a configuration; accepted: up to {} bytes", kLargestText));
+  }
+  if (text.empty() && S_ISFIFO(status.st_mode)) {
+    throw ConfigurationError("it is a pipe into which nobody has written");
+  }
+  return text;
+}
 
 /// Removes the files `prefix` + N of `folder` for which there is no process N: a kill has left them.
 void remove_temporaries_of_the_dead(const std::filesystem::path& folder, std::string_view prefix) {
@@ -94,17 +136,13 @@ std::string checksum_of(std::span<const std::byte> bytes) {
 }
 
 OutputFile::OutputFile(std::filesystem::path path, const Disk& disk)
-    : path_(std::move(path)), disk_(disk), descriptor_(create_or_fail(path_)) {}
-
-OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
+    : path_(std::move(path)), disk_(disk), file_(create_or_fail(path_)) {}
 
 void OutputFile::write(const void* data, std::size_t bytes) {
   const auto* next = static_cast<const std::byte*>(data);
   std::size_t left = bytes;
   while (left > 0) {
-    const ssize_t written = disk_.write(descriptor_, next, left);
+    const ssize_t written = disk_.write(file_.number(), next, left);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(path_, "cannot be written");
     next += written;
@@ -115,30 +153,22 @@ void OutputFile::write(const void* data, std::size_t bytes) {
 }
 
 void OutputFile::finish() {
-  if (disk_.sync(descriptor_) != 0) fail(path_, "cannot be synced");
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot be closed");
+  if (disk_.sync(file_.number()) != 0) fail(path_, "cannot be synced");
+  if (::close(file_.release()) != 0) fail(path_, "cannot be closed");
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a pipe waits for a writer.
-  const int descriptor = open_or_fail(path, O_RDONLY | O_NONBLOCK, "cannot be opened");
+  const Descriptor file = open_or_fail(path, O_RDONLY | O_NONBLOCK, "cannot be opened");
   struct stat status {};
-  const bool known = ::fstat(descriptor, &status) == 0;
-  if (!known || !S_ISREG(status.st_mode)) {
-    ::close(descriptor);
+  if (::fstat(file.number(), &status) != 0 || !S_ISREG(status.st_mode)) {
     throw RuntimeError("'" + path.string() + "': is not a regular file");
   }
   size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ > 0) {
-    void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    const int reason = errno;
-    ::close(descriptor);
-    errno = reason;
-    if (memory == MAP_FAILED) fail(path, "cannot be mapped into memory");
-    data_ = static_cast<const std::byte*>(memory);
-  } else {
-    ::close(descriptor);
-  }
+  if (size_ == 0) return;
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
+  if (memory == MAP_FAILED) fail(path, "cannot be mapped into memory");
+  data_ = static_cast<const std::byte*>(memory);
 }
 
 MappedFile::~MappedFile() {
@@ -146,12 +176,8 @@ MappedFile::~MappedFile() {
 }
 
 void sync_directory(const std::filesystem::path& directory, const Disk& disk) {
-  const int descriptor = open_or_fail(directory, O_RDONLY | O_DIRECTORY, "cannot be opened");
-  const bool synced = disk.sync(descriptor) == 0;
-  const int reason = errno;
-  ::close(descriptor);
-  errno = reason;
-  if (!synced) fail(directory, "cannot be synced");
+  const Descriptor folder = open_or_fail(directory, O_RDONLY | O_DIRECTORY, "cannot be opened");
+  if (disk.sync(folder.number()) != 0) fail(directory, "cannot be synced");
 }
 
 void make_directories(const std::filesystem::path& directory, const Disk& disk) {
@@ -178,7 +204,8 @@ void make_directories(const std::filesystem::path& directory, const Disk& disk) 
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view text, const Disk& disk) {
-  const std::string prefix = path.filename().string() + kTemporaryInfix;
+  // The number of the process that replaces the file follows.
+  const std::string prefix = path.filename().string() + std::string(kTemporaryMark);
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   remove_temporaries_of_the_dead(folder, prefix);
   const std::filesystem::path temporary = folder / (prefix + std::to_string(::getpid()));
@@ -240,23 +267,23 @@ bool is_moved(int descriptor, const std::filesystem::path& path) {
 }
 
 FileLock::FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk)
-    : descriptor_(open_or_fail(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot be created")) {
+    : file_(open_or_fail(path, O_RDWR | O_CREAT | O_NOFOLLOW, "cannot be created")) {
   int failed = 0;
-  do failed = disk.lock(descriptor_);
+  do failed = disk.lock(file_.number());
   while (failed != 0 && errno == EINTR);
   if (failed == 0) return;
-  const int reason = errno;
-  ::close(std::exchange(descriptor_, -1));
-  if (reason == EWOULDBLOCK) throw RuntimeError(in_use);
-  holds_ = false;
+  if (errno == EWOULDBLOCK) throw RuntimeError(in_use);
   // Some network file systems have no locks.
-  if (reason == ENOSYS || reason == EOPNOTSUPP || reason == ENOLCK) return;
-  errno = reason;
-  fail(path, "cannot be locked");
+  if (errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK) fail(path, "cannot be locked");
+  file_.close();
 }
 
-FileLock::~FileLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+std::string read_text(const std::filesystem::path& path) {
+  try {
+    return whole_text(path);
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(message_text(path.string() + ": cannot be read: " + error.what(), kLongestErrorText));
+  }
 }
 
 }  // namespace strata::host

@@ -8,9 +8,13 @@
 #include <string>
 #include <string_view>
 
+#include "files/descriptor.hpp"
 #include "files/disk.hpp"
 
 namespace strata::host {
+
+/// Part of the names of unfinished folders and files, and of no others.
+inline constexpr std::string_view kTemporaryMark = ".tmp-";
 
 /// An incremental XXH3-128 checksum.
 class Checksum {
@@ -37,9 +41,6 @@ class Checksum {
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path, const Disk& disk = system_disk());
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
   /// Syncs the file to the disk and closes it. Without this call, contents may be lost.
@@ -52,7 +53,7 @@ class OutputFile {
  private:
   std::filesystem::path path_;
   const Disk& disk_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::uint64_t bytes_ = 0;
   Checksum checksum_;
 };
@@ -95,6 +96,9 @@ void write_named_file(const std::filesystem::path& path, std::string_view text);
 /// The text of a small file. Empty if it is missing, is no regular file, or has more than `most` bytes.
 [[nodiscard]] std::string read_small_file(const std::filesystem::path& path, std::size_t most);
 
+/// Reads a text file or a pipe of up to 4 MiB. \throws ConfigurationError that names the file if it cannot be read.
+[[nodiscard]] std::string read_text(const std::filesystem::path& path);
+
 /// True if `descriptor` is an open regular file that `path` no longer names, because it was moved or removed.
 [[nodiscard]] bool is_moved(int descriptor, const std::filesystem::path& path);
 
@@ -104,16 +108,12 @@ class FileLock {
   /// \throws RuntimeError with the message `in_use` if another process holds the lock, or with the system's reason if
   /// the file cannot be locked.
   FileLock(const std::filesystem::path& path, const std::string& in_use, const Disk& disk = system_disk());
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
 
   /// False if the file system has no locks, so that nothing keeps another process away.
-  [[nodiscard]] bool holds() const { return holds_; }
+  [[nodiscard]] bool holds() const { return file_.is_open(); }
 
  private:
-  int descriptor_ = -1;
-  bool holds_ = true;
+  Descriptor file_;
 };
 
 }  // namespace strata::host

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "files/message_text.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -34,6 +35,13 @@ nlohmann::json parse_json_text(std::string_view text, const nlohmann::json::pars
     throw RuntimeError("has JSON that is nested deeper than " + std::to_string(kDeepestJson) + " levels");
   }
   return nlohmann::json::parse(text, callback, false);
+}
+
+void write_json(std::ostream& out, const nlohmann::ordered_json& document) {
+  const std::string text = json_text(document, 2);
+  // Control characters that JSON permits as they are, such as DEL, become \\u007f.
+  const bool is_printable = message_text(text) == text;
+  out << (is_printable ? text : document.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace)) << '\n';
 }
 
 }  // namespace strata::host

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,8 @@ template <class Json>
 std::string json_text(const Json& value, int indent = -1) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
+
+/// Prints the result of a command. Text of a plugin or a file need not be UTF-8: its other bytes become U+FFFD.
+void write_json(std::ostream& out, const nlohmann::ordered_json& document);
 
 }  // namespace strata::host

@@ -1,5 +1,7 @@
 #include "files/json_value.hpp"
 
+#include <fmt/format.h>
+
 #include "files/message_text.hpp"
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"
@@ -63,9 +65,8 @@ JsonValue JsonValue::child(const nlohmann::json& value, std::string place) const
 }
 
 JsonValue JsonValue::element(std::size_t index) const {
-  if (index >= size())
-    fail("found " + std::to_string(size()) + " elements; accepted: more than " + std::to_string(index));
-  return child((*value_)[index], place_ + "[" + std::to_string(index) + "]");
+  if (index >= size()) fail(fmt::format("found {} elements; accepted: more than {}", size(), index));
+  return child((*value_)[index], fmt::format("{}[{}]", place_, index));
 }
 
 std::vector<JsonValue> JsonValue::elements() const {
@@ -131,8 +132,8 @@ std::string json_mistake(const nlohmann::json::exception& error) {
 nlohmann::json read_json_file(const std::filesystem::path& path) {
   const DataFile file(path);
   if (file.bytes() > kLargestFile) {
-    throw ConfigurationError("'" + path.string() + "': found " + std::to_string(file.bytes()) +
-                             " bytes; accepted: up to " + std::to_string(kLargestFile));
+    throw ConfigurationError(
+        fmt::format("'{}': found {} bytes; accepted: up to {}", path.string(), file.bytes(), kLargestFile));
   }
   std::string text(static_cast<std::size_t>(file.bytes()), '\0');
   file.read(0, file.bytes(), text.data());

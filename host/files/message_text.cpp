@@ -1,6 +1,7 @@
 #include "files/message_text.hpp"
 
 #include "strata/error.hpp"
+#include "strata/options.hpp"
 #include "strata/vocabulary.hpp"
 
 namespace strata::host {
@@ -50,6 +51,11 @@ std::string message_text(std::string_view text, std::size_t most) {
     }
   }
   return result.size() <= most ? result : without_middle(result, most);
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string near = nearest(word, candidates);
+  return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
 bool is_utf8(std::string_view text) {

@@ -1,5 +1,6 @@
 #include "files/new_folder.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/checkpoint_names.hpp"
 #include "files/file_io.hpp"
 #include "strata/error.hpp"
 
@@ -45,8 +45,7 @@ NewFolder::~NewFolder() {
 void NewFolder::require_space(std::uint64_t bytes) const {
   const std::uint64_t available = system_disk().free_bytes(temporary_);
   if (available >= bytes) return;
-  throw RuntimeError("'" + path_.string() + "': needs " + std::to_string(bytes) + " bytes, but " +
-                     std::to_string(available) + " are free");
+  throw RuntimeError(fmt::format("'{}': needs {} bytes, but {} are free", path_.string(), bytes, available));
 }
 
 void NewFolder::write(const std::string& name, const std::string& text) const {

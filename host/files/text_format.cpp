@@ -2,7 +2,9 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
+#include <ctime>
 
 namespace strata::host {
 namespace {
@@ -39,6 +41,17 @@ std::string short_duration(double seconds) {
   if (total < 3600) return format_line("%lldm%02llds", total / 60, total % 60);
   if (total < 86400) return format_line("%lldh%02lldm", total / 3600, total % 3600 / 60);
   return format_line("%lldd%02lldh", total / 86400, total % 86400 / 3600);
+}
+
+std::string utc_time() {
+  using Clock = std::chrono::system_clock;
+  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(Clock::now());
+  const std::time_t seconds = Clock::to_time_t(now);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  return text.data() + format_line(".%03dZ", static_cast<int>(now.time_since_epoch().count() % 1000));
 }
 
 }  // namespace strata::host

@@ -23,5 +23,7 @@ template <class... Arguments>
 [[nodiscard]] std::string short_duration(double seconds);
 /// A size in bytes: "850 B", "12.3 KiB", "4.56 GiB".
 [[nodiscard]] std::string short_bytes(std::int64_t bytes);
+/// The current time as in "2026-11-25T19:02:03.456Z".
+[[nodiscard]] std::string utc_time();
 
 }  // namespace strata::host

@@ -5,11 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "checkpoint/checkpoint_names.hpp"
-#include "data/batch_needs.hpp"
+#include "checkpoint/checkpoint_store.hpp"
+#include "data/batch_reader.hpp"
 #include "data/read_ahead.hpp"
 #include "generate/text_generation.hpp"
-#include "huggingface/checkpoint_fit.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
@@ -81,17 +80,13 @@ class Evaluation {
     return SampleKey{settings_.split, 0, setup_.seed(), index};
   }
 
-  [[nodiscard]] std::filesystem::path offload_directory(int rank) const {
-    const std::string& chosen = compiled_.program(rank).offload_directory;
-    return chosen.empty() ? setup_.configuration.run.output : chosen;
-  }
-
   void run_rank(Device& device, Communicator& communicator) {
     const int rank = communicator.rank();
     const MemoryPlan& plan = compiled_.plan(rank);
     Executor executor(compiled_.program(rank), plan, rank, setup_.seed(), device, communicator,
                       std::make_shared<Arena>(device, plan.arena_bytes),
-                      make_offload_memory(plan.offload, offload_directory(rank)), !compiled_.has_transfers());
+                      make_offload_memory(plan.offload, setup_.offload_directory(compiled_.program(rank))),
+                      !compiled_.has_transfers());
     initialize_constants(executor, setup_.seed());
     checkpoint_.restore(
         executor.program(), rank, [&](const BufferSlice& slice, const void* host) { executor.write(slice, host); },

@@ -1,20 +1,24 @@
 #include "huggingface/export_model.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "compiler/optimizer_groups.hpp"
-#include "huggingface/checkpoint_fit.hpp"
-#include "huggingface/config.hpp"
+#include "files/json_text.hpp"
+#include "files/new_folder.hpp"
 #include "huggingface/exported_config.hpp"
 #include "huggingface/exported_values.hpp"
+#include "huggingface/hugging_face_files.hpp"
 #include "huggingface/low_rank_terms.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"
-#include "huggingface/writer.hpp"
-#include "loading/model_strategies.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
 
@@ -52,6 +56,136 @@ StoredModel stored_model(const CheckpointReader& checkpoint, RunConfiguration st
   return model;
 }
 
+constexpr std::int64_t kRowsBytes = std::int64_t{8} << 20;
+
+bool is_type_of_hugging_face(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+/// The type of a tensor that consists of `parts`: that of the files from which training began, or f32 if they differ.
+DType dtype_of(const ExportedValues& values, const std::vector<MappedParameter>& parts,
+               const ExportSettings& settings) {
+  if (settings.dtype) return *settings.dtype;
+  const DType first = values.imported_dtype(parts.front().where.parameter);
+  const bool equal = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& each) {
+    return values.imported_dtype(each.where.parameter) == first;
+  });
+  return equal && is_type_of_hugging_face(first) ? first : DType::f32;
+}
+
+/// \throws RuntimeError if a value did not fit into f16.
+void require_finite_f16(const std::vector<std::byte>& data, std::size_t bytes, const std::string& tensor) {
+  for (std::size_t i = 0; i + 1 < bytes; i += 2) {
+    const auto high = static_cast<unsigned>(data[i + 1]);
+    if ((high & 0x7cU) != 0x7cU) continue;
+    throw RuntimeError("'" + tensor + "' has a value that f16 cannot hold; accepted: --dtype bf16 or f32");
+  }
+}
+
+std::string file_name(std::size_t index, std::size_t count) {
+  if (count == 1) return kHuggingFaceWeights;
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", index + 1, count);
+  return name.data();
+}
+
+/// Writes the tensors of a model of Hugging Face, in files of a limited size and with their index.
+class HuggingFaceWriter {
+ public:
+  /// `shapes`: of the parameters. All references outlive the writer.
+  HuggingFaceWriter(ExportedValues& values, const HuggingFaceLayout& layout, const std::map<std::string, Shape>& shapes,
+                    const ExportSettings& settings);
+
+  /// The type of most tensors.
+  [[nodiscard]] DType main_dtype() const;
+  [[nodiscard]] ModelSummary summary() const;
+  void write(const NewFolder& folder) const;
+
+ private:
+  void write_file(const NewFolder& folder, const std::string& name,
+                  const std::vector<SafetensorsTensor>& tensors) const;
+
+  ExportedValues& values_;
+  const HuggingFaceLayout& layout_;
+  const std::map<std::string, Shape>& shapes_;
+  /// The tensors of each file.
+  std::vector<std::vector<SafetensorsTensor>> files_;
+};
+
+HuggingFaceWriter::HuggingFaceWriter(ExportedValues& values, const HuggingFaceLayout& layout,
+                                     const std::map<std::string, Shape>& shapes, const ExportSettings& settings)
+    : values_(values), layout_(layout), shapes_(shapes), files_(1) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, parts] : layout.by_tensor()) {
+    const SafetensorsTensor tensor{name, dtype_of(values, parts, settings), parts.front().where.shape};
+    if (!files_.back().empty() && bytes + tensor.bytes() > settings.shard_bytes) {
+      files_.emplace_back();
+      bytes = 0;
+    }
+    files_.back().push_back(tensor);
+    bytes += tensor.bytes();
+  }
+  for (auto& tensors : files_) sort_for_safetensors(tensors);
+}
+
+DType HuggingFaceWriter::main_dtype() const {
+  std::map<DType, std::uint64_t> bytes;
+  for (const auto& tensors : files_) {
+    for (const SafetensorsTensor& each : tensors) bytes[each.dtype] += each.bytes();
+  }
+  return std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+ModelSummary HuggingFaceWriter::summary() const {
+  ModelSummary summary{.files = files_.size()};
+  for (const auto& tensors : files_) {
+    for (const SafetensorsTensor& each : tensors) {
+      ++summary.tensors;
+      summary.parameters += element_count(each.shape);
+      summary.bytes += each.bytes();
+    }
+  }
+  return summary;
+}
+
+void HuggingFaceWriter::write(const NewFolder& folder) const {
+  nlohmann::json weight_map = nlohmann::json::object();
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    const std::string name = file_name(i, files_.size());
+    write_file(folder, name, files_[i]);
+    for (const SafetensorsTensor& each : files_[i]) weight_map[each.name] = name;
+  }
+  if (files_.size() == 1) return;
+  const nlohmann::json index = {{"metadata", {{"total_size", summary().bytes}}}, {"weight_map", weight_map}};
+  folder.write(kHuggingFaceIndex, json_text(index, 2) + "\n");
+}
+
+void HuggingFaceWriter::write_file(const NewFolder& folder, const std::string& name,
+                                   const std::vector<SafetensorsTensor>& tensors) const {
+  OutputFile file(folder.temporary() / name);
+  // transformers refuses files without this metadata.
+  const std::string header = safetensors_header(tensors, {{"format", "pt"}});
+  file.write(header.data(), header.size());
+  std::vector<std::byte> data;
+  for (const SafetensorsTensor& each : tensors) {
+    const std::vector<MappedParameter>& parts = layout_.by_tensor().at(each.name);
+    const bool is_copied = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& part) {
+      return values_.is_copied(part.where.parameter, each.dtype);
+    });
+    TensorRows rows(values_, parts, shapes_, each.dtype);
+    std::int64_t step = rows.rows();
+    if (rows.step() > 0) step = std::max(rows.step(), kRowsBytes / rows.row_bytes() / rows.step() * rows.step());
+    for (std::int64_t begin = 0; begin < rows.rows(); begin += step) {
+      const std::int64_t end = std::min(rows.rows(), begin + step);
+      const auto bytes = static_cast<std::size_t>((end - begin) * rows.row_bytes());
+      data.resize(bytes);
+      rows.read(begin, end, data.data());
+      if (each.dtype == DType::f16 && !is_copied) require_finite_f16(data, bytes, each.name);
+      file.write(data.data(), bytes);
+    }
+  }
+  file.finish();
+}
+
 /// A checkpoint's model and its form in files of Hugging Face.
 class Export {
  public:
@@ -81,7 +215,7 @@ class Export {
     };
     NewFolder folder(out);
     const ModelSummary summary =
-        write_peft_adapters(folder.temporary(), {terms_, read, huggingface_places(layout_), base_model()});
+        write_peft_adapters(folder.temporary(), {terms_, read, hugging_face_places(layout_), base_model()});
     folder.commit();
     return summary;
   }
@@ -90,7 +224,7 @@ class Export {
   Export(const CheckpointReader& checkpoint, PluginRegistry& registry, RestoredWeights weights,
          const RunConfiguration& stored)
       : checkpoint_(checkpoint),
-        plugin_(publishing_plugin(stored.model.plugin, registry)),
+        plugin_(hugging_face_plugin(stored.model.plugin, registry)),
         model_(stored_model(checkpoint, stored, registry)),
         terms_(model_.graph),
         values_(checkpoint, terms_, weights),
@@ -111,7 +245,7 @@ class Export {
   }
 
   const CheckpointReader& checkpoint_;
-  PublishingPlugin plugin_;
+  HuggingFacePlugin plugin_;
   StoredModel model_;
   LowRankTerms terms_;
   ExportedValues values_;

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "huggingface/import_model.hpp"
@@ -10,7 +13,7 @@
 namespace strata::host {
 
 struct ExportSettings {
-  /// Type of all tensors. Empty: of each the type that it had in the Hugging Face files from which training began, or
+  /// Type of all tensors. Empty: of each the type that it had in Hugging Face's files from which training began, or
   /// else that of the checkpoint.
   std::optional<DType> dtype = std::nullopt;
   RestoredWeights weights = RestoredWeights::trained;
@@ -20,7 +23,7 @@ struct ExportSettings {
 
 /// Writes the model of a checkpoint as Hugging Face's files into the new folder `out`, through a buffer of a few MiB.
 /// Adapters are merged into the parameters that they belong to, of which one at a time is in memory.
-/// \throws ConfigurationError if the folder exists, or if no Hugging Face model is like the checkpoint's. \throws
+/// \throws ConfigurationError if the folder exists, or if no model of Hugging Face is like the checkpoint's. \throws
 /// RuntimeError that lists all parameters that are missing or unexpected.
 ModelSummary export_model(const CheckpointReader& checkpoint, PluginRegistry& registry,
                           const std::filesystem::path& out, const ExportSettings& settings);

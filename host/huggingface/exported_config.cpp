@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "huggingface/config.hpp"
+#include "huggingface/hugging_face_files.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -24,7 +24,7 @@ const std::string* find_config(const ModelFiles& files) {
 /// The fields of a checkpoint's config.json. \throws ConfigurationError that names it.
 HuggingFaceFields fields_of(const std::string& text) {
   try {
-    return parse_huggingface_config(text);
+    return parse_hugging_face_config(text);
   } catch (const Error& error) {
     throw ConfigurationError("the checkpoint's " + std::string(kModelFilesFolder) + "/" + kHuggingFaceConfig + " " +
                              error.what());
@@ -33,7 +33,7 @@ HuggingFaceFields fields_of(const std::string& text) {
 
 class ExportedConfig {
  public:
-  ExportedConfig(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes)
+  ExportedConfig(const HuggingFacePlugin& plugin, const Options& options, const DimSizes& sizes)
       : plugin_(plugin), sizes_(sizes), own_(config(options)) {}
 
   /// The config.json `text` with the fields in which the model now differs. Empty if the result would not describe the
@@ -127,7 +127,7 @@ class ExportedConfig {
     }
   }
 
-  const PublishingPlugin& plugin_;
+  const HuggingFacePlugin& plugin_;
   const DimSizes& sizes_;
   HuggingFaceFields own_;
 };
@@ -140,7 +140,7 @@ std::optional<HuggingFaceFields> imported_config(const ModelFiles& files) {
   return fields_of(*text);
 }
 
-std::string exported_config(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes,
+std::string exported_config(const HuggingFacePlugin& plugin, const Options& options, const DimSizes& sizes,
                             const ModelFiles& files, DType dtype) {
   const ExportedConfig config(plugin, options, sizes);
   const std::string* imported = find_config(files);

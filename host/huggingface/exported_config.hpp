@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/model_files.hpp"
-#include "huggingface/model.hpp"
+#include "checkpoint/checkpoint_manifest.hpp"
+#include "huggingface/hugging_face_model.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata::host {
@@ -17,7 +17,7 @@ namespace strata::host {
 ///
 /// If the model began from a config.json, its fields stay, except for those in which the model now differs. Example: a
 /// Mistral whose window was null stays a Mistral, though its plugin would call such a model a Llama.
-[[nodiscard]] std::string exported_config(const PublishingPlugin& plugin, const Options& options, const DimSizes& sizes,
-                                          const ModelFiles& files, DType dtype);
+[[nodiscard]] std::string exported_config(const HuggingFacePlugin& plugin, const Options& options,
+                                          const DimSizes& sizes, const ModelFiles& files, DType dtype);
 
 }  // namespace strata::host

@@ -1,11 +1,23 @@
 #include "huggingface/import_model.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
+#include "files/message_text.hpp"
 #include "files/new_folder.hpp"
+#include "huggingface/low_rank_terms.hpp"
 #include "huggingface/model_parameters.hpp"
+#include "huggingface/peft_adapters.hpp"
+#include "huggingface/peft_files.hpp"
+#include "loading/plugin_call.hpp"
+#include "setup/run_setup.hpp"
+#include "strata/error.hpp"
+#include "strata/peft.hpp"
 
 namespace strata::host {
 namespace {
@@ -30,6 +42,131 @@ std::string write_parameter(const CheckpointReader& model, const SafetensorsTens
   }
   return checksum.hex();
 }
+
+/// A strategy that adds adapters.
+struct AdapterPlugin {
+  std::string name;
+  const AdapterFactory* factory = nullptr;
+};
+
+/// \throws ConfigurationError if none is installed.
+AdapterPlugin find_adapter_plugin(PluginRegistry& registry) {
+  for (const PluginFile& file : registry.files()) {
+    if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
+    const std::string& name = file.description->name;
+    try {
+      const auto* factory = dynamic_cast<const AdapterFactory*>(&registry.load<StrategyFactory>(name));
+      if (factory != nullptr) return {name, factory};
+    } catch (const ConfigurationError&) {
+      // A broken plugin, of which `strata plugins list` tells, does not keep others from reading the adapters.
+    }
+  }
+  throw ConfigurationError(
+      "--adapters: no strategy plugin that reads adapters is installed; accepted: with one, such as "
+      "that of Strata");
+}
+
+/// The strategies that give the model these terms: one for each rank, scale and dropout, the one with the most
+/// parameters first.
+std::vector<PluginSection> strategies_for(const std::map<std::string, ReadTerm>& terms, const AdapterPlugin& plugin) {
+  std::vector<PeftAdapters> groups;
+  for (const auto& [parameter, term] : terms) {
+    const auto known = std::find_if(groups.begin(), groups.end(), [&, &of = term](const PeftAdapters& group) {
+      return group.rank == of.factors.rank && group.scale == of.scale && group.dropout == of.dropout;
+    });
+    if (known == groups.end()) {
+      groups.push_back({{parameter}, term.factors.rank, term.scale, term.dropout});
+    } else {
+      known->parameters.push_back(parameter);
+    }
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const PeftAdapters& one, const PeftAdapters& other) {
+    return one.parameters.size() > other.parameters.size();
+  });
+  std::vector<PluginSection> sections;
+  for (const PeftAdapters& group : groups) {
+    const int index = static_cast<int>(sections.size());
+    const PluginOrigin origin{PluginKind::strategy, index, "strategy '" + plugin.name + "'"};
+    auto options = call_plugin(origin, "adapter_options", [&] { return plugin.factory->adapter_options(group); });
+    sections.push_back({"strategy." + std::to_string(index), plugin.name, std::move(options)});
+  }
+  return sections;
+}
+
+struct AdaptedModel {
+  RunSetup setup;
+  Graph graph;
+};
+
+/// The model with the strategies that give it the terms. \throws ConfigurationError with the folder if they refuse
+/// them.
+AdaptedModel adapted_model(const HuggingFaceCheckpoint& base, const std::map<std::string, ReadTerm>& terms,
+                           const AdapterPlugin& plugin, const std::filesystem::path& folder, PluginRegistry& registry) {
+  RunConfiguration configuration = parse_configuration(base.run().configuration, "the imported model's configuration");
+  try {
+    configuration.strategies = strategies_for(terms, plugin);
+    RunSetup setup = prepare(std::move(configuration), registry);
+    Graph graph = model_graph(setup);
+    return {std::move(setup), std::move(graph)};
+  } catch (const Error& error) {
+    throw ConfigurationError("'" + folder.string() + "': '" + plugin.name +
+                             "' refuses its adapters: " + message_text(error.what(), 1000));
+  }
+}
+
+/// The values of all adapters as the model has them. \throws RuntimeError that lists those of another shape.
+std::map<std::string, std::vector<float>> adapter_values(const LowRankTerms& terms,
+                                                         const std::map<std::string, ReadTerm>& read,
+                                                         const std::filesystem::path& folder) {
+  ProblemList problems;
+  std::map<std::string, std::vector<float>> values;
+  for (const auto& [parameter, found] : read) {
+    const LowRankTerm* term = terms.find(parameter);
+    if (term == nullptr) throw VerificationError("the strategy has no adapter of '" + parameter + "'");
+    if (terms.has_two_uses(*term)) {
+      problems.add("of one use: '" + found.module + "' is an embedding and a projection at once, and PEFT's adapter " +
+                   "changes one of the two");
+      continue;
+    }
+    const LowRankFactors wanted = terms.sizes(*term);
+    const LowRankFactors& factors = found.factors;
+    if (factors.inputs != wanted.inputs || factors.outputs != wanted.outputs) {
+      problems.add("wrong shape: the adapter of '" + found.module + "' has " + std::to_string(factors.inputs) +
+                   " inputs and " + std::to_string(factors.outputs) + " outputs; '" + parameter + "' has " +
+                   std::to_string(wanted.inputs) + " and " + std::to_string(wanted.outputs));
+      continue;
+    }
+    values.merge(terms.values(*term, factors));
+  }
+  if (!problems.empty()) {
+    throw RuntimeError("'" + (folder / kPeftWeights).string() +
+                       "': its tensors are not those of adapters of the model:" + problems.text());
+  }
+  return values;
+}
+
+class AdaptedCheckpoint final : public CheckpointReader {
+ public:
+  AdaptedCheckpoint(const HuggingFaceCheckpoint& base, Manifest manifest,
+                    std::map<std::string, std::vector<float>> adapters)
+      : CheckpointReader(base.directory(), std::move(manifest)), base_(base), adapters_(std::move(adapters)) {}
+
+  [[nodiscard]] ModelFiles model_files() const override { return base_.model_files(); }
+
+ protected:
+  void gather(const std::string& name, const TensorPart& part, std::byte* destination) const override {
+    const auto found = adapters_.find(name);
+    if (found == adapters_.end()) return base_.read(name, part, manifest().tensors.at(name).dtype, destination);
+    for_each_run(part, [&](std::int64_t local, std::int64_t global, std::int64_t length) {
+      std::memcpy(destination + static_cast<std::size_t>(local) * sizeof(float), found->second.data() + global,
+                  static_cast<std::size_t>(length) * sizeof(float));
+    });
+  }
+
+ private:
+  const HuggingFaceCheckpoint& base_;
+  std::map<std::string, std::vector<float>> adapters_;
+};
 
 }  // namespace
 
@@ -60,6 +197,19 @@ ModelSummary import_model(const CheckpointReader& model, const std::filesystem::
   folder.write(kManifestName, to_json(manifest));
   folder.commit();
   return summary;
+}
+
+std::unique_ptr<const CheckpointReader> read_adapters(const HuggingFaceCheckpoint& base,
+                                                      const std::filesystem::path& folder, PluginRegistry& registry) {
+  const std::map<std::string, ReadTerm> read = read_peft_terms(folder, base.layout());
+  const AdapterPlugin plugin = find_adapter_plugin(registry);
+  const auto [setup, graph] = adapted_model(base, read, plugin, folder, registry);
+  const LowRankTerms terms(graph);
+  std::map<std::string, std::vector<float>> values = adapter_values(terms, read, folder);
+  Manifest manifest = base.manifest();
+  manifest.run.configuration = to_toml(setup.configuration);
+  for (const auto& each : values) manifest.tensors[each.first] = {DType::f32, terms.shape(each.first), {}};
+  return std::make_unique<const AdaptedCheckpoint>(base, std::move(manifest), std::move(values));
 }
 
 }  // namespace strata::host

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 namespace {
@@ -31,28 +32,47 @@ Dims without_dim(const Dims& dims, const Dim& removed) {
   return result;
 }
 
-/// A matrix of the elements of a tensor, with one row for each element over `rows`.
-std::vector<float> as_matrix(std::span<const float> values, const Dims& dims, const Dims& rows, const Dims& columns,
-                             const DimSizes& sizes) {
-  std::vector<float> matrix;
-  matrix.reserve(values.size());
+/// The place in a tensor of every element of the matrix that has one row for each element over `rows`.
+std::vector<std::size_t> places_of(const Dims& rows, const Dims& columns, const Dims& dims, const DimSizes& sizes) {
+  std::vector<std::size_t> places;
   const std::vector<std::int64_t> column_offsets = offsets_of(columns, dims, sizes);
   for (const std::int64_t row : offsets_of(rows, dims, sizes)) {
-    for (const std::int64_t column : column_offsets) matrix.push_back(values[static_cast<std::size_t>(row + column)]);
+    for (const std::int64_t column : column_offsets) places.push_back(static_cast<std::size_t>(row + column));
   }
+  return places;
+}
+
+std::vector<float> gathered(std::span<const float> values, const std::vector<std::size_t>& places) {
+  std::vector<float> matrix;
+  matrix.reserve(places.size());
+  for (const std::size_t place : places) matrix.push_back(values[place]);
   return matrix;
 }
 
-/// The inverse of as_matrix().
-std::vector<float> from_matrix(std::span<const float> matrix, const Dims& dims, const Dims& rows, const Dims& columns,
-                               const DimSizes& sizes) {
+std::vector<float> scattered(std::span<const float> matrix, const std::vector<std::size_t>& places) {
   std::vector<float> values(matrix.size());
-  const std::vector<std::int64_t> column_offsets = offsets_of(columns, dims, sizes);
-  std::size_t next = 0;
-  for (const std::int64_t row : offsets_of(rows, dims, sizes)) {
-    for (const std::int64_t column : column_offsets) values[static_cast<std::size_t>(row + column)] = matrix[next++];
-  }
+  for (std::size_t i = 0; i < places.size(); ++i) values[places[i]] = matrix[i];
   return values;
+}
+
+/// The quantized weights of a forward graph by the name of the parameter that the model has without the strategy.
+std::map<std::string, QuantizedWeight> quantized_weights(const Graph& graph) {
+  std::map<std::string, QuantizedWeight> weights;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != kDequantizeWeight) continue;
+    const std::string& codes = graph.node(node.operands[0].node).name;
+    const Parameter* parameter = graph.find_parameter(codes);
+    if (parameter == nullptr) continue;
+    const DerivedInitializer* derived = derived_initializer(parameter->initialization);
+    if (derived == nullptr) continue;
+    const Value dequantized{node.id, 0};
+    const int along = find_dim(graph.type(dequantized).dims, node.attributes.word("along"));
+    const BlockedWeight shape(WeightBlocks::from(node.attributes), graph.shape(dequantized),
+                              static_cast<std::size_t>(along));
+    const std::string& scales = graph.node(node.operands[1].node).name;
+    weights.try_emplace(derived->source().name, QuantizedWeight{codes, scales, dequantized, shape});
+  }
+  return weights;
 }
 
 }  // namespace
@@ -113,20 +133,23 @@ LowRankFactors LowRankTerms::sizes(const LowRankTerm& term) const {
 
 std::map<std::string, std::vector<float>> LowRankTerms::values(const LowRankTerm& term,
                                                                const LowRankFactors& factors) const {
-  const Dims& a_dims = dims(term.a);
-  const Dims& b_dims = dims(term.b);
-  return {{term.a, from_matrix(factors.a, a_dims, {term.rank}, without_dim(a_dims, term.rank), graph_.sizes)},
-          {term.b, from_matrix(factors.b, b_dims, without_dim(b_dims, term.rank), {term.rank}, graph_.sizes)}};
+  return {{term.a, scattered(factors.a, places_of_a(term))}, {term.b, scattered(factors.b, places_of_b(term))}};
+}
+
+std::vector<std::size_t> LowRankTerms::places_of_a(const LowRankTerm& term) const {
+  const Dims& all = dims(term.a);
+  return places_of({term.rank}, without_dim(all, term.rank), all, graph_.sizes);
+}
+
+std::vector<std::size_t> LowRankTerms::places_of_b(const LowRankTerm& term) const {
+  const Dims& all = dims(term.b);
+  return places_of(without_dim(all, term.rank), {term.rank}, all, graph_.sizes);
 }
 
 LowRankFactors LowRankTerms::read(const LowRankTerm& term, const ReadParameter& read_parameter) const {
-  const Dims& a_dims = dims(term.a);
-  const Dims& b_dims = dims(term.b);
-  const Dims inputs = without_dim(a_dims, term.rank);
-  const Dims outputs = without_dim(b_dims, term.rank);
   LowRankFactors factors = sizes(term);
-  factors.a = as_matrix(read_whole(term.a, read_parameter), a_dims, {term.rank}, inputs, graph_.sizes);
-  factors.b = as_matrix(read_whole(term.b, read_parameter), b_dims, outputs, {term.rank}, graph_.sizes);
+  factors.a = gathered(read_whole(term.a, read_parameter), places_of_a(term));
+  factors.b = gathered(read_whole(term.b, read_parameter), places_of_b(term));
   return factors;
 }
 

@@ -8,10 +8,20 @@
 #include <string>
 #include <vector>
 
-#include "huggingface/quantized_weights.hpp"
 #include "strata/graph.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata::host {
+
+/// A parameter of the model that a strategy stores as codes and scales.
+struct QuantizedWeight {
+  /// Names of the two parameters.
+  std::string codes;
+  std::string scales;
+  /// The value that dequantizes them.
+  Value dequantized;
+  BlockedWeight shape;
+};
 
 /// Reads the whole value of a parameter, in row-major order of its dimensions.
 using ReadParameter = std::function<void(const std::string& parameter, std::span<float> values)>;
@@ -62,6 +72,9 @@ class LowRankTerms {
  private:
   [[nodiscard]] Value value(const std::string& parameter) const;
   [[nodiscard]] const Dims& dims(const std::string& parameter) const { return graph_.type(value(parameter)).dims; }
+  /// The places in A and B of the elements of their matrices.
+  [[nodiscard]] std::vector<std::size_t> places_of_a(const LowRankTerm& term) const;
+  [[nodiscard]] std::vector<std::size_t> places_of_b(const LowRankTerm& term) const;
   [[nodiscard]] std::vector<float> read_whole(const std::string& parameter, const ReadParameter& read_parameter) const;
 
   const Graph& graph_;

@@ -69,7 +69,7 @@ class PeftWriter {
     const auto found = request_.places.find(term.parameter);
     const std::string suffix = ".weight";
     if (found == request_.places.end() || !found->second.tensor.ends_with(suffix)) {
-      throw refused(term, " is no Hugging Face module");
+      throw refused(term, " is no module of Hugging Face's model");
     }
     const HuggingFacePlace& place = found->second;
     const std::string name = place.tensor.substr(0, place.tensor.size() - suffix.size());
@@ -201,7 +201,7 @@ class PeftWriter {
 
 }  // namespace
 
-std::map<std::string, HuggingFacePlace> huggingface_places(const HuggingFaceLayout& layout) {
+std::map<std::string, HuggingFacePlace> hugging_face_places(const HuggingFaceLayout& layout) {
   std::map<std::string, HuggingFacePlace> places;
   for (const auto& [tensor, parts] : layout.by_tensor()) {
     for (const auto& [where, view] : parts) {

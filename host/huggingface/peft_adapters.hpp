@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
+#include "huggingface/hugging_face_model.hpp"
 #include "huggingface/import_model.hpp"
 #include "huggingface/low_rank_terms.hpp"
-#include "huggingface/model.hpp"
 
 namespace strata::host {
 
@@ -15,9 +15,9 @@ inline constexpr const char* kPeftWeights = "adapter_model.safetensors";
 /// Begins the names of all tensors in PEFT's files.
 inline constexpr const char* kPeftPrefix = "base_model.model.";
 
-/// The Hugging Face tensor of a parameter with adapters, and the outputs of the parameter in it.
+/// Hugging Face's tensor of a parameter with adapters, and the outputs of the parameter in it.
 struct HuggingFacePlace {
-  /// Name of the Hugging Face tensor. Example: "model.layers.0.self_attn.q_proj.weight".
+  /// Name of the tensor. Example: "model.layers.0.self_attn.q_proj.weight".
   std::string tensor;
   /// If the parameter is a part of the tensor: the first of its outputs, and the outputs of the whole tensor. Example:
   /// the keys of GPT-2's c_attn have the outputs from 768 of 2304 on. 0 and 0 for a whole tensor.
@@ -26,7 +26,7 @@ struct HuggingFacePlace {
 };
 
 /// Where each parameter lies. Parameters that share a tensor are left out if they do not divide it along its outputs.
-[[nodiscard]] std::map<std::string, HuggingFacePlace> huggingface_places(const HuggingFaceLayout& layout);
+[[nodiscard]] std::map<std::string, HuggingFacePlace> hugging_face_places(const HuggingFaceLayout& layout);
 
 /// The inputs of write_peft_adapters().
 struct PeftRequest {

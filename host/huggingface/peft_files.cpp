@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "files/file_io.hpp"
 #include "files/message_text.hpp"
+#include "huggingface/hugging_face_files.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"
 #include "runtime/element.hpp"
@@ -14,6 +18,39 @@
 
 namespace strata::host {
 namespace {
+
+constexpr std::size_t kMostConfigBytes = std::size_t{16} << 20U;
+constexpr std::size_t kMostQuotedBytes = 1000;
+constexpr const char* kRankPattern = "rank_pattern";
+constexpr const char* kAlphaPattern = "alpha_pattern";
+
+/// Fields that make something else of an adapter, or train something else, unless they are null, false or empty.
+constexpr std::array kUnsupported{"use_dora",          "modules_to_save",   "lora_bias",
+                                  "use_qalora",        "layer_replication", "trainable_token_indices",
+                                  "target_parameters", "arrow_config",      "alora_invocation_tokens"};
+/// Initial values that leave the base model as it is.
+constexpr std::array kInitialValues{"gaussian", "eva", "orthogonal"};
+
+bool is_empty(const OptionValue& value) {
+  return std::visit(
+      [](const auto& exact) {
+        if constexpr (requires { exact.empty(); }) return exact.empty();
+        return exact == std::decay_t<decltype(exact)>{};
+      },
+      value);
+}
+
+/// PEFT reads the keys of its patterns as regular expressions, of which plain names are the only ones here.
+void require_plain(const std::string& field, const std::string& key) {
+  const bool is_plain = std::all_of(key.begin(), key.end(), [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '.' || letter == '-';
+  });
+  if (!is_plain)
+    throw OptionError(field, "found the pattern \"" + key + "\"; accepted: the name of a module, or its end");
+}
+
+/// True if `key` is the module or its end.
+bool names(const std::string& key, const std::string& module) { return module == key || module.ends_with("." + key); }
 
 struct Ending {
   const char* text;
@@ -115,106 +152,211 @@ const std::vector<MappedParameter>* find_parts(const HuggingFaceLayout& layout, 
   return found == layout.by_tensor().end() ? nullptr : &found->second;
 }
 
+/// Reads the adapters of a folder of PEFT.
+class PeftReader {
+ public:
+  PeftReader(const std::filesystem::path& folder, const HuggingFaceLayout& layout)
+      : path_(folder / kPeftWeights), config_(folder), layout_(layout), file_(open(weights_of(folder))) {}
+
+  std::map<std::string, ReadTerm> read() {
+    find_modules();
+    require_targets();
+    for (const auto& [name, module] : modules_) add_module(name, module);
+    if (!problems_.empty()) {
+      throw RuntimeError("'" + path_.string() +
+                         "': its tensors are not those of adapters of the model:" + problems_.text());
+    }
+    if (terms_.empty()) throw RuntimeError("'" + path_.string() + "': found no tensors; accepted: those of adapters");
+    return std::move(terms_);
+  }
+
+ private:
+  /// The two tensors of a module.
+  struct Module {
+    const SafetensorsFile::Entry* a = nullptr;
+    const SafetensorsFile::Entry* b = nullptr;
+    bool is_embedding = false;
+  };
+
+  void add_tensor(const std::string& name, const SafetensorsFile::Entry& entry) {
+    if (name.ends_with(".base_layer.weight")) {
+      return problems_.add("unexpected: '" + name + "', a weight of the base model; accepted: adapters saved by " +
+                           "PEFT's save_pretrained(..., save_embedding_layers=False)");
+    }
+    const auto* ending =
+        std::find_if(kEndings.begin(), kEndings.end(), [&](const Ending& each) { return name.ends_with(each.text); });
+    if (!name.starts_with(kPeftPrefix) || ending == kEndings.end()) return problems_.add("unexpected: '" + name + "'");
+    if (entry.tensor.shape.size() != 2 || !is_floating_point(entry.tensor.dtype)) {
+      return problems_.add("unexpected: '" + name + "' is " + std::string(to_string(entry.tensor.dtype)) + " " +
+                           shape_text(entry.tensor.shape) + "; accepted: a matrix of f32, bf16 or f16");
+    }
+    const std::size_t begin = std::string_view(kPeftPrefix).size();
+    Module& module = modules_[name.substr(begin, name.size() - begin - std::string_view(ending->text).size())];
+    module.is_embedding = ending->is_embedding;
+    (ending->is_a ? module.a : module.b) = &entry;
+  }
+
+  /// Finds the modules that are whole.
+  void find_modules() {
+    for (const auto& [name, entry] : file_->tensors()) add_tensor(name, entry);
+    for (const auto& each : file_->foreign_types()) problems_.add("unexpected: '" + each.first + "' is " + each.second);
+    std::erase_if(modules_, [&](const auto& each) {
+      const auto& [name, module] = each;
+      if (module.a != nullptr && module.b != nullptr) return false;
+      const bool lacks_a = module.a == nullptr;
+      const auto* ending = std::find_if(kEndings.begin(), kEndings.end(), [&, &found = module](const Ending& one) {
+        return one.is_a == lacks_a && one.is_embedding == found.is_embedding;
+      });
+      problems_.add("missing: '" + std::string(kPeftPrefix) + name + ending->text + "'");
+      return true;
+    });
+  }
+
+  /// Notes the modules of the model that should have an adapter and have none.
+  void require_targets() {
+    const std::string suffix = ".weight";
+    const std::string& prefix = layout_.description().optional_prefix;
+    for (const auto& [tensor, parts] : layout_.by_tensor()) {
+      if (!tensor.ends_with(suffix)) continue;
+      const std::string module = tensor.substr(0, tensor.size() - suffix.size());
+      const bool has_short_name = module.starts_with(prefix) && modules_.contains(module.substr(prefix.size()));
+      if (!config_.targets(module) || modules_.contains(module) || has_short_name) continue;
+      problems_.add("missing: the adapter of '" + module + "', which " + kPeftConfig + " lists in target_modules");
+    }
+  }
+
+  void add_module(const std::string& name, const Module& module) {
+    const std::int64_t rank = module.a->tensor.shape[0];
+    if (module.b->tensor.shape[1] != rank || config_.rank(name) != rank) {
+      return problems_.add("wrong rank: the adapter of '" + name + "' has A " + shape_text(module.a->tensor.shape) +
+                           " and B " + shape_text(module.b->tensor.shape) + "; " + kPeftConfig + " says rank " +
+                           std::to_string(config_.rank(name)));
+    }
+    const std::vector<MappedParameter>* parts = find_parts(layout_, name + ".weight");
+    if (parts == nullptr) return problems_.add("unexpected: an adapter of '" + name + "', which the model lacks");
+    const LowRankFactors whole = factors_of(*module.a, *module.b, module.is_embedding);
+    const auto add = [&](const MappedParameter& part, LowRankFactors factors) {
+      terms_[part.where.parameter] = {std::move(factors), config_.scale(name), config_.dropout(), name};
+    };
+    if (parts->size() == 1) return add(parts->front(), whole);
+    const std::map<std::string, HuggingFacePlace> places = hugging_face_places(layout_);
+    std::vector<OutputRange> ranges;
+    for (const MappedParameter& part : *parts) {
+      const auto place = places.find(part.where.parameter);
+      if (place == places.end() || place->second.outputs != whole.outputs) {
+        return problems_.add("wrong shape: the adapter of '" + name + "' has B " + shape_text(module.b->tensor.shape));
+      }
+      ranges.push_back({place->second.first_output, part.where.slice_size});
+    }
+    const std::vector<std::size_t> owners = owners_of(whole, ranges);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      LowRankFactors factors = part_of(whole, ranges[i], i, owners);
+      if (factors.rank > 0) add((*parts)[i], std::move(factors));
+    }
+  }
+
+  std::filesystem::path path_;
+  PeftConfig config_;
+  const HuggingFaceLayout& layout_;
+  std::unique_ptr<const SafetensorsFile> file_;
+  std::map<std::string, Module> modules_;
+  std::map<std::string, ReadTerm> terms_;
+  ProblemList problems_;
+};
+
 }  // namespace
 
-PeftFiles::PeftFiles(const std::filesystem::path& folder)
-    : path_(folder / kPeftWeights), config_(folder), file_(open(weights_of(folder))) {}
-
-void PeftFiles::add_tensor(const std::string& name, std::map<std::string, Module>& modules,
-                           ProblemList& problems) const {
-  const auto unexpected = [&] { problems.add("unexpected: '" + name + "'"); };
-  if (!name.starts_with(kPeftPrefix)) return unexpected();
-  const auto* ending =
-      std::find_if(kEndings.begin(), kEndings.end(), [&](const Ending& each) { return name.ends_with(each.text); });
-  if (name.ends_with(".base_layer.weight")) {
-    return problems.add("unexpected: '" + name + "', a weight of the base model; accepted: adapters saved by PEFT's " +
-                        "save_pretrained(..., save_embedding_layers=False)");
+PeftConfig::PeftConfig(const std::filesystem::path& folder) : path_(folder / kPeftConfig) {
+  if (!std::filesystem::is_regular_file(path_)) {
+    throw ConfigurationError("'" + folder.string() + "': has no " + kPeftConfig +
+                             "; accepted: a folder with the adapters that PEFT has saved");
   }
-  if (ending == kEndings.end()) return unexpected();
-  const SafetensorsFile::Entry& entry = file_->tensors().at(name);
-  if (entry.tensor.shape.size() != 2 || !is_floating_point(entry.tensor.dtype)) {
-    return problems.add("unexpected: '" + name + "' is " + std::string(to_string(entry.tensor.dtype)) + " " +
-                        shape_text(entry.tensor.shape) + "; accepted: a matrix of f32, bf16 or f16");
-  }
-  const std::size_t begin = std::string_view(kPeftPrefix).size();
-  Module& module = modules[name.substr(begin, name.size() - begin - std::string_view(ending->text).size())];
-  module.is_embedding = ending->is_embedding;
-  (ending->is_a ? module.a : module.b) = &entry;
+  at_file([&] { read(); });
 }
 
-std::map<std::string, PeftFiles::Module> PeftFiles::modules(ProblemList& problems) const {
-  std::map<std::string, Module> found;
-  for (const auto& each : file_->tensors()) add_tensor(each.first, found, problems);
-  for (const auto& each : file_->foreign_types()) problems.add("unexpected: '" + each.first + "' is " + each.second);
-  std::erase_if(found, [&](const auto& each) {
-    const auto& [name, module] = each;
-    if (module.a != nullptr && module.b != nullptr) return false;
-    const bool lacks_a = module.a == nullptr;
-    const auto* ending = std::find_if(kEndings.begin(), kEndings.end(), [&, &of = module](const Ending& one) {
-      return one.is_a == lacks_a && one.is_embedding == of.is_embedding;
-    });
-    problems.add("missing: '" + std::string(kPeftPrefix) + name + ending->text + "'");
-    return true;
-  });
-  return found;
-}
-
-void PeftFiles::require_targets(const HuggingFaceLayout& layout, const std::map<std::string, Module>& found,
-                                ProblemList& problems) const {
-  const std::string suffix = ".weight";
-  for (const auto& [tensor, parts] : layout.by_tensor()) {
-    if (!tensor.ends_with(suffix)) continue;
-    const std::string module = tensor.substr(0, tensor.size() - suffix.size());
-    const std::string& prefix = layout.description().optional_prefix;
-    const bool has_short_name = module.starts_with(prefix) && found.contains(module.substr(prefix.size()));
-    if (!config_.targets(module) || found.contains(module) || has_short_name) continue;
-    problems.add("missing: the adapter of '" + module + "', which " + kPeftConfig + " lists in target_modules");
+void PeftConfig::at_file(const std::function<void()>& work) const {
+  const std::string place = "'" + path_.string() + "': ";
+  try {
+    work();
+  } catch (const OptionError& error) {
+    throw ConfigurationError(place + message_text(error.option() + ": " + error.what(), kMostQuotedBytes));
+  } catch (const Error& error) {
+    throw ConfigurationError(place + message_text(error.what(), kMostQuotedBytes));
   }
 }
 
-void PeftFiles::add_module(const std::string& name, const Module& module, const HuggingFaceLayout& layout,
-                           std::map<std::string, ReadTerm>& terms, ProblemList& problems) const {
-  const std::int64_t rank = module.a->tensor.shape[0];
-  if (module.b->tensor.shape[1] != rank || config_.rank(name) != rank) {
-    return problems.add("wrong rank: the adapter of '" + name + "' has A " + shape_text(module.a->tensor.shape) +
-                        " and B " + shape_text(module.b->tensor.shape) + "; " + kPeftConfig + " says rank " +
-                        std::to_string(config_.rank(name)));
-  }
-  const std::vector<MappedParameter>* parts = find_parts(layout, name + ".weight");
-  if (parts == nullptr) return problems.add("unexpected: an adapter of '" + name + "', which the model lacks");
-  const LowRankFactors whole = factors_of(*module.a, *module.b, module.is_embedding);
-  const auto add = [&](const MappedParameter& part, LowRankFactors factors) {
-    terms[part.where.parameter] = {std::move(factors), config_.scale(name), config_.dropout(), name};
-  };
-  if (parts->size() == 1) return add(parts->front(), whole);
-  const std::map<std::string, HuggingFacePlace> places = huggingface_places(layout);
-  std::vector<OutputRange> ranges;
-  for (const MappedParameter& part : *parts) {
-    const auto place = places.find(part.where.parameter);
-    if (place == places.end() || place->second.outputs != whole.outputs) {
-      return problems.add("wrong shape: the adapter of '" + name + "' has B " + shape_text(module.b->tensor.shape));
+void PeftConfig::read() {
+  fields_ = parse_hugging_face_config(read_small_file(path_, kMostConfigBytes));
+  require_supported();
+  dropout_ = fields_.number("lora_dropout", 0);
+  is_rank_stabilized_ = fields_.boolean("use_rslora", false);
+  static_cast<void>(fields_.integer("r"));
+  const auto listed = fields_.values().find("target_modules");
+  const bool is_narrowed = fields_.has_value("exclude_modules") || fields_.has_value("layers_to_transform");
+  if (listed == fields_.values().end() || !listed->second || is_narrowed) return;
+  if (const auto* words = std::get_if<std::vector<std::string>>(&*listed->second)) targets_ = *words;
+}
+
+void PeftConfig::require_supported() const {
+  fields_.require("peft_type", OptionValue(std::string("LORA")));
+  fields_.require("bias", OptionValue(std::string("none")));
+  for (const auto& [field, value] : fields_.values()) {
+    const std::string name = field.substr(0, field.find('.'));
+    const bool is_listed = std::find(kUnsupported.begin(), kUnsupported.end(), name) != kUnsupported.end();
+    const bool is_use = name.starts_with("use_") && name != "use_rslora";
+    if ((is_listed || is_use) && value && !is_empty(*value)) {
+      throw OptionError(name, "found " + to_string(*value) + ", which Strata does not compute; accepted: none");
     }
-    ranges.push_back({place->second.first_output, part.where.slice_size});
+    for (const char* pattern : {kRankPattern, kAlphaPattern}) {
+      if (name == pattern && field.size() > name.size()) require_plain(name, field.substr(name.size() + 1));
+    }
   }
-  const std::vector<std::size_t> owners = owners_of(whole, ranges);
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    LowRankFactors factors = part_of(whole, ranges[i], i, owners);
-    if (factors.rank > 0) add((*parts)[i], std::move(factors));
+  const auto start = fields_.values().find("init_lora_weights");
+  const auto* word =
+      start != fields_.values().end() && start->second ? std::get_if<std::string>(&*start->second) : nullptr;
+  if (word != nullptr && std::find(kInitialValues.begin(), kInitialValues.end(), *word) == kInitialValues.end()) {
+    throw OptionError("init_lora_weights",
+                      "found \"" + *word +
+                          "\", whose adapters belong to a base model with other weights; accepted: "
+                          "true, false, gaussian, eva, orthogonal");
   }
 }
 
-std::map<std::string, ReadTerm> PeftFiles::terms(const HuggingFaceLayout& layout) const {
-  ProblemList problems;
-  std::map<std::string, ReadTerm> terms;
-  const std::map<std::string, Module> found = modules(problems);
-  require_targets(layout, found, problems);
-  for (const auto& [name, module] : found) add_module(name, module, layout, terms, problems);
-  if (!problems.empty()) {
-    throw RuntimeError("'" + path_.string() +
-                       "': its tensors are not those of adapters of the model:" + problems.text());
+std::string PeftConfig::field_of(const std::string& pattern, const std::string& module,
+                                 const std::string& otherwise) const {
+  const std::string begin = pattern + ".";
+  std::string found;
+  for (const auto& [field, value] : fields_.values()) {
+    if (!field.starts_with(begin) || !value || !names(field.substr(begin.size()), module)) continue;
+    // PEFT takes the first one of the file, whose order is lost here.
+    if (!found.empty() && *value != *fields_.values().at(found)) {
+      throw OptionError(pattern, "found '" + found.substr(begin.size()) + "' and '" + field.substr(begin.size()) +
+                                     "' with different values, and both name '" + module + "'; accepted: one of them");
+    }
+    found = field;
   }
-  if (terms.empty()) throw RuntimeError("'" + path_.string() + "': found no tensors; accepted: those of adapters");
-  return terms;
+  return found.empty() ? otherwise : found;
+}
+
+bool PeftConfig::targets(const std::string& module) const {
+  return std::any_of(targets_.begin(), targets_.end(), [&](const std::string& each) { return names(each, module); });
+}
+
+std::int64_t PeftConfig::rank(const std::string& module) const {
+  std::int64_t rank = 0;
+  at_file([&] { rank = fields_.integer(field_of(kRankPattern, module, "r")); });
+  return rank;
+}
+
+double PeftConfig::scale(const std::string& module) const {
+  const auto rank = static_cast<double>(this->rank(module));
+  double alpha = 0;
+  at_file([&] { alpha = fields_.number(field_of(kAlphaPattern, module, "lora_alpha"), 8); });
+  return alpha / (is_rank_stabilized_ ? std::sqrt(rank) : rank);
+}
+
+std::map<std::string, ReadTerm> read_peft_terms(const std::filesystem::path& folder, const HuggingFaceLayout& layout) {
+  return PeftReader(folder, layout).read();
 }
 
 }  // namespace strata::host

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -97,6 +98,14 @@ ChildProcess start_child(const ProgramRequest& request, const sigset_t& mask) {
   if (id == 0) become(what);
   if (id < 0) throw start_failure("fork");
   return {id, std::move(input.write), std::move(output.read), std::move(errors.read)};
+}
+
+void forbid_core_dumps() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_CORE, &limit) != 0) return;
+  // The system pipes dumps to a program, such as systemd-coredump, in spite of a limit of 0, but not of 1.
+  limit.rlim_cur = limit.rlim_max < 1 ? limit.rlim_max : 1;
+  static_cast<void>(::setrlimit(RLIMIT_CORE, &limit));
 }
 
 }  // namespace strata::host

@@ -34,4 +34,8 @@ struct ChildProcess {
 /// no process can be made.
 [[nodiscard]] ChildProcess start_child(const ProgramRequest& request, const sigset_t& mask);
 
+/// Forbids core dumps of this process and of those that it starts. A process that knows the secret of a run calls it: a
+/// dump would hold the secret. Debuggers may still attach.
+void forbid_core_dumps();
+
 }  // namespace strata::host

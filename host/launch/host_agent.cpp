@@ -1,12 +1,17 @@
 #include "launch/host_agent.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "launch/core_dumps.hpp"
-#include "launch/heartbeat.hpp"
+#include "launch/child_process.hpp"
+#include "launch/frame_channel.hpp"
 #include "launch/launch_protocol.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/error.hpp"
@@ -113,9 +118,25 @@ std::optional<StartRequest> await_start(FrameChannel& channel, const SignalQueue
   return std::nullopt;
 }
 
+Descriptor copy_of(int number) {
+  Descriptor copy(::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (!copy.is_open()) throw RuntimeError(std::string("no standard input or output: ") + std::strerror(errno));
+  return copy;
+}
+
+/// The frames take standard input and output. What else is printed goes to standard error.
+FrameChannel take_standard_streams() {
+  FrameChannel channel(copy_of(STDIN_FILENO), copy_of(STDOUT_FILENO));
+  const Descriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ::dup2(nothing.number(), STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return channel;
+}
+
 }  // namespace
 
-int run_host_agent(FrameChannel& channel) {
+int serve_launcher() {
+  FrameChannel channel = take_standard_streams();
   const SignalQueue signals;
   channel.send_greeting(kAgentGreeting + launch_version());
   try {

@@ -1,5 +1,6 @@
 #include "launch/host_connection.hpp"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "cli/launch_host_command.hpp"
 #include "files/json_value.hpp"
 #include "launch/child_process.hpp"
 #include "strata/tensor.hpp"
@@ -134,7 +134,7 @@ std::vector<json> HostConnection::exchange() {
   if (has_ranks_ && !failure_) {
     if (heartbeat_.is_due()) channel_->send({{frame::kKind, frame::kPing}});
     if (heartbeat_.is_silent()) {
-      fail("was lost: it has not answered for " + std::to_string(LaunchHeartbeat::kSilence.count()) + " s");
+      fail(fmt::format("was lost: it has not answered for {} s", LaunchHeartbeat::kSilence.count()));
     }
   }
   return of_ranks;
@@ -151,8 +151,7 @@ void HostConnection::check_version() {
 std::string HostConnection::end_of_agent() {
   const std::optional<int> status = wait_for_agent();
   errors_->read();
-  const std::string said =
-      last_lines_.empty() ? "" : ": " + join(std::vector<std::string>(last_lines_.begin(), last_lines_.end()), "; ");
+  const std::string said = last_lines_.empty() ? "" : fmt::format(": {}", fmt::join(last_lines_, "; "));
   const std::string program = is_local_ ? "its agent" : "'" + access_.ssh + "'";
   if (!status) return "was lost: " + program + " closed its output" + said;
   const bool by_signal = WIFSIGNALED(*status);
@@ -160,8 +159,8 @@ std::string HostConnection::end_of_agent() {
   if (!by_signal && code == kNotFound && !has_ranks_) {
     return "cannot start " + own_program() + ", which is strata's path on this machine" + said;
   }
-  return (has_ranks_ ? "was lost: " : "cannot be reached: ") + program + " ended with " +
-         (by_signal ? "signal " : "exit code ") + std::to_string(code) + said;
+  return fmt::format("{}: {} ended with {} {}{}", has_ranks_ ? "was lost" : "cannot be reached", program,
+                     by_signal ? "signal" : "exit code", code, said);
 }
 
 std::optional<int> HostConnection::wait_for_agent() {
@@ -193,7 +192,7 @@ std::optional<HostConnections> connect_hosts(const std::vector<HostSlots>& hosts
     for (const auto& each : connections) {
       static_cast<void>(each->attend());
       if (std::chrono::steady_clock::now() < limit || is_settled(each)) continue;
-      each->fail("cannot be reached: it has not answered within " + std::to_string(kConnectLimit.count()) + " s");
+      each->fail(fmt::format("cannot be reached: it has not answered within {} s", kConnectLimit.count()));
     }
   }
   return connections;

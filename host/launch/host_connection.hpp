@@ -12,7 +12,6 @@
 
 #include "files/line_reader.hpp"
 #include "launch/frame_channel.hpp"
-#include "launch/heartbeat.hpp"
 #include "launch/host_list.hpp"
 #include "launch/launch_protocol.hpp"
 #include "launch/signal_queue.hpp"

@@ -1,5 +1,7 @@
 #include "launch/host_list.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -58,7 +60,7 @@ class HostReader {
     for (std::string line; std::getline(file, line);) {
       ++number;
       const std::string text = without_space(line.substr(0, line.find('#')));
-      if (!text.empty()) add(text, "--hosts: " + path + ":" + std::to_string(number));
+      if (!text.empty()) add(text, fmt::format("--hosts: {}:{}", path, number));
     }
     if (hosts_.empty()) throw ConfigurationError("--hosts: '" + path + "' names no host; accepted: " + kAcceptedHosts);
   }
@@ -88,9 +90,9 @@ std::vector<HostSlots> read_hosts(const std::string& argument) {
 std::vector<HostSlots> for_processes(std::vector<HostSlots> hosts, int ranks_per_process) {
   for (HostSlots& host : hosts) {
     if (host.slots < ranks_per_process) {
-      throw ConfigurationError("--hosts: '" + host.name + "': found " + std::to_string(host.slots) +
-                               " slot(s); accepted: at least " + std::to_string(ranks_per_process) +
-                               ", the ranks of a process");
+      throw ConfigurationError(
+          fmt::format("--hosts: '{}': found {} slot(s); accepted: at least {}, the ranks of a process", host.name,
+                      host.slots, ranks_per_process));
     }
     host.slots -= host.slots % ranks_per_process;
   }

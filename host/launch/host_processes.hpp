@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "launch/end_deadline.hpp"
 #include "launch/host_connection.hpp"
 #include "launch/process_end.hpp"
 #include "launch/signal_queue.hpp"

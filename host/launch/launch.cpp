@@ -1,14 +1,13 @@
 #include "launch/launch.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <thread>
 
-#include "cli/closed_output.hpp"
-#include "cli/error_line.hpp"
-#include "cli/exit_codes.hpp"
 #include "config/duration.hpp"
+#include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
 #include "files/message_text.hpp"
 #include "launch/host_processes.hpp"
@@ -16,9 +15,8 @@
 #include "launch/restart_budget.hpp"
 #include "log/training_log.hpp"
 #include "setup/launched_process.hpp"
-#include "setup/ranks_per_process.hpp"
-#include "setup/shrunk_axis.hpp"
 #include "strata/tensor.hpp"
+#include "train/inspection.hpp"
 #include "train/run_folder.hpp"
 
 namespace strata::host {
@@ -32,11 +30,11 @@ std::string describe_placement(const std::vector<HostSlots>& hosts, const std::v
   int rank = 0;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (counts[i] == 0) continue;
-    text += (text.empty() ? "" : ", ") + hosts[i].name + " " + std::to_string(rank);
-    if (counts[i] > 1) text += "-" + std::to_string(rank + counts[i] - 1);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", hosts[i].name, rank);
+    if (counts[i] > 1) text += fmt::format("-{}", rank + counts[i] - 1);
     rank += counts[i];
   }
-  return std::to_string(rank) + " rank(s): " + text;
+  return fmt::format("{} rank(s): {}", rank, text);
 }
 
 std::chrono::seconds duration_of(const std::string& option, const std::string& text) {
@@ -65,13 +63,14 @@ std::vector<std::string> failures_of(const HostConnections& connections) {
 
 }  // namespace
 
-Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandContext& context)
+Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, PluginRegistry& plugins, Console& console)
     : arguments_(arguments),
       setup_(setup),
       run_(setup.configuration.run),
       ranks_(setup.stack.mesh.rank_count()),
       ranks_per_process_(ranks_per_process(setup.configuration, ranks_)),
-      context_(context),
+      plugins_(plugins),
+      console_(console),
       identity_before_(stored_identity(run_.output)),
       restart_delay_(duration_of("--restart-delay", arguments.restart_delay)),
       wait_for_hosts_(duration_of("--wait-for-hosts", arguments.wait_for_hosts)) {
@@ -85,19 +84,21 @@ Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandC
 
 void Launch::check_arguments() const {
   if (arguments_.ranks && *arguments_.ranks != ranks_) {
-    throw ConfigurationError("--ranks: found " + std::to_string(*arguments_.ranks) + "; accepted: " +
-                             std::to_string(ranks_) + ", as many as the configuration's strategies make");
+    throw ConfigurationError(fmt::format(
+        "--ranks: found {}; accepted: {}, as many as the configuration's strategies make", *arguments_.ranks, ranks_));
   }
   if (arguments_.max_restarts > 0 && !run_.resume.empty() && run_.resume != kResumeAuto) {
-    throw setup_.configuration.error("run.resume", "found \"" + run_.resume +
-                                                       "\", to which a restart would return; accepted with "
-                                                       "--max-restarts: \"auto\", or nothing for a new run");
+    throw setup_.configuration.error("run.resume",
+                                     fmt::format("found \"{}\", to which a restart would return; accepted with "
+                                                 "--max-restarts: \"auto\", or nothing for a new run",
+                                                 run_.resume));
   }
   if (!hosts_.empty() && total_slots(hosts_) < ranks_) {
+    const std::string use =
+        ranks_per_process_ == 1 ? "" : fmt::format(" for processes of {} ranks", ranks_per_process_);
     throw ConfigurationError(
-        "--hosts: found " + std::to_string(total_slots(hosts_)) + " slots" +
-        (ranks_per_process_ == 1 ? "" : " for processes of " + std::to_string(ranks_per_process_) + " ranks") +
-        "; accepted: at least " + std::to_string(ranks_) + ", one for each rank of the configuration");
+        fmt::format("--hosts: found {} slots{}; accepted: at least {}, one for each rank of the configuration",
+                    total_slots(hosts_), use, ranks_));
   }
 }
 
@@ -106,19 +107,19 @@ int Launch::run() {
   for (int restarts = 0;; ++restarts) {
     ranks_began_.reset();
     const RunEnd end = run_once(restarts);
-    if (!end.report.empty()) print_error(context_.messages, end.report);
+    if (!end.report.empty()) print_error(console_.messages, end.report);
     // A run that was refused leaves no record.
     if (!end.report.empty() && end.code != kRefused) record({true, end.report});
     if (end.code != kFailed || end.asked_to_stop) return end.code;
     const auto delay = budget.take(ranks_began_ ? Clock::now() - *ranks_began_ : Clock::duration::zero());
     if (!delay) return end.code;
     if (end.has_lost_hosts) wait_for_output();
-    const std::string plan = "starting the run again (" + std::to_string(budget.used()) + " of " +
-                             std::to_string(arguments_.max_restarts) + ") in " + std::to_string(delay->count()) + " s";
-    context_.log.warning(plan);
+    const std::string plan = fmt::format("starting the run again ({} of {}) in {} s", budget.used(),
+                                         arguments_.max_restarts, delay->count());
+    console_.log.warning(plan);
     record({false, plan});
     if (pause(*delay)) continue;
-    context_.log.info("stopped on request between two starts; run the same command again");
+    console_.log.info("stopped on request between two starts; run the same command again");
     return kStopped;
   }
 }
@@ -151,7 +152,7 @@ Launch::RunEnd Launch::run_here(const std::vector<std::string>& words, int resta
   RankProcesses processes(requests_of_start(words, {{ranks_}, ranks_per_process_}, meeting, restarts).front(), grace_,
                           signals_,
                           {[this](const RankLine& line) { print(line, ""); },
-                           [this](const std::string& text) { context_.log.warning(text); }, logs()});
+                           [this](const std::string& text) { console_.log.warning(text); }, logs()});
   ranks_began_ = Clock::now();
   const std::vector<ProcessEnd> ends = processes.wait();
   return judge(ends, {}, processes.asked_to_stop());
@@ -160,7 +161,7 @@ Launch::RunEnd Launch::run_here(const std::vector<std::string>& words, int resta
 std::optional<HostConnections> Launch::connect() {
   const HostAccess access{arguments_.ssh, std::filesystem::current_path().string(),
                           arguments_.train.configuration.file};
-  const auto note = [this](const std::string& text) { context_.messages << message_text(text) << std::endl; };
+  const auto note = [this](const std::string& text) { console_.messages << message_text(text) << std::endl; };
   const Clock::time_point limit = Clock::now() + wait_for_hosts_;
   BackOff back_off(std::chrono::seconds(1));
   while (true) {
@@ -169,17 +170,17 @@ std::optional<HostConnections> Launch::connect() {
     const std::vector<std::string> failures = failures_of(*connections);
     const auto left = std::chrono::floor<std::chrono::seconds>(limit - Clock::now());
     if (failures.empty() || left.count() <= 0) return connections;
-    context_.log.warning(join(failures, "; ") + "; waiting for up to " + std::to_string(left.count()) + " s more");
+    console_.log.warning(fmt::format("{}; waiting for up to {} s more", fmt::join(failures, "; "), left.count()));
     connections->clear();
     if (!pause(std::min(back_off.next(), left))) return std::nullopt;
   }
 }
 
 Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts) {
-  const auto warn = [this](const std::string& text) { context_.log.warning(text); };
+  const auto warn = [this](const std::string& text) { console_.log.warning(text); };
   auto connected = connect();
   if (!connected) {
-    context_.log.info("stopped on request before training began; run the same command again");
+    console_.log.info("stopped on request before training began; run the same command again");
     return {kStopped, "", true, false};
   }
   HostConnections connections = reachable(std::move(*connected), restarts > 0);
@@ -192,7 +193,7 @@ Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts
   std::vector<std::vector<ProcessRequest>> requests =
       requests_of_start(words, {counts, ranks_per_process_}, meeting, restarts);
   for (std::vector<ProcessRequest>& each : requests) add_own_variables(each);
-  context_.log.info(describe_placement(hosts, counts));
+  console_.log.info(describe_placement(hosts, counts));
   HostProcesses processes(
       connections, requests, logs().string(), grace_, signals_,
       [this](const RankLine& line, const std::string& host) { print(line, host); }, warn);
@@ -203,17 +204,17 @@ Launch::RunEnd Launch::run_on_hosts(std::vector<std::string> words, int restarts
 
 int Launch::fit_ranks(int slots, std::vector<std::string>& words) {
   if (slots >= ranks_) return ranks_;
-  const std::string lack = "the hosts that can be reached have " + std::to_string(slots) + " slots, and the run has " +
-                           std::to_string(ranks_) + " ranks";
+  const std::string lack =
+      fmt::format("the hosts that can be reached have {} slots, and the run has {} ranks", slots, ranks_);
   const ShrinkSection& shrink = run_.shrink;
   if (shrink.axis.empty()) throw RuntimeError(lack + "; [run] shrink = { axis = \"dp\" } would let it run on fewer");
-  const auto shrunk = find_shrunk_axis(setup_, slots, context_.plugins());
+  const auto shrunk = find_shrunk_axis(setup_, slots, plugins_);
   if (!shrunk) {
-    throw RuntimeError(lack + "; no size of the axis \"" + shrink.axis + "\" from " + std::to_string(shrink.min) +
-                       " on fits them and the batch");
+    throw RuntimeError(fmt::format("{}; no size of the axis \"{}\" from {} on fits them and the batch", lack,
+                                   shrink.axis, shrink.min));
   }
-  context_.log.warning(lack + "; it goes on with " + std::to_string(shrunk->ranks) + " ranks, " +
-                       std::to_string(shrunk->size) + " along the axis \"" + shrink.axis + "\"");
+  console_.log.warning(fmt::format("{}; it goes on with {} ranks, {} along the axis \"{}\"", lack, shrunk->ranks,
+                                   shrunk->size, shrink.axis));
   words.insert(words.end(), {"--set", shrunk->override});
   return shrunk->ranks;
 }
@@ -225,7 +226,7 @@ HostConnections Launch::reachable(HostConnections connections, bool is_restart) 
     if (!each->failure()) ready.push_back(std::move(each));
   }
   if (!failures.empty() && (!is_restart || ready.empty())) throw RuntimeError(join(failures, "; "));
-  for (const std::string& failure : failures) context_.log.warning(failure);
+  for (const std::string& failure : failures) console_.log.warning(failure);
   return ready;
 }
 
@@ -250,13 +251,13 @@ Launch::RunEnd Launch::judge(const std::vector<ProcessEnd>& ends, const std::vec
 
 void Launch::print(const RankLine& line, const std::string& host) {
   if (line.rank == 0 && !line.is_error) {
-    context_.out << line.text << '\n';
-    flush_results(context_);
+    console_.out << line.text << '\n';
+    console_.flush_results();
   } else if (line.rank == 0) {
-    context_.messages << message_text(line.text) << std::endl;
+    console_.messages << message_text(line.text) << std::endl;
   } else if (said_.insert(line.text).second) {
     // Ranks often print the same message. Print it once.
-    context_.messages << "[" << describe_ranks(line.rank, ranks_per_process_) << (host.empty() ? "" : " on " + host)
+    console_.messages << "[" << describe_ranks(line.rank, ranks_per_process_) << (host.empty() ? "" : " on " + host)
                       << "] " << message_text(line.text) << std::endl;
   }
 }

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/command_context.hpp"
-#include "cli/train_arguments.hpp"
-#include "launch/end_deadline.hpp"
+#include "files/console.hpp"
 #include "launch/host_connection.hpp"
 #include "launch/host_list.hpp"
+#include "launch/process_end.hpp"
 #include "launch/rank_processes.hpp"
 #include "launch/signal_queue.hpp"
+#include "launch/train_arguments.hpp"
+#include "loading/plugin_registry.hpp"
 #include "log/training_record.hpp"
 #include "setup/run_setup.hpp"
 
@@ -39,9 +40,9 @@ struct LaunchArguments {
 /// checkpoint when a rank has failed or a host is lost.
 class Launch {
  public:
-  /// `setup`: of the run. `arguments`, `setup` and `context` outlive this object. \throws ConfigurationError for
-  /// arguments that do not fit the run.
-  Launch(const LaunchArguments& arguments, const RunSetup& setup, CommandContext& context);
+  /// `setup`: of the run. All arguments outlive this object. \throws ConfigurationError for arguments that do not fit
+  /// the run.
+  Launch(const LaunchArguments& arguments, const RunSetup& setup, PluginRegistry& plugins, Console& console);
 
   /// \return the exit code.
   int run();
@@ -89,7 +90,8 @@ class Launch {
   const RunSection& run_;
   int ranks_;
   int ranks_per_process_;
-  CommandContext& context_;
+  PluginRegistry& plugins_;
+  Console& console_;
   std::vector<HostSlots> hosts_;
   std::string identity_before_;
   Grace grace_;

@@ -1,5 +1,7 @@
 #include "launch/launch_protocol.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "strata/plugin.hpp"
@@ -8,30 +10,25 @@ namespace strata::host {
 
 using nlohmann::json;
 
-std::string launch_version() { return STRATA_VERSION " (ABI " + std::to_string(kAbiNumber) + ")"; }
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessRequest, rank, words, environment, ranks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLine, rank, is_error, text)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessEnd, rank, exit_code, signal, by_force, out_of_memory, ranks)
+
+std::string launch_version() { return fmt::format("{} (ABI {})", STRATA_VERSION, kAbiNumber); }
 
 json to_frame(const StartRequest& request) {
-  json ranks = json::array();
-  for (const ProcessRequest& each : request.ranks) {
-    ranks.push_back(
-        {{"rank", each.rank}, {"words", each.words}, {"environment", each.environment}, {"ranks", each.ranks}});
-  }
   const Grace& grace = request.grace;
-  json frame{{frame::kKind, frame::kStart},
-             {"ranks", std::move(ranks)},
+  json start{{frame::kKind, frame::kStart},
+             {"ranks", request.ranks},
              {"logs", request.logs},
              {"after_failure", grace.after_failure.count()},
              {"after_end", grace.after_end.count()}};
-  if (grace.after_signal) frame["after_signal"] = grace.after_signal->count();
-  return frame;
+  if (grace.after_signal) start["after_signal"] = grace.after_signal->count();
+  return start;
 }
 
 StartRequest start_request(const json& frame) {
-  StartRequest request;
-  for (const json& each : frame.at("ranks")) {
-    request.ranks.push_back({each.at("rank"), each.at("words"), each.at("environment"), each.at("ranks")});
-  }
-  request.logs = frame.at("logs");
+  StartRequest request{frame.at("ranks").get<std::vector<ProcessRequest>>(), {}, frame.at("logs")};
   request.grace.after_failure = Grace::Seconds(frame.at("after_failure").get<double>());
   request.grace.after_end = Grace::Seconds(frame.at("after_end").get<double>());
   if (frame.contains("after_signal")) {
@@ -41,24 +38,32 @@ StartRequest start_request(const json& frame) {
 }
 
 json to_frame(const RankLine& line) {
-  return {{frame::kKind, frame::kLine}, {"rank", line.rank}, {"is_error", line.is_error}, {"text", line.text}};
+  json sent = line;
+  sent[frame::kKind] = frame::kLine;
+  return sent;
 }
-
-RankLine rank_line(const json& frame) { return {frame.at("rank"), frame.at("is_error"), frame.at("text")}; }
 
 json to_frame(const ProcessEnd& end) {
-  return {
-      {frame::kKind, frame::kEnd}, {"rank", end.rank},   {"exit_code", end.exit_code},        {"signal", end.signal},
-      {"by_force", end.by_force},  {"ranks", end.ranks}, {"out_of_memory", end.out_of_memory}};
+  json sent = end;
+  sent[frame::kKind] = frame::kEnd;
+  return sent;
 }
 
-ProcessEnd process_end(const json& frame) {
-  return {.rank = frame.at("rank"),
-          .exit_code = frame.at("exit_code"),
-          .signal = frame.at("signal"),
-          .by_force = frame.at("by_force"),
-          .out_of_memory = frame.at("out_of_memory"),
-          .ranks = frame.at("ranks")};
+RankLine rank_line(const json& frame) { return frame.get<RankLine>(); }
+ProcessEnd process_end(const json& frame) { return frame.get<ProcessEnd>(); }
+
+bool LaunchHeartbeat::is_due() {
+  if (Clock::now() - sent_ < kPeriod) return false;
+  sent_ = Clock::now();
+  return true;
+}
+
+bool LaunchHeartbeat::is_silent() {
+  const auto now = Clock::now();
+  // It is asked every second, so a longer time is one in which this process did not run.
+  if (now - asked_ > kPeriod) heard_ = now;
+  asked_ = now;
+  return now - heard_ > kSilence;
 }
 
 }  // namespace strata::host

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "launch/end_deadline.hpp"
+#include "launch/process_end.hpp"
 #include "launch/rank_processes.hpp"
 
 namespace strata::host {
@@ -20,6 +21,10 @@ namespace strata::host {
 ///     agent    -> line(rank, is_error, text), warning(text), pong, end(rank, …), failed(reason)
 ///
 /// The ranks' environment, and with it their secret, is in `start`, and so in no command line.
+
+/// `strata launch --hosts` starts `strata launch-host` on each host. It is no command of the parser, because only the
+/// launcher can speak with it.
+inline constexpr const char* kHostAgentCommand = "launch-host";
 
 /// How the agent's greeting begins.
 inline constexpr const char* kAgentGreeting = "strata-launch-host ";
@@ -60,5 +65,25 @@ struct StartRequest {
 [[nodiscard]] StartRequest start_request(const nlohmann::json& frame);
 [[nodiscard]] RankLine rank_line(const nlohmann::json& frame);
 [[nodiscard]] ProcessEnd process_end(const nlohmann::json& frame);
+
+/// When to send a sign of life to the other side of a FrameChannel, and whether it has been silent for too long.
+class LaunchHeartbeat {
+ public:
+  static constexpr std::chrono::seconds kPeriod{5};
+  static constexpr std::chrono::seconds kSilence{30};
+
+  void note_frame() { heard_ = Clock::now(); }
+  /// True every kPeriod.
+  [[nodiscard]] bool is_due();
+  /// True if nothing came for kSilence. Time in which this process was stopped does not count.
+  [[nodiscard]] bool is_silent();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point sent_ = Clock::now();
+  Clock::time_point heard_ = Clock::now();
+  Clock::time_point asked_ = Clock::now();
+};
 
 }  // namespace strata::host

@@ -1,6 +1,7 @@
 #include "launch/rank_log.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,10 +23,7 @@ std::string current_time() {
   return text.data();
 }
 
-std::string file_name(int rank) {
-  const std::string number = std::to_string(rank);
-  return "rank-" + std::string(number.size() < 5 ? 5 - number.size() : 0, '0') + number + ".log";
-}
+std::string file_name(int rank) { return fmt::format("rank-{:05}.log", rank); }
 
 }  // namespace
 
@@ -53,7 +51,7 @@ void RankLog::line(const std::string& text) {
   }
   if (lost_lines_ > 0) {
     const std::uint64_t lost = lost_lines_;
-    write("=== " + std::to_string(lost) + " line(s) could not be written\n");
+    write(fmt::format("=== {} line(s) could not be written\n", lost));
     if (lost_lines_ > lost) {
       // The mark was lost too, and so is this line instead of it.
       return;

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "files/line_reader.hpp"
-#include "launch/end_deadline.hpp"
 #include "launch/process_end.hpp"
 #include "launch/rank_log.hpp"
 #include "launch/signal_queue.hpp"

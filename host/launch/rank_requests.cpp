@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "files/host_name.hpp"
-#include "launch/core_dumps.hpp"
+#include "launch/child_process.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/error.hpp"
 

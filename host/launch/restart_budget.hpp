@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 namespace strata::host {
 
@@ -10,7 +12,7 @@ class BackOff {
  public:
   explicit BackOff(std::chrono::seconds first) : next_(first) {}
 
-  std::chrono::seconds next();
+  std::chrono::seconds next() { return std::exchange(next_, std::max(next_, std::min(2 * next_, kLongest))); }
 
   static constexpr std::chrono::seconds kLongest{60};
 
@@ -26,7 +28,15 @@ class RestartBudget {
 
   /// Takes a restart after a start that failed when it had run for `ran`. \return the delay before it, or nothing if no
   /// restart is left.
-  [[nodiscard]] std::optional<std::chrono::seconds> take(std::chrono::steady_clock::duration ran);
+  [[nodiscard]] std::optional<std::chrono::seconds> take(std::chrono::steady_clock::duration ran) {
+    if (ran >= kGoodRun) {
+      used_ = 0;
+      back_off_ = BackOff(first_delay_);
+    }
+    if (used_ == most_) return std::nullopt;
+    ++used_;
+    return back_off_.next();
+  }
   /// Restarts since the last time of good running.
   [[nodiscard]] int used() const { return used_; }
 

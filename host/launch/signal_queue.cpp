@@ -2,7 +2,7 @@
 
 #include <sys/signalfd.h>
 
-#include "train/signal_count.hpp"
+#include "diagnosis/run_signals.hpp"
 
 namespace strata::host {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "strata/hook_scope.hpp"
+#include "strata/internal/hook_scope.hpp"
 
 namespace strata::host {
 

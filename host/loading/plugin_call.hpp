@@ -8,7 +8,7 @@
 
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
-#include "strata/hook_scope.hpp"
+#include "strata/internal/hook_scope.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {

@@ -1,10 +1,13 @@
 #include "loading/plugin_file.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <vector>
+#include <sodium.h>
 
-#include "loading/elf_section.hpp"
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <sstream>
+
+#include "loading/elf_file.hpp"
 
 namespace strata::host {
 namespace {
@@ -36,7 +39,7 @@ std::string other_abi(int abi) {
 }
 
 PluginRecord read_record(const LibraryFile& file) {
-  const auto found = ElfSections(file).read(kPluginSection, sizeof(PluginRecord));
+  const auto found = ElfFile(file).read(kPluginSection, sizeof(PluginRecord));
   if (!found) throw PluginFileError(std::string("it is no plugin: it has no section ") + kPluginSection);
   const std::vector<std::uint8_t>& bytes = *found;
   PluginRecord record{};
@@ -91,6 +94,18 @@ std::string incompatibility(const PluginDescription& description) {
   return "";
 }
 
+constexpr const char* kChecksums = ".strata_checksums";
+/// Bytes of the checksums of several hundred sections.
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 10U;
+
+/// The SHA-256 in hexadecimal digits, as the build writes it.
+std::string sha256(const std::vector<std::uint8_t>& bytes) {
+  std::array<unsigned char, crypto_hash_sha256_BYTES> hash;
+  crypto_hash_sha256(hash.data(), bytes.data(), bytes.size());
+  std::array<char, 2 * crypto_hash_sha256_BYTES + 1> digits;
+  return sodium_bin2hex(digits.data(), digits.size(), hash.data(), hash.size());
+}
+
 }  // namespace
 
 PluginFile inspect_plugin_file(const std::filesystem::path& path) {
@@ -107,6 +122,20 @@ PluginFile inspect_plugin_file(const std::filesystem::path& path) {
     if (file.refusal.empty()) file.refusal = error.what();
   }
   return file;
+}
+
+void check_plugin_checksums(const LibraryFile& file) {
+  const ElfFile elf(file);
+  const auto checksums = elf.read(kChecksums, kMostBytes);
+  if (!checksums) return;
+  std::istringstream lines(std::string(checksums->begin(), checksums->end()));
+  std::string checksum;
+  for (std::string name; lines >> checksum >> name;) {
+    const auto bytes = elf.read(name, file.size());
+    if (bytes && sha256(*bytes) == checksum) continue;
+    const std::string what = bytes ? "its section " + name + " is" : "its checksums are";
+    throw PluginFileError("it is damaged: " + what + " not as it was built; install or build it again");
+  }
 }
 
 }  // namespace strata::host

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 #include "strata/plugin.hpp"
 
 namespace strata::host {
@@ -40,5 +40,11 @@ struct PluginFile {
 /// Reads the record and checks that the host may load the file: permissions of the file and of all folders on the way
 /// to it, magic, size, ABI, flavour. Never throws because of the file.
 PluginFile inspect_plugin_file(const std::filesystem::path& path);
+
+/// Compares a plugin with the checksums that strata_add_plugin() stored in it when it was built: one line per section,
+/// `SHA-256 NAME`, in the section `.strata_checksums`. They hold for what the loader and the program read, and not for
+/// what installing and stripping change: the search path of libraries, the build id and debug information. A plugin
+/// without checksums, of another build system, is not judged. \throws PluginFileError for a damaged file.
+void check_plugin_checksums(const LibraryFile& file);
 
 }  // namespace strata::host

@@ -1,14 +1,10 @@
 #include "loading/plugin_project.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
-#include <sstream>
 
+#include "config/document.hpp"
+#include "files/new_folder.hpp"
 #include "strata/error.hpp"
 
 #ifndef STRATA_TEMPLATE_DIRECTORY
@@ -60,7 +56,7 @@ class Wording {
                {"MyPlugin", class_name(project.name)},
                {"my_kind", std::string(to_string(project.kind))}} {}
 
-  [[nodiscard]] std::string of(std::string text) const {
+  [[nodiscard]] std::string applied(std::string text) const {
     for (const auto& [from, to] : words_) replace_all(text, from, to);
     return text;
   }
@@ -82,60 +78,11 @@ std::map<path, path> template_files(const path& templates, PluginKind kind) {
   return files;
 }
 
-std::string contents_of(const path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw RuntimeError(file.string() + ": cannot be read: " + std::strerror(errno));
-  return text.str();
-}
-
-/// A folder under a name of its own, which disappears unless it is published.
-class UnfinishedFolder {
- public:
-  explicit UnfinishedFolder(const path& folder) : final_(folder) {
-    std::string name = (folder.parent_path() / ("." + folder.filename().string() + "-XXXXXX")).string();
-    if (mkdtemp(name.data()) == nullptr) throw failure("cannot be made");
-    path_ = name;
-    std::filesystem::permissions(path_, std::filesystem::perms(0755));
-  }
-  ~UnfinishedFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  UnfinishedFolder(const UnfinishedFolder&) = delete;
-  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
-
-  void write(const path& name, const std::string& text) const {
-    std::ofstream out(path_ / name, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) throw failure("'" + name.string() + "' cannot be written");
-  }
-
-  void publish() {
-    if (::rename(path_.c_str(), final_.c_str()) != 0) throw failure("cannot be made");
-    path_.clear();
-  }
-
- private:
-  [[nodiscard]] RuntimeError failure(const std::string& what) const {
-    return RuntimeError(final_.string() + ": " + what + ": " + std::strerror(errno));
-  }
-
-  path final_;
-  path path_;
-};
-
-/// The folder as an absolute path without a slash at its end. \throws ConfigurationError if it has contents.
-path empty_folder(const path& given) {
+/// The folder as an absolute path without a slash at its end. \throws ConfigurationError if nothing can contain it.
+path absolute_folder(const path& given) {
   path folder = std::filesystem::absolute(given).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();
   std::error_code error;
-  const bool is_there = std::filesystem::symlink_status(folder, error).type() != std::filesystem::file_type::not_found;
-  if (is_there && !(std::filesystem::is_directory(folder, error) && std::filesystem::is_empty(folder, error))) {
-    throw ConfigurationError(folder.string() + ": found a file or a folder that is not empty; accepted: a new name");
-  }
   if (!std::filesystem::is_directory(folder.parent_path(), error)) {
     throw ConfigurationError(folder.string() + ": there is no folder " + folder.parent_path().string());
   }
@@ -154,15 +101,14 @@ path template_folder() {
 
 std::vector<path> write_plugin_project(const PluginProject& project, const path& templates) {
   require_project_name(project.name);
-  const path folder = empty_folder(project.folder);
   const Wording wording(project);
-  UnfinishedFolder unfinished(folder);
+  NewFolder folder(absolute_folder(project.folder));
   std::vector<path> written;
   for (const auto& [name, source] : template_files(templates, project.kind)) {
-    written.emplace_back(wording.of(name.string()));
-    unfinished.write(written.back(), wording.of(contents_of(source)));
+    written.emplace_back(wording.applied(name.string()));
+    folder.write(written.back().string(), wording.applied(read_text(source)));
   }
-  unfinished.publish();
+  folder.commit();
   return written;
 }
 

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 
-#include "loading/plugin_checksums.hpp"
-#include "strata/hook_scope.hpp"
+#include "strata/internal/hook_scope.hpp"
 
 namespace strata::host {
 namespace {

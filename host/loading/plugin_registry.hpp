@@ -21,37 +21,23 @@
 
 namespace strata::host {
 
+/// The kind of a factory's plugins.
 template <class Factory>
-struct PluginKindOf;
+inline constexpr PluginKind kKindOf = {};
 template <>
-struct PluginKindOf<StrategyFactory> {
-  static constexpr PluginKind value = PluginKind::strategy;
-};
+inline constexpr PluginKind kKindOf<StrategyFactory> = PluginKind::strategy;
 template <>
-struct PluginKindOf<ModelFactory> {
-  static constexpr PluginKind value = PluginKind::model;
-};
+inline constexpr PluginKind kKindOf<ModelFactory> = PluginKind::model;
 template <>
-struct PluginKindOf<CommunicatorFactory> {
-  static constexpr PluginKind value = PluginKind::communicator;
-};
+inline constexpr PluginKind kKindOf<CommunicatorFactory> = PluginKind::communicator;
 template <>
-struct PluginKindOf<DeviceFactory> {
-  static constexpr PluginKind value = PluginKind::device;
-};
+inline constexpr PluginKind kKindOf<DeviceFactory> = PluginKind::device;
 template <>
-struct PluginKindOf<LibraryFactory> {
-  static constexpr PluginKind value = PluginKind::library;
-};
-
+inline constexpr PluginKind kKindOf<LibraryFactory> = PluginKind::library;
 template <>
-struct PluginKindOf<OptimizerFactory> {
-  static constexpr PluginKind value = PluginKind::optimizer;
-};
+inline constexpr PluginKind kKindOf<OptimizerFactory> = PluginKind::optimizer;
 template <>
-struct PluginKindOf<DatasetFactory> {
-  static constexpr PluginKind value = PluginKind::dataset;
-};
+inline constexpr PluginKind kKindOf<DatasetFactory> = PluginKind::dataset;
 
 /// Finds plugins and loads them by name. The code of a plugin stays loaded until the process ends. The registry
 /// outlives all objects that factories have created. Not thread-safe.
@@ -87,7 +73,7 @@ class PluginRegistry {
   /// Loads a plugin of the kind of `Factory`.
   template <class Factory>
   const Factory& load(const std::string& name) {
-    const PluginKind kind = PluginKindOf<Factory>::value;
+    const PluginKind kind = kKindOf<Factory>;
     const auto* factory = dynamic_cast<const Factory*>(&load(kind, name));
     if (factory == nullptr) throw wrong_factory(kind, name);
     return *factory;

@@ -35,13 +35,13 @@ template <class Factory>
 ResolvedPlugin<Factory> resolve(const RunConfiguration& configuration, PluginSection& section, int table,
                                 PluginRegistry& registry) {
   ResolvedPlugin<Factory> resolved;
-  resolved.origin = origin_of(section, PluginKindOf<Factory>::value, table);
+  resolved.origin = origin_of(section, kKindOf<Factory>, table);
   try {
     resolved.factory = &registry.load<Factory>(section.plugin);
   } catch (const ConfigurationError& error) {
     throw configuration.error(section.path + ".plugin", error.what());
   }
-  resolved.file = registry.find(PluginKindOf<Factory>::value, section.plugin);
+  resolved.file = registry.find(kKindOf<Factory>, section.plugin);
   resolved.schema = with_places(configuration, [&] {
     const OptionSchema declared = declared_options(resolved.origin, *resolved.factory);
     require_names(resolved.origin, declared, declared_path(section.path));
@@ -77,6 +77,21 @@ std::vector<ResolvedPlugin<OptimizerFactory>> resolve_optimizers(RunConfiguratio
   return resolved;
 }
 
+/// One message per kernel whose op no plugin registers. A run ignores such a kernel, because a library may serve ops of
+/// plugins that the run does not use.
+std::vector<std::string> kernels_without_op(const InstalledVocabulary& vocabulary) {
+  std::vector<std::string> messages;
+  for (const std::string& op : vocabulary.kernels.ops()) {
+    if (vocabulary.ops.has(op)) continue;
+    const std::string near = nearest(op, vocabulary.ops.names());
+    for (const auto& kernel : vocabulary.kernels.all(op)) {
+      messages.push_back(kernel->origin + ": has a kernel for op '" + op + "', which no plugin brings" +
+                         (near.empty() ? "" : "; did you mean '" + near + "'?"));
+    }
+  }
+  return messages;
+}
+
 }  // namespace
 
 ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry& registry) {
@@ -110,33 +125,56 @@ void provide_vocabulary(const ResolvedPlugins& plugins, OpRegistry& ops, KernelR
   provide(plugins.device);
 }
 
-const PluginSection& section_of(const RunConfiguration& configuration, const PluginOrigin& origin) {
-  const auto table = static_cast<std::size_t>(origin.table);
-  switch (origin.kind) {
-    case PluginKind::strategy:
-      return configuration.strategies.at(table);
-    case PluginKind::library:
-      return configuration.libraries.at(table);
-    case PluginKind::communicator:
-      return configuration.communicator;
-    case PluginKind::device:
-      return configuration.device;
-    case PluginKind::model:
-      return configuration.model;
-    case PluginKind::optimizer:
-      return origin.table < 0 ? configuration.optimizer.optimizer : configuration.optimizer.groups.at(table).optimizer;
-    case PluginKind::dataset:
-      return configuration.data.dataset;
-  }
-  return configuration.model;
-}
-
 ConfigurationError located(const RunConfiguration& configuration, const PluginError& error) {
   const PluginSection& section = section_of(configuration, error.origin());
   if (section.options.contains(error.option())) {
     return configuration.error(section.path + "." + error.option(), error.message());
   }
   return configuration.error(section.path, error.what());
+}
+
+void keep_model_strategies(RunConfiguration& configuration, PluginRegistry& registry) {
+  std::vector<PluginSection> kept;
+  for (std::size_t i = 0; i < configuration.strategies.size(); ++i) {
+    const PluginSection& section = configuration.strategies[i];
+    const PluginOrigin origin{PluginKind::strategy, static_cast<int>(i), "strategy '" + section.plugin + "'"};
+    const bool changes_model = with_places(configuration, [&] {
+      const auto& factory = registry.load<StrategyFactory>(section.plugin);
+      return call_plugin(origin, "changes_model", [&] { return factory.changes_model(); });
+    });
+    if (changes_model) kept.push_back(section);
+  }
+  configuration.strategies = std::move(kept);
+}
+
+Options default_options(const OptionSchema& schema) {
+  Options options;
+  for (const OptionSpecification& option : schema.options()) {
+    if (option.default_value) options.set(option.name, schema.checked(option, *option.default_value));
+  }
+  return options;
+}
+
+InstalledVocabulary installed_vocabulary(PluginRegistry& registry) {
+  InstalledVocabulary vocabulary;
+  register_core(vocabulary.ops, vocabulary.kernels);
+  for (const PluginFile& file : registry.files()) {
+    if (!file.refusal.empty()) continue;
+    const auto& [kind, name] = std::pair(file.description->kind, file.description->name);
+    const PluginOrigin origin{kind, -1, std::string(to_string(kind)) + " '" + name + "'"};
+    try {
+      const PluginFactory& factory = registry.load(kind, name);
+      call_plugin(origin, "provide", [&] {
+        Registration registration(vocabulary.ops, vocabulary.kernels, origin.label);
+        factory.provide(registration, default_options(factory.options()));
+      });
+    } catch (const Error& error) {
+      vocabulary.refusals.emplace_back(error.what());
+    }
+  }
+  const std::vector<std::string> without_op = kernels_without_op(vocabulary);
+  vocabulary.refusals.insert(vocabulary.refusals.end(), without_op.begin(), without_op.end());
+  return vocabulary;
 }
 
 }  // namespace strata::host

@@ -8,6 +8,8 @@
 #include "config/run_configuration.hpp"
 #include "loading/plugin_call.hpp"
 #include "loading/plugin_registry.hpp"
+#include "strata/kernel.hpp"
+#include "strata/op.hpp"
 
 namespace strata::host {
 
@@ -53,7 +55,27 @@ ResolvedPlugins resolve_plugins(RunConfiguration& configuration, PluginRegistry&
 void provide_vocabulary(const ResolvedPlugins& plugins, OpRegistry& ops, KernelRegistry& kernels);
 
 /// The section of the configuration that selects a plugin.
-[[nodiscard]] const PluginSection& section_of(const RunConfiguration& configuration, const PluginOrigin& origin);
+template <class Configuration>
+[[nodiscard]] auto& section_of(Configuration& configuration, const PluginOrigin& origin) {
+  const auto table = static_cast<std::size_t>(origin.table);
+  switch (origin.kind) {
+    case PluginKind::strategy:
+      return configuration.strategies.at(table);
+    case PluginKind::library:
+      return configuration.libraries.at(table);
+    case PluginKind::communicator:
+      return configuration.communicator;
+    case PluginKind::device:
+      return configuration.device;
+    case PluginKind::model:
+      return configuration.model;
+    case PluginKind::optimizer:
+      return origin.table < 0 ? configuration.optimizer.optimizer : configuration.optimizer.groups.at(table).optimizer;
+    case PluginKind::dataset:
+      return configuration.data.dataset;
+  }
+  return configuration.model;
+}
 
 /// The error with file and line of the option that it concerns, or else of the plugin's section.
 [[nodiscard]] ConfigurationError located(const RunConfiguration& configuration, const PluginError& error);
@@ -67,5 +89,23 @@ auto with_places(const RunConfiguration& configuration, Call&& call) -> decltype
     throw located(configuration, error);
   }
 }
+
+/// Drops the strategies that only decide how the model is trained. Those that change the model stay
+/// (StrategyFactory::changes_model), so the run still computes what its checkpoints are of.
+void keep_model_strategies(RunConfiguration& configuration, PluginRegistry& registry);
+
+/// The default value of every option.
+[[nodiscard]] Options default_options(const OptionSchema& schema);
+
+/// The ops and kernels of Strata and of every installed plugin, independent of a configuration.
+struct InstalledVocabulary {
+  OpRegistry ops;
+  KernelRegistry kernels;
+  /// Plugins that could not be loaded or asked, with the reason, and kernels for ops that no plugin registers.
+  std::vector<std::string> refusals;
+};
+
+/// Loads every acceptable plugin and collects its ops and kernels, with default options.
+[[nodiscard]] InstalledVocabulary installed_vocabulary(PluginRegistry& registry);
 
 }  // namespace strata::host

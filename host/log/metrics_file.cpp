@@ -6,7 +6,7 @@
 
 #include "files/file_io.hpp"
 #include "files/host_name.hpp"
-#include "files/utc_time.hpp"
+#include "files/text_format.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/error.hpp"
 

@@ -8,7 +8,7 @@
 #include "files/file_io.hpp"
 #include "files/host_name.hpp"
 #include "files/json_text.hpp"
-#include "files/utc_time.hpp"
+#include "files/text_format.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

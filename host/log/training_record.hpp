@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint_manifest.hpp"
 #include "compiler/memory/memory_plan.hpp"
-#include "config/health_section.hpp"
-#include "log/health_state.hpp"
-#include "train/stop_reason.hpp"
+#include "config/run_configuration.hpp"
 
 namespace strata::host {
 
@@ -103,6 +102,21 @@ struct CheckpointRecord {
   double write_seconds = 0;
 };
 
+/// Why a run stops before its last step. If ranks have several reasons, the larger one is reported.
+enum class StopReason : std::uint8_t {
+  none,
+  request,      ///< the observer asks for it
+  stop_after,   ///< run.stop_after has passed
+  job_end,      ///< run.stop_before_job_end before the end of the Slurm job
+  hangup,       ///< SIGHUP
+  user_signal,  ///< SIGUSR1
+  interrupt,    ///< SIGINT
+  terminate     ///< SIGTERM
+};
+
+/// The reason in words, such as "SIGTERM".
+[[nodiscard]] std::string describe(StopReason reason);
+
 /// The results of a whole run.
 struct TrainingSummary {
   /// Completed steps, including those before a resumption.
@@ -149,5 +163,9 @@ class SteadyMedian {
   std::uint64_t count_ = 0;
   std::uint64_t stride_ = 1;
 };
+
+/// Resident bytes of this process, now and at most so far. 0 if the system does not report them.
+[[nodiscard]] std::int64_t resident_bytes();
+[[nodiscard]] std::int64_t peak_resident_bytes();
 
 }  // namespace strata::host

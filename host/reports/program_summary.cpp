@@ -8,7 +8,7 @@
 
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/step_variants.hpp"
-#include "strata/derived_initializer.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata::host {
 namespace {

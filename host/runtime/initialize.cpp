@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "runtime/element.hpp"
-#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 #include "strata/random.hpp"
 
 namespace strata::host {

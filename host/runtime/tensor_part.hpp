@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "strata/layout.hpp"
@@ -31,5 +32,10 @@ struct TensorPart {
 
   bool operator==(const TensorPart&) const = default;
 };
+
+/// Calls `visit(local, global, length)` for every run of elements that is contiguous in the part and in the whole
+/// tensor, in the order of the part. `local` counts from the part's first element.
+void for_each_run(const TensorPart& part,
+                  const std::function<void(std::int64_t local, std::int64_t global, std::int64_t length)>& visit);
 
 }  // namespace strata::host

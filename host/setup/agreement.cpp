@@ -1,10 +1,14 @@
 #include "setup/agreement.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "checkpoint/background_task.hpp"
 #include "strata/random.hpp"
 
 namespace strata::host {
@@ -14,27 +18,18 @@ const std::string kName = "agreement of all ranks";
 
 }  // namespace
 
-Agreement::Agreement(Communicator& communicator, Device& device, std::int64_t most)
-    : communicator_(communicator), device_(device) {
+Agreement::Agreement(Communicator& communicator, Device& device, std::int64_t values)
+    : communicator_(communicator), device_(device), values_(values) {
   if (communicator.rank_count() == 1) return;
   std::vector<int> ranks(static_cast<std::size_t>(communicator.rank_count()));
   std::iota(ranks.begin(), ranks.end(), 0);
   group_ = communicator.create_group(ranks);
-  memory_ = device.allocate(static_cast<std::int64_t>(sizeof(double)) * (1 + most));
+  memory_ = device.allocate(static_cast<std::int64_t>(sizeof(double)) * values);
 }
 
 double Agreement::largest(double value) {
-  if (memory_) reduce(&value, 1, memory_.get());
+  largest(std::span(&value, 1));
   return value;
-}
-
-double Agreement::largest(double value, std::vector<double>& more) {
-  if (!memory_) return value;
-  values_.assign(1, value);
-  values_.insert(values_.end(), more.begin(), more.end());
-  reduce(values_.data(), static_cast<std::int64_t>(values_.size()), memory_.get());
-  std::copy(values_.begin() + 1, values_.end(), more.begin());
-  return values_.front();
 }
 
 std::string Agreement::text(const std::string& own) {
@@ -43,31 +38,52 @@ std::string Agreement::text(const std::string& own) {
   // The largest value of every character is that of the only rank that has a text.
   std::vector<double> characters(size, 0);
   for (std::size_t i = 0; i < own.size(); ++i) characters[i] = static_cast<unsigned char>(own[i]);
-  const std::shared_ptr<void> memory = device_.allocate(static_cast<std::int64_t>(size * sizeof(double)));
-  reduce(characters.data(), static_cast<std::int64_t>(size), memory.get());
+  largest(characters);
   std::string text;
   for (const double each : characters) text += static_cast<char>(static_cast<unsigned char>(each));
   return text;
 }
 
-void Agreement::reduce(double* values, std::int64_t count, void* memory) {
-  const auto bytes = static_cast<std::int64_t>(sizeof(double)) * count;
-  device_.copy_from_host(StreamKind::compute, memory, values, bytes);
+void Agreement::largest(std::span<double> values) {
+  if (!memory_ || values.empty()) return;
+  const auto bytes = static_cast<std::int64_t>(values.size_bytes());
+  const std::shared_ptr<void> memory = std::ssize(values) <= values_ ? memory_ : device_.allocate(bytes);
+  device_.copy_from_host(StreamKind::compute, memory.get(), values.data(), bytes);
   CollectiveCall call;
   call.kind = CollectiveKind::all_reduce;
   call.reduction = Reduction::max;
   call.dtype = DType::f64;
   call.group = group_;
-  call.input = memory;
-  call.output = memory;
-  call.elements = count;
+  call.input = memory.get();
+  call.output = memory.get();
+  call.elements = std::ssize(values);
   // A separate stream of ids, which differs from the ids of programs and changes with every call.
   call.id = random::stream_key(0, kName, calls_++);
   call.name = &kName;
   communicator_.start(call)->wait();
-  device_.copy_to_host(StreamKind::compute, values, memory, bytes);
+  device_.copy_to_host(StreamKind::compute, values.data(), memory.get(), bytes);
   // Check for failures, so that no rank decides on a value that was not reduced.
   communicator_.check();
+}
+
+void Agreement::work_together(const std::function<void()>& work) {
+  constexpr std::chrono::milliseconds kInterval{5};
+  std::exception_ptr failure;
+  std::unique_ptr<BackgroundTask> task;
+  if (work) {
+    task = std::make_unique<BackgroundTask>([&] {
+      try {
+        work();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    });
+  }
+  const auto is_busy = [&] { return task && !task->is_done(); };
+  while (largest(is_busy() ? 1 : 0) > 0) {
+    if (task) task->wait_for(kInterval);
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace strata::host

@@ -1,9 +1,9 @@
-#include "setup/model_contract.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "setup/run_setup.hpp"
 
 namespace strata::host {
 namespace {
@@ -25,7 +25,7 @@ class Contract {
 
   void require_inputs() const {
     for (const Node& node : graph_.nodes()) {
-      if (node.op == "input") require_input(node);
+      if (node.is_input()) require_input(node);
     }
   }
 
@@ -47,7 +47,7 @@ class Contract {
     }
     const TensorType tokens{places, DType::i32};
     for (const Node& node : graph_.nodes()) {
-      if (node.op != "input" || node.name != generation.input || node.results.front() == tokens) continue;
+      if (!node.is_input() || node.name != generation.input || node.results.front() == tokens) continue;
       refuse("it reads the input '" + node.name + "' as " + to_string(node.results.front()) + "; generation gives " +
              to_string(tokens));
     }
@@ -106,14 +106,14 @@ class Contract {
 
 }  // namespace
 
-void require_model_contract(const RunSetup& setup, const CompileRequest& request) {
-  const PluginOrigin& origin = setup.plugins.model.origin;
+void RunSetup::require_contract(const CompileRequest& request) const {
+  const PluginOrigin& origin = plugins.model.origin;
   Graph graph;
   graph.sizes = request.sizes;
   graph.sizes["batch"] = 1;
   GraphBuilder builder(graph, *request.registry, GraphMode::training, request.float_type);
   call_plugin(origin, "build", [&] { request.model->build(builder); });
-  const Contract contract(setup, graph, request);
+  const Contract contract(*this, graph, request);
   contract.require_inputs();
   const auto generation = call_plugin(origin, "generation", [&] { return request.model->generation(); });
   if (generation) contract.require_generation(*generation);

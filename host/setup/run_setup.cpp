@@ -1,19 +1,15 @@
 #include "setup/run_setup.hpp"
 
+#include <functional>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "compiler/stack.hpp"
 #include "data/joined_sizes.hpp"
-#include "loading/guarded_device.hpp"
-#include "loading/guarded_world.hpp"
-#include "setup/group_norms.hpp"
-#include "setup/initial_values.hpp"
+#include "loading/guarded_plugins.hpp"
 #include "setup/joined_world.hpp"
 #include "setup/launched_process.hpp"
-#include "setup/model_contract.hpp"
-#include "setup/rank_terms.hpp"
-#include "setup/shrunk_axis.hpp"
 
 namespace strata::host {
 namespace {
@@ -26,6 +22,37 @@ std::vector<NamedStrategy> make_strategies(const ResolvedPlugins& plugins) {
                           plugin.origin.table});
   }
   return strategies;
+}
+
+/// The layer of a parameter: its name up to the first number, or without its last part. Examples: "h.3.attn.weight" is
+/// of "h.3", "model.embed_tokens.weight" of "model.embed_tokens".
+std::string layer_of(const std::string& parameter) {
+  std::istringstream parts(parameter);
+  std::string layer;
+  for (std::string part; std::getline(parts, part, '.');) {
+    layer += (layer.empty() ? "" : ".") + part;
+    if (!part.empty() && part.find_first_not_of("0123456789") == std::string::npos) return layer;
+  }
+  return layer.substr(0, layer.rfind('.'));
+}
+
+/// The rule of log.norm_groups (OptimizerSettings::norm_group). Empty if only the global norm is logged.
+std::function<std::string(const std::string&)> norm_group_rule(const RunConfiguration& configuration,
+                                                               const OptimizerSettings& optimizer) {
+  switch (configuration.log.chosen_groups()) {
+    case NormGroups::layer:
+      return layer_of;
+    case NormGroups::optimizer_group: {
+      std::vector<std::string> names;
+      for (const OptimizerGroupSection& group : configuration.optimizer.groups) names.push_back(join(group.parameters));
+      names.emplace_back("others");
+      return [names = std::move(names), optimizer](const std::string& parameter) {
+        return names.at(static_cast<std::size_t>(group_of(optimizer, parameter)));
+      };
+    }
+    default:
+      return {};
+  }
 }
 
 OptimizerSettings make_optimizer(const RunConfiguration& configuration, const ResolvedPlugins& plugins) {
@@ -79,6 +106,27 @@ void check_batch(const RunConfiguration& configuration, std::int64_t replicas) {
     static_cast<void>(split_batch(configuration.batch.global, configuration.batch.micro, replicas));
   } catch (const OptionError& error) {
     throw configuration.error("batch." + error.option(), error.what());
+  }
+}
+
+/// Checks run.shrink against the mesh: the axis exists and has as many ranks as its strategy's `size`, and the least
+/// size is not larger. \throws ConfigurationError with file and line.
+void check_shrink(const RunSetup& setup) {
+  const ShrinkSection& shrink = setup.configuration.run.shrink;
+  if (shrink.axis.empty()) return;
+  const NamedStrategy& strategy = setup.stack.strategies[find_shrinking_strategy(setup)];
+  const int size = setup.stack.mesh.size(shrink.axis);
+  const auto& options = setup.configuration.strategies[static_cast<std::size_t>(strategy.table)].options;
+  const auto option = options.find(kSizeOption);
+  if (option == options.end() || option->second != OptionValue(std::int64_t{size})) {
+    throw setup.configuration.error("run.shrink.axis", "found \"" + shrink.axis + "\" of " + strategy.name +
+                                                           ", whose option `size` does not give its ranks; accepted: "
+                                                           "an axis that has `size` ranks");
+  }
+  if (shrink.min > size) {
+    throw setup.configuration.error("run.shrink.min", "found " + std::to_string(shrink.min) + "; accepted: 1 to " +
+                                                          std::to_string(size) + ", the size of the axis \"" +
+                                                          shrink.axis + "\"");
   }
 }
 
@@ -152,6 +200,10 @@ CommunicatorLimits RunSetup::limits(const World& world) const {
   return with_places(configuration, [&] { return world.limits(); });
 }
 
+std::filesystem::path RunSetup::offload_directory(const Program& program) const {
+  return program.offload_directory.empty() ? configuration.run.output : program.offload_directory;
+}
+
 Options RunSetup::shrunk_model(const ShrinkRequest& request) const {
   const ResolvedPlugin<ModelFactory>& plugin = plugins.model;
   return with_places(configuration, [&] {
@@ -174,7 +226,7 @@ auto RunSetup::at_culprit(const Call& call) const {
 
 Compiled RunSetup::compile(const CompileRequest& request, const Compiled* beside) const {
   return at_culprit([&] {
-    require_model_contract(*this, request);
+    require_contract(request);
     return host::compile(request, beside);
   });
 }
@@ -226,12 +278,13 @@ std::unique_ptr<World> RunSetup::make_world() const {
   return joined_world(std::move(world), [this] { return setup_terms(*this); });
 }
 
-RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
+RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry,
+                 std::shared_ptr<const CheckpointReader> initial) {
+  if (!configuration.model_from.empty()) throw VerificationError("the values of model.from were not opened");
   RunSetup setup;
   setup.configuration = std::move(configuration);
   registry.set_hook_limit(setup.configuration.run.watchdog);
-  setup.initial = open_initial_values(setup.configuration, registry);
-  setup.configuration.model_from.clear();
+  setup.initial = std::move(initial);
   setup.plugins = resolve_plugins(setup.configuration, registry);
   with_places(setup.configuration, [&] {
     provide_vocabulary(setup.plugins, *setup.ops, *setup.kernels);
@@ -248,6 +301,20 @@ RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry) {
   check_batch(setup.configuration, setup.stack.replicas);
   check_shrink(setup);
   return setup;
+}
+
+std::size_t find_shrinking_strategy(const RunSetup& setup) {
+  const std::string& axis = setup.configuration.run.shrink.axis;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < setup.stack.axes.size(); ++i) {
+    for (const MeshAxis& each : setup.stack.axes[i]) {
+      if (each.name == axis) return i;
+      names.push_back(each.name);
+    }
+  }
+  throw setup.configuration.error("run.shrink.axis",
+                                  "found \"" + axis + "\"; accepted: an axis of the mesh (" +
+                                      (names.empty() ? "the configuration has none" : join(names, ", ")) + ")");
 }
 
 LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -71,6 +72,8 @@ struct RunSetup {
   [[nodiscard]] std::int64_t memory_bytes(const Device& device) const;
   /// What the communicator of this run supports in `world`.
   [[nodiscard]] CommunicatorLimits limits(const World& world) const;
+  /// Folder of the offload file of a rank with this program.
+  [[nodiscard]] std::filesystem::path offload_directory(const Program& program) const;
   /// The smallest options of the model that fit `request`.
   [[nodiscard]] Options shrunk_model(const ShrinkRequest& request) const;
   /// The seed of the run, which determines initial values, dropout and the order of the data.
@@ -78,14 +81,25 @@ struct RunSetup {
 
  private:
   [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceRequest& request) const;
+  /// Checks that the model's graph for `request` fits the dataset and the commands. Its inputs must be inputs of the
+  /// dataset with the same dimensions and types, and the output of its generation must exist. \throws PluginError that
+  /// names both sides.
+  void require_contract(const CompileRequest& request) const;
   /// Runs `call`. A ConfigurationError gets the file and line of the plugin that caused it, or else of the model.
   template <class Call>
   auto at_culprit(const Call& call) const;
 };
 
-/// Loads the plugins, creates model and strategies, and checks mesh and batch sizes. Reads no data. \throws
+/// Loads the plugins, creates model and strategies, and checks mesh, batch sizes and run.shrink. Reads no data.
+/// `initial`: the values that [model] from names, whose model the configuration has; prepare_run() opens them. \throws
 /// ConfigurationError with file and line.
-[[nodiscard]] RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry);
+[[nodiscard]] RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry,
+                               std::shared_ptr<const CheckpointReader> initial = nullptr);
+
+/// The option of a strategy that gives an axis its ranks, so that run.shrink can change it.
+inline constexpr const char* kSizeOption = "size";
+/// Index of the strategy whose axis run.shrink names. \throws ConfigurationError if no strategy has such an axis.
+[[nodiscard]] std::size_t find_shrinking_strategy(const RunSetup& setup);
 
 /// The factor of weight decay by step.
 [[nodiscard]] LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration);

@@ -11,13 +11,6 @@ namespace {
 /// Bytes of an added token. A search takes time in proportion to the longest one.
 constexpr std::size_t kLongestToken = 4096;
 
-/// Begin of the code point that ends at `end`.
-std::size_t last_code_point(std::string_view text, std::size_t end) {
-  std::size_t begin = end - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0U) == 0x80U) --begin;
-  return begin;
-}
-
 char32_t code_point_at(std::string_view text, std::size_t position) { return read_code_point(text, position); }
 
 bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
@@ -56,17 +49,17 @@ AddedToken read_added_token(const JsonValue& value) {
 
 }  // namespace
 
-AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const TokenModel& model, const Normalizer* normalizer) {
+AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const VocabularyTexts& vocabulary,
+                         const Normalizer& normalizer) {
   PatternMemory memory;
-  const auto count = static_cast<std::int32_t>(model.count());
-  for (std::size_t i = 0; list && i < list->size(); ++i) {
-    const JsonValue value = list->element(i);
+  const auto count = static_cast<std::int32_t>(vocabulary.count());
+  for (const JsonValue& value : list ? list->elements() : std::vector<JsonValue>{}) {
     const AddedToken token = read_added_token(value);
     // Hugging Face leaves empty tokens out, too.
     if (token.text.empty()) continue;
-    const std::int32_t in_model = model.token_of(token.text);
+    const std::int32_t in_model = vocabulary.find(token.text);
     const auto number = static_cast<std::size_t>(token.number);
-    const bool is_taken = number < model.texts().size() && !model.texts()[number].empty();
+    const bool is_taken = number < vocabulary.texts().size() && !vocabulary.texts()[number].empty();
     if ((in_model >= 0 && in_model != token.number) || (in_model < 0 && is_taken)) {
       value.at("id").refuse("the number of '" + token.text + "' in model.vocab, or a number that model.vocab has not");
     }
@@ -76,8 +69,7 @@ AddedTokens::AddedTokens(const std::optional<JsonValue>& list, const TokenModel&
     if (!is_known && token.number != next) value.at("id").refuse(std::to_string(next) + ", which is the next number");
     const auto [entry, is_new] = tokens_.emplace(token.number, token);
     if (!is_new && entry->second.text != token.text) value.at("id").refuse("numbers that differ");
-    const std::string wanted =
-        token.normalized && normalizer != nullptr ? normalizer->apply(token.text, memory) : token.text;
+    const std::string wanted = token.normalized ? normalizer.apply(token.text, memory) : token.text;
     if (!wanted.empty()) (token.normalized ? normalized_ : plain_).add(wanted, token.number);
   }
 }
@@ -99,7 +91,7 @@ bool AddedTokens::cut(std::string_view text, bool normalized, bool skips_special
       ++at;
       continue;
     }
-    const AddedToken& token = of(number);
+    const AddedToken& token = tokens_.at(number);
     std::size_t begin = at;
     std::size_t end = at + bytes;
     at = end;

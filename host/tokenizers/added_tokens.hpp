@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,7 +8,7 @@
 
 #include "files/json_value.hpp"
 #include "tokenizers/byte_trie.hpp"
-#include "tokenizers/normalizer.hpp"
+#include "tokenizers/text_steps.hpp"
 #include "tokenizers/token_model.hpp"
 
 namespace strata::host {
@@ -39,7 +38,7 @@ struct TextPart {
 class AddedTokens {
  public:
   /// Reads `added_tokens` of a tokenizer.json.
-  AddedTokens(const std::optional<JsonValue>& list, const TokenModel& model, const Normalizer* normalizer);
+  AddedTokens(const std::optional<JsonValue>& list, const VocabularyTexts& vocabulary, const Normalizer& normalizer);
 
   /// Appends the parts of a text, all of it in order. `normalized`: the text is, so other tokens are found in it.
   /// `skips_special`: special tokens are no parts. \return true if the text contains a special token.
@@ -53,8 +52,6 @@ class AddedTokens {
   [[nodiscard]] std::int32_t end() const;
 
  private:
-  [[nodiscard]] const AddedToken& of(std::int32_t number) const { return tokens_.at(number); }
-
   std::map<std::int32_t, AddedToken> tokens_;
   ByteTrie plain_;
   ByteTrie normalized_;

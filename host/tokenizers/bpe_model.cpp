@@ -1,15 +1,14 @@
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "strata/error.hpp"
 #include "tokenizers/byte_alphabet.hpp"
-#include "tokenizers/pair_table.hpp"
+#include "tokenizers/flat_table.hpp"
 #include "tokenizers/token_model.hpp"
 #include "tokenizers/unicode.hpp"
-#include "tokenizers/vocabulary_texts.hpp"
 
 namespace strata::host {
 namespace {
@@ -18,7 +17,8 @@ namespace {
 constexpr std::int32_t kShortWord = 64;
 
 struct BpeOptions {
-  std::optional<std::int32_t> unknown;
+  /// The token of unknown letters, or -1.
+  std::int32_t unknown = -1;
   bool fuses_unknown = false;
   bool falls_back_to_bytes = false;
   bool ignores_merges = false;
@@ -26,15 +26,48 @@ struct BpeOptions {
   std::string suffix;
 };
 
+constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
+
+/// The rank and the result of a join.
+struct Join {
+  std::uint32_t rank = kNoRank;
+  std::int32_t token = -1;
+};
+
+/// The joins of pairs of tokens. Of equal pairs, the last has the rank.
+class PairTable {
+ public:
+  explicit PairTable(std::size_t pairs) : joins_(pairs) {}
+  void set(std::int32_t left, std::int32_t right, Join join) { joins_.at(key(left, right)) = join; }
+  [[nodiscard]] Join find(std::int32_t left, std::int32_t right) const { return joins_.find(key(left, right)); }
+
+ private:
+  static std::uint64_t key(std::int32_t left, std::int32_t right) {
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32U | static_cast<std::uint32_t>(right);
+  }
+
+  FlatTable<Join> joins_;
+};
+
+/// True if a mark follows a letter that is none.
+bool has_inner_mark(std::string_view text) {
+  for (std::size_t at = text.find(kWordMark); at != std::string_view::npos; at = text.find(kWordMark, at + 1)) {
+    if (at != 0 && (at < kWordMark.size() || text.substr(at - kWordMark.size(), kWordMark.size()) != kWordMark)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Byte pair encoding: neighbouring symbols are joined, the pair of the lowest rank first, the leftmost of equal ones.
 class BpeModel : public TokenModel {
  public:
   BpeModel(VocabularyTexts vocabulary, PairTable pairs, BpeOptions options, bool reads_bytes)
-      : vocabulary_(std::move(vocabulary)), pairs_(std::move(pairs)), options_(std::move(options)) {
-    respects_word_marks_ =
-        !reads_bytes && token_of(kWordMark) >= 0 && options_.prefix.empty() && options_.suffix.empty() &&
-        !options_.ignores_merges &&
-        std::none_of(texts().begin(), texts().end(), [](const auto& text) { return has_inner_mark(text); });
+      : TokenModel(std::move(vocabulary)), pairs_(std::move(pairs)), options_(std::move(options)) {
+    const std::vector<std::string>& texts = this->vocabulary().texts();
+    respects_word_marks_ = !reads_bytes && token_of(kWordMark) >= 0 && options_.prefix.empty() &&
+                           options_.suffix.empty() && !options_.ignores_merges &&
+                           std::none_of(texts.begin(), texts.end(), has_inner_mark);
     if (reads_bytes) make_byte_tokens();
     for (unsigned byte = 0; byte < 256; ++byte) fallback_[byte] = token_of(byte_token_name(byte));
   }
@@ -60,16 +93,15 @@ class BpeModel : public TokenModel {
     }
   }
 
-  const std::vector<std::string>& texts() const override { return vocabulary_.texts(); }
-  std::size_t count() const override { return vocabulary_.count(); }
-  std::int32_t token_of(std::string_view text) const override { return vocabulary_.find(text); }
   bool respects_word_marks() const override { return respects_word_marks_; }
 
  private:
+  [[nodiscard]] std::int32_t token_of(std::string_view text) const { return vocabulary().find(text); }
+
   /// The vocabulary again, with bytes instead of their letters.
   void make_byte_tokens() {
     std::vector<std::string> bytes;
-    for (const std::string& text : texts()) bytes.push_back(bytes_of_letters(text).value_or(""));
+    for (const std::string& text : vocabulary().texts()) bytes.push_back(bytes_of_letters(text).value_or(""));
     bytes_.emplace(std::move(bytes));
     for (unsigned byte = 0; byte < 256; ++byte) {
       const char letter = static_cast<char>(byte);
@@ -80,27 +112,16 @@ class BpeModel : public TokenModel {
   static void add(std::int32_t token, ModelMemory& memory) {
     const auto at = static_cast<std::int32_t>(memory.symbols.size());
     if (at > 0) memory.symbols.back().next = at;
-    memory.symbols.push_back({token, at - 1, -1, PairTable::kNoRank});
+    memory.symbols.push_back({token, at - 1, -1, kNoRank});
   }
 
   void add_bytes(std::string_view word, ModelMemory& memory) const {
-    std::optional<std::int32_t> unknown;
+    std::int32_t unknown = -1;
     for (const char letter : word) {
       const std::int32_t token = byte_tokens_[static_cast<unsigned char>(letter)];
-      if (token >= 0) {
-        add_pending(unknown, memory);
-        add(token, memory);
-      } else {
-        add_missing(letter_text(letter), unknown, memory);
-      }
+      add_letter(token, token >= 0 ? std::string() : byte_letters({&letter, 1}), unknown, memory);
     }
     add_pending(unknown, memory);
-  }
-
-  static std::string letter_text(char byte) {
-    std::string text;
-    append_byte_letters(text, {&byte, 1});
-    return text;
   }
 
   void add_letters(std::string_view bytes_or_text, ModelMemory& memory) const {
@@ -111,7 +132,7 @@ class BpeModel : public TokenModel {
       word = memory.text;
     }
     const bool plain = options_.prefix.empty() && options_.suffix.empty();
-    std::optional<std::int32_t> unknown;
+    std::int32_t unknown = -1;
     std::string affixed;
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t begin = at;
@@ -122,38 +143,38 @@ class BpeModel : public TokenModel {
             (begin == 0 ? "" : options_.prefix) + std::string(letter) + (at == word.size() ? options_.suffix : "");
         letter = affixed;
       }
-      const std::int32_t token = token_of(letter);
-      if (token >= 0) {
-        add_pending(unknown, memory);
-        add(token, memory);
-      } else {
-        add_missing(letter, unknown, memory);
-      }
+      add_letter(token_of(letter), letter, unknown, memory);
     }
     add_pending(unknown, memory);
   }
 
-  static void add_pending(std::optional<std::int32_t>& unknown, ModelMemory& memory) {
-    if (unknown) add(*unknown, memory);
-    unknown.reset();
+  void add_letter(std::int32_t token, std::string_view letter, std::int32_t& unknown, ModelMemory& memory) const {
+    if (token < 0) return add_missing(letter, unknown, memory);
+    add_pending(unknown, memory);
+    add(token, memory);
+  }
+
+  static void add_pending(std::int32_t& unknown, ModelMemory& memory) {
+    if (unknown >= 0) add(unknown, memory);
+    unknown = -1;
   }
 
   /// Adds a letter that the vocabulary lacks: as bytes, as the unknown token, or not at all.
-  void add_missing(std::string_view letter, std::optional<std::int32_t>& unknown, ModelMemory& memory) const {
+  void add_missing(std::string_view letter, std::int32_t& unknown, ModelMemory& memory) const {
     const auto fallback = [&](char byte) { return fallback_[static_cast<unsigned char>(byte)]; };
     if (options_.falls_back_to_bytes &&
         std::all_of(letter.begin(), letter.end(), [&](char byte) { return fallback(byte) >= 0; })) {
       for (const char byte : letter) add(fallback(byte), memory);
       return;
     }
-    if (!options_.unknown) return;
+    if (options_.unknown < 0) return;
     if (!options_.fuses_unknown) add_pending(unknown, memory);
     unknown = options_.unknown;
   }
 
   [[nodiscard]] std::uint32_t rank(const std::vector<Symbol>& symbols, std::int32_t at) const {
     const Symbol& symbol = symbols[static_cast<std::size_t>(at)];
-    if (symbol.next < 0) return PairTable::kNoRank;
+    if (symbol.next < 0) return kNoRank;
     return pairs_.find(symbol.token, symbols[static_cast<std::size_t>(symbol.next)].token).rank;
   }
 
@@ -172,13 +193,13 @@ class BpeModel : public TokenModel {
       symbols[static_cast<std::size_t>(at)].rank = rank(symbols, at);
     while (!symbols.empty()) {
       std::int32_t best = 0;
-      std::uint32_t lowest = PairTable::kNoRank;
+      std::uint32_t lowest = kNoRank;
       for (std::int32_t at = 0; at >= 0; at = symbols[static_cast<std::size_t>(at)].next) {
         if (symbols[static_cast<std::size_t>(at)].rank >= lowest) continue;
         lowest = symbols[static_cast<std::size_t>(at)].rank;
         best = at;
       }
-      if (lowest == PairTable::kNoRank) return;
+      if (lowest == kNoRank) return;
       Symbol& symbol = symbols[static_cast<std::size_t>(best)];
       join(symbols, best, pairs_.find(symbol.token, symbols[static_cast<std::size_t>(symbol.next)].token).token);
       symbol.rank = rank(symbols, best);
@@ -195,7 +216,7 @@ class BpeModel : public TokenModel {
     };
     const auto candidate = [&](std::int32_t at) -> std::optional<JoinCandidate> {
       const std::uint32_t pair_rank = rank(symbols, at);
-      if (pair_rank == PairTable::kNoRank) return std::nullopt;
+      if (pair_rank == kNoRank) return std::nullopt;
       const Symbol& symbol = symbols[static_cast<std::size_t>(at)];
       return JoinCandidate{pair_rank, at, symbol.token, symbols[static_cast<std::size_t>(symbol.next)].token};
     };
@@ -226,7 +247,6 @@ class BpeModel : public TokenModel {
     }
   }
 
-  VocabularyTexts vocabulary_;
   PairTable pairs_;
   BpeOptions options_;
   bool respects_word_marks_ = false;
@@ -235,6 +255,25 @@ class BpeModel : public TokenModel {
   std::array<std::int32_t, 256> byte_tokens_{};
   std::array<std::int32_t, 256> fallback_{};
 };
+
+/// Numbers that a vocabulary leaves out, for each one that it has. So a damaged number does not fill the memory.
+constexpr std::size_t kMostGaps = 64;
+constexpr std::size_t kSmallVocabulary = std::size_t{1} << 16U;
+
+/// Reads `{"TEXT": NUMBER, …}`.
+VocabularyTexts read_vocabulary(const JsonValue& value) {
+  if (!value.raw().is_object()) value.refuse("an object of tokens and their numbers");
+  const std::size_t limit = value.raw().size() * kMostGaps + kSmallVocabulary;
+  std::vector<std::string> texts;
+  for (const auto& [text, number] : value.raw().items()) {
+    const auto token = static_cast<std::size_t>(value.at(text).token());
+    if (token >= limit) value.at(text).refuse("numbers without large gaps");
+    if (token >= texts.size()) texts.resize(token + 1);
+    if (!texts[token].empty()) value.at(text).refuse("numbers that differ");
+    texts[token] = text;
+  }
+  return {value.raw().size(), std::move(texts)};
+}
 
 /// A merge is "left right" or ["left", "right"].
 std::pair<std::string, std::string> read_merge(const JsonValue& list, std::size_t index) {
@@ -280,7 +319,7 @@ std::unique_ptr<const TokenModel> read_bpe_model(const JsonValue& value, bool re
   options.fuses_unknown = value.boolean_or("fuse_unk", false);
   options.falls_back_to_bytes = value.boolean_or("byte_fallback", false);
   options.ignores_merges = value.boolean_or("ignore_merges", false);
-  VocabularyTexts vocabulary = VocabularyTexts::read_object(value.at("vocab"));
+  VocabularyTexts vocabulary = read_vocabulary(value.at("vocab"));
   if (const auto unknown = value.find("unk_token")) {
     const std::int32_t token = vocabulary.find(unknown->string());
     if (token < 0) unknown->refuse("a token of model.vocab");

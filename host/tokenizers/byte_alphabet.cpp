@@ -40,6 +40,12 @@ void append_byte_letters(std::string& text, std::string_view bytes) {
   for (const char byte : bytes) append_code_point(text, kAlphabet.letters[static_cast<unsigned char>(byte)]);
 }
 
+std::string byte_letters(std::string_view bytes) {
+  std::string text;
+  append_byte_letters(text, bytes);
+  return text;
+}
+
 std::optional<std::string> bytes_of_letters(std::string_view text) {
   std::string bytes;
   for (std::size_t position = 0; position < text.size();) {

@@ -11,6 +11,7 @@ namespace strata::host {
 
 /// Appends the code point of each byte.
 void append_byte_letters(std::string& text, std::string_view bytes);
+[[nodiscard]] std::string byte_letters(std::string_view bytes);
 
 /// The bytes that `text` stands for. Empty if it has a code point that stands for none. `text` is valid UTF-8.
 [[nodiscard]] std::optional<std::string> bytes_of_letters(std::string_view text);

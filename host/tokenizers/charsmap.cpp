@@ -1,5 +1,7 @@
 #include "tokenizers/charsmap.hpp"
 
+#include <sodium.h>
+
 #include <cstring>
 
 #include "strata/error.hpp"
@@ -11,29 +13,15 @@ namespace {
 /// Hugging Face replaces graphemes as a whole below this size.
 constexpr std::size_t kLongGrapheme = 6;
 
-int base64_digit(char letter) {
-  if (letter >= 'A' && letter <= 'Z') return letter - 'A';
-  if (letter >= 'a' && letter <= 'z') return letter - 'a' + 26;
-  if (letter >= '0' && letter <= '9') return letter - '0' + 52;
-  if (letter == '+') return 62;
-  return letter == '/' ? 63 : -1;
-}
-
 std::string bytes_of_base64(std::string_view text) {
   while (!text.empty() && text.back() == '=') text.remove_suffix(1);
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char letter : text) {
-    const int digit = base64_digit(letter);
-    if (digit < 0) throw ConfigurationError("found a letter that is not of base64; accepted: base64");
-    bits = bits << 6U | static_cast<std::uint32_t>(digit);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes.push_back(static_cast<char>(bits >> static_cast<unsigned>(count) & 0xFFU));
+  std::string bytes(text.size() / 4 * 3 + 3, '\0');
+  std::size_t count = 0;
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(), text.size(), nullptr,
+                        &count, nullptr, sodium_base64_VARIANT_ORIGINAL_NO_PADDING) != 0) {
+    throw ConfigurationError("found a letter that is not of base64; accepted: base64");
   }
+  bytes.resize(count);
   return bytes;
 }
 

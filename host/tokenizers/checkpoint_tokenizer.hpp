@@ -9,11 +9,19 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/checkpoint_manifest.hpp"
 #include "data/tokenizer.hpp"
 #include "strata/vocabulary.hpp"
 #include "tokenizers/text_tokenizer.hpp"
 
 namespace strata::host {
+
+struct RunSetup;
+
+/// The files of the tokenizer that the dataset's option `tokenizer` names, for the run's checkpoints.
+/// \return null if it names none. \throws ConfigurationError with file and line if there is no such tokenizer, or if it
+/// has more numbers than the model's vocabulary.
+[[nodiscard]] std::shared_ptr<const ModelFiles> named_tokenizer(const RunSetup& setup);
 
 /// The tokenizer of a checkpoint: `given` if it names one, else the one in the checkpoint's folder `tokenizer`, else
 /// that of the data's vocabulary. \throws ConfigurationError if there is none.

@@ -1,14 +1,11 @@
-#include "tokenizers/normalizer.hpp"
-
-#include <functional>
-#include <map>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "strata/error.hpp"
 #include "strata/vocabulary.hpp"
 #include "tokenizers/byte_alphabet.hpp"
 #include "tokenizers/charsmap.hpp"
+#include "tokenizers/text_steps.hpp"
 #include "tokenizers/unicode.hpp"
 
 namespace strata::host {
@@ -18,66 +15,12 @@ namespace {
 constexpr std::size_t kMostTotalGrowth = 64;
 constexpr std::size_t kShortText = std::size_t{1} << 20U;
 
-using Change = std::function<std::string(const std::string& text, PatternMemory& memory)>;
+using Step = Normalizer::Step;
 
-/// Changes the first code point as if it were alone.
-class Changer : public Normalizer {
- public:
-  explicit Changer(Change change) : change_(std::move(change)) {}
-  std::string apply(std::string text, PatternMemory& memory) const override { return change_(text, memory); }
-  bool keeps_beginning(std::string text, PatternMemory& memory) const override {
-    return text.empty() || !change_(text.substr(0, code_point_bytes(text[0])), memory).empty();
-  }
-
- private:
-  Change change_;
-};
-
-std::unique_ptr<const Normalizer> changer(Change change) { return std::make_unique<Changer>(std::move(change)); }
-
-class NormalizerSequence : public Normalizer {
- public:
-  explicit NormalizerSequence(std::vector<std::unique_ptr<const Normalizer>> steps) : steps_(std::move(steps)) {}
-
-  std::string apply(std::string text, PatternMemory& memory) const override {
-    const std::size_t most = kMostTotalGrowth * text.size() + kShortText;
-    for (const auto& step : steps_) {
-      text = step->apply(std::move(text), memory);
-      if (text.size() > most) throw ConfigurationError("the tokenizer's normalizer lets the text grow without bounds");
-    }
-    return text;
-  }
-
-  bool keeps_beginning(std::string text, PatternMemory& memory) const override {
-    for (const auto& step : steps_) {
-      if (!step->keeps_beginning(text, memory)) return false;
-      text = step->apply(std::move(text), memory);
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::unique_ptr<const Normalizer>> steps_;
-};
-
-/// Replaces all matches of a pattern.
-class Replacement : public Normalizer {
- public:
-  Replacement(Pattern pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
-
-  std::string apply(std::string text, PatternMemory& memory) const override {
-    return pattern_.replace_all(text, content_, memory);
-  }
-  bool keeps_beginning(std::string text, PatternMemory& memory) const override {
-    std::vector<TextRange> matches;
-    pattern_.find_all(text, memory, matches);
-    return !content_.empty() || matches.empty() || matches.front().begin > 0 || matches.front().end == 0;
-  }
-
- private:
-  Pattern pattern_;
-  std::string content_;
-};
+/// A step that needs no pattern.
+Step changer(std::function<std::string(const std::string& text)> change) {
+  return {[change = std::move(change)](const std::string& text, PatternMemory&) { return change(text); }};
+}
 
 std::string stripped(const std::string& text, bool left, bool right) {
   std::size_t begin = 0;
@@ -88,8 +31,7 @@ std::string stripped(const std::string& text, bool left, bool right) {
     begin = next;
   }
   while (right && end > begin) {
-    std::size_t last = end - 1;
-    while ((static_cast<unsigned char>(text[last]) & 0xC0U) == 0x80U) --last;
+    const std::size_t last = last_code_point(text, end);
     std::size_t position = last;
     if (!is_white_space(read_code_point(text, position))) break;
     end = last;
@@ -122,92 +64,107 @@ std::string nmt_form(const std::string& text) {
   return result;
 }
 
-std::unique_ptr<const Normalizer> form_changer(NormalForm form) {
-  return changer([form](const std::string& text, PatternMemory&) { return normal_form(text, form); });
+template <NormalForm form>
+Step read_form(const JsonValue& /*value*/) {
+  return changer([](const std::string& text) { return normal_form(text, form); });
 }
 
-std::unique_ptr<const Normalizer> read_sequence(const JsonValue& value) {
-  const JsonValue list = value.at("normalizers");
-  std::vector<std::unique_ptr<const Normalizer>> steps;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list.element(i).string_or("type", "") == "Sequence") list.element(i).fail("found a Sequence in a Sequence");
-    steps.push_back(read_normalizer(list.element(i)));
-  }
-  return std::make_unique<NormalizerSequence>(std::move(steps));
+/// Replaces all matches of a pattern.
+Step read_replace(const JsonValue& value) {
+  const Pattern pattern = read_pattern(value.at("pattern"));
+  const std::string content = value.at("content").string();
+  return {.change = [=](const std::string& text,
+                        PatternMemory& memory) { return pattern.replace_all(text, content, memory); },
+          .keeps_beginning =
+              [=](const std::string& text, PatternMemory& memory) {
+                std::vector<TextRange> matches;
+                pattern.find_all(text, memory, matches);
+                return !content.empty() || matches.empty() || matches.front().begin > 0 || matches.front().end == 0;
+              }};
 }
 
-std::unique_ptr<const Normalizer> read_replace(const JsonValue& value) {
-  return std::make_unique<Replacement>(read_pattern(value.at("pattern")), value.at("content").string());
+Step read_prepend(const JsonValue& value) {
+  return changer([content = value.at("prepend").string()](const std::string& text) {
+    return text.empty() ? text : content + text;
+  });
 }
 
-std::unique_ptr<const Normalizer> read_prepend(const JsonValue& value) {
-  const std::string content = value.at("prepend").string();
-  return changer([content](const std::string& text, PatternMemory&) { return text.empty() ? text : content + text; });
-}
-
-std::unique_ptr<const Normalizer> read_strip(const JsonValue& value) {
+Step read_strip(const JsonValue& value) {
   const bool left = value.at("strip_left").boolean();
   const bool right = value.at("strip_right").boolean();
-  return changer([left, right](const std::string& text, PatternMemory&) { return stripped(text, left, right); });
+  return changer([=](const std::string& text) { return stripped(text, left, right); });
 }
 
-std::unique_ptr<const Normalizer> read_precompiled(const JsonValue& value) {
+Step read_precompiled(const JsonValue& value) {
   const JsonValue map = value.at("precompiled_charsmap");
   try {
     const auto charsmap = std::make_shared<const Charsmap>(Charsmap::of_base64(map.string()));
-    return changer([charsmap](const std::string& text, PatternMemory&) { return charsmap->replace(text); });
+    return changer([charsmap](const std::string& text) { return charsmap->replace(text); });
   } catch (const ConfigurationError& error) {
     map.fail(error.what());
   }
 }
 
-std::unique_ptr<const Normalizer> byte_letter_changer() {
-  return changer([](const std::string& text, PatternMemory&) {
-    std::string letters;
-    append_byte_letters(letters, text);
-    return letters;
-  });
-}
-
-using NormalizerReader = std::unique_ptr<const Normalizer> (*)(const JsonValue& value);
-
-const std::map<std::string, NormalizerReader>& normalizer_readers() {
-  static const std::map<std::string, NormalizerReader> kNormalizerReaders = {
-      {"Sequence", read_sequence},
-      {"NFC", [](const JsonValue&) { return form_changer(NormalForm::nfc); }},
-      {"NFD", [](const JsonValue&) { return form_changer(NormalForm::nfd); }},
-      {"NFKC", [](const JsonValue&) { return form_changer(NormalForm::nfkc); }},
-      {"NFKD", [](const JsonValue&) { return form_changer(NormalForm::nfkd); }},
-      {"Lowercase",
-       [](const JsonValue&) {
-         return changer([](const std::string& text, PatternMemory&) { return lower_case(text); });
-       }},
-      {"StripAccents",
-       [](const JsonValue&) {
-         return changer([](const std::string& text, PatternMemory&) { return without_marks(text); });
-       }},
-      {"Nmt",
-       [](const JsonValue&) {
-         return changer([](const std::string& text, PatternMemory&) { return nmt_form(text); });
-       }},
-      {"ByteLevel", [](const JsonValue&) { return byte_letter_changer(); }},
+const std::map<std::string, Step (*)(const JsonValue& value)>& normalizer_readers() {
+  static const std::map<std::string, Step (*)(const JsonValue& value)> kReaders = {
+      {"NFC", read_form<NormalForm::nfc>},
+      {"NFD", read_form<NormalForm::nfd>},
+      {"NFKC", read_form<NormalForm::nfkc>},
+      {"NFKD", read_form<NormalForm::nfkd>},
+      {"Lowercase", [](const JsonValue&) { return changer([](const std::string& text) { return lower_case(text); }); }},
+      {"StripAccents", [](const JsonValue&) { return changer(without_marks); }},
+      {"Nmt", [](const JsonValue&) { return changer(nmt_form); }},
+      {"ByteLevel", [](const JsonValue&) { return changer(byte_letters); }},
       {"Strip", read_strip},
       {"Replace", read_replace},
       {"Prepend", read_prepend},
       {"Precompiled", read_precompiled},
   };
-  return kNormalizerReaders;
+  return kReaders;
 }
 
 }  // namespace
 
-std::unique_ptr<const Normalizer> read_normalizer(const JsonValue& value) {
-  const JsonValue type = value.at("type");
-  const auto reader = normalizer_readers().find(type.string());
-  if (reader != normalizer_readers().end()) return reader->second(value);
-  std::string names;
-  for (const auto& [name, unused] : normalizer_readers()) names += (names.empty() ? "" : ", ") + name;
-  type.refuse(names);
+Normalizer::Normalizer(const std::optional<JsonValue>& value) {
+  for (const JsonValue& step : steps_of(value, "normalizers")) {
+    steps_.push_back(reader_of(normalizer_readers(), step)(step));
+  }
+}
+
+std::string Normalizer::apply(std::string text, PatternMemory& memory) const {
+  const std::size_t most = kMostTotalGrowth * text.size() + kShortText;
+  for (const Step& step : steps_) {
+    text = step.change(text, memory);
+    if (text.size() > most) throw ConfigurationError("the tokenizer's normalizer lets the text grow without bounds");
+  }
+  return text;
+}
+
+bool Normalizer::keeps_beginning(std::string text, PatternMemory& memory) const {
+  for (const Step& step : steps_) {
+    const bool keeps = step.keeps_beginning
+                           ? step.keeps_beginning(text, memory)
+                           : text.empty() || !step.change(text.substr(0, code_point_bytes(text[0])), memory).empty();
+    if (!keeps) return false;
+    text = step.change(text, memory);
+  }
+  return true;
+}
+
+std::vector<JsonValue> steps_of(const std::optional<JsonValue>& value, const char* list) {
+  if (!value) return {};
+  if (value->string_or("type", "") != "Sequence") return {*value};
+  std::vector<JsonValue> steps = value->at(list).elements();
+  for (const JsonValue& step : steps) {
+    if (step.string_or("type", "") == "Sequence") step.fail("found a Sequence in a Sequence");
+  }
+  return steps;
+}
+
+std::string read_character(const JsonValue& value, const char* key, const std::string& otherwise) {
+  std::string text = value.string_or(key, otherwise);
+  if (text.empty() || code_point_bytes(text[0]) != text.size()) value.at(key).refuse("one character");
+  return text;
 }
 
 Pattern read_pattern(const JsonValue& value) {

@@ -15,18 +15,15 @@ struct TextRange {
   std::size_t end = 0;
 };
 
-/// The memory with which one thread matches patterns.
+/// The memory with which one thread matches patterns. Copies share it.
 class PatternMemory {
  public:
   PatternMemory();
-  ~PatternMemory();
-  PatternMemory(PatternMemory&&) noexcept;
-  PatternMemory& operator=(PatternMemory&&) = delete;
 
  private:
   friend class Pattern;
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
 
 /// A regular expression as tokenizer.json contains it, or a literal text. Immutable, so threads share it.
@@ -35,9 +32,6 @@ class Pattern {
   /// \throws ConfigurationError, whose message has no file, if the expression is none.
   [[nodiscard]] static Pattern expression(std::string_view syntax);
   [[nodiscard]] static Pattern literal(std::string text);
-  ~Pattern();
-  Pattern(Pattern&&) noexcept;
-  Pattern& operator=(Pattern&&) = delete;
 
   /// All matches, in order and disjoint. \throws ConfigurationError if a match takes more steps than a tokenizer's
   /// pattern should.
@@ -45,12 +39,11 @@ class Pattern {
   [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content, PatternMemory& memory) const;
 
  private:
-  struct Code;
-  explicit Pattern(std::unique_ptr<Code> code);
+  Pattern() = default;
   [[nodiscard]] std::optional<TextRange> find(std::string_view text, std::size_t from, PatternMemory& memory) const;
 
-  /// Null for a literal.
-  std::unique_ptr<Code> code_;
+  /// The expression as PCRE2 compiled it. Null for a literal.
+  std::shared_ptr<const void> code_;
   std::string literal_;
 };
 

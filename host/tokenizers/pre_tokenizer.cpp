@@ -1,15 +1,11 @@
-#include "tokenizers/pre_tokenizer.hpp"
-
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <array>
 #include <utility>
 
 #include "strata/error.hpp"
-#include "strata/vocabulary.hpp"
 #include "tokenizers/byte_alphabet.hpp"
-#include "tokenizers/normalizer.hpp"
-#include "tokenizers/splitter.hpp"
+#include "tokenizers/text_steps.hpp"
+#include "tokenizers/token_model.hpp"
 #include "tokenizers/unicode.hpp"
 
 namespace strata::host {
@@ -17,119 +13,153 @@ namespace {
 
 constexpr std::string_view kGpt2Words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-using CharacterTest = std::function<bool(char32_t)>;
+/// The place of the text that separates words.
+enum class SplitBehavior : std::uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-/// Cuts at what a pattern matches.
-class PatternSplit : public PreTokenizer {
+/// Appends parts of a word from left to right, and joins a part to the one before it as the behavior says.
+class PartJoiner {
  public:
-  PatternSplit(Pattern pattern, SplitBehavior behavior, bool inverted)
-      : pattern_(std::move(pattern)), behavior_(behavior), inverted_(inverted) {}
+  PartJoiner(const WordRange& word, SplitBehavior behavior, std::vector<WordRange>& result)
+      : word_(word), behavior_(behavior), result_(result), first_(result.size()) {}
 
-  void apply(WordCut& cut) const override {
-    cut.next_words.clear();
-    for (const WordRange& word : cut.words) {
-      const std::string_view text = std::string_view(cut.text).substr(word.begin, word.end - word.begin);
-      pattern_.find_all(text, cut.memory, cut.matches);
-      split_word(word, cut.matches, behavior_, inverted_, cut.next_words);
+  void add(std::size_t begin, std::size_t end, bool separates) {
+    const bool has_previous = result_.size() > first_;
+    bool join = false;
+    bool removed = false;
+    switch (behavior_) {
+      case SplitBehavior::removed:
+        removed = separates;
+        break;
+      case SplitBehavior::isolated:
+        break;
+      case SplitBehavior::merged_with_previous:
+        join = separates && !previous_separates_;
+        break;
+      case SplitBehavior::merged_with_next:
+        // A separator that follows a separator stands alone, unless words follow.
+        join = !separates && previous_separates_;
+        break;
+      case SplitBehavior::contiguous:
+        join = separates == previous_separates_;
+        break;
     }
-    cut.words.swap(cut.next_words);
+    previous_separates_ = separates;
+    if (removed) return;
+    if (join && has_previous) {
+      result_.back().end = word_.begin + end;
+    } else if (begin < end) {
+      result_.push_back({word_.begin + begin, word_.begin + end, word_.is_first && begin == 0});
+    }
   }
 
  private:
-  Pattern pattern_;
+  const WordRange& word_;
   SplitBehavior behavior_;
-  bool inverted_;
+  std::vector<WordRange>& result_;
+  std::size_t first_;
+  bool previous_separates_ = false;
 };
 
-/// Cuts at code points of a kind.
-class CharacterSplit : public PreTokenizer {
- public:
-  CharacterSplit(CharacterTest test, SplitBehavior behavior) : test_(std::move(test)), behavior_(behavior) {}
+/// Finds the matches in a text, in order and disjoint: `cut.matches`.
+using FindMatches = std::function<void(std::string_view text, WordCut& cut)>;
+using CutStep = std::function<void(WordCut& cut)>;
 
-  void apply(WordCut& cut) const override {
+/// Cuts each word at matches. \param inverted The words match, and what is between them separates.
+CutStep split_at(FindMatches find, SplitBehavior behavior, bool inverted = false) {
+  return [=, find = std::move(find)](WordCut& cut) {
     cut.next_words.clear();
     for (const WordRange& word : cut.words) {
       const std::string_view text = std::string_view(cut.text).substr(word.begin, word.end - word.begin);
-      cut.matches.clear();
-      for (std::size_t position = 0; position < text.size();) {
-        const std::size_t begin = position;
-        if (test_(read_code_point(text, position))) cut.matches.push_back({begin, position});
+      find(text, cut);
+      PartJoiner parts(word, behavior, cut.next_words);
+      std::size_t done = 0;
+      for (const TextRange& match : cut.matches) {
+        if (match.begin != done) parts.add(done, match.begin, inverted);
+        parts.add(match.begin, match.end, !inverted);
+        done = match.end;
       }
-      split_word(word, cut.matches, behavior_, false, cut.next_words);
+      if (done != text.size()) parts.add(done, text.size(), inverted);
     }
     cut.words.swap(cut.next_words);
-  }
+  };
+}
 
- private:
-  CharacterTest test_;
-  SplitBehavior behavior_;
-};
+FindMatches matches_of(Pattern pattern) {
+  return [pattern = std::move(pattern)](std::string_view text, WordCut& cut) {
+    pattern.find_all(text, cut.memory, cut.matches);
+  };
+}
 
-/// Rewrites each word.
-class WordChange : public PreTokenizer {
- public:
-  /// Appends the new form of a word to a text.
-  using Append = std::function<void(std::string_view word, bool is_first, std::string& text)>;
-  explicit WordChange(Append append) : append_(std::move(append)) {}
+/// Each code point of a kind.
+FindMatches characters(std::function<bool(char32_t)> test) {
+  return [test = std::move(test)](std::string_view text, WordCut& cut) {
+    cut.matches.clear();
+    for (std::size_t position = 0; position < text.size();) {
+      const std::size_t begin = position;
+      if (test(read_code_point(text, position))) cut.matches.push_back({begin, position});
+    }
+  };
+}
 
-  void apply(WordCut& cut) const override {
+/// Rewrites each word. `append` appends the new form of a word to a text.
+CutStep change_words(std::function<void(std::string_view word, bool is_first, std::string& text)> append) {
+  return [append = std::move(append)](WordCut& cut) {
     cut.next_text.clear();
     for (WordRange& word : cut.words) {
       const std::string_view text = std::string_view(cut.text).substr(word.begin, word.end - word.begin);
       word.begin = cut.next_text.size();
-      append_(text, word.is_first, cut.next_text);
+      append(text, word.is_first, cut.next_text);
       word.end = cut.next_text.size();
     }
     cut.text.swap(cut.next_text);
-  }
+  };
+}
 
- private:
-  Append append_;
-};
+SplitBehavior read_behavior(const JsonValue& value) {
+  constexpr std::array<std::string_view, 5> kNames{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+                                                   "Contiguous"};
+  const auto name = std::find(kNames.begin(), kNames.end(), value.string());
+  if (name == kNames.end()) value.refuse("Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous");
+  return static_cast<SplitBehavior>(name - kNames.begin());
+}
 
-using Steps = std::vector<std::unique_ptr<const PreTokenizer>>;
+using CutSteps = std::vector<CutStep>;
 
-Pattern built_in(std::string_view expression) { return Pattern::expression(expression); }
-
-void read_byte_level(const JsonValue& value, Steps& steps) {
+void read_byte_level(const JsonValue& value, CutSteps& steps) {
   if (value.boolean_or("add_prefix_space", true)) {
-    steps.push_back(std::make_unique<WordChange>([](std::string_view word, bool, std::string& text) {
+    steps.push_back(change_words([](std::string_view word, bool, std::string& text) {
       if (word.empty() || word[0] != ' ') text += ' ';
       text += word;
     }));
   }
   if (value.boolean_or("use_regex", true)) {
-    steps.push_back(std::make_unique<PatternSplit>(built_in(kGpt2Words), SplitBehavior::isolated, false));
+    steps.push_back(split_at(matches_of(Pattern::expression(kGpt2Words)), SplitBehavior::isolated));
   }
-  steps.push_back(std::make_unique<WordChange>(
-      [](std::string_view word, bool, std::string& text) { append_byte_letters(text, word); }));
-}
-
-void read_split(const JsonValue& value, Steps& steps) {
-  steps.push_back(std::make_unique<PatternSplit>(
-      read_pattern(value.at("pattern")), read_split_behavior(value.at("behavior")), value.boolean_or("invert", false)));
-}
-
-void read_digits(const JsonValue& value, Steps& steps) {
-  const bool individual = value.boolean_or("individual_digits", false);
   steps.push_back(
-      std::make_unique<CharacterSplit>(is_numeric, individual ? SplitBehavior::isolated : SplitBehavior::contiguous));
+      change_words([](std::string_view word, bool, std::string& text) { append_byte_letters(text, word); }));
 }
 
-void read_punctuation(const JsonValue& value, Steps& steps) {
+void read_split(const JsonValue& value, CutSteps& steps) {
+  steps.push_back(split_at(matches_of(read_pattern(value.at("pattern"))), read_behavior(value.at("behavior")),
+                           value.boolean_or("invert", false)));
+}
+
+void read_digits(const JsonValue& value, CutSteps& steps) {
+  const bool individual = value.boolean_or("individual_digits", false);
+  steps.push_back(split_at(characters(is_numeric), individual ? SplitBehavior::isolated : SplitBehavior::contiguous));
+}
+
+void read_punctuation(const JsonValue& value, CutSteps& steps) {
   const auto behavior = value.find("behavior");
-  steps.push_back(std::make_unique<CharacterSplit>(
-      is_punctuation, behavior ? read_split_behavior(*behavior) : SplitBehavior::isolated));
+  steps.push_back(split_at(characters(is_punctuation), behavior ? read_behavior(*behavior) : SplitBehavior::isolated));
 }
 
-void read_delimiter(const JsonValue& value, Steps& steps) {
-  const JsonValue key = value.at("delimiter");
-  const std::string text = key.string();
+void read_delimiter(const JsonValue& value, CutSteps& steps) {
+  const std::string text = read_character(value, "delimiter", "");
   std::size_t position = 0;
-  const char32_t delimiter = text.empty() ? 0 : read_code_point(text, position);
-  if (text.empty() || position != text.size()) key.refuse("one character");
-  steps.push_back(std::make_unique<CharacterSplit>([delimiter](char32_t letter) { return letter == delimiter; },
-                                                   SplitBehavior::removed));
+  const char32_t delimiter = read_code_point(text, position);
+  steps.push_back(
+      split_at(characters([delimiter](char32_t letter) { return letter == delimiter; }), SplitBehavior::removed));
 }
 
 enum class Prefix : std::uint8_t { always, first, never };
@@ -144,73 +174,55 @@ Prefix read_prefix(const JsonValue& value) {
   return Prefix::never;
 }
 
-void read_metaspace(const JsonValue& value, Steps& steps) {
-  const std::string mark = value.string_or("replacement", "\xE2\x96\x81");
-  if (mark.empty() || code_point_bytes(mark[0]) != mark.size()) value.at("replacement").refuse("one character");
+void read_metaspace(const JsonValue& value, CutSteps& steps) {
+  const std::string mark = read_character(value, "replacement", std::string(kWordMark));
   const Prefix prefix = read_prefix(value);
-  steps.push_back(std::make_unique<WordChange>([=](std::string_view word, bool is_first, std::string& text) {
+  steps.push_back(change_words([=](std::string_view word, bool is_first, std::string& text) {
     const bool wants_mark = prefix == Prefix::always || (prefix == Prefix::first && is_first);
     const bool has_mark = word.substr(0, mark.size()) == mark || word.substr(0, 1) == " ";
     if (wants_mark && !has_mark) text += mark;
     for (const char letter : word) letter == ' ' ? text += mark : text += letter;
   }));
   if (value.boolean_or("split", true)) {
-    steps.push_back(std::make_unique<PatternSplit>(Pattern::literal(mark), SplitBehavior::merged_with_next, false));
+    steps.push_back(split_at(matches_of(Pattern::literal(mark)), SplitBehavior::merged_with_next));
   }
 }
 
-using StepReader = void (*)(const JsonValue& value, Steps& steps);
+void read_white_space(const JsonValue& /*value*/, CutSteps& steps) {
+  steps.push_back(split_at(characters(is_white_space), SplitBehavior::removed));
+}
 
-const std::map<std::string, StepReader>& step_readers() {
-  static const std::map<std::string, StepReader> kStepReaders = {
+void read_words(const JsonValue& value, CutSteps& steps) {
+  read_white_space(value, steps);
+  steps.push_back(split_at(characters(is_word_character), SplitBehavior::contiguous));
+}
+
+using CutReader = void (*)(const JsonValue& value, CutSteps& steps);
+
+const std::map<std::string, CutReader>& step_readers() {
+  static const std::map<std::string, CutReader> kReaders = {
       {"ByteLevel", read_byte_level},
       {"Split", read_split},
       {"Digits", read_digits},
       {"Punctuation", read_punctuation},
       {"CharDelimiterSplit", read_delimiter},
       {"Metaspace", read_metaspace},
-      {"Whitespace",
-       [](const JsonValue&, Steps& steps) {
-         steps.push_back(std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::removed));
-         steps.push_back(std::make_unique<CharacterSplit>(is_word_character, SplitBehavior::contiguous));
-       }},
-      {"WhitespaceSplit",
-       [](const JsonValue&, Steps& steps) {
-         steps.push_back(std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::removed));
-       }},
+      {"Whitespace", read_words},
+      {"WhitespaceSplit", read_white_space},
   };
-  return kStepReaders;
-}
-
-/// \return the type of the step.
-std::string read_step(const JsonValue& value, PreTokenizerSteps& result) {
-  const JsonValue type = value.at("type");
-  const auto reader = step_readers().find(type.string());
-  if (reader == step_readers().end()) {
-    std::string names = "Sequence";
-    for (const auto& [name, unused] : step_readers()) names += ", " + name;
-    type.refuse(names);
-  }
-  reader->second(value, result.steps);
-  // Only Metaspace has this key.
-  if (value.string_or("prepend_scheme", "") == "first") result.treats_first = true;
-  return reader->first;
+  return kReaders;
 }
 
 }  // namespace
 
-PreTokenizerSteps read_pre_tokenizer(const JsonValue& value) {
-  PreTokenizerSteps result;
-  std::string last;
-  if (value.string_or("type", "") == "Sequence") {
-    const JsonValue list = value.at("pretokenizers");
-    for (std::size_t i = 0; i < list.size(); ++i) last = read_step(list.element(i), result);
-  } else {
-    last = read_step(value, result);
+PreTokenizer::PreTokenizer(const std::optional<JsonValue>& value) {
+  for (const JsonValue& step : steps_of(value, "pretokenizers")) {
+    reader_of(step_readers(), step)(step, steps);
+    reads_bytes = step.at("type").string() == "ByteLevel";
+    // Only Metaspace has this key.
+    if (step.string_or("prepend_scheme", "") == "first") treats_first = true;
   }
-  result.reads_bytes = last == "ByteLevel";
-  if (result.reads_bytes) result.steps.pop_back();
-  return result;
+  if (reads_bytes) steps.pop_back();
 }
 
 }  // namespace strata::host

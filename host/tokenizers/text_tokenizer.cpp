@@ -32,15 +32,6 @@ std::filesystem::path file_of_folder(const std::filesystem::path& folder) {
   refuse_path(folder, "a folder without a tokenizer");
 }
 
-bool is_json(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  char first = ' ';
-  while (stream.get(first)) {
-    if (first != ' ' && first != '\n' && first != '\t' && first != '\r') return first == '{';
-  }
-  return false;
-}
-
 /// The value of a key in a JSON file. Empty if the file, the key or its value is missing.
 std::optional<nlohmann::json> value_in(const std::filesystem::path& file, const char* key) {
   if (!std::filesystem::is_regular_file(file)) return std::nullopt;
@@ -52,7 +43,7 @@ std::optional<nlohmann::json> value_in(const std::filesystem::path& file, const 
 }  // namespace
 
 std::vector<std::int32_t> TextTokenizer::encode_prompt(std::string_view text, SpecialInText special) const {
-  std::vector<std::int32_t> tokens = first_tokens();
+  std::vector<std::int32_t> tokens = frame().first;
   make_encoder(special)->append(text, tokens);
   return tokens;
 }
@@ -62,6 +53,15 @@ std::vector<std::int32_t> TextTokenizer::encode(std::string_view text) const {
 }
 
 std::string TextTokenizer::decode(std::span<const std::int32_t> tokens) const { return decode_text(tokens, false); }
+
+bool is_json(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  char first = ' ';
+  while (stream.get(first)) {
+    if (first != ' ' && first != '\n' && first != '\t' && first != '\r') return first == '{';
+  }
+  return false;
+}
 
 bool has_tokenizer(const std::filesystem::path& folder) { return find_file(folder).has_value(); }
 

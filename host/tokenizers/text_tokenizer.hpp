@@ -29,6 +29,12 @@ class TextEncoder {
   virtual bool append(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
 };
 
+/// The tokens before and after those of a document.
+struct FrameTokens {
+  std::vector<std::int32_t> first;
+  std::vector<std::int32_t> last;
+};
+
 /// A tokenizer of a file: a tokenizer.json of Hugging Face, or a model of sentencepiece. Immutable, so threads share
 /// it.
 class TextTokenizer : public Tokenizer {
@@ -39,9 +45,8 @@ class TextTokenizer : public Tokenizer {
   [[nodiscard]] virtual std::string decode_text(std::span<const std::int32_t> tokens, bool special) const = 0;
   /// Number behind the largest token.
   [[nodiscard]] virtual std::int64_t size() const = 0;
-  /// The tokens that the file adds before and after each document.
-  [[nodiscard]] virtual std::vector<std::int32_t> first_tokens() const = 0;
-  [[nodiscard]] virtual std::vector<std::int32_t> last_tokens() const = 0;
+  /// The tokens that the file adds to each document.
+  [[nodiscard]] virtual FrameTokens frame() const = 0;
   /// The token that ends documents. Empty if neither the file nor its companions name one.
   [[nodiscard]] virtual std::optional<std::int32_t> end_of_text() const = 0;
   /// The token of a text, such as "<|endoftext|>".
@@ -56,6 +61,9 @@ class TextTokenizer : public Tokenizer {
   /// Leaves special tokens out.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const final;
 };
+
+/// True for a file whose first letter is that of a JSON object.
+[[nodiscard]] bool is_json(const std::filesystem::path& file);
 
 /// True if load_tokenizer() finds a file in the folder.
 [[nodiscard]] bool has_tokenizer(const std::filesystem::path& folder);

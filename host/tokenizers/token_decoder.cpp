@@ -1,17 +1,14 @@
-#include "tokenizers/token_decoder.hpp"
-
-#include <map>
-#include <memory>
 #include <utility>
 
-#include "strata/error.hpp"
 #include "tokenizers/byte_alphabet.hpp"
-#include "tokenizers/normalizer.hpp"
+#include "tokenizers/text_steps.hpp"
+#include "tokenizers/token_model.hpp"
 #include "tokenizers/unicode.hpp"
 
 namespace strata::host {
 namespace {
 
+/// One step of a decoder, which changes the list of texts.
 using DecoderStep = std::function<void(std::vector<std::string>& texts)>;
 using DecoderReader = DecoderStep (*)(const JsonValue& value);
 
@@ -53,10 +50,9 @@ void join_fallback_bytes(std::vector<std::string>& texts) {
 }
 
 DecoderStep read_metaspace_decoder(const JsonValue& value) {
-  const std::string mark = value.string_or("replacement", "\xE2\x96\x81");
+  const std::string mark = read_character(value, "replacement", std::string(kWordMark));
   const bool has_prefix = value.find("prepend_scheme") ? value.string_or("prepend_scheme", "") != "never"
                                                        : value.boolean_or("add_prefix_space", true);
-  if (mark.empty() || code_point_bytes(mark[0]) != mark.size()) value.at("replacement").refuse("one character");
   return [mark, has_prefix](std::vector<std::string>& texts) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       std::string text;
@@ -73,13 +69,10 @@ DecoderStep read_metaspace_decoder(const JsonValue& value) {
   };
 }
 
-std::size_t read_count(const JsonValue& value) { return static_cast<std::size_t>(value.token()); }
-
 DecoderStep read_strip_decoder(const JsonValue& value) {
-  const std::string content = value.at("content").string();
-  if (content.empty() || code_point_bytes(content[0]) != content.size()) value.at("content").refuse("one character");
-  const std::size_t start = read_count(value.at("start"));
-  const std::size_t stop = read_count(value.at("stop"));
+  const std::string content = read_character(value, "content", "");
+  const std::size_t start = static_cast<std::size_t>(value.at("start").token());
+  const std::size_t stop = static_cast<std::size_t>(value.at("stop").token());
   return [=](std::vector<std::string>& texts) {
     for (std::string& text : texts) {
       std::size_t begin = 0;
@@ -97,27 +90,26 @@ DecoderStep read_strip_decoder(const JsonValue& value) {
 }
 
 DecoderStep read_replace_decoder(const JsonValue& value) {
-  const auto pattern = std::make_shared<const Pattern>(read_pattern(value.at("pattern")));
+  const Pattern pattern = read_pattern(value.at("pattern"));
   const std::string content = value.at("content").string();
   return [pattern, content](std::vector<std::string>& texts) {
     PatternMemory memory;
-    for (std::string& text : texts) text = pattern->replace_all(text, content, memory);
+    for (std::string& text : texts) text = pattern.replace_all(text, content, memory);
   };
 }
 
 DecoderStep read_bpe_decoder(const JsonValue& value) {
-  const std::string suffix = value.string_or("suffix", "</w>");
-  const auto pattern = std::make_shared<const Pattern>(Pattern::literal(suffix));
+  const Pattern pattern = Pattern::literal(value.string_or("suffix", "</w>"));
   return [pattern](std::vector<std::string>& texts) {
     PatternMemory memory;
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      texts[i] = pattern->replace_all(texts[i], i + 1 == texts.size() ? "" : " ", memory);
+      texts[i] = pattern.replace_all(texts[i], i + 1 == texts.size() ? "" : " ", memory);
     }
   };
 }
 
 const std::map<std::string, DecoderReader>& decoder_readers() {
-  static const std::map<std::string, DecoderReader> kDecoderReaders = {
+  static const std::map<std::string, DecoderReader> kReaders = {
       {"ByteLevel", [](const JsonValue&) -> DecoderStep { return join_byte_levels; }},
       {"ByteFallback", [](const JsonValue&) -> DecoderStep { return join_fallback_bytes; }},
       {"Fuse", [](const JsonValue&) -> DecoderStep { return join_all; }},
@@ -126,39 +118,23 @@ const std::map<std::string, DecoderReader>& decoder_readers() {
       {"Replace", read_replace_decoder},
       {"BPEDecoder", read_bpe_decoder},
   };
-  return kDecoderReaders;
+  return kReaders;
 }
 
 }  // namespace
 
-TokenDecoder::Step TokenDecoder::read_step(const JsonValue& value) {
-  const JsonValue type = value.at("type");
-  const auto reader = decoder_readers().find(type.string());
-  if (reader != decoder_readers().end()) return reader->second(value);
-  std::string names = "Sequence";
-  for (const auto& [name, unused] : decoder_readers()) names += ", " + name;
-  type.refuse(names);
-}
-
-TokenDecoder::TokenDecoder(const std::optional<JsonValue>& value) {
-  separates_ = !value.has_value();
-  if (!value) return;
-  if (value->string_or("type", "") != "Sequence") {
-    steps_.push_back(read_step(*value));
-    return;
-  }
-  const JsonValue list = value->at("decoders");
-  for (std::size_t i = 0; i < list.size(); ++i) steps_.push_back(read_step(list.element(i)));
-}
-
-std::string TokenDecoder::decode(std::vector<std::string> texts) const {
-  for (const Step& step : steps_) step(texts);
-  std::string result;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (separates_ && i > 0) result += ' ';
-    result += texts[i];
-  }
-  return result;
+TokenDecoder read_decoder(const std::optional<JsonValue>& value) {
+  std::vector<DecoderStep> steps;
+  for (const JsonValue& step : steps_of(value, "decoders")) steps.push_back(reader_of(decoder_readers(), step)(step));
+  return [steps = std::move(steps), separates = !value.has_value()](std::vector<std::string> texts) {
+    for (const DecoderStep& step : steps) step(texts);
+    std::string result;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (separates && i > 0) result += ' ';
+      result += texts[i];
+    }
+    return result;
+  };
 }
 
 }  // namespace strata::host

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "files/json_value.hpp"
@@ -45,30 +47,61 @@ struct ModelMemory {
   std::string text;
 };
 
+/// The texts of tokens by number, and back. It never changes, since the index refers to the texts.
+class VocabularyTexts {
+ public:
+  /// An empty text is no token. Of equal texts, the last has the number, as in Hugging Face's library.
+  explicit VocabularyTexts(std::vector<std::string> texts) : VocabularyTexts{texts.size(), std::move(texts)} {}
+  /// \param count Number of tokens, if some numbers have none.
+  VocabularyTexts(std::size_t count, std::vector<std::string> texts) : count_(count), texts_(std::move(texts)) {
+    index_.reserve(texts_.size());
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      if (!texts_[i].empty()) index_.insert_or_assign(texts_[i], static_cast<std::int32_t>(i));
+    }
+  }
+  VocabularyTexts(VocabularyTexts&&) noexcept = default;
+  VocabularyTexts& operator=(VocabularyTexts&&) = delete;
+  ~VocabularyTexts() = default;
+
+  /// Numbers that the file leaves out have an empty text.
+  [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
+  /// Number of tokens that the file lists, as Hugging Face counts them: with empty texts, without numbers left out.
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// The number of a text, or -1.
+  [[nodiscard]] std::int32_t find(std::string_view text) const {
+    const auto found = index_.find(text);
+    return found == index_.end() ? -1 : found->second;
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::vector<std::string> texts_;
+  std::unordered_map<std::string_view, std::int32_t> index_;
+};
+
 /// Splits words into the tokens of a vocabulary. Immutable, so threads share it.
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
   /// Appends the tokens of a word.
   virtual void split(std::string_view word, ModelMemory& memory, std::vector<std::int32_t>& tokens) const = 0;
-  /// The text of every token, as the file writes it. Numbers that the file leaves out have an empty text.
-  [[nodiscard]] virtual const std::vector<std::string>& texts() const = 0;
-  /// Number of tokens that the file lists, as Hugging Face counts them: with empty texts, without numbers left out.
-  [[nodiscard]] virtual std::size_t count() const = 0;
-  /// The token of a text, or -1.
-  [[nodiscard]] virtual std::int32_t token_of(std::string_view text) const = 0;
   /// True if no token extends from another letter into "▁". Then a text can be cut before each "▁" that follows one.
   [[nodiscard]] virtual bool respects_word_marks() const { return false; }
+
+  /// The tokens, as the file writes them.
+  [[nodiscard]] const VocabularyTexts& vocabulary() const { return vocabulary_; }
+
+ protected:
+  explicit TokenModel(VocabularyTexts vocabulary) : vocabulary_(std::move(vocabulary)) {}
+
+ private:
+  VocabularyTexts vocabulary_;
 };
 
 /// The mark that stands for a space in the vocabularies of sentencepiece.
 constexpr std::string_view kWordMark = "\xE2\x96\x81";
 
-/// True if a mark follows a letter that is none.
-[[nodiscard]] bool has_inner_mark(std::string_view text);
-
-/// Reads `model` of a tokenizer.json. `reads_bytes`: words are bytes, which the vocabulary writes as byte letters.
-[[nodiscard]] std::unique_ptr<const TokenModel> read_token_model(const JsonValue& value, bool reads_bytes);
+/// Read `model` of a tokenizer.json. `reads_bytes`: words are bytes, which the vocabulary writes as byte letters.
 [[nodiscard]] std::unique_ptr<const TokenModel> read_bpe_model(const JsonValue& value, bool reads_bytes);
 [[nodiscard]] std::unique_ptr<const TokenModel> read_unigram_model(const JsonValue& value, bool reads_bytes);
 

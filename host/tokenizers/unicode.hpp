@@ -13,6 +13,12 @@ namespace strata::host {
 /// Offset of the first byte that is not UTF-8. Empty if the text is valid.
 [[nodiscard]] std::optional<std::size_t> first_invalid_byte(std::string_view text);
 
+/// \throws ConfigurationError with the byte if the text is not UTF-8.
+void require_utf8(std::string_view text);
+
+/// Begin of the code point that ends at `end`.
+[[nodiscard]] std::size_t last_code_point(std::string_view text, std::size_t end);
+
 /// Number of bytes of the code point that begins with `lead`.
 [[nodiscard]] inline std::size_t code_point_bytes(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
@@ -28,17 +34,18 @@ namespace strata::host {
 [[nodiscard]] bool is_white_space(char32_t code_point);
 /// True for the categories Nd, Nl and No.
 [[nodiscard]] bool is_numeric(char32_t code_point);
-/// True for the categories P* and the other punctuation of ASCII, such as `$` and `+`, by older_unicode.hpp.
+/// True for the categories P* and the other punctuation of ASCII, such as `$` and `+`, by the older Unicode of Hugging
+/// Face.
 [[nodiscard]] bool is_punctuation(char32_t code_point);
 /// True for \w of Rust's regular expressions, which is that of Unicode Technical Standard 18: letters, marks, decimal
 /// digits, letter numbers such as the Roman ones, connectors and joiners. Oniguruma's \w has fewer characters.
 [[nodiscard]] bool is_word_character(char32_t code_point);
-/// True for the categories Mn, Mc and Me, by older_unicode.hpp.
+/// True for the categories Mn, Mc and Me, by the older Unicode of Hugging Face.
 [[nodiscard]] bool is_mark(char32_t code_point);
 
 enum class NormalForm : std::uint8_t { nfc, nfd, nfkc, nfkd };
 
-/// The normal form, by older_unicode.hpp.
+/// The normal form, by the older Unicode of Hugging Face.
 [[nodiscard]] std::string normal_form(std::string_view text, NormalForm form);
 
 /// Replaces each code point by its lower case, without rules that depend on its neighbours.

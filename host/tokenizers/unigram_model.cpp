@@ -11,7 +11,6 @@
 #include "tokenizers/byte_trie.hpp"
 #include "tokenizers/token_model.hpp"
 #include "tokenizers/unicode.hpp"
-#include "tokenizers/vocabulary_texts.hpp"
 
 namespace strata::host {
 namespace {
@@ -53,16 +52,17 @@ class UnigramModel : public TokenModel {
  public:
   UnigramModel(std::vector<std::string> pieces, std::vector<double> scores, std::optional<std::int32_t> unknown,
                bool falls_back_to_bytes, bool reads_bytes)
-      : vocabulary_(std::move(pieces)),
+      : TokenModel(VocabularyTexts(std::move(pieces))),
         scores_(std::move(scores)),
         unknown_(unknown),
         falls_back_to_bytes_(falls_back_to_bytes),
         reads_bytes_(reads_bytes) {
-    for (std::size_t i = 0; i < texts().size(); ++i) {
-      if (!texts()[i].empty()) trie_.add(texts()[i], static_cast<std::int32_t>(i));
+    const std::vector<std::string>& texts = vocabulary().texts();
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (!texts[i].empty()) trie_.add(texts[i], static_cast<std::int32_t>(i));
     }
     if (!scores_.empty()) unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - kUnknownPenalty;
-    for (unsigned byte = 0; byte < 256; ++byte) fallback_[byte] = token_of(byte_token_name(byte));
+    for (unsigned byte = 0; byte < 256; ++byte) fallback_[byte] = vocabulary().find(byte_token_name(byte));
   }
 
   void split(std::string_view bytes_or_text, ModelMemory& memory, std::vector<std::int32_t>& tokens) const override {
@@ -90,10 +90,6 @@ class UnigramModel : public TokenModel {
     }
     std::reverse(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end());
   }
-
-  const std::vector<std::string>& texts() const override { return vocabulary_.texts(); }
-  std::size_t count() const override { return vocabulary_.count(); }
-  std::int32_t token_of(std::string_view text) const override { return vocabulary_.find(text); }
 
  private:
   void find_path(std::string_view word, std::vector<PathNode>& path) const {
@@ -124,7 +120,7 @@ class UnigramModel : public TokenModel {
 
   /// The caller reverses the order.
   void add_unknown(std::string_view text, std::vector<std::int32_t>& tokens) const {
-    const std::int32_t known = token_of(text);
+    const std::int32_t known = vocabulary().find(text);
     const auto fallback = [&](char byte) { return fallback_[static_cast<unsigned char>(byte)]; };
     if (known >= 0) {
       tokens.push_back(known);
@@ -136,7 +132,6 @@ class UnigramModel : public TokenModel {
     }
   }
 
-  VocabularyTexts vocabulary_;
   std::vector<double> scores_;
   std::optional<std::int32_t> unknown_;
   bool falls_back_to_bytes_;

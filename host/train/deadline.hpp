@@ -1,14 +1,18 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "config/run_configuration.hpp"
-#include "train/job_end.hpp"
-#include "train/stop_reason.hpp"
+#include "log/training_record.hpp"
 
 namespace strata::host {
+
+/// The value of an environment variable, or null.
+using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 /// The times at which a run stops itself.
 class Deadline {
@@ -29,5 +33,8 @@ class Deadline {
   std::optional<std::chrono::steady_clock::time_point> stop_after_;
   std::optional<std::chrono::system_clock::time_point> before_job_end_;
 };
+
+/// Reads what squeue prints as %L, such as "59:30", "3:50:00" or "1-02:03:04". Empty if it is not a time.
+[[nodiscard]] std::optional<std::chrono::seconds> parse_time_left(std::string_view text);
 
 }  // namespace strata::host

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/parameters/step_end.hpp"
 #include "files/text_format.hpp"
 
 namespace strata::host {
@@ -116,6 +117,22 @@ void HealthRule::go_back(HealthState checkpoint, std::uint64_t step, const Sampl
   state_.rewinds = rewinds;
   state_.left_out.push_back(left_out);
   state_.rewound_to = step;
+}
+
+void write_limits(Executor& training, const HealthRule& rule) {
+  const auto& reports = training.program().reports;
+  const auto write = [&](const char* name, double value) {
+    // Ranks that do not update have no guard.
+    if (const auto report = reports.find(name); report != reports.end()) training.write(report->second, &value);
+  };
+  const double loss = std::min(rule.largest_loss(), kNoLimit);
+  write(kSquaredLossLimit, loss * loss);
+  write(kNormLimit, std::min(rule.largest_norm(), kNoLimit));
+}
+
+bool is_refused(const Reports& reports) {
+  const auto verdict = reports.find(kGuardVerdict);
+  return verdict != reports.end() && !std::isfinite(verdict->second);
 }
 
 }  // namespace strata::host

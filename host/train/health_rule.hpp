@@ -4,10 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/checkpoint_manifest.hpp"
 #include "compiler/optimizer_groups.hpp"
-#include "config/health_section.hpp"
-#include "log/health_state.hpp"
+#include "config/run_configuration.hpp"
 #include "log/training_record.hpp"
+#include "runtime/executor.hpp"
 
 namespace strata::host {
 
@@ -44,5 +45,11 @@ class HealthRule {
   HealthSection settings_;
   HealthState state_;
 };
+
+/// Writes the limits of the next step to a program whose guard has limits.
+void write_limits(Executor& training, const HealthRule& rule);
+
+/// True if the program's guard left out the update of the step.
+[[nodiscard]] bool is_refused(const Reports& reports);
 
 }  // namespace strata::host

@@ -3,23 +3,12 @@
 #include <cstdint>
 #include <optional>
 
+#include "checkpoint/checkpoint_manifest.hpp"
 #include "strata/graph.hpp"
 
 namespace strata::host {
 
 struct Compiled;
-
-/// The state of a loss scaler, which checkpoints contain.
-struct LossScalerState {
-  /// Scale of the mean loss.
-  double scale = 1;
-  /// Good steps since the last change of the scale.
-  int good_steps = 0;
-  /// Skipped steps since the beginning of the run.
-  std::uint64_t skipped_steps = 0;
-
-  bool operator==(const LossScalerState&) const = default;
-};
 
 /// Chooses the loss scale of every step (Micikevicius et al., "Mixed Precision Training", ICLR 2018). Every rank has
 /// one. All ranks pass the same gradient norms, so all choose the same scale.

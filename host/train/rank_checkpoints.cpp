@@ -12,18 +12,6 @@ namespace {
 /// Longest time that a rank's thread waits before it asks the others again.
 constexpr std::chrono::milliseconds kPollInterval{5};
 
-/// Is one of the writers of a process during its lifetime.
-class Writer {
- public:
-  explicit Writer(std::atomic<int>& writers) : writers_(writers) { ++writers_; }
-  ~Writer() { --writers_; }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
-
- private:
-  std::atomic<int>& writers_;
-};
-
 CopyRing make_ring(const CheckpointShare& share, int rank, RankFile file, Device& device) {
   const CopyBytes& copy = share.copies.at(static_cast<std::size_t>(rank));
   const std::int64_t bytes = file == RankFile::frozen ? copy.frozen : copy.changing;
@@ -122,7 +110,8 @@ void RankCheckpoints::begin(Phase phase, std::function<void()> work) {
   task_.reset();
   if (!work) return;
   task_ = std::make_unique<BackgroundTask>([&writers = share_.writers, work = std::move(work)] {
-    const Writer writer(writers);
+    ++writers;
+    const std::shared_ptr<void> leave(nullptr, [&](void*) { --writers; });
     work();
   });
 }

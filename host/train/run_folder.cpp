@@ -4,9 +4,11 @@
 #include <optional>
 #include <random>
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "files/file_io.hpp"
 #include "strata/error.hpp"
 
@@ -36,25 +38,6 @@ std::string first_word(const fs::path& file) {
 
 bool is_identity(const std::string& text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
-/// The checkpoints in `directory`, damaged ones included: first the one that `latest` names, then older ones, then
-/// newer ones. Newer ones are left of a run that continued from an earlier checkpoint.
-std::vector<fs::path> checkpoints_in(const fs::path& directory) {
-  std::vector<std::pair<std::uint64_t, fs::path>> found;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
-    const auto step = step_of_checkpoint(entry.path());
-    if (step && entry.is_directory(ignored)) found.emplace_back(*step, entry.path());
-  }
-  std::sort(found.rbegin(), found.rend());
-  const std::string latest = first_word(directory / kLatestName);
-  const auto at = std::find_if(found.begin(), found.end(),
-                               [&](const auto& each) { return each.second.filename().string() == latest; });
-  if (at != found.end()) std::rotate(found.begin(), at, found.end());
-  std::vector<fs::path> paths;
-  for (auto& [step, path] : found) paths.push_back(std::move(path));
-  return paths;
 }
 
 /// The identity in a checkpoint: "" if its version of Strata stored none. Empty if the manifest is damaged.
@@ -156,6 +139,20 @@ class OutputFolder {
   std::vector<fs::path> checkpoints_;
 };
 
+constexpr const char* kLockName = ".lock";
+
+/// The folders on the way to `folder` that do not exist, from the inside out.
+std::vector<fs::path> missing_folders(const fs::path& folder) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  fs::path each = fs::absolute(folder).lexically_normal();
+  if (!each.has_filename()) each = each.parent_path();
+  for (; each.has_relative_path() && !fs::exists(fs::symlink_status(each, error)); each = each.parent_path()) {
+    missing.push_back(each);
+  }
+  return missing;
+}
+
 }  // namespace
 
 std::string stored_identity(const fs::path& output) {
@@ -177,13 +174,35 @@ void begin_run(const fs::path& output, const StartDecision& decision) {
     std::error_code ignored;
     fs::remove(directory / kLatestName, ignored);
     for (const fs::path& checkpoint : checkpoints_in(directory)) {
-      // Rename first, so that an interrupted removal does not leave half a checkpoint under a final name.
-      const fs::path doomed = checkpoint.string() + std::string(kTemporaryMark) + "old";
-      fs::rename(checkpoint, doomed);
-      fs::remove_all(doomed);
+      std::error_code failure;
+      remove_checkpoint(checkpoint, failure);
+      if (failure) throw RuntimeError("'" + checkpoint.string() + "': cannot be removed: " + failure.message());
     }
   }
   if (stored_identity(output) != decision.identity) replace_file(output / kIdentityName, decision.identity + "\n");
+}
+
+RunOutput::RunOutput(fs::path folder) : folder_(std::move(folder)), missing_(missing_folders(folder_)) {}
+
+void RunOutput::open(bool locks) {
+  try {
+    make_directories(folder_);
+  } catch (const RuntimeError& error) {
+    throw RuntimeError("run.output " + std::string(error.what()));
+  }
+  if (!locks) return;
+  lock_ =
+      std::make_unique<FileLock>(folder_ / kLockName, "run.output '" + folder_.string() + "' is in use by another run");
+}
+
+RunOutput::~RunOutput() {
+  std::error_code ignored;
+  if (missing_.empty()) return;
+  int entries = 0;
+  for (fs::directory_iterator each(folder_, ignored), end; each != end; each.increment(ignored)) ++entries;
+  if (lock_ != nullptr && entries == 1) fs::remove(folder_ / kLockName, ignored);
+  // Folders that hold something stay.
+  for (const fs::path& each : missing_) fs::remove(each, ignored);
 }
 
 }  // namespace strata::host

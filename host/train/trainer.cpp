@@ -1,24 +1,17 @@
 #include "train/trainer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <span>
 #include <utility>
 
-#include "checkpoint/damaged_checkpoint.hpp"
 #include "compiler/placement/bucket.hpp"
 #include "diagnosis/run_diagnosis.hpp"
-#include "log/process_memory.hpp"
-#include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"
 #include "setup/agreement.hpp"
-#include "setup/group_norms.hpp"
-#include "setup/remarks.hpp"
-#include "setup/step_limits.hpp"
 #include "strata/error.hpp"
-#include "train/restore_together.hpp"
-#include "train/resume_check.hpp"
-#include "train/work_together.hpp"
 
 namespace strata::host {
 namespace {
@@ -26,8 +19,15 @@ namespace {
 /// Time that ranks get to end after another one has failed.
 constexpr std::chrono::seconds kPatience{30};
 
-/// The ranks' common decision before a step. If ranks differ, the larger one holds.
-enum class Verdict : std::uint8_t { go_on, stop, data_failed };
+/// What the ranks tell each other between two steps, or between two batches of an evaluation. The largest value of each
+/// field holds for all.
+struct Decision {
+  bool data_failed = false;
+  /// A reason to stop before the next step.
+  StopReason stop = StopReason::none;
+
+  [[nodiscard]] bool goes_on() const { return !data_failed && stop == StopReason::none; }
+};
 
 }  // namespace
 
@@ -38,10 +38,11 @@ class Trainer::Rank {
       : trainer_(trainer),
         rank_(communicator.rank()),
         recorder_(recorder),
-        agreement_(communicator, device, RankTimeValues::count(communicator.rank_count())),
+        agreement_(communicator, device, 2 + RankTimeValues::count(communicator.rank_count())),
         times_(communicator.rank_count()),
         arena_(std::make_shared<Arena>(device, trainer.summary_.planned_peak_bytes.at(index()))),
-        offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()), trainer.offload_directory(rank_))),
+        offload_(make_offload_memory(trainer.summary_.planned_offload.at(index()),
+                                     trainer.setup_.offload_directory(trainer.programs_.training.program(rank_)))),
         training_(executor(trainer.programs_.training, device, communicator)),
         scaler_(trainer.programs_.training),
         health_(trainer.setup_.configuration.health),
@@ -59,7 +60,7 @@ class Trainer::Rank {
       trainer.observer_.prepare();
       trainer.prepare_store();
     };
-    work_together(agreement_, leads() ? prepare : std::function<void()>());
+    agreement_.work_together(leads() ? prepare : std::function<void()>());
     std::call_once(trainer.reads_, [&] { trainer.start_reading(); });
   }
 
@@ -68,27 +69,27 @@ class Trainer::Rank {
     const auto steps = static_cast<std::uint64_t>(settings.last_step());
     std::uint64_t step = trainer_.start_.step;
     bool evaluation_due = trainer_.start_.evaluation_due && settings.eval_every > 0;
-    Verdict verdict = agree(step);
+    Decision decision = agree(step);
     tell_start(evaluation_due);
-    if (evaluation_due && verdict == Verdict::go_on) {
-      verdict = evaluate(step);
-      evaluation_due = verdict != Verdict::go_on;
+    if (evaluation_due && decision.goes_on()) {
+      decision = evaluate(step);
+      evaluation_due = !decision.goes_on();
     }
-    while (step < steps && verdict == Verdict::go_on) {
+    while (step < steps && decision.goes_on()) {
       if (const std::optional<HealthRecord> bad = train(step)) {
         step = recover(step, *bad);
-        verdict = agree(step);
+        decision = agree(step);
         continue;
       }
       ++step;
       checkpoints_.poll();
-      verdict = agree(step);
+      decision = agree(step);
       evaluation_due = is_due(step, settings.eval_every) || (step == steps && settings.eval_every > 0);
-      if (evaluation_due && verdict == Verdict::go_on) {
-        verdict = evaluate(step);
-        evaluation_due = verdict != Verdict::go_on;
+      if (evaluation_due && decision.goes_on()) {
+        decision = evaluate(step);
+        evaluation_due = !decision.goes_on();
       }
-      const bool ends = verdict != Verdict::go_on || step == steps;
+      const bool ends = !decision.goes_on() || step == steps;
       if (is_due(step, trainer_.checkpoints_.every) || ends) {
         write_checkpoint(step, evaluation_due, ends);
       }
@@ -96,12 +97,9 @@ class Trainer::Rank {
     recorder_.begin(Activity::saving, step);
     const std::optional<std::string> failure = checkpoints_.finish();
     if (speaks()) trainer_.checkpoint_failure_ = failure;
-    if (speaks() && verdict == Verdict::stop && (step < steps || evaluation_due)) trainer_.summary_.stopped = reason_;
-    // No process may end, and so stop the others, before the checkpoint is complete.
-    if (verdict == Verdict::data_failed) agreement_.meet();
-    trainer_.summary_.arena_peak_bytes.at(index()) = arena_->peak_bytes();
-    if (offload_) trainer_.summary_.offload_peak.at(index()) = offload_->peak();
-    if (trainer_.world_->local_ranks().size() < trainer_.summary_.arena_peak_bytes.size()) gather_peaks();
+    const bool is_complete = step == steps && !evaluation_due;
+    if (speaks() && !decision.data_failed && !is_complete) trainer_.summary_.stopped = decision.stop;
+    gather_peaks();
   }
 
  private:
@@ -109,16 +107,13 @@ class Trainer::Rank {
   [[nodiscard]] bool leads() const { return rank_ == 0; }
   /// True for the first rank of this process.
   [[nodiscard]] bool speaks() const { return rank_ == trainer_.world_->local_ranks().front(); }
-  [[nodiscard]] std::uint64_t seed() const {
-    return static_cast<std::uint64_t>(trainer_.setup_.configuration.run.seed);
-  }
   [[nodiscard]] static bool is_due(std::uint64_t step, std::int64_t every) {
     return every > 0 && step % static_cast<std::uint64_t>(every) == 0;
   }
 
   std::unique_ptr<Executor> executor(const Compiled& compiled, Device& device, Communicator& communicator) const {
-    auto made = std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, seed(), device,
-                                           communicator, arena_, offload_, !compiled.has_transfers());
+    auto made = std::make_unique<Executor>(compiled.program(rank_), compiled.plan(rank_), rank_, trainer_.setup_.seed(),
+                                           device, communicator, arena_, offload_, !compiled.has_transfers());
     made->record_in(recorder_);
     return made;
   }
@@ -134,18 +129,18 @@ class Trainer::Rank {
     recorder_.begin(Activity::restoring, trainer_.start_.step);
     scaler_ = LossScaler(trainer_.programs_.training);
     if (checkpoint == nullptr) {
-      initialize(*training_, seed());
+      initialize(*training_, trainer_.setup_.seed());
       if (trainer_.setup_.initial) restore_values_together(*trainer_.setup_.initial, *training_, agreement_);
       return;
     }
     if (const auto& scaler = checkpoint->run().loss_scaler) scaler_.restore(*scaler);
     restore_together(*checkpoint, *training_, agreement_);
-    initialize_constants(*training_, seed());
+    initialize_constants(*training_, trainer_.setup_.seed());
   }
 
   /// Waits for the data of `step`, unless the run ends before it. All ranks agree whether the step runs.
-  Verdict agree(std::uint64_t step) {
-    Verdict own = Verdict::go_on;
+  Decision agree(std::uint64_t step) {
+    Decision own;
     const bool has_trained = step > trainer_.start_.step;
     std::optional<std::string> failure;
     recorder_.begin(Activity::reading, step);
@@ -153,13 +148,14 @@ class Trainer::Rank {
       ReadAhead::Outcome outcome = trainer_.training_data_->wait(step);
       data_wait_seconds_ = outcome.wait_seconds;
       failure = std::move(outcome.failure);
-      if (failure) own = Verdict::data_failed;
+      own.data_failed = failure.has_value();
     }
     // Each start trains a step, so that a run with little time goes on nevertheless.
-    const Verdict common = common_verdict(own, has_trained ? own_reason() : StopReason::none, step, &times_.values());
+    if (has_trained) own.stop = own_reason();
+    const Decision common = combine(own, step, times_.values());
     tell_times(step);
-    if (common == Verdict::data_failed) {
-      trainer_.data_failure_.set("step " + std::to_string(step + 1), has_trained ? std::optional(step) : std::nullopt,
+    if (common.data_failed) {
+      trainer_.note_data_failure("step " + std::to_string(step + 1), has_trained ? std::optional(step) : std::nullopt,
                                  failure);
     }
     return common;
@@ -167,15 +163,14 @@ class Trainer::Rank {
 
   [[nodiscard]] StopReason own_reason() const { return speaks() ? trainer_.observer_.stop() : StopReason::none; }
 
-  /// Combines the verdicts of all ranks, and `more` as Agreement::largest() does. `step`: the last complete one.
-  Verdict common_verdict(Verdict own, StopReason reason, std::uint64_t step, std::vector<double>* more = nullptr) {
-    constexpr int kReasons = 256;
-    if (own == Verdict::go_on && reason != StopReason::none) own = Verdict::stop;
-    const int code = static_cast<int>(own) * kReasons + static_cast<int>(reason);
-    const auto largest = static_cast<int>(more == nullptr ? agreement_.largest(code) : agreement_.largest(code, *more));
-    const auto common = static_cast<Verdict>(largest / kReasons);
-    reason_ = static_cast<StopReason>(largest % kReasons);
-    if (common == Verdict::stop && leads()) trainer_.observer_.stopping(step, reason_);
+  /// The decision of all ranks. `step`: the last complete one. `times`: of all ranks, the largest of which hold, too.
+  Decision combine(const Decision& own, std::uint64_t step, std::span<double> times = {}) {
+    std::vector<double> values{own.data_failed ? 1.0 : 0.0, static_cast<double>(own.stop)};
+    values.insert(values.end(), times.begin(), times.end());
+    agreement_.largest(values);
+    std::copy(values.begin() + 2, values.end(), times.begin());
+    const Decision common{values[0] > 0, static_cast<StopReason>(static_cast<int>(values[1]))};
+    if (!common.data_failed && !common.goes_on() && leads()) trainer_.observer_.stopping(step, common.stop);
     return common;
   }
 
@@ -192,7 +187,7 @@ class Trainer::Rank {
     if (trainer_.choice_) start.remarks = trainer_.choice_->skipped();
     start.remarks.insert(start.remarks.end(), trainer_.start_remarks_.begin(), trainer_.start_remarks_.end());
     const auto tell = [&] { trainer_.observer_.started(start); };
-    work_together(agreement_, speaks() ? tell : std::function<void()>());
+    agreement_.work_together(speaks() ? tell : std::function<void()>());
   }
 
   /// \return the step's record if it is bad and the run stops or goes back.
@@ -202,7 +197,7 @@ class Trainer::Rank {
     record.step = step + 1;
     record.learning_rate = trainer_.schedule_(step);
     if (scaler_.is_active()) record.loss_scale = scaler_.state().scale;
-    if (has_limits_) write_limits(*training_, health_);
+    write_limits(*training_, health_);
     recorder_.begin(Activity::training, record.step);
     const Clock::time_point begin = Clock::now();
     const Reports reports = training_->run({.step = step,
@@ -288,7 +283,7 @@ class Trainer::Rank {
   }
 
   /// A reason to stop ends the evaluation before its next batch. A resumed run then repeats it.
-  Verdict evaluate(std::uint64_t step) {
+  Decision evaluate(std::uint64_t step) {
     const std::uint64_t batches = trainer_.validation_batches();
     recorder_.begin(Activity::evaluating, step);
     double loss = 0;
@@ -297,41 +292,39 @@ class Trainer::Rank {
     for (std::uint64_t batch = 0; batch < batches; ++batch) {
       const ReadAhead::Outcome outcome = trainer_.validation_data_->wait(evaluated_);
       wait_seconds += outcome.wait_seconds;
-      const Verdict verdict =
-          common_verdict(outcome.failure ? Verdict::data_failed : Verdict::go_on, own_reason(), step);
-      if (verdict == Verdict::data_failed) {
-        trainer_.data_failure_.set("the evaluation after step " + std::to_string(step), step, outcome.failure);
+      const Decision decision = combine({outcome.failure.has_value(), own_reason()}, step);
+      if (decision.data_failed) {
+        trainer_.note_data_failure("the evaluation after step " + std::to_string(step), step, outcome.failure);
       }
-      if (verdict != Verdict::go_on) return verdict;
+      if (!decision.goes_on()) return decision;
       const Reports reports = evaluation_->run(evaluated_, 0, *trainer_.validation_data_);
       trainer_.validation_data_->release(evaluated_++);
       loss += reports.at("loss");
       count += reports.at("count");
     }
-    if (!leads()) return Verdict::go_on;
+    if (!leads()) return {};
     trainer_.summary_.evaluation_loss = loss / count;
     trainer_.observer_.evaluation({.step = step,
                                    .loss = loss / count,
                                    .tokens = static_cast<std::int64_t>(count),
                                    .data_wait_seconds = wait_seconds,
                                    .of_average = trainer_.setup_.configuration.optimizer.average.is_evaluated()});
-    return Verdict::go_on;
+    return {};
   }
 
-  /// Sends the peaks of ranks in other processes to the first rank.
+  /// Makes the peaks of all ranks known to each process. No process ends, and so stops the others, before it.
   void gather_peaks() {
     TrainingSummary& summary = trainer_.summary_;
-    const auto of = [&](std::size_t rank, std::int64_t own) {
-      return static_cast<std::int64_t>(agreement_.largest(rank == index() ? static_cast<double>(own) : 0));
-    };
-    const std::int64_t arena = arena_->peak_bytes();
     const OffloadBytes offload = offload_ ? offload_->peak() : OffloadBytes{};
+    const std::array own{arena_->peak_bytes(), offload.host, offload.file};
+    std::vector<double> peaks(own.size() * summary.arena_peak_bytes.size());
+    std::copy(own.begin(), own.end(), peaks.begin() + static_cast<std::ptrdiff_t>(own.size() * index()));
+    agreement_.largest(peaks);
+    if (!speaks()) return;
+    const auto peak = [&](std::size_t at) { return static_cast<std::int64_t>(peaks[at]); };
     for (std::size_t rank = 0; rank < summary.arena_peak_bytes.size(); ++rank) {
-      const std::int64_t peak = of(rank, arena);
-      const OffloadBytes outside{of(rank, offload.host), of(rank, offload.file)};
-      if (!leads()) continue;
-      summary.arena_peak_bytes[rank] = peak;
-      summary.offload_peak[rank] = outside;
+      summary.arena_peak_bytes[rank] = peak(3 * rank);
+      summary.offload_peak[rank] = {peak(3 * rank + 1), peak(3 * rank + 2)};
     }
   }
 
@@ -349,8 +342,6 @@ class Trainer::Rank {
   std::unique_ptr<Executor> evaluation_;
   LossScaler scaler_;
   HealthRule health_;
-  /// True if the program's guard compares with limits.
-  bool has_limits_ = guard_for(trainer_.setup_.configuration.health) == StepGuard::limits;
   /// Step of the last checkpoint, from which the parameters have not changed if it is the last step.
   std::optional<std::uint64_t> written_;
   bool tells_graphs_;
@@ -358,8 +349,6 @@ class Trainer::Rank {
   int replicas_ = trainer_.programs_.training.mesh.size(
       in_mesh_order(trainer_.programs_.training.mesh, trainer_.setup_.stack.unsynchronized));
   RankCheckpoints checkpoints_;
-  /// Why the ranks agreed to stop.
-  StopReason reason_ = StopReason::none;
   /// Seconds that the coming step has waited for its data.
   double data_wait_seconds_ = 0;
   /// Batches evaluated so far, in all evaluations.
@@ -390,8 +379,12 @@ TrainingSummary Trainer::run() {
   }
   training_data_.reset();
   validation_data_.reset();
-  if (auto failure = data_failure_.message(!checkpoint_failure_)) {
-    throw RuntimeError(*failure + (checkpoint_failure_ ? "; " + *checkpoint_failure_ : ""));
+  if (data_failure_) {
+    const bool is_saved = data_failure_->checkpoint && !checkpoint_failure_;
+    throw RuntimeError(
+        "the data of " + data_failure_->place + " cannot be read: " + data_failure_->reason +
+        (is_saved ? "; the run ends with a checkpoint of step " + std::to_string(*data_failure_->checkpoint) : "") +
+        (checkpoint_failure_ ? "; " + *checkpoint_failure_ : ""));
   }
   if (checkpoint_failure_) throw RuntimeError(*checkpoint_failure_ + "; " + describe_newest(store_.directory()));
   summary_.median_tokens_per_second = tokens_per_second_.value();

@@ -11,19 +11,17 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
+#include "data/data_source.hpp"
 #include "data/read_ahead.hpp"
-#include "data/sample_order.hpp"
 #include "log/rank_times.hpp"
 #include "log/training_record.hpp"
 #include "runtime/executor.hpp"
 #include "setup/run_setup.hpp"
-#include "setup/training_programs.hpp"
-#include "train/data_failure.hpp"
 #include "train/health_rule.hpp"
 #include "train/loss_scaler.hpp"
 #include "train/rank_checkpoints.hpp"
-#include "train/resume_choice.hpp"
-#include "train/stop_reason.hpp"
+#include "train/resume.hpp"
+#include "train/training_programs.hpp"
 
 namespace strata::host {
 
@@ -137,6 +135,12 @@ class Trainer {
 
  private:
   class Rank;
+  /// Why the data of a step could not be read.
+  struct DataFailure {
+    std::string place;
+    std::optional<std::uint64_t> checkpoint;
+    std::string reason = "another process reports the reason";
+  };
   /// What going back needs of a rank.
   struct RankParts {
     int rank = 0;
@@ -160,6 +164,10 @@ class Trainer {
   /// Prepares the reading of data, which depends on the start on which the ranks agreed.
   void start_reading();
   void make_readers();
+  /// Records why data could not be read. `place`: "step 12". `checkpoint`: the step of the checkpoint that is written,
+  /// if any. `reason`: empty if only another process knows it. Thread-safe.
+  void note_data_failure(const std::string& place, std::optional<std::uint64_t> checkpoint,
+                         const std::optional<std::string>& reason);
   /// Samples consumed by the steps before `step`.
   [[nodiscard]] std::uint64_t samples_before(std::uint64_t step) const;
   /// Number of batches of one evaluation.
@@ -178,15 +186,13 @@ class Trainer {
   HealthRecord rewind(const RankParts& rank, std::uint64_t step, HealthRecord bad);
   /// The message with which a rule of [health] ends the run. `failure`: why its last checkpoint failed.
   [[nodiscard]] std::string describe_end(const HealthRecord& bad, const std::optional<std::string>& failure) const;
-  /// Folder of a rank's offload file.
-  [[nodiscard]] std::filesystem::path offload_directory(int rank) const;
 
   const RunSetup& setup_;
   const DataSource& source_;
   const CheckpointReader* resume_;
   /// Null if resume_ is given.
   std::unique_ptr<ResumeChoice> choice_;
-  /// Guards begin().
+  /// Guards begin() and note_data_failure().
   std::mutex mutex_;
   /// Path of the checkpoint that begin() was called with last, "" without one.
   std::optional<std::string> begun_;
@@ -215,9 +221,8 @@ class Trainer {
   /// Exist while the run lasts.
   std::unique_ptr<ReadAhead> training_data_;
   std::unique_ptr<ReadAhead> validation_data_;
-  DataFailure data_failure_;
-  /// Filled by the first rank's thread, except that each rank fills its own entries of the lists. A process without the
-  /// first rank has only the entries of its own ranks.
+  std::optional<DataFailure> data_failure_;
+  /// Filled by the thread of the process's first rank, but losses and steps only by that of the first rank.
   TrainingSummary summary_;
   SteadyMedian tokens_per_second_;
 };

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/shared_files.hpp"
-#include "setup/before_connecting.hpp"
-#include "setup/initial_values.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "huggingface/initial_values.hpp"
 #include "setup/joined_world.hpp"
-#include "setup/remarks.hpp"
 #include "strata/error.hpp"
-#include "train/resume_check.hpp"
+#include "train/resume.hpp"
 #include "train/trainer.hpp"
+#include "train/training_programs.hpp"
 
 namespace strata::host {
 
@@ -149,6 +148,13 @@ void Trainer::make_readers() {
       });
 }
 
+void Trainer::note_data_failure(const std::string& place, std::optional<std::uint64_t> checkpoint,
+                                const std::optional<std::string>& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!data_failure_) data_failure_ = DataFailure{.place = place, .checkpoint = checkpoint};
+  if (reason) data_failure_->reason = *reason;
+}
+
 std::uint64_t Trainer::samples_before(std::uint64_t step) const {
   return start_.samples + (step - start_.step) * static_cast<std::uint64_t>(setup_.configuration.batch.global);
 }
@@ -159,11 +165,6 @@ std::uint64_t Trainer::validation_batches() const {
   const std::int64_t all = (source_.samples(DataSplit::validation) + batch - 1) / batch;
   const std::int64_t limit = configuration.run.eval_batches;
   return static_cast<std::uint64_t>(limit > 0 ? std::min(limit, all) : all);
-}
-
-std::filesystem::path Trainer::offload_directory(int rank) const {
-  const std::string& chosen = programs_.training.program(rank).offload_directory;
-  return chosen.empty() ? setup_.configuration.run.output : chosen;
 }
 
 bool Trainer::undoes_bad_steps() const {

@@ -11,7 +11,6 @@
 #include "strata/error.hpp"
 #include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
-#include "verify/rounding.hpp"
 
 namespace strata::host {
 namespace {

@@ -11,6 +11,22 @@
 
 namespace strata::host {
 
+/// Largest relative error of one rounding to the type: half a unit in the last place. 0 for integers.
+[[nodiscard]] constexpr double rounding_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 0x1p-53;
+    case DType::f32:
+      return 0x1p-24;
+    case DType::f16:
+      return 0x1p-11;
+    case DType::bf16:
+      return 0x1p-8;
+    default:
+      return 0;
+  }
+}
+
 /// Comparison of one op's kernel with its reference kernel, over all launches with the same element types.
 struct KernelCheck {
   std::string op;

@@ -114,7 +114,7 @@ class GradientChecker {
     }
     const auto count = static_cast<std::size_t>(element_count(graph_.shape(value)));
     Numbers numbers(count);
-    if (node.op == "input") {
+    if (node.is_input()) {
       std::vector<std::byte> bytes(count * size_of(type.dtype));
       inputs_.load({node.name, whole, type.dtype, bytes.data()}, 0);
       for (std::size_t i = 0; i < count; ++i) {

@@ -50,7 +50,7 @@ class RuleContext final : public GradientContext {
     node.operands = std::move(operands);
     node.attributes = std::move(attributes);
     node.block = node_.block;
-    node.phase = alone_.graph.node(operand(index).node).op == "parameter" ? Phase::weight : Phase::backward;
+    node.phase = alone_.graph.node(operand(index).node).is_parameter() ? Phase::weight : Phase::backward;
     node.results = registry_.get(op).infer(alone_.graph, node);
     const auto count = static_cast<int>(node.results.size());
     const int id = alone_.graph.append(std::move(node));
@@ -81,7 +81,7 @@ OpGraph isolate(const Graph& graph, const Node& node, const std::set<int>& train
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Value operand = node.operands[i];
     const TensorType& type = graph.type(operand);
-    const bool is_parameter = graph.node(operand.node).op == "parameter";
+    const bool is_parameter = graph.node(operand.node).is_parameter();
     alone.operands.push_back("operand " + std::to_string(i) + " of " + node.name);
     copy.operands[i] = add_leaf(alone.graph, is_parameter ? "parameter" : "input", alone.operands.back(), type);
     if (trained.contains(operand.node) && is_floating_point(type.dtype))

@@ -10,10 +10,9 @@
 #include "runtime/element.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/shards.hpp"
+#include "strata/random.hpp"
 #include "train/loss_scaler.hpp"
-#include "verify/evaluation_alone.hpp"
-#include "verify/rank_result.hpp"
-#include "verify/text_exchange.hpp"
+#include "verify/result_exchange.hpp"
 
 namespace strata::host {
 namespace {
@@ -24,7 +23,7 @@ class ParameterCollector {
   explicit ParameterCollector(StackResult& result) : result_(result) {}
 
   /// Adds the parts that a rank of another process holds.
-  void add(const RankResult& other) {
+  void add(const StackResult& other) {
     add(other.parameters, result_.parameters);
     add(other.averages, result_.averages);
   }
@@ -86,26 +85,21 @@ double worst_step(const std::vector<double>& found, const std::vector<double>& e
 }
 
 /// Joins the results of this process's ranks with those of the other processes, which then all have the whole result.
-/// Every rank makes the call. `values`: of this rank, without parameters; losses and norms of rank 0 only.
-void join_processes(Communicator& communicator, Device& device, Executor& executor, const RankResult& values,
+/// Every rank makes the call. `own`: of this rank, without parameters; losses and norms of rank 0 only.
+void join_processes(Communicator& communicator, Device& device, Executor& executor, StackResult own,
                     const std::vector<int>& local_ranks, ParameterCollector& collector, StackResult& result) {
-  StackResult own;
   ParameterCollector(own).add(executor);
-  RankResult mine = values;
-  mine.parameters = own.parameters;
-  mine.averages = own.averages;
-  const std::vector<std::string> texts = gather_texts(communicator, device, mine.encode());
+  const std::vector<StackResult> all = gather_results(communicator, device, own);
   if (communicator.rank() != local_ranks.front()) return;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (std::find(local_ranks.begin(), local_ranks.end(), static_cast<int>(rank)) != local_ranks.end()) continue;
-    const RankResult other = RankResult::decode(texts[rank]);
-    collector.add(other);
-    result.planned_peak_bytes[rank] = other.planned_peak_bytes;
-    result.arena_peak_bytes[rank] = other.arena_peak_bytes;
+    collector.add(all[rank]);
+    result.planned_peak_bytes[rank] = all[rank].planned_peak_bytes.at(0);
+    result.arena_peak_bytes[rank] = all[rank].arena_peak_bytes.at(0);
     if (rank != 0) continue;
-    result.losses = other.losses;
-    result.gradient_norms = other.gradient_norms;
-    result.evaluations = other.evaluations;
+    result.losses = all[rank].losses;
+    result.gradient_norms = all[rank].gradient_norms;
+    result.evaluations = all[rank].evaluations;
   }
 }
 
@@ -120,6 +114,24 @@ PlannedBytes planned_bytes(const Compiled& training, const Compiled* evaluation,
   if (evaluation == nullptr) return {plan.arena_bytes, plan.offload};
   const MemoryPlan& evaluated = evaluation->plan(rank);
   return {std::max(plan.arena_bytes, evaluated.arena_bytes), largest(plan.offload, evaluated.offload)};
+}
+
+void disturb(Executor& executor, const StoredParameter& parameter, BufferId buffer, const Disturbance& disturbance) {
+  const Program& program = executor.program();
+  const Shard shard = shard_of(program, parameter, buffer, executor.rank());
+  if (shard.local_elements() == 0) return;
+  const DType dtype = program.buffer(buffer).dtype;
+  const std::uint64_t key = random::stream_key(disturbance.seed, "disturbance/" + parameter.name, 0);
+  std::vector<std::byte> values(static_cast<std::size_t>(shard.local_elements()) * size_of(dtype));
+  executor.read(shard.slice(buffer), values.data());
+  shard.for_each_run([&](std::int64_t local, std::int64_t global, std::int64_t length) {
+    for (std::int64_t i = 0; i < length; ++i) {
+      const bool grows = random::below(key, static_cast<std::uint64_t>(global + i), 2) == 1;
+      const double value = load_element(dtype, values.data(), local + i);
+      store_element(dtype, values.data(), local + i, value * (grows ? 1 + disturbance.unit : 1 - disturbance.unit));
+    }
+  });
+  executor.write(shard.slice(buffer), values.data());
 }
 
 }  // namespace
@@ -147,6 +159,37 @@ double relative_difference(const std::vector<double>& found, const std::vector<d
   return difference == 0 ? 0 : difference / std::max(largest, std::numeric_limits<double>::min());
 }
 
+void disturb_parameters(Executor& executor, const Disturbance& disturbance) {
+  if (disturbance.unit == 0) return;
+  for (const StoredParameter& parameter : executor.program().parameters) {
+    if (parameter.role == ParameterRole::constant) continue;
+    disturb(executor, parameter, parameter.value, disturbance);
+    for (const auto& [name, state] : parameter.states) {
+      if (begins_as_value(parameter, name)) disturb(executor, parameter, state, disturbance);
+    }
+  }
+}
+
+double evaluate_alone(const Compiled& evaluation, Device& device, Communicator& communicator, std::uint64_t seed,
+                      InputSource& inputs) {
+  const int rank = communicator.rank();
+  const Program& program = evaluation.program(rank);
+  const MemoryPlan& plan = evaluation.plan(rank);
+  Executor executor(program, plan, rank, seed, device, communicator, std::make_shared<Arena>(device, plan.arena_bytes),
+                    make_offload_memory(plan.offload, offload_directory(program)), !evaluation.has_transfers());
+  initialize(executor, seed);
+  const Reports reports = executor.run(0, 0, inputs);
+  return reports.at("loss") / reports.at("count");
+}
+
+StepContext verified_step(std::uint64_t step, double learning_rate, const LossScaler& scaler) {
+  return {.step = step,
+          .learning_rate = learning_rate,
+          .weight_decay_factor = 1.0 / static_cast<double>(step + 1),
+          .loss_scale = scaler.factor(),
+          .skipped_steps = scaler.state().skipped_steps};
+}
+
 double StackDifference::worst() const { return std::max({loss, gradient_norm, evaluation, parameter}); }
 
 StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
@@ -165,9 +208,9 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     const PlannedBytes planned = planned_bytes(compiled, settings.evaluation, rank);
     const auto arena = std::make_shared<Arena>(device, planned.arena);
     const auto offload = make_offload_memory(planned.offload, offload_directory(compiled.program(rank)));
-    const auto make_executor = [&](const Compiled& of) {
-      return std::make_unique<Executor>(of.program(rank), of.plan(rank), rank, settings.seed, device, communicator,
-                                        arena, offload, !of.has_transfers());
+    const auto make_executor = [&](const Compiled& each) {
+      return std::make_unique<Executor>(each.program(rank), each.plan(rank), rank, settings.seed, device, communicator,
+                                        arena, offload, !each.has_transfers());
     };
     const std::unique_ptr<Executor> training = make_executor(compiled);
     const std::unique_ptr<Executor> evaluation = settings.evaluation ? make_executor(*settings.evaluation) : nullptr;
@@ -181,13 +224,8 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     disturb_parameters(executor, settings.disturbance);
     LossScaler scaler(compiled);
     for (int step = 0; step < settings.steps; ++step) {
-      StepContext context;
-      context.step = static_cast<std::uint64_t>(step);
-      context.learning_rate = settings.learning_rate;
-      context.weight_decay_factor = verified_weight_decay_factor(context.step);
-      context.loss_scale = scaler.factor();
-      context.skipped_steps = scaler.state().skipped_steps;
-      const Reports reports = executor.run(context, inputs);
+      const Reports reports =
+          executor.run(verified_step(static_cast<std::uint64_t>(step), settings.learning_rate, scaler), inputs);
       scaler.skips(reports.at("grad_norm"));
       if (rank == 0) {
         result.losses.push_back(reports.at("loss") / reports.at("count"));
@@ -202,16 +240,16 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     result.planned_offload[static_cast<std::size_t>(rank)] = planned.offload;
     if (offload) result.offload_peak[static_cast<std::size_t>(rank)] = offload->peak();
     parameters.add(executor);
-    if (!settings.joins_processes || local_ranks.size() == ranks) return;
-    RankResult values;
+    if (local_ranks.size() == ranks) return;
+    StackResult own;
     if (rank == 0) {
-      values.losses = result.losses;
-      values.gradient_norms = result.gradient_norms;
-      values.evaluations = result.evaluations;
+      own.losses = result.losses;
+      own.gradient_norms = result.gradient_norms;
+      own.evaluations = result.evaluations;
     }
-    values.planned_peak_bytes = planned.arena;
-    values.arena_peak_bytes = arena->peak_bytes();
-    join_processes(communicator, device, executor, values, local_ranks, parameters, result);
+    own.planned_peak_bytes = {planned.arena};
+    own.arena_peak_bytes = {arena->peak_bytes()};
+    join_processes(communicator, device, executor, std::move(own), local_ranks, parameters, result);
   });
   return result;
 }

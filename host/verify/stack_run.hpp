@@ -11,9 +11,10 @@
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/communicator.hpp"
-#include "verify/disturbance.hpp"
 
 namespace strata::host {
+
+class LossScaler;
 
 /// Whole tensors by the name of their parameter.
 using WholeTensors = std::map<std::string, std::vector<double>>;
@@ -55,18 +56,19 @@ struct StackDifference {
   [[nodiscard]] double worst() const;
 };
 
-/// The factor of weight decay in step `step` of a verification. It differs from step to step, as a schedule's does.
-[[nodiscard]] inline double verified_weight_decay_factor(std::uint64_t step) {
-  return 1.0 / static_cast<double>(step + 1);
-}
+/// A disturbance of initial parameters, which shows how much a run amplifies rounding.
+struct Disturbance {
+  /// Each value is multiplied by 1 - unit or 1 + unit. 0: no disturbance.
+  double unit = 0;
+  /// Chooses between the two, for each element by itself.
+  std::uint64_t seed = 0;
+};
 
 /// The parameters of run_stack().
 struct StackSettings {
   std::uint64_t seed = 0;
   double learning_rate = 0;
   int steps = 3;
-  /// If each rank is a process, every process gets the whole result.
-  bool joins_processes = false;
   /// The evaluation pass that was compiled beside the training step. It runs after each of the last two steps, so that
   /// a step follows an evaluation. Null: none.
   const Compiled* evaluation = nullptr;
@@ -80,9 +82,21 @@ struct StackSettings {
   [[nodiscard]] bool evaluates_after(int step) const { return evaluation != nullptr && step + 2 >= steps; }
 };
 
-/// Runs compiled f64 programs for some steps, with one thread per rank of this process.
+/// Runs compiled f64 programs for some steps, with one thread per rank of this process. If each rank is a process,
+/// every process gets the whole result.
 [[nodiscard]] StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& make_device,
                                     const StackSettings& settings, InputSource& inputs);
+
+/// The context of a step of a verification. Weight decay differs from step to step, as a schedule's does.
+[[nodiscard]] StepContext verified_step(std::uint64_t step, double learning_rate, const LossScaler& scaler);
+
+/// Disturbs the initial parameters of a rank, and the states that begin as their values. Constants stay.
+void disturb_parameters(Executor& executor, const Disturbance& disturbance);
+
+/// Runs an evaluation pass without a training step once on a rank, with initial parameters in memory of its own.
+/// \return the mean loss over all ranks.
+double evaluate_alone(const Compiled& evaluation, Device& device, Communicator& communicator, std::uint64_t seed,
+                      InputSource& inputs);
 
 /// Folder of a program's offload files. Verification has no output folder, so the default is the system's temporary
 /// folder.

@@ -1,15 +1,24 @@
 #include "verify/verification.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "compiler/program/step_variants.hpp"
 #include "data/joined_sizes.hpp"
-#include "loading/model_strategies.hpp"
-#include "setup/training_programs.hpp"
-#include "verify/defined_run.hpp"
-#include "verify/evaluation_alone.hpp"
+#include "generate/text_scores.hpp"
+#include "huggingface/initial_values.hpp"
+#include "loading/resolved_plugins.hpp"
+#include "runtime/initialize.hpp"
+#include "runtime/rank_threads.hpp"
+#include "strata/error.hpp"
+#include "strata/random.hpp"
+#include "train/training_programs.hpp"
+#include "verify/definition.hpp"
 #include "verify/random_inputs.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::host {
 namespace {
@@ -21,15 +30,84 @@ int stage_count(const RunSetup& setup) {
   return stages.scheduler ? stages.count : 0;
 }
 
-MakeDevice devices_of(const RunSetup& setup) {
-  return
-      [&setup](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, setup.stack.mesh.rank_count()); };
+/// Next tokens of each text, after its prompt.
+constexpr std::int64_t kSteps = 3;
+
+/// A text of random tokens.
+class RandomText {
+ public:
+  RandomText(std::uint64_t number, std::int64_t vocabulary)
+      : key_(random::stream_key(number, "verified text", 0)), vocabulary_(static_cast<std::uint64_t>(vocabulary)) {}
+
+  void extend(GeneratedText& text, std::int64_t count) const {
+    for (; count > 0; --count) {
+      const auto index = static_cast<std::uint64_t>(text.tokens.size());
+      text.tokens.push_back(static_cast<std::int32_t>(random::below(key_, index, vocabulary_)));
+    }
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t vocabulary_;
+};
+
+/// The scores of two texts of different lengths, as they grow.
+double compare_scores(TextScores& cached, TextScores& whole, std::int64_t context) {
+  const std::int64_t steps = std::min(kSteps, context);
+  std::vector<RandomText> sources;
+  std::vector<GeneratedText> texts(2);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    sources.emplace_back(i, whole.vocabulary());
+    sources.back().extend(texts[i], i == 0 ? context - steps + 1 : 1);
+  }
+  double worst = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    cached.compute({&texts[0], &texts[1]});
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      GeneratedText same{texts[i].tokens};
+      whole.compute({&same});
+      worst = std::max(worst, relative_difference(cached.scores(static_cast<std::int64_t>(i)), whole.scores(0)));
+      sources[i].extend(texts[i], 1);
+    }
+  }
+  return worst;
+}
+
+GenerationVerification compare_programs(const ScoresRequest& request, const DimSizes& sizes) {
+  const auto whole = make_window_scores(request, sizes);
+  const std::int64_t context = sizes.at(request.setup.generation().sequence);
+  // A prompt takes several steps.
+  const GenerationSizes generation{.texts = 2, .capacity = context, .chunk = std::max<std::int64_t>(1, context / 3)};
+  std::optional<CachedPrograms> programs;
+  try {
+    programs = compile_cached(request.setup, sizes, request.device, generation);
+  } catch (const ConfigurationError& error) {
+    return {.missing = std::string("the model has no cache of keys and values: ") + error.what()};
+  }
+  const auto cached = make_cached_scores(request, *programs, generation);
+  return {.difference = compare_scores(*cached, *whole, context)};
+}
+
+std::vector<GradientCheck> check_gradients_of(const RunSetup& setup) {
+  CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
+  request.float_type = DType::f64;
+  const std::unique_ptr<Device> reference = setup.make_device(0, 1);
+  RandomInputs inputs = random_inputs(setup);
+  return check_gradients(forward_graph(request), *setup.ops, *reference, inputs, setup.seed());
+}
+
+std::vector<KernelCheck> compare_kernels_of(const RunSetup& setup, int steps) {
+  KernelComparisons comparisons;
+  run_setup_stack(setup, setup.float_type, steps, [&, make_device = devices_of(setup)](int rank) {
+    return std::shared_ptr<Device>(compare_kernels(make_device(rank), *setup.kernels, comparisons));
+  });
+  return comparisons.checks();
 }
 
 }  // namespace
 
 RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& registry) {
-  const RunSetup setup = prepare(configuration, registry);
+  const RunSetup setup = prepare_run(configuration, registry);
   RunConfiguration small = setup.configuration;
   const int stages = stage_count(setup);
   small.model.options = setup.shrunk_model({required_multiples(setup.stack), stages > 0}).values();
@@ -41,56 +119,49 @@ RunConfiguration shrink(const RunConfiguration& configuration, PluginRegistry& r
   return small;
 }
 
-namespace {
+MakeDevice devices_of(const RunSetup& setup) {
+  return
+      [&setup](int rank) -> std::shared_ptr<Device> { return setup.make_device(rank, setup.stack.mesh.rank_count()); };
+}
 
-/// The training step of `setup` and an evaluation pass beside it, with random inputs.
-class PreparedRun {
- public:
-  PreparedRun(const RunSetup& setup, DType float_type, bool is_update_outside)
-      : setup_(setup), inputs_(setup.seed(), setup.inputs, setup.sizes_without_data()) {
-    CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
-    request.float_type = float_type;
-    request.optimizer.is_update_outside = is_update_outside;
-    const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
-    request.device = device.get();
-    compiled_ = setup.compile(request);
-    evaluation_ = compile_evaluation(setup, request, compiled_);
-    evaluation_alone_ = compile_evaluation_alone(setup, request);
-  }
+RandomInputs random_inputs(const RunSetup& setup) { return {setup.seed(), setup.inputs, setup.sizes_without_data()}; }
 
-  [[nodiscard]] const Compiled& compiled() const { return compiled_; }
-  [[nodiscard]] StackSettings settings(int steps) const {
-    return {.seed = setup_.seed(),
-            .learning_rate = setup_.configuration.optimizer.lr,
-            .steps = steps,
-            .joins_processes = true,
-            .evaluation = &evaluation_,
-            .evaluation_alone = &evaluation_alone_,
-            .evaluates_average = setup_.configuration.optimizer.average.is_evaluated()};
-  }
+Compiled compile_step(const RunSetup& setup, DType float_type) {
+  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
+  CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
+  request.float_type = float_type;
+  request.device = device.get();
+  return setup.compile(request);
+}
 
-  [[nodiscard]] StackResult run(int steps, const MakeDevice& make_device) {
-    const std::unique_ptr<World> world = setup_.make_world();
-    return run_stack(compiled_, *world, make_device, settings(steps), inputs_);
-  }
-  [[nodiscard]] StackResult run_definition(int steps, const SimulatedReplicas& replicas) {
-    const std::unique_ptr<World> world = setup_.make_world();
-    return host::run_definition(compiled_, *world, devices_of(setup_), settings(steps), setup_.optimizer, replicas,
-                                inputs_);
-  }
+VerifiedPrograms::VerifiedPrograms(const RunSetup& setup, DType float_type, bool is_defined) {
+  const std::unique_ptr<Device> device = setup.make_device(0, setup.stack.mesh.rank_count());
+  CompileRequest request = setup.request(GraphMode::training, setup.sizes_without_data());
+  request.float_type = float_type;
+  request.optimizer.is_update_outside = is_defined;
+  request.device = device.get();
+  training = setup.compile(request);
+  evaluation = compile_evaluation(setup, request, training);
+  request.mode = GraphMode::evaluation;
+  evaluation_alone = setup.compile(request);
+}
 
- private:
-  const RunSetup& setup_;
-  RandomInputs inputs_;
-  Compiled compiled_;
-  Compiled evaluation_;
-  Compiled evaluation_alone_;
-};
+StackSettings VerifiedPrograms::settings(const RunSetup& setup, int steps) const {
+  return {.seed = setup.seed(),
+          .learning_rate = setup.configuration.optimizer.lr,
+          .steps = steps,
+          .evaluation = &evaluation,
+          .evaluation_alone = &evaluation_alone,
+          .evaluates_average = setup.configuration.optimizer.average.is_evaluated()};
+}
 
-}  // namespace
+StackResult VerifiedPrograms::run(const RunSetup& setup, World& world, const MakeDevice& make_device, int steps) const {
+  RandomInputs inputs = random_inputs(setup);
+  return run_stack(training, world, make_device, settings(setup, steps), inputs);
+}
 
 StackResult run_setup_stack(const RunSetup& setup, DType float_type, int steps, const MakeDevice& make_device) {
-  return PreparedRun(setup, float_type, false).run(steps, make_device);
+  return VerifiedPrograms(setup, float_type).run(setup, *setup.make_world(), make_device, steps);
 }
 
 Verification verify_stack(const RunConfiguration& configuration, PluginRegistry& registry,
@@ -106,30 +177,70 @@ Verification verify_stack(const RunConfiguration& configuration, PluginRegistry&
     wanted.communicator = configuration.communicator;
   }
   if (!options.full) wanted = shrink(wanted, registry);
-  const RunSetup stack = prepare(wanted, registry);
+  const RunSetup stack = prepare_run(wanted, registry);
   RunConfiguration alone = wanted;
   keep_model_strategies(alone, registry);
   alone.communicator = local;
   alone.device = {configuration.device.path, reference, {}};
-  RunSetup single = prepare(alone, registry);
+  RunSetup single = prepare_run(alone, registry);
 
   Verification verification;
   verification.configuration = stack.configuration;
   verification.mesh = stack.stack.mesh;
-  PreparedRun of_stack(stack, DType::f64, false);
-  PreparedRun of_single(single, DType::f64, true);
-  const StepVariants variants = step_variants(of_stack.compiled());
+  const VerifiedPrograms programs(stack, DType::f64);
+  const VerifiedPrograms single_programs(single, DType::f64, true);
+  const StepVariants variants = step_variants(programs.training);
   const std::uint64_t enough = variants.steps_to_execute_all() + (variants.variants.size() > 1 ? 1 : 0);
   const int steps = std::max(options.steps, static_cast<int>(std::min<std::uint64_t>(enough, kMostVerifiedSteps)));
   for (const StepVariant& each : variants.variants) {
     if (each.step >= static_cast<std::uint64_t>(steps)) verification.missed.push_back(variants.describe(each));
   }
-  verification.single = of_single.run_definition(steps, find_replicas(stack.stack, of_stack.compiled(), stack.inputs));
-  verification.stack = of_stack.run(steps, devices_of(stack));
-  verification.difference = compare(verification.stack, verification.single, of_single.compiled().graph);
+  RandomInputs inputs = random_inputs(single);
+  verification.single = run_definition(single_programs.training, *single.make_world(), devices_of(single),
+                                       single_programs.settings(single, steps), single.optimizer,
+                                       find_replicas(stack.stack, programs.training, stack.inputs), inputs);
+  verification.stack = programs.run(stack, *stack.make_world(), devices_of(stack), steps);
+  verification.difference = compare(verification.stack, verification.single, single_programs.training.graph);
   single.float_type = DType::f64;
   verification.generation = verify_generation(single);
   return verification;
+}
+
+GenerationVerification verify_generation(const RunSetup& setup) {
+  const DimSizes sizes = setup.sizes_without_data();
+  try {
+    if (!sizes.contains(setup.generation().sequence)) return {.missing = "the length of texts has no size"};
+  } catch (const ConfigurationError& error) {
+    return {.missing = error.what()};
+  }
+  GenerationVerification result;
+  const std::unique_ptr<World> world = setup.make_world();
+  run_rank_threads(
+      *world, [&](int rank) { return setup.make_device(rank, 1); },
+      [&](Device& device, Communicator& communicator) {
+        const auto restore = [&](Executor& executor) { initialize(executor, setup.seed()); };
+        result = compare_programs({setup, restore, device, communicator}, sizes);
+      });
+  return result;
+}
+
+bool OpVerification::holds() const {
+  return std::all_of(gradients.begin(), gradients.end(), [](const GradientCheck& each) { return each.holds(); }) &&
+         std::all_of(kernels.begin(), kernels.end(), [](const KernelCheck& each) { return each.holds(); });
+}
+
+OpVerification verify_ops(const RunConfiguration& configuration, PluginRegistry& registry,
+                          const VerificationOptions& options) {
+  RunConfiguration wanted = configuration;
+  if (!options.device.empty()) wanted.device = {configuration.device.path, options.device, {}};
+  wanted.communicator = {configuration.communicator.path, "local", {}};
+  if (!options.full) wanted = shrink(wanted, registry);
+  const RunSetup stack = prepare_run(wanted, registry);
+  RunConfiguration on_reference = wanted;
+  on_reference.device = {configuration.device.path, "reference", {}};
+  constexpr int kSteps = 2;
+  return {check_gradients_of(prepare_run(on_reference, registry)), compare_kernels_of(stack, kSteps),
+          stack.configuration.device.plugin};
 }
 
 }  // namespace strata::host

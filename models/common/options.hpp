@@ -10,11 +10,17 @@
 namespace strata::models {
 
 /// An option for a size, from 0 to `maximum`. The default 0 stands for the size that the model's name gives.
-[[nodiscard]] OptionSpecification size_option(const std::string& name, const std::string& documentation,
-                                              double maximum);
+[[nodiscard]] inline OptionSpecification size_option(const std::string& name, const std::string& documentation,
+                                                     double maximum) {
+  return option::integer(name, 0, 0, maximum, documentation);
+}
 
 /// The option `documents`, which keeps attention inside a document.
-[[nodiscard]] OptionSpecification documents_option();
+[[nodiscard]] inline OptionSpecification documents_option() {
+  return option::boolean("documents", false,
+                         "Keeps attention inside a document and starts positions anew in each: reads the inputs "
+                         "documents and positions [batch seq] of the dataset.");
+}
 
 /// Sizes for ModelFactory::shrink().
 class SmallSizes {

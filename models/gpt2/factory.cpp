@@ -3,8 +3,6 @@
 
 #include "common/options.hpp"
 #include "gpt2.hpp"
-#include "huggingface.hpp"
-#include "sizes.hpp"
 
 namespace gpt2 {
 namespace {

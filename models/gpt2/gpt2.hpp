@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "strata/huggingface.hpp"
 #include "strata/model.hpp"
+#include "strata/options.hpp"
 
 namespace gpt2 {
 
@@ -37,6 +39,24 @@ class Gpt2 final : public strata::Model {
 
  private:
   Settings settings_;
+};
+
+/// The options of the plugin.
+[[nodiscard]] const strata::OptionSchema& option_schema();
+
+/// Settings of the size that the options name, with the options that override it. \throws strata::ConfigurationError if
+/// the number of heads does not divide embed.
+[[nodiscard]] Settings settings_from(const strata::Options& options);
+
+/// GPT-2 as transformers' GPT2LMHeadModel publishes it. Queries, keys and values are one matrix there.
+class Gpt2Format final : public strata::HuggingFaceFormat {
+ public:
+  [[nodiscard]] std::optional<strata::Options> options(const strata::HuggingFaceFields& config) const override;
+  [[nodiscard]] strata::HuggingFaceFields config(const strata::Options& options,
+                                                 const strata::DimSizes& sizes) const override;
+  [[nodiscard]] strata::HuggingFaceTensors tensors(const strata::Options& options,
+                                                   const strata::DimSizes& sizes) const override;
+  [[nodiscard]] std::vector<std::string> families() const override;
 };
 
 }  // namespace gpt2

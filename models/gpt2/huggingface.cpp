@@ -1,9 +1,8 @@
-#include "huggingface.hpp"
+#include "common/huggingface.hpp"
 
 #include <utility>
 
-#include "common/huggingface.hpp"
-#include "sizes.hpp"
+#include "gpt2.hpp"
 #include "strata/error.hpp"
 
 namespace gpt2 {

@@ -1,9 +1,8 @@
-#include "sizes.hpp"
-
 #include <array>
 #include <string_view>
 
 #include "common/options.hpp"
+#include "gpt2.hpp"
 #include "strata/error.hpp"
 
 namespace gpt2 {
@@ -29,36 +28,21 @@ constexpr std::array<NamedSize, 4> kSizes{{{"gpt2-124m", 12, 12, 768},
 
 const OptionSchema& option_schema() {
   static const OptionSchema schema{
-      {.name = "size",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("custom")),
-       .documentation =
-           "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
-           "override it.",
-       .choices = {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}},
+      option::word(
+          "size", "custom",
+          "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
+          "override it.",
+          {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}),
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
       size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
       size_option("context", "Tokens of a sequence; 0: 1024.", 16777216),
       size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
-      {.name = "dropout",
-       .type = OptionType::number,
-       .default_value = OptionValue(0.1),
-       .documentation = "Probability with which embeddings and residual branches are dropped.",
-       .minimum = 0,
-       .maximum = 0.99},
-      {.name = "attention_dropout",
-       .type = OptionType::number,
-       .default_value = OptionValue(-1.0),
-       .documentation = "Probability with which attention weights are dropped; -1: the same as dropout.",
-       .minimum = -1,
-       .maximum = 0.99},
-      {.name = "window",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{0}),
-       .documentation = "Tokens that attention sees: a token itself and the ones just before it; 0: all before it.",
-       .minimum = 0,
-       .maximum = 16777216},
+      option::number("dropout", 0.1, 0, 0.99, "Probability with which embeddings and residual branches are dropped."),
+      option::number("attention_dropout", -1.0, -1, 0.99,
+                     "Probability with which attention weights are dropped; -1: the same as dropout."),
+      option::integer("window", 0, 0, 16777216,
+                      "Tokens that attention sees: a token itself and the ones just before it; 0: all before it."),
       models::documents_option()};
   return schema;
 }

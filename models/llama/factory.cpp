@@ -2,9 +2,7 @@
 #include <numeric>
 
 #include "common/options.hpp"
-#include "huggingface.hpp"
 #include "llama.hpp"
-#include "options.hpp"
 
 namespace llama {
 namespace {

@@ -1,12 +1,11 @@
-#include "huggingface.hpp"
+#include "common/huggingface.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "common/huggingface.hpp"
+#include "llama.hpp"
 #include "model_type.hpp"
-#include "options.hpp"
 #include "strata/error.hpp"
 
 namespace llama {

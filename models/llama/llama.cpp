@@ -3,7 +3,6 @@
 #include <string>
 
 #include "common/attention.hpp"
-#include "common/feed_forward.hpp"
 
 namespace llama {
 namespace {

@@ -2,9 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/rope_tables.hpp"
+#include "strata/huggingface.hpp"
 #include "strata/model.hpp"
+#include "strata/options.hpp"
 
 namespace llama {
 
@@ -58,6 +62,33 @@ class Llama final : public strata::Model {
   [[nodiscard]] std::int64_t window_of(std::int64_t layer) const;
 
   Settings settings_;
+};
+
+/// A Hugging Face model.
+struct NamedSize {
+  std::string name;
+  Settings settings;
+};
+
+/// The published sizes that `size` accepts. Their context is that of the published training, which `context` shortens.
+[[nodiscard]] const std::vector<NamedSize>& named_sizes();
+
+/// The options of the plugin.
+[[nodiscard]] const strata::OptionSchema& option_schema();
+
+/// Settings of the size that the options name, with the options that override it. \throws strata::OptionError if they
+/// contradict each other.
+[[nodiscard]] Settings settings_from(const strata::Options& options);
+
+/// The Llama family as transformers publishes it. The model types are llama, mistral, qwen2 and qwen3.
+class LlamaFormat final : public strata::HuggingFaceFormat {
+ public:
+  [[nodiscard]] std::optional<strata::Options> options(const strata::HuggingFaceFields& config) const override;
+  [[nodiscard]] strata::HuggingFaceFields config(const strata::Options& options,
+                                                 const strata::DimSizes& sizes) const override;
+  [[nodiscard]] strata::HuggingFaceTensors tensors(const strata::Options& options,
+                                                   const strata::DimSizes& sizes) const override;
+  [[nodiscard]] std::vector<std::string> families() const override;
 };
 
 }  // namespace llama

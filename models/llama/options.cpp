@@ -1,9 +1,8 @@
-#include "options.hpp"
+#include "common/options.hpp"
 
 #include <string>
 
-#include "common/options.hpp"
-#include "sizes.hpp"
+#include "llama.hpp"
 #include "strata/error.hpp"
 
 namespace llama {
@@ -13,23 +12,10 @@ using namespace strata;
 using models::RopeScaling;
 using models::size_option;
 
-/// 0 stands for the size's value.
-OptionSpecification positive_field(const std::string& name, const std::string& documentation, double maximum) {
-  return {.name = name,
-          .type = OptionType::number,
-          .default_value = OptionValue(0.0),
-          .documentation = documentation,
-          .minimum = 0,
-          .maximum = maximum};
-}
-
 /// A property that is the size's own unless it is set.
 OptionSpecification choice_field(const std::string& name, const std::string& documentation) {
-  return {.name = name,
-          .type = OptionType::word,
-          .default_value = OptionValue(std::string("auto")),
-          .documentation = documentation + "; auto: as the size has it, no for custom.",
-          .choices = {"auto", "yes", "no"}};
+  return option::word(name, "auto", documentation + "; auto: as the size has it, no for custom.",
+                      {"auto", "yes", "no"});
 }
 
 std::vector<std::string> size_names() {
@@ -40,11 +26,8 @@ std::vector<std::string> size_names() {
 
 OptionSchema make_schema() {
   return {
-      {.name = "size",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("custom")),
-       .documentation = "A Hugging Face model, which gives all fields; fields that are set override it.",
-       .choices = size_names()},
+      option::word("size", "custom", "A Hugging Face model, which gives all fields; fields that are set override it.",
+                   size_names()),
       size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
       size_option("heads", "Heads of queries; 0: the size's, 12 for custom.", 4096),
       size_option("kv_heads",
@@ -61,46 +44,31 @@ OptionSchema make_schema() {
           "model on shorter texts.",
           16777216),
       size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
-      positive_field("norm_epsilon", "Added to the mean square in norms; 0: the size's, 1e-5 for custom.", 1),
-      positive_field("rope_base", "Base of the rotary angles; 0: the size's, 10000 for custom.", 1e12),
-      {.name = "rope_scaling",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("auto")),
-       .documentation = "How rotary angles are stretched to longer texts; auto: as the size has it, none for custom.",
-       .choices = {"auto", "none", "linear", "llama3", "yarn"}},
-      positive_field("rope_factor", "Factor of the stretching; 0: the size's, 1 for custom.", 1e6),
-      positive_field("rope_original_context",
-                     "Tokens of the context before the stretching (llama3, yarn); 0: the size's, 8192 for custom.",
-                     16777216),
-      positive_field("rope_low_freq_factor", "Turns below which an angle is slow (llama3); 0: 1.", 1e6),
-      positive_field("rope_high_freq_factor", "Turns from which an angle is fast (llama3); 0: 4.", 1e6),
-      positive_field("rope_beta_fast", "Turns at the fast end of the ramp (yarn); 0: 32.", 1e6),
-      positive_field("rope_beta_slow", "Turns at the slow end of the ramp (yarn); 0: 1.", 1e6),
-      positive_field("rope_attention_factor", "Factor of cosines and sines (yarn); 0: 0.1 ln(rope_factor) + 1.", 1e6),
+      option::number("norm_epsilon", 0, 0, 1, "Added to the mean square in norms; 0: the size's, 1e-5 for custom."),
+      option::number("rope_base", 0, 0, 1e12, "Base of the rotary angles; 0: the size's, 10000 for custom."),
+      option::word("rope_scaling", "auto",
+                   "How rotary angles are stretched to longer texts; auto: as the size has it, none for custom.",
+                   {"auto", "none", "linear", "llama3", "yarn"}),
+      option::number("rope_factor", 0, 0, 1e6, "Factor of the stretching; 0: the size's, 1 for custom."),
+      option::number("rope_original_context", 0, 0, 16777216,
+                     "Tokens of the context before the stretching (llama3, yarn); 0: the size's, 8192 for custom."),
+      option::number("rope_low_freq_factor", 0, 0, 1e6, "Turns below which an angle is slow (llama3); 0: 1."),
+      option::number("rope_high_freq_factor", 0, 0, 1e6, "Turns from which an angle is fast (llama3); 0: 4."),
+      option::number("rope_beta_fast", 0, 0, 1e6, "Turns at the fast end of the ramp (yarn); 0: 32."),
+      option::number("rope_beta_slow", 0, 0, 1e6, "Turns at the slow end of the ramp (yarn); 0: 1."),
+      option::number("rope_attention_factor", 0, 0, 1e6,
+                     "Factor of cosines and sines (yarn); 0: 0.1 ln(rope_factor) + 1."),
       choice_field("tied", "The output projection is the embedding"),
       choice_field("qkv_bias", "Biases of the projections to queries, keys and values"),
       choice_field("output_bias", "A bias of the attention's output projection"),
       choice_field("mlp_bias", "Biases of the feed-forward block"),
       choice_field("qk_norm", "A norm of every head of queries and keys"),
-      {.name = "window",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{-1}),
-       .documentation = "Tokens that attention sees: a token itself and the ones just before it; 0: all before it; -1: "
-                        "the size's, 0 for custom.",
-       .minimum = -1,
-       .maximum = 16777216},
-      {.name = "window_layers",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{-1}),
-       .documentation = "Number of blocks with the window, counted from the last; -1: all.",
-       .minimum = -1,
-       .maximum = 4096},
-      {.name = "attention_dropout",
-       .type = OptionType::number,
-       .default_value = OptionValue(0.0),
-       .documentation = "Probability with which attention weights are dropped.",
-       .minimum = 0,
-       .maximum = 0.99},
+      option::integer("window", -1, -1, 16777216,
+                      "Tokens that attention sees: a token itself and the ones just before it; 0: all before it; -1: "
+                      "the size's, 0 for custom."),
+      option::integer("window_layers", -1, -1, 4096,
+                      "Number of blocks with the window, counted from the last; -1: all."),
+      option::number("attention_dropout", 0.0, 0, 0.99, "Probability with which attention weights are dropped."),
       models::documents_option()};
 }
 

@@ -1,4 +1,4 @@
-#include "sizes.hpp"
+#include "llama.hpp"
 
 namespace llama {
 namespace {

@@ -4,12 +4,15 @@
 #include <cstring>
 #include <new>
 
+#include "enum_names.hpp"
 #include "strata/error.hpp"
+#include "strata/memory_place.hpp"
 
 namespace strata {
+
 namespace {
 
-constexpr std::align_val_t kHostAlignment{64};
+constexpr std::align_val_t kHostAlignment{256};
 
 }  // namespace
 
@@ -39,6 +42,11 @@ std::optional<std::string> Device::uncapturable() const { return "the device has
 
 std::unique_ptr<StepGraph> Device::capture(const std::function<void()>& /*enqueue*/) {
   throw RuntimeError(description() + ": work cannot be captured: " + uncapturable().value_or("no reason is given"));
+}
+
+std::string_view to_string(MemoryPlace place) {
+  static constexpr std::string_view kNames[] = {"device", "host", "file"};
+  return name_of(kNames, place);
 }
 
 }  // namespace strata

@@ -119,7 +119,7 @@ class Differentiator::Context final : public GradientContext {
   }
 
  private:
-  [[nodiscard]] bool is_parameter(int index) const { return owner_.graph_.node(operand(index).node).op == "parameter"; }
+  [[nodiscard]] bool is_parameter(int index) const { return owner_.graph_.node(operand(index).node).is_parameter(); }
 
   std::vector<Value> append(const std::string& op, std::vector<Value> operands, Attributes attributes, Phase phase) {
     Node node;

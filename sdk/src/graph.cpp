@@ -4,34 +4,22 @@
 #include <set>
 #include <sstream>
 
+#include "enum_names.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace strata {
 
 std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return "F";
-    case Phase::backward:
-      return "B";
-    case Phase::weight:
-      return "W";
-  }
-  throw VerificationError("unknown phase");
+  static constexpr std::string_view kNames[] = {"F", "B", "W"};
+  return name_of(kNames, phase);
 }
 
 Initializer::~Initializer() = default;
 
 std::string_view to_string(ParameterRole role) {
-  switch (role) {
-    case ParameterRole::trained:
-      return "trained";
-    case ParameterRole::frozen:
-      return "frozen";
-    case ParameterRole::constant:
-      return "constant";
-  }
-  throw VerificationError("unknown role of a parameter");
+  static constexpr std::string_view kNames[] = {"trained", "frozen", "constant"};
+  return name_of(kNames, role);
 }
 
 const Node& Graph::node(int id) const {
@@ -147,6 +135,13 @@ std::string to_string(const Graph& graph) {
         << '\n';
   }
   return out.str();
+}
+
+DerivedInitializer::~DerivedInitializer() = default;
+
+double DerivedInitializer::value(std::span<const std::int64_t> /*index*/, const Shape& /*shape*/,
+                                 std::uint64_t /*key*/) const {
+  throw VerificationError("derives its values from those of '" + source().name + "' and gives none alone");
 }
 
 }  // namespace strata

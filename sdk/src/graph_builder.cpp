@@ -97,7 +97,7 @@ Value GraphBuilder::add_parameter(Parameter parameter, const Dims& dims) {
 
 Value GraphBuilder::input(const std::string& name, const Dims& dims, DType dtype) {
   for (const Node& node : graph_.nodes()) {
-    if (node.op != "input" || node.name != name) continue;
+    if (!node.is_input() || node.name != name) continue;
     if (node.results.front() == TensorType{dims, dtype}) return {node.id, 0};
     throw VerificationError("input '" + name + "' is asked for as " + to_string(TensorType{dims, dtype}) +
                             ", and before as " + to_string(node.results.front()));

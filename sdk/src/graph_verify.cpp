@@ -76,7 +76,7 @@ class Verifier {
   }
 
   void parameter_is_listed(const Node& node) const {
-    if (node.op == "parameter" && !parameters_.contains(node.name)) {
+    if (node.is_parameter() && !parameters_.contains(node.name)) {
       fail(node, "is read, and is no longer among the parameters of the graph");
     }
   }
@@ -171,8 +171,7 @@ class Verifier {
     for (const Parameter& parameter : graph_.parameters) {
       if (!defined_.contains(parameter.value.node)) fail("parameter '" + parameter.name + "' has no node");
       const Node& node = graph_.node(parameter.value.node);
-      if (node.op != "parameter" || node.name != parameter.name)
-        fail(node, "is not parameter '" + parameter.name + "'");
+      if (!node.is_parameter() || node.name != parameter.name) fail(node, "is not parameter '" + parameter.name + "'");
       name_is_its_own(parameter);
       has_a_start(parameter);
     }

@@ -1,4 +1,4 @@
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -81,6 +81,9 @@ class GuardedOp final : public OpDefinition {
   bool is_product() const override {
     return guard("is_product", [&] { return inner_->is_product(); });
   }
+  bool is_sum() const override {
+    return guard("is_sum", [&] { return inner_->is_sum(); });
+  }
   std::optional<FlatSignature> flat_signature(const Attributes& attributes) const override {
     return guard("flat_signature", [&] { return inner_->flat_signature(attributes); });
   }

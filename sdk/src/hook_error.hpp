@@ -4,7 +4,7 @@
 
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
-#include "strata/hook_scope.hpp"
+#include "strata/internal/hook_scope.hpp"
 
 namespace strata {
 

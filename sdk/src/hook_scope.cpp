@@ -1,4 +1,4 @@
-#include "strata/hook_scope.hpp"
+#include "strata/internal/hook_scope.hpp"
 
 #include <array>
 #include <atomic>

@@ -1,18 +1,34 @@
 #include "strata/kernel.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "kernel_signature.hpp"
 #include "strata/error.hpp"
+#include "strata/gpu_kernel.hpp"
 
 namespace strata {
 
 Kernel::~Kernel() = default;
 
+struct KernelEnvironment::Shared {
+  std::mutex mutex;
+  std::map<std::type_index, std::weak_ptr<void>> objects;
+};
+
 KernelEnvironment::KernelEnvironment(std::string runtime, int threads)
-    : runtime_(std::move(runtime)), threads_(threads) {}
+    : runtime_(std::move(runtime)), threads_(threads), shared_(std::make_unique<Shared>()) {}
 KernelEnvironment::~KernelEnvironment() = default;
+
+std::shared_ptr<void> KernelEnvironment::find_shared(std::type_index type,
+                                                     const std::function<std::shared_ptr<void>()>& make) const {
+  const std::lock_guard lock(shared_->mutex);
+  std::weak_ptr<void>& known = shared_->objects[type];
+  std::shared_ptr<void> object = known.lock();
+  if (object == nullptr) known = object = make();
+  return object;
+}
 
 KernelRegistry::KernelRegistry() = default;
 KernelRegistry::~KernelRegistry() = default;
@@ -52,5 +68,9 @@ std::vector<std::string> KernelRegistry::ops() const {
   for (const auto& [op, kernels] : kernels_) names.push_back(op);
   return names;
 }
+
+GpuEnvironment::GpuEnvironment(const GpuDescription& gpu, const std::string& runtime)
+    : KernelEnvironment(runtime, 0), gpu_(gpu) {}
+GpuEnvironment::~GpuEnvironment() = default;
 
 }  // namespace strata

@@ -18,7 +18,7 @@ Dims split(const std::string& words) {
 }
 
 /// Runs are shared by threads in so many blocks, whatever the number of threads, so that sums do not depend on it.
-constexpr std::size_t kBlocks = 16;
+constexpr std::size_t kMostBlocks = 16;
 
 /// One dimension of the parameter.
 struct SideDim {
@@ -101,8 +101,8 @@ MatrixBlocks::MatrixBlocks(const OpInstance& op) : piece_(op), begins_{0} {
   for (const MatrixRun& run : piece_.runs()) elements += run.length;
   std::int64_t before = 0;
   for (std::size_t r = 0; r < piece_.runs().size(); ++r) {
-    const auto due = static_cast<std::int64_t>(begins_.size()) * elements / static_cast<std::int64_t>(kBlocks);
-    if (before >= due && r > 0 && begins_.size() < kBlocks) begins_.push_back(r);
+    const auto due = static_cast<std::int64_t>(begins_.size()) * elements / static_cast<std::int64_t>(kMostBlocks);
+    if (before >= due && r > 0 && begins_.size() < kMostBlocks) begins_.push_back(r);
     before += piece_.runs()[r].length;
   }
 }

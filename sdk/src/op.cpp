@@ -52,6 +52,7 @@ int OpDefinition::version() const { return 1; }
 bool OpDefinition::reads_result(int /*result*/) const { return false; }
 bool OpDefinition::keeps_result(int /*result*/) const { return false; }
 bool OpDefinition::is_product() const { return false; }
+bool OpDefinition::is_sum() const { return false; }
 std::optional<FlatSignature> OpDefinition::flat_signature(const Attributes& /*attributes*/) const {
   return std::nullopt;
 }

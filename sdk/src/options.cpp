@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "enum_names.hpp"
 #include "strata/error.hpp"
 
 namespace strata {
@@ -160,21 +161,9 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string_view to_string(OptionType type) {
-  switch (type) {
-    case OptionType::boolean:
-      return "boolean";
-    case OptionType::integer:
-      return "integer";
-    case OptionType::number:
-      return "number";
-    case OptionType::word:
-      return "string";
-    case OptionType::numbers:
-      return "list of numbers";
-    case OptionType::words:
-      return "list of strings";
-  }
-  return "unknown";
+  static constexpr std::string_view kNames[] = {"boolean", "integer",         "number",
+                                                "string",  "list of numbers", "list of strings"};
+  return name_of(kNames, type);
 }
 
 std::string to_string(const OptionValue& value) {

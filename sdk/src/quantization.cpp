@@ -1,4 +1,4 @@
-#include "strata/quantization.hpp"
+#include "strata/internal/quantization.hpp"
 
 #include <string>
 

@@ -1,5 +1,9 @@
 #include "strata/strategy.hpp"
 
+#include <utility>
+
+#include "enum_names.hpp"
+#include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 #include "strata/peft.hpp"
 
@@ -27,14 +31,14 @@ std::vector<ScheduledTask> Strategy::schedule(int /*stage*/, int /*micro_batches
 }
 Lowering Strategy::lower(NodeToLower& /*node*/) const { return {}; }
 Conversion Strategy::convert(const PlannedCollective& /*collective*/) const { return {}; }
-std::vector<Axis> Strategy::unsynchronized_axes() const { return {}; }
-int Strategy::fragment(const ParameterDescription& /*parameter*/) const { return 0; }
-void Strategy::work_on_bucket(BucketContext& /*context*/) const {}
-void Strategy::define(DefinedReplicas& /*replicas*/) const {}
 
-std::vector<Axis> Strategy::self_reduced_axes() const { return {}; }
-bool Strategy::wants_own_bucket(const ParameterDescription& /*parameter*/) const { return false; }
-void Strategy::reduce_gradient(ReductionContext& context) const {
+Emitter::~Emitter() = default;
+ReplicaHooks::~ReplicaHooks() = default;
+int ReplicaHooks::fragment(const ParameterDescription& /*parameter*/) const { return 0; }
+
+GradientHooks::~GradientHooks() = default;
+bool GradientHooks::wants_own_bucket(const ParameterDescription& /*parameter*/) const { return false; }
+void GradientHooks::reduce_gradient(ReductionContext& context) const {
   const std::string name = context.label() + " gradient all_reduce " + join(context.axes(), "+");
   context.emit({.name = name,
                 .work = Collective{.kind = CollectiveKind::all_reduce,
@@ -44,29 +48,34 @@ void Strategy::reduce_gradient(ReductionContext& context) const {
                 .inputs = {context.gradient()},
                 .outputs = {context.gradient()}});
 }
-void Strategy::define_gradient(DefinedGradient& gradient) const {
+void GradientHooks::define_gradient(DefinedGradient& gradient) const {
   for (const std::vector<double>& share : gradient.shares) {
     for (std::size_t i = 0; i < share.size(); ++i) gradient.gradient[i] += share[i];
   }
 }
 
+BucketContext::~BucketContext() = default;
 ReductionContext::~ReductionContext() = default;
 NodeToLower::~NodeToLower() = default;
 LoweringContext::~LoweringContext() = default;
 ConversionContext::~ConversionContext() = default;
 
-std::string_view to_string(Sharding sharding) {
-  switch (sharding) {
-    case Sharding::nothing:
-      return "nothing";
-    case Sharding::states:
-      return "states";
-    case Sharding::gradients:
-      return "gradients";
-    case Sharding::values:
-      return "values";
+Instruction weighted_sum(std::string name, const std::vector<WeightedTerm>& terms, BufferId into) {
+  Compute work{.op = ops::kWeightedSum};
+  Instruction instruction;
+  instruction.name = std::move(name);
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    work.attributes.set("factor" + std::to_string(i), terms[i].factor);
+    instruction.inputs.push_back(terms[i].buffer);
   }
-  throw VerificationError("unknown sharding");
+  instruction.outputs = {into};
+  instruction.work = std::move(work);
+  return instruction;
+}
+
+std::string_view to_string(Sharding sharding) {
+  static constexpr std::string_view kNames[] = {"nothing", "states", "gradients", "values"};
+  return name_of(kNames, sharding);
 }
 
 StrategyFactory::~StrategyFactory() = default;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "strata/weight_blocks.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata {
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "folded.hpp"
 #include "strata/random.hpp"
 
 namespace drawn {

@@ -6,6 +6,9 @@
 
 namespace drawn {
 
+/// The op of the drawn models: x -> x / (1 + x · x), element by element. No other plugin knows it.
+inline constexpr const char* kFolded = "folded";
+
 /// Options of a drawn model. Sizes that no axis divides are as good as others.
 struct DrawnSettings {
   std::int64_t seed = 0;

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace {
 
@@ -46,15 +46,6 @@ class LimitedDisk : public Disk {
   mutable Clock::time_point free_;
 };
 
-class Recorder : public TrainingObserver {
- public:
-  void step(const StepRecord& record) override { step_seconds.push_back(record.seconds); }
-  void checkpoint(const CheckpointRecord& record) override { checkpoints.push_back(record); }
-
-  std::vector<double> step_seconds;
-  std::vector<CheckpointRecord> checkpoints;
-};
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0 : values[values.size() / 2];
@@ -70,19 +61,20 @@ struct Pause {
 
 Pause measure(const RunSetup& setup, CheckpointMode mode, const Disk& disk, const std::filesystem::path& folder) {
   const DataSource source = setup.open_data();
-  Recorder recorder;
+  RunRecorder recorder;
   const CheckpointSettings settings{folder, setup.configuration.run.checkpoint_every, 1, mode, &disk};
   Trainer(setup, source, settings, nullptr, recorder).run();
   std::vector<double> pauses;
   std::vector<double> waits;
   std::vector<double> writes;
+  std::vector<double> step_seconds;
+  for (const StepRecord& each : recorder.steps) step_seconds.push_back(each.seconds);
   for (const CheckpointRecord& each : recorder.checkpoints) {
     pauses.push_back(each.pause_seconds);
     waits.push_back(each.wait_seconds);
     writes.push_back(each.write_seconds);
   }
-  return {median(pauses), median(waits), median(writes), median(recorder.step_seconds),
-          recorder.checkpoints.back().bytes};
+  return {median(pauses), median(waits), median(writes), median(step_seconds), recorder.checkpoints.back().bytes};
 }
 
 int run(const std::string& config, const std::vector<std::string>& overrides, double rate, int rounds) {

@@ -18,14 +18,12 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/conversion.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
-#include "kernels/layer_norm.hpp"
 #include "kernels/matrix_product.hpp"
-#include "kernels/optimizer.hpp"
-#include "kernels/reduce.hpp"
+#include "kernels/norm.hpp"
+#include "strata/registration.hpp"
 
 namespace {
 
@@ -134,7 +132,7 @@ struct Buffers {
       }
     }
     for (auto* buffer : {&a, &b, &c, &d, &e, &f, &g}) {
-      conversion_kernels(set).convert(kParameters, Element::f32, wide.data(), kElement<T>, buffer->data(), 1);
+      conversion_kernels(set).convert(kParameters, Element::f32, wide.data(), kElement<T>, buffer->data(), false, 1);
     }
     for (std::int64_t i = 0; i < kTokens; ++i) ids.push_back(static_cast<std::int32_t>(i * 7919 % kVocabulary));
     workspace.resize(1 << 24);
@@ -225,7 +223,7 @@ void attention(Bench& bench, Buffers<T>& at, const AttentionKernels<T>& kernels)
 }
 
 template <class T>
-void layer_norm(Bench& bench, Buffers<T>& at, const LayerNormKernels<T>& kernels) {
+void layer_norm(Bench& bench, Buffers<T>& at, const NormKernels<T>& kernels) {
   constexpr std::int64_t kSize = kTokens * kEmbed, kCalls = 2 * kLayers + 1;
   float* mean = at.wide3.data();
   float* inverse_std = at.wide3.data() + kTokens;
@@ -239,7 +237,7 @@ void layer_norm(Bench& bench, Buffers<T>& at, const LayerNormKernels<T>& kernels
                            bench.threads());
   });
   bench.memory("layer_norm parameter gradient", kCalls, 2 * kSize * kBytes<T>, [&] {
-    kernels.parameter_gradient(kTokens, kEmbed, at.d.data(), at.a.data(), mean, inverse_std, at.wide4.data(), true,
+    kernels.parameter_gradient(kTokens, kEmbed, at.d.data(), at.a.data(), mean, inverse_std, at.wide4.data(),
                                at.wide4.data() + kEmbed, true, bench.threads());
   });
 }
@@ -315,31 +313,55 @@ void ends(Bench& bench, Buffers<T>& at, InstructionSet set) {
   });
 }
 
-/// The gradient is f32; the values are of type T, with a master copy where that is shorter.
+/// The update `op` of a bucket as a rank on host memory runs it. The gradient is f32; the values are of type `values`,
+/// with a master copy where that is shorter.
+strata::PreparedKernel prepared_update(const std::string& op, strata::DType values, std::size_t states, int threads) {
+  static strata::OpRegistry ops;
+  static strata::KernelRegistry kernels;
+  if (kernels.find("adamw_update", "host").empty()) register_core(ops, kernels);
+  const strata::OperandDescription full{strata::DType::f32, {"flat"}, {kParameters}};
+  strata::OpInstance instance;
+  instance.op = op;
+  instance.operands = {full, {strata::DType::f64, {}, {}}};
+  instance.results.assign(states + (values == strata::DType::f32 ? 1 : 2), full);
+  instance.results[0].dtype = values;
+  instance.index_maps["flat"] = strata::IndexMap::whole(kParameters);
+  instance.attributes = {
+      {"beta1", 0.9},      {"beta2", 0.95},       {"epsilon", 1e-8},  {"momentum", 0.9},
+      {"nesterov", false}, {"weight_decay", 0.1}, {"lr_factor", 1.0}, {"decay_elements", kParameters}};
+  const auto found = kernels.find(op, "host");
+  const auto fast = std::find_if(found.begin(), found.end(), [](const strata::RegisteredKernel* each) {
+    return each->definition.rank != strata::kReferenceRank;
+  });
+  return (*fast)->definition.prepare(instance, strata::KernelEnvironment("host", threads));
+}
+
 template <class T>
 void update(Bench& bench, Buffers<T>& at, InstructionSet set) {
   const int threads = bench.threads();
-  const DecaySegment segments[] = {{0, kParameters, 0.1F}};
-  const AdamWStep step{1e-3F, 0.9F, 0.95F, 1e-8F, 0.1F, 0.05F};
   for (std::int64_t i = 0; i < kParameters; ++i) at.wide4[i] *= at.wide4[i];
   bench.memory("sum_of_squares", 1, 4 * kParameters, [&] {
     at.wide2[0] = static_cast<float>(reduce_kernels(set).f32.sum_of_squares(kParameters, at.wide.data(), threads));
   });
-  UpdatedBucket bucket;
-  bucket.segments = segments;
-  bucket.segment_count = 1;
-  bucket.gradient = at.wide.data();
-  bucket.parameter = at.wide2.data();
-  bucket.rounded_type = kElement<T>;
-  bucket.rounded = sizeof(T) < sizeof(float) ? at.a.data() : nullptr;
-  const std::int64_t bytes = 28 + (bucket.rounded == nullptr ? 0 : kBytes<T>);
-  bench.memory("adamw", 1, bytes * kParameters,
-               [&] { optimizer_kernels(set).adamw(step, bucket, at.wide3.data(), at.wide4.data(), threads); });
-  const SgdStep descent{.learning_rate = 1e-3F, .momentum = 0.9F};
-  bench.memory("sgd with momentum", 0, (bytes - 8) * kParameters,
-               [&] { optimizer_kernels(set).sgd_momentum(descent, bucket, at.wide3.data(), threads); });
-  bench.memory("sgd without momentum", 0, (bytes - 16) * kParameters,
-               [&] { optimizer_kernels(set).sgd(descent, bucket, threads); });
+  constexpr strata::DType kValues = sizeof(T) == sizeof(float)    ? strata::DType::f32
+                                    : std::is_same_v<T, BFloat16> ? strata::DType::bf16
+                                                                  : strata::DType::f16;
+  const bool has_master = kValues != strata::DType::f32;
+  const double scale = 1.0;
+  const auto measure = [&](const char* name, const std::string& op, std::size_t states, std::int64_t calls) {
+    const strata::PreparedKernel kernel = prepared_update(op, kValues, states, threads);
+    const void* operands[] = {at.wide.data(), &scale};
+    std::vector<void*> results = {at.wide2.data(), at.wide3.data(), at.wide4.data()};
+    if (has_master) results.insert(results.begin(), at.a.data());
+    const strata::StepContext context{.step = 1, .learning_rate = 1e-3};
+    const std::int64_t bytes = 12 + 8 * static_cast<std::int64_t>(states) + (has_master ? kBytes<T> : 0);
+    bench.memory(name, calls, bytes * kParameters, [&] {
+      kernel.launch({operands, results, nullptr, context, nullptr});
+    });
+  };
+  measure("adamw", "adamw_update", 2, 1);
+  measure("sgd with momentum", "sgd_momentum_update", 1, 0);
+  measure("sgd without momentum", "sgd_update", 0, 0);
 }
 
 InstructionSet chosen(const char* wanted) {

@@ -28,7 +28,6 @@
 #include <vector>
 
 #include "conformance/communicator_bench.hpp"
-#include "conformance/noticeboard.hpp"
 #include "conformance/temporary_folder.hpp"
 #include "loading/plugin_registry.hpp"
 #include "strata/communicator.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <utility>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing::chaos {

@@ -8,7 +8,8 @@
 #include <string_view>
 #include <thread>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
+#include "files/file_io.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::testing::chaos {

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "build_paths.hpp"
+#include "config/run_checks.hpp"
 #include "config/run_configuration.hpp"
-#include "config/schedule_checks.hpp"
 #include "example.hpp"
 
 namespace strata::host {
@@ -104,16 +104,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "c.toml:20:17: data.allow_changed: found the integer 1; accepted: true or false"},
         BadInput{"lr = 1\n", "lr = nan\n",
                  "c.toml:29:6: optimizer.lr: found the number nan; accepted: a number of at least 0"},
-        BadInput{"plugin = \"sgd\"", "kind = \"sgd\"",
-                 "c.toml:28:1: optimizer.kind: an optimizer is a plugin now; accepted: plugin = \"sgd\""},
         BadInput{"frozen = true", "colour = true",
                  "c.toml:39:1: optimizer.group.0.colour: unknown key; accepted: parameters, lr_factor, "
                  "weight_decay_factor, frozen, plugin; options of an optimizer follow a `plugin`"},
         BadInput{"parameters = [\"*.bias\"]\n", "",
                  "c.toml:35:1: optimizer.group.0.parameters: missing; accepted: a list of strings"},
         // missing keys
-        BadInput{"plugin = \"tokens\"", "format = \"tokens\"",
-                 "c.toml:19:1: data.format: a dataset is a plugin now; accepted: plugin = \"tokens\""},
         BadInput{"plugin = \"tokens\"", "plugin = \"\"",
                  "c.toml:19:10: data.plugin: found \"\"; accepted: the name of a plugin"},
         BadInput{"[batch]\nglobal = 64\nmicro = 8\n", "",

@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "cli/safe_output.hpp"
-#include "config/nesting.hpp"
+#include "config/document.hpp"
+#include "files/console.hpp"
 #include "files/message_text.hpp"
 
 namespace strata::host {
@@ -45,8 +45,13 @@ TEST(SafeOutputs, FailAsTheirTargetDoes) {
 
 TEST(Nesting, IsLimited) {
   const auto place_of = [](const std::string& text) {
-    const auto place = find_deep_nesting(text);
-    return place ? std::to_string(place->line) + ":" + std::to_string(place->column) : "none";
+    try {
+      static_cast<void>(parse_document(text, "t"));
+      return std::string("none");
+    } catch (const ConfigurationError& error) {
+      const std::string message = error.what();
+      return message.substr(2, message.find(": nested too deep") - 2);
+    }
   };
   const auto chain = [](int parts) {
     std::string text = "a";

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "build_paths.hpp"
-#include "config/document.hpp"
 #include "config/reference.hpp"
 #include "config/sections.hpp"
+#include "files/file_io.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "config/run_checks.hpp"
 #include "config/run_configuration.hpp"
-#include "config/schedule_checks.hpp"
 #include "config/sections.hpp"
 #include "example.hpp"
 

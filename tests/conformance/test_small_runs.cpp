@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "build_paths.hpp"
-#include "conformance/small_runs.hpp"
+#include "conformance/subject.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {

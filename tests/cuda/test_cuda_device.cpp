@@ -11,7 +11,6 @@
 #include "device/cuda_device.hpp"
 #include "device/gpus_in_use.hpp"
 #include "device/kernel_files.hpp"
-#include "device/memory_share.hpp"
 #include "emulator/emulated_gpu.hpp"
 #include "strata/error.hpp"
 #include "strata/kernel.hpp"

@@ -6,8 +6,8 @@
 #include "build_paths.hpp"
 #include "sanitized.hpp"
 #include "strata/error.hpp"
+#include "train/run_recorder.hpp"
 #include "train/small_run.hpp"
-#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {
@@ -16,29 +16,16 @@ namespace fs = std::filesystem;
 using test::TemporaryFolder;
 using ::testing::HasSubstr;
 
-struct Result {
-  std::vector<StepRecord> steps;
-  std::vector<double> evaluations;
-  std::vector<GraphUse> uses;
-  fs::path checkpoint;
-};
-
-class Recorder : public TrainingObserver {
- public:
-  explicit Recorder(Result& result) : result_(result) {}
-  void step(const StepRecord& record) override { result_.steps.push_back(record); }
-  void graphs(const GraphUse& use) override { result_.uses.push_back(use); }
-  void evaluation(const EvaluationRecord& record) override { result_.evaluations.push_back(record.loss); }
-  void checkpoint(const CheckpointRecord& record) override { result_.checkpoint = record.path; }
-
- private:
-  Result& result_;
-};
+std::vector<double> evaluation_losses(const RunRecorder& run) {
+  std::vector<double> losses;
+  for (const EvaluationRecord& each : run.evaluations) losses.push_back(each.loss);
+  return losses;
+}
 
 class CudaTraining : public ::testing::Test {
  protected:
   /// Five steps of a small model with dropout, four micro-batches per step and clipping.
-  Result run(const std::string& strategies, bool graph) {
+  RunRecorder run(const std::string& strategies, bool graph) {
     const RunSetup setup = prepare(
         parse_configuration(test::small_configuration(folder_), "small.toml",
                             {"run.steps=5", "run.eval_every=2", "run.eval_batches=1", "model.layers=1",
@@ -46,14 +33,13 @@ class CudaTraining : public ::testing::Test {
                              "device={plugin=\"cuda_emulated\", graph=" + std::string(graph ? "true}" : "false}")}),
         registry_);
     const DataSource source = setup.open_data();
-    Result result;
-    Recorder recorder(result);
+    RunRecorder result;
     const CheckpointSettings checkpoints{folder_.path() / ("checkpoints" + std::to_string(runs_++)), 0, 0};
-    Trainer(setup, source, checkpoints, nullptr, recorder).run();
+    Trainer(setup, source, checkpoints, nullptr, result).run();
     return result;
   }
 
-  static void expect_same_bits(const Result& found, const Result& expected, int ranks) {
+  static void expect_same_bits(const RunRecorder& found, const RunRecorder& expected, int ranks) {
     ASSERT_EQ(found.steps.size(), expected.steps.size());
     for (std::size_t i = 0; i < expected.steps.size(); ++i) {
       SCOPED_TRACE("step " + std::to_string(expected.steps[i].step));
@@ -64,10 +50,11 @@ class CudaTraining : public ::testing::Test {
         EXPECT_EQ(found.steps[i].gradient_norm, expected.steps[i].gradient_norm);
       }
     }
-    EXPECT_EQ(found.evaluations, expected.evaluations);
+    EXPECT_EQ(evaluation_losses(found), evaluation_losses(expected));
     for (int rank = 0; rank < ranks; ++rank) {
       const std::string file = "rank-0000" + std::to_string(rank) + ".safetensors";
-      EXPECT_TRUE(test::read_file(found.checkpoint / file) == test::read_file(expected.checkpoint / file)) << file;
+      EXPECT_TRUE(test::read_file(found.last_checkpoint() / file) == test::read_file(expected.last_checkpoint() / file))
+          << file;
     }
   }
 
@@ -78,8 +65,8 @@ class CudaTraining : public ::testing::Test {
 
 TEST_F(CudaTraining, OneRankIsOneGraphWithTheSameBits) {
   if (testing::kSanitized) GTEST_SKIP() << "reads and writes as two ranks do";
-  const Result graphs = run("", true);
-  const Result eager = run("", false);
+  const RunRecorder graphs = run("", true);
+  const RunRecorder eager = run("", false);
   expect_same_bits(graphs, eager, 1);
   ASSERT_EQ(graphs.uses.size(), 1U);
   EXPECT_EQ(graphs.uses[0].refusal, std::nullopt);
@@ -95,14 +82,14 @@ constexpr const char* kOverflowing = "{plugin=\"precision\", compute=\"fp16\", i
 
 TEST_F(CudaTraining, StepsThatAreSkippedAreSkippedInGraphsToo) {
   if (testing::kSanitized) GTEST_SKIP() << "reads and writes as two ranks do";
-  const Result graphs = run(kOverflowing, true);
+  const RunRecorder graphs = run(kOverflowing, true);
   EXPECT_TRUE(graphs.steps.at(2).skipped) << "launched as a graph";
   expect_same_bits(graphs, run(kOverflowing, false), 1);
 }
 
 TEST_F(CudaTraining, GraphsLieBetweenTheCommunicationsOfTheRanks) {
   const std::string strategies = "{plugin=\"zero\", size=2}, {plugin=\"precision\", compute=\"fp16\"}";
-  const Result graphs = run(strategies, true);
+  const RunRecorder graphs = run(strategies, true);
   EXPECT_FALSE(graphs.steps.back().skipped);
   expect_same_bits(graphs, run(strategies, false), 2);
   ASSERT_EQ(graphs.uses.size(), 1U);

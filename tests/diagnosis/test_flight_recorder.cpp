@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "communicator/host_device.hpp"
-#include "diagnosis/record_text.hpp"
+#include "diagnosis/record_folder.hpp"
 #include "diagnosis/watchdog.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "diagnosis/stop_grace.hpp"
+#include "diagnosis/watchdog.hpp"
 #include "world.hpp"
 
 namespace strata::host {

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 
 #include "diagnosis/record_folder.hpp"
-#include "diagnosis/record_text.hpp"
-#include "diagnosis/verdict_text.hpp"
+#include "diagnosis/verdict.hpp"
 #include "mutator.hpp"
+#include "strata/error.hpp"
 #include "train/command_runner.hpp"
 
 namespace strata::host {

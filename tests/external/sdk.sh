@@ -47,7 +47,7 @@ says "found the plugin name 'abcdefghijklmnopqrstuvwxyz'; accepted: at most 25 l
 run 2 strata plugins new strategy zero
 says "there is a strategy 'zero' already: .*; accepted: another name$"
 run 2 strata plugins new strategy mine new_strategy
-says 'new_strategy: found a file or a folder that is not empty'
+says "new_strategy': exists already; accepted: the name of a new folder"
 run 2 strata plugins new strategy mine nowhere/mine
 says 'there is no folder .*/nowhere$'
 mkdir empty
@@ -55,7 +55,7 @@ run 0 strata plugins new strategy mine empty/
 [ -e empty/mine.cpp ] || fail "no project is in an empty folder that was there"
 # Root may write everywhere but into a full device.
 [ ! -e /dev/full ] || { mkdir full && ln -s /dev/full full/mine; run 2 strata plugins new strategy mine full/mine; }
-[ -z "$(find . -maxdepth 1 -name '.*-??????')" ] || fail "an unfinished folder is left"
+[ -z "$(find . -maxdepth 1 -name '*.tmp-*')" ] || fail "an unfinished folder is left"
 
 echo "== the guide"
 sh "$source/guide.sh" "$source/../../docs/sdk/first-strategy.md" "$work/guide"

@@ -15,10 +15,10 @@
 
 #include "build_paths.hpp"
 #include "chaos/process_tree.hpp"
-#include "conformance/single_rank.hpp"
 #include "processes/mpirun.hpp"
 #include "strata/error.hpp"
 #include "train/temporary_folder.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::testing {
 namespace {
@@ -150,7 +150,7 @@ ResumedRuns::ResumedRuns(const std::vector<std::filesystem::path>& plugin_folder
 bool ResumedRuns::accepts(const std::string& toml) {
   try {
     const host::RunSetup setup = host::prepare(host::parse_configuration(toml, "drawn.toml"), plugins_);
-    static_cast<void>(host::compile_programs(setup, DType::f32));
+    static_cast<void>(host::VerifiedPrograms(setup, DType::f32));
     return true;
   } catch (const ConfigurationError&) {
     return false;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "conformance/stack_faults.hpp"
+#include "conformance/stack_proof.hpp"
 #include "matrix/random_stack.hpp"
 #include "matrix/refusals.hpp"
 

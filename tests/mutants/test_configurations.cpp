@@ -2,7 +2,7 @@
 
 #include "build_paths.hpp"
 #include "config/run_configuration.hpp"
-#include "config/schedule_checks.hpp"
+#include "config/run_checks.hpp"
 #include "loading/resolved_plugins.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "build_paths.hpp"
-#include "huggingface/adapted_checkpoint.hpp"
-#include "huggingface/checkpoint.hpp"
-#include "huggingface/config.hpp"
+#include "huggingface/hugging_face_checkpoint.hpp"
+#include "huggingface/hugging_face_files.hpp"
+#include "huggingface/import_model.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"

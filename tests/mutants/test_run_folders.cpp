@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "log/training_log.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"

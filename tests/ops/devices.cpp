@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "build_paths.hpp"
-#include "loading/installed_vocabulary.hpp"
+#include "loading/resolved_plugins.hpp"
 #include "strata/error.hpp"
 
 namespace strata::testing {

@@ -58,12 +58,21 @@ bool is_flat(const OpCase& op_case, const OpRegistry& registry) {
   return registry.get(op_case.op).flat_signature(op_case.attributes).has_value();
 }
 
+/// True if the row has 16-bit values or gradients whatever the type that it runs in. Its other numbers are f32 then, as
+/// in a run.
+bool is_mixed(const OpCase& op_case) {
+  const auto is_short = [](const CaseOperand& each) { return each.dtype == DType::bf16 || each.dtype == DType::f16; };
+  return std::any_of(op_case.operands.begin(), op_case.operands.end(), is_short) ||
+         std::any_of(op_case.results.begin(), op_case.results.end(), is_short);
+}
+
 /// The case as a one-node graph of global sizes.
 Node add_node(const OpCase& op_case, const OpRegistry& registry, DType real, Graph& graph) {
   graph.sizes = op_case.sizes;
-  const auto actual = [real](const CaseOperand& operand) {
+  const bool full_is_f32 = real != DType::f64 || is_mixed(op_case);
+  const auto actual = [=](const CaseOperand& operand) {
     if (operand.dtype != DType::f32) return operand.dtype;
-    return operand.full && real != DType::f64 ? DType::f32 : real;
+    return operand.full && full_is_f32 ? DType::f32 : real;
   };
   Node node;
   node.op = op_case.op;

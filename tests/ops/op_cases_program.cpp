@@ -1,6 +1,6 @@
 #include "ops/op_case.hpp"
 #include "ops/op_case_variants.hpp"
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 
 namespace strata::testing {
 namespace {

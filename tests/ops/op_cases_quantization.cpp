@@ -1,5 +1,5 @@
 #include "ops/op_case.hpp"
-#include "strata/quantization.hpp"
+#include "strata/internal/quantization.hpp"
 
 namespace strata::testing {
 namespace {

@@ -1,5 +1,5 @@
 #include "ops/op_case.hpp"
-#include "strata/weight_blocks.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata::testing {
 namespace {

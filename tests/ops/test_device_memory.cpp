@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "conformance/device_cases.hpp"
+#include "conformance/device_checks.hpp"
 #include "ops/devices.hpp"
 #include "strata/half.hpp"
 

@@ -13,7 +13,7 @@
 #include "random_choice.hpp"
 #include "strata/error.hpp"
 #include "strata/half.hpp"
-#include "strata/quantization.hpp"
+#include "strata/internal/quantization.hpp"
 #include "strata/random.hpp"
 
 namespace strata::testing {

@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "strata/error.hpp"
+#include "strata/internal/weight_blocks.hpp"
 #include "strata/random.hpp"
-#include "strata/weight_blocks.hpp"
 
 namespace strata::testing {
 namespace {

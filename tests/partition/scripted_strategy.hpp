@@ -10,7 +10,7 @@
 namespace strata::testing {
 
 /// Data parallelism over the axis "dp" of two ranks. A test may replace its other hooks.
-class ScriptedStrategy final : public Strategy {
+class ScriptedStrategy final : public Strategy, public ReplicaHooks, public GradientHooks {
  public:
   /// An empty function keeps the hook's default.
   struct Hooks {
@@ -68,25 +68,26 @@ class ScriptedStrategy final : public Strategy {
     return hooks_.convert ? hooks_.convert(collective) : Strategy::convert(collective);
   }
   [[nodiscard]] std::vector<Axis> unsynchronized_axes() const override {
-    return hooks_.unsynchronized_axes ? hooks_.unsynchronized_axes() : Strategy::unsynchronized_axes();
+    return hooks_.unsynchronized_axes ? hooks_.unsynchronized_axes() : std::vector<Axis>();
   }
   [[nodiscard]] int fragment(const ParameterDescription& parameter) const override {
-    return hooks_.fragment ? hooks_.fragment() : Strategy::fragment(parameter);
+    return hooks_.fragment ? hooks_.fragment() : ReplicaHooks::fragment(parameter);
   }
   void work_on_bucket(BucketContext& context) const override {
     if (hooks_.work_on_bucket) hooks_.work_on_bucket(context);
   }
+  void define(DefinedReplicas& /*replicas*/) const override {}
   [[nodiscard]] std::vector<Axis> self_reduced_axes() const override {
-    return hooks_.self_reduced_axes ? hooks_.self_reduced_axes() : Strategy::self_reduced_axes();
+    return hooks_.self_reduced_axes ? hooks_.self_reduced_axes() : std::vector<Axis>();
   }
   [[nodiscard]] bool wants_own_bucket(const ParameterDescription& parameter) const override {
-    return hooks_.wants_own_bucket ? hooks_.wants_own_bucket() : Strategy::wants_own_bucket(parameter);
+    return hooks_.wants_own_bucket ? hooks_.wants_own_bucket() : GradientHooks::wants_own_bucket(parameter);
   }
   void reduce_gradient(ReductionContext& context) const override {
-    hooks_.reduce_gradient ? hooks_.reduce_gradient(context) : Strategy::reduce_gradient(context);
+    hooks_.reduce_gradient ? hooks_.reduce_gradient(context) : GradientHooks::reduce_gradient(context);
   }
   void define_gradient(DefinedGradient& gradient) const override {
-    hooks_.define_gradient ? hooks_.define_gradient(gradient) : Strategy::define_gradient(gradient);
+    hooks_.define_gradient ? hooks_.define_gradient(gradient) : GradientHooks::define_gradient(gradient);
   }
 
  private:

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "strategy_faults.hpp"
-#include "verify/defined_reduction.hpp"
+#include "verify/definition.hpp"
 
 namespace strata::testing {
 namespace {

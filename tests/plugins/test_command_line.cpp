@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "build_paths.hpp"
+#include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
-#include "cli/configuration_arguments.hpp"
 #include "config/reference.hpp"
 #include "sample_files.hpp"
 
@@ -259,7 +259,7 @@ TEST(CommandLine, WritesAnErrorAtOnceSoThatLinesOfRanksDoNotMix) {
 TEST(ConfigurationArguments, TakeOneOverrideEach) {
   CLI::App app;
   ConfigurationArguments arguments;
-  arguments.add_to(app);
+  add_configuration(app, arguments);
   const std::vector<const char*> line = {"strata", "--set", "a.b=1", "c.toml", "--set", "d.e=[1, 2]", "--set=f.g=x,y"};
   app.parse(static_cast<int>(line.size()), line.data());
   EXPECT_EQ(arguments.file, "c.toml");

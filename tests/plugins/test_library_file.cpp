@@ -8,7 +8,7 @@
 #include "loading/plugin_registry.hpp"
 #include "refusal.hpp"
 #include "sample_files.hpp"
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 
 namespace strata::host {
 namespace {

@@ -118,6 +118,23 @@ TEST_F(Registrations, AConversionThatNeedsItselfIsNotTaken) {
             "the device's 'cast' (cast): leaves result 0 in bf16, which it is to convert");
 }
 
+/// The handle of a library is made once for all kernels of a device, and released with the last of them.
+TEST(KernelEnvironment, SharesOneObjectOfAType) {
+  const KernelEnvironment environment("host", 1);
+  int made = 0;
+  const std::function<std::shared_ptr<int>()> make = [&] { return std::make_shared<int>(++made); };
+  std::shared_ptr<int> first = environment.shared<int>(make);
+  std::shared_ptr<int> second = environment.shared<int>(make);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(*environment.shared<long>([] { return std::make_shared<long>(7); }), 7);
+  const std::weak_ptr<int> handle = first;
+  first.reset();
+  EXPECT_FALSE(handle.expired());
+  second.reset();
+  EXPECT_TRUE(handle.expired());
+  EXPECT_EQ(*environment.shared<int>(make), 2);
+}
+
 /// An op whose functions throw any type.
 class Faulty final : public OpDefinition {
  public:

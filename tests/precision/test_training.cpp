@@ -7,8 +7,8 @@
 #include <string>
 
 #include "build_paths.hpp"
+#include "train/run_recorder.hpp"
 #include "train/small_run.hpp"
-#include "train/trainer.hpp"
 
 namespace strata::host {
 namespace {
@@ -16,35 +16,15 @@ namespace {
 namespace fs = std::filesystem;
 using test::TemporaryFolder;
 
-struct Result {
-  std::vector<StepRecord> steps;
-  std::vector<fs::path> checkpoints;
-};
-
-class Recorder : public TrainingObserver {
- public:
-  Recorder(Result& result, std::uint64_t stop_after) : result_(result), stop_after_(stop_after) {}
-  void step(const StepRecord& record) override { result_.steps.push_back(record); }
-  void checkpoint(const CheckpointRecord& record) override { result_.checkpoints.push_back(record.path); }
-  StopReason stop() override {
-    const bool stops = !result_.steps.empty() && result_.steps.back().step == stop_after_;
-    return stops ? StopReason::request : StopReason::none;
-  }
-
- private:
-  Result& result_;
-  std::uint64_t stop_after_;
-};
-
 class PrecisionTraining : public ::testing::Test {
  protected:
   /// Trains on two ranks with the precision strategy.
-  Result run(const std::string& options, const fs::path& resume = {}, std::uint64_t stop_after = 0) {
+  RunRecorder run(const std::string& options, const fs::path& resume = {}, std::uint64_t stop_after = 0) {
     return run_stack("{plugin=\"ddp\", size=2}, ", options, resume, stop_after);
   }
 
-  Result run_stack(const std::string& strategies, const std::string& options, const fs::path& resume = {},
-                   std::uint64_t stop_after = 0) {
+  RunRecorder run_stack(const std::string& strategies, const std::string& options, const fs::path& resume = {},
+                        std::uint64_t stop_after = 0) {
     const std::string all = "strategy=[" + strategies + "{plugin=\"precision\", " + options + "}]";
     const RunConfiguration parsed =
         parse_configuration(test::small_configuration(folder_), "small.toml", {all, "device.threads=1"});
@@ -52,10 +32,9 @@ class PrecisionTraining : public ::testing::Test {
     const DataSource source = setup.open_data();
     std::unique_ptr<CheckpointReader> from;
     if (!resume.empty()) from = std::make_unique<CheckpointReader>(resume);
-    Result result;
-    Recorder recorder(result, stop_after);
+    RunRecorder result(stop_after);
     const fs::path checkpoints = folder_.path() / ("checkpoints" + std::to_string(runs_++));
-    Trainer(setup, source, {checkpoints, 0, 0}, from.get(), recorder).run();
+    Trainer(setup, source, {checkpoints, 0, 0}, from.get(), result).run();
     return result;
   }
 
@@ -75,11 +54,11 @@ class PrecisionTraining : public ::testing::Test {
 
 /// Rounding to 8 bits of every activation moves the loss by less than a part in a hundred.
 TEST_F(PrecisionTraining, FollowsF32) {
-  const Result f32 = run("compute=\"f32\"");
+  const RunRecorder f32 = run("compute=\"f32\"");
   for (const auto& [options, tolerance] : {std::pair{"compute=\"bf16\"", 1e-2}, std::pair{"compute=\"fp16\"", 2e-3},
                                            std::pair{"compute=\"bf16\", reduce=\"bf16\"", 1e-2}}) {
     SCOPED_TRACE(options);
-    const Result found = run(options);
+    const RunRecorder found = run(options);
     ASSERT_EQ(found.steps.size(), f32.steps.size());
     for (std::size_t i = 0; i < found.steps.size(); ++i) {
       EXPECT_NEAR(found.steps[i].loss, f32.steps[i].loss, tolerance * f32.steps[i].loss) << "step " << i + 1;
@@ -91,7 +70,7 @@ TEST_F(PrecisionTraining, FollowsF32) {
 
 /// Stacks with every strategy that communicates values or gradients, in 16-bit types.
 TEST_F(PrecisionTraining, FollowsF32InEveryStack) {
-  const Result f32 = run_stack("", "compute=\"f32\"", {}, 4);
+  const RunRecorder f32 = run_stack("", "compute=\"f32\"", {}, 4);
   for (const std::string stack :
        {"{plugin=\"zero\", size=2, stage=2}, ", "{plugin=\"zero\", size=2, stage=3}, ",
         "{plugin=\"dataparallel\", size=2}, ", "{plugin=\"tensor\", size=2, sequence_parallel=true}, ",
@@ -100,7 +79,7 @@ TEST_F(PrecisionTraining, FollowsF32InEveryStack) {
     for (const auto& [options, tolerance] :
          {std::pair{"compute=\"bf16\"", 1e-2}, std::pair{"compute=\"fp16\"", 2e-3}}) {
       SCOPED_TRACE(stack + options);
-      const Result found = run_stack(stack, options, {}, 4);
+      const RunRecorder found = run_stack(stack, options, {}, 4);
       ASSERT_EQ(found.steps.size(), 4U);
       for (std::size_t i = 0; i < found.steps.size(); ++i) {
         EXPECT_NEAR(found.steps[i].loss, f32.steps[i].loss, tolerance * f32.steps[i].loss) << "step " << i + 1;
@@ -117,8 +96,8 @@ TEST_F(PrecisionTraining, ConvertedReductionsOfShortGradientsFollowPlainOnes) {
   for (const int stage : {1, 2, 3}) {
     SCOPED_TRACE(stage);
     const std::string zero = "{plugin=\"zero\", size=2, bucket_mb=0.002, stage=" + std::to_string(stage);
-    const Result plain = run_stack(zero + "}, ", types, {}, 4);
-    const Result converted = run_stack(zero + ", quantized_gradients=true, quantization=\"off\"}, ", types, {}, 4);
+    const RunRecorder plain = run_stack(zero + "}, ", types, {}, 4);
+    const RunRecorder converted = run_stack(zero + ", quantized_gradients=true, quantization=\"off\"}, ", types, {}, 4);
     ASSERT_EQ(converted.steps.size(), plain.steps.size());
     for (std::size_t i = 0; i < plain.steps.size(); ++i) {
       EXPECT_NEAR(converted.steps[i].loss, plain.steps[i].loss, 1e-3 * plain.steps[i].loss) << "step " << i + 1;
@@ -129,8 +108,8 @@ TEST_F(PrecisionTraining, ConvertedReductionsOfShortGradientsFollowPlainOnes) {
 
 /// Multiplication by a power of two changes exponents only.
 TEST_F(PrecisionTraining, IsBitwiseTheSameAtEveryScaleInF32) {
-  const Result plain = run("compute=\"f32\"");
-  const Result scaled = run("compute=\"f32\", loss_scale=\"static\", initial_scale=1048576.0");
+  const RunRecorder plain = run("compute=\"f32\"");
+  const RunRecorder scaled = run("compute=\"f32\", loss_scale=\"static\", initial_scale=1048576.0");
   ASSERT_EQ(plain.steps.size(), scaled.steps.size());
   for (std::size_t i = 0; i < plain.steps.size(); ++i) {
     EXPECT_EQ(plain.steps[i].loss, scaled.steps[i].loss);
@@ -142,7 +121,7 @@ TEST_F(PrecisionTraining, IsBitwiseTheSameAtEveryScaleInF32) {
 constexpr const char* kOverflowing = "compute=\"fp16\", initial_scale=67108864.0, growth_interval=2";
 
 TEST_F(PrecisionTraining, SkipsOverflowsOnAllRanksAndGoesOn) {
-  const Result result = run(kOverflowing);
+  const RunRecorder result = run(kOverflowing);
   const std::vector<StepRecord>& steps = result.steps;
   ASSERT_TRUE(steps[0].skipped);
   ASSERT_FALSE(steps.back().skipped && steps[steps.size() - 2].skipped) << "the scale never came to rest";
@@ -174,21 +153,22 @@ std::map<std::string, std::vector<double>> tensors(const fs::path& checkpoint) {
 }
 
 TEST_F(PrecisionTraining, ChangesNothingInASkippedStep) {
-  const Result good = run("compute=\"fp16\", loss_scale=\"static\", initial_scale=1024.0", {}, 2);
-  const Result skipped = run("compute=\"fp16\", loss_scale=\"static\", initial_scale=1e12", good.checkpoints.back(), 3);
+  const RunRecorder good = run("compute=\"fp16\", loss_scale=\"static\", initial_scale=1024.0", {}, 2);
+  const RunRecorder skipped =
+      run("compute=\"fp16\", loss_scale=\"static\", initial_scale=1e12", good.last_checkpoint(), 3);
   ASSERT_EQ(skipped.steps.size(), 1U);
   ASSERT_TRUE(skipped.steps[0].skipped);
-  const auto before = tensors(good.checkpoints.back());
-  EXPECT_EQ(tensors(skipped.checkpoints.back()), before);
+  const auto before = tensors(good.last_checkpoint());
+  EXPECT_EQ(tensors(skipped.last_checkpoint()), before);
   // The optimizer's states are among the tensors, and training has changed them.
   EXPECT_TRUE(before.contains("optimizer/master/wte.weight"));
   EXPECT_NE(before.at("optimizer/first_moment/ln_f.bias"), std::vector<double>(16, 0.0));
 }
 
 TEST_F(PrecisionTraining, ResumesTheScaleWhereItWas) {
-  const Result whole = run(kOverflowing);
-  const Result begun = run(kOverflowing, {}, 5);
-  const Result resumed = run(kOverflowing, begun.checkpoints.back());
+  const RunRecorder whole = run(kOverflowing);
+  const RunRecorder begun = run(kOverflowing, {}, 5);
+  const RunRecorder resumed = run(kOverflowing, begun.last_checkpoint());
   ASSERT_EQ(begun.steps.size() + resumed.steps.size(), whole.steps.size());
   for (std::size_t i = 0; i < whole.steps.size(); ++i) {
     expect_equal(i < 5 ? begun.steps[i] : resumed.steps[i - 5], whole.steps[i]);

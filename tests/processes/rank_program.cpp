@@ -13,7 +13,7 @@
 #include <string>
 
 #include "communicator/stream_device.hpp"
-#include "conformance/noticeboard.hpp"
+#include "conformance/communicator_bench.hpp"
 #include "loading/plugin_registry.hpp"
 #include "processes/rank_cases.hpp"
 #include "strata/error.hpp"

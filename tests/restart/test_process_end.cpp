@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "launch/launch_protocol.hpp"
 #include "launch/process_end.hpp"

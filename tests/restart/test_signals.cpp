@@ -1,8 +1,8 @@
 #include <fstream>
 
 #include "build_paths.hpp"
+#include "diagnosis/run_signals.hpp"
 #include "restart_fixture.hpp"
-#include "train/signal_count.hpp"
 
 namespace strata::host {
 namespace {

@@ -8,8 +8,8 @@
 #include "runtime/shards.hpp"
 #include "runtime/toy_device.hpp"
 #include "runtime/toy_program.hpp"
-#include "strata/derived_initializer.hpp"
 #include "strata/error.hpp"
+#include "strata/internal/derived_initializer.hpp"
 #include "strata/random.hpp"
 #include "world.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "lora_stack.hpp"
 #include "strata/error.hpp"
-#include "strata/weight_blocks.hpp"
+#include "strata/internal/weight_blocks.hpp"
 
 namespace strata::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "runtime/rank_threads.hpp"
 #include "stack_row.hpp"
 #include "train/temporary_folder.hpp"
-#include "verify/defined_optimizer.hpp"
+#include "verify/definition.hpp"
 #include "verify/random_inputs.hpp"
 
 namespace strata::testing {

@@ -9,9 +9,9 @@
 
 #include "compiler/check/program_check.hpp"
 #include "setup/run_setup.hpp"
-#include "setup/training_programs.hpp"
 #include "stack_configuration.hpp"
 #include "strata/error.hpp"
+#include "train/training_programs.hpp"
 
 /// \file
 /// Every instruction of one rank of a compiled stack is changed in every way that the checks know. All changes must be

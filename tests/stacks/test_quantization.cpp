@@ -13,7 +13,7 @@
 #include "runtime/rank_threads.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
-#include "strata/quantization.hpp"
+#include "strata/internal/quantization.hpp"
 #include "verify/random_inputs.hpp"
 
 namespace strata::testing {

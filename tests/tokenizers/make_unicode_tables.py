@@ -1,4 +1,4 @@
-"""Prints the tables of host/tokenizers/older_unicode.cpp: code points that Hugging Face's tokenizers treat by older
+"""Prints the tables of host/tokenizers/unicode.cpp: code points that Hugging Face's tokenizers treat by older
 versions of Unicode. Usage: pip install tokenizers unicodedata2==17.0.0; python make_unicode_tables.py"""
 import unicodedata2
 from tokenizers import normalizers, pre_tokenizers

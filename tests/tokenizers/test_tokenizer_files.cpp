@@ -41,7 +41,7 @@ std::vector<Refusal> refusals() {
       {"no_merges", [](json& file) { file["model"].erase("merges"); }, "model: has no key 'merges', which is required"},
       {"unknown", put("/model/unk_token", "?!"), "model.unk_token: found \"?!\"; accepted: a token of model.vocab"},
       {"normalizer", put("/normalizer/type", "Upper"),
-       "normalizer.type: found \"Upper\"; accepted: ByteLevel, Lowercase"},
+       "normalizer.type: found \"Upper\"; accepted: Sequence, ByteLevel, Lowercase"},
       {"step", put("/pre_tokenizer/pretokenizers/1/type", "Bert"),
        "pre_tokenizer.pretokenizers[1].type: found \"Bert\""},
       {"behavior", put("/pre_tokenizer/pretokenizers/0/behavior", "Both"),

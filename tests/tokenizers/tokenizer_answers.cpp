@@ -18,8 +18,8 @@ int main(int argument_count, char** arguments) {
     std::ifstream texts(arguments[2]);
     std::ofstream answers(arguments[3]);
     answers << json{{"size", tokenizer->size()},
-                    {"first", tokenizer->first_tokens()},
-                    {"last", tokenizer->last_tokens()}}
+                    {"first", tokenizer->frame().first},
+                    {"last", tokenizer->frame().last}}
             << '\n';
     for (std::string line; std::getline(texts, line);) {
       std::vector<std::int32_t> tokens;

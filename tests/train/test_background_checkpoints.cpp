@@ -10,7 +10,7 @@
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "test_disks.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace strata::host {
 namespace {
@@ -23,25 +23,20 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// Remembers a run's reports, and acts after steps.
-class Watcher : public TrainingObserver {
+class Watcher : public RunRecorder {
  public:
   void step(const StepRecord& record) override {
-    losses.push_back(record.loss);
+    RunRecorder::step(record);
     if (after_step) after_step(record.step);
   }
   void checkpoint(const CheckpointRecord& record) override {
-    checkpoints.push_back(record);
+    RunRecorder::checkpoint(record);
     steps_when_written.push_back(losses.size());
   }
-  void warning(const std::string& text) override { warnings.push_back(text); }
 
   std::function<void(std::uint64_t)> after_step;
-  std::vector<double> losses;
-  std::vector<CheckpointRecord> checkpoints;
   /// Steps that were done when each checkpoint was complete.
   std::vector<std::size_t> steps_when_written;
-  std::vector<std::string> warnings;
 };
 
 class BackgroundCheckpoints : public ::testing::Test {

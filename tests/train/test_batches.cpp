@@ -6,8 +6,8 @@
 #include <numeric>
 #include <thread>
 
+#include "data/data_source.hpp"
 #include "data/read_ahead.hpp"
-#include "data/sample_order.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 

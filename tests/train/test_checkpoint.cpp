@@ -5,7 +5,7 @@
 #include <random>
 
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint_fixture.hpp"
 #include "random_storage.hpp"
 #include "strata/error.hpp"

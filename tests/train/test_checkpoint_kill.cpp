@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint_fixture.hpp"
 #include "temporary_folder.hpp"
 #include "test_disks.hpp"

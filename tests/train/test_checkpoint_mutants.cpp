@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint_fixture.hpp"
 #include "mutator.hpp"
 #include "sanitized.hpp"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint_fixture.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
@@ -72,22 +72,6 @@ TEST_F(CheckpointReadingTest, ARankReadsOnlyThePiecesThatItNeeds) {
   const CheckpointReader whole(written(ranks));
   alter(store_.path_of(7) / "rank-00001.safetensors", 1);
   EXPECT_EQ(refusal(whole, other, 0), "");
-}
-
-TEST_F(CheckpointReadingTest, CheckpointsBeforeVersion4AreRead) {
-  FakeRanks ranks = sharded();
-  const fs::path checkpoint = written(ranks);
-  edit_manifest(checkpoint, [](json& manifest) {
-    manifest["version"] = 3;
-    for (json& tensor : manifest["tensors"]) {
-      for (json& piece : tensor["pieces"]) ASSERT_EQ(piece.erase("xxh3_128"), 1U);
-    }
-  });
-  FakeRanks readers = sharded();
-  readers.restore(CheckpointReader(checkpoint));
-  EXPECT_EQ(readers.count_wrong(), 0);
-  alter(checkpoint / "rank-00001.safetensors", 1);
-  EXPECT_THAT(refusal(CheckpointReader(checkpoint), ranks, 1), HasSubstr("rank-00001.safetensors' was altered"));
 }
 
 TEST_F(CheckpointReadingTest, PipesAreRefusedWithoutWaiting) {

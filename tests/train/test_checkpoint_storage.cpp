@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "checkpoint/part_cover.hpp"
+#include "checkpoint/checkpoint_plan.hpp"
 #include "checkpoint_fixture.hpp"
 #include "random_storage.hpp"
 #include "runtime/element.hpp"

@@ -10,7 +10,7 @@
 #include "command_runner.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace strata::host {
 namespace {
@@ -22,18 +22,13 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kTruncatedAfter = 5;
 
-/// Empties a file after a step, and remembers losses and checkpoints.
-class Saboteur : public TrainingObserver {
+class Saboteur : public RunRecorder {
  public:
   explicit Saboteur(fs::path victim) : victim_(std::move(victim)) {}
   void step(const StepRecord& record) override {
-    losses.push_back(record.loss);
+    RunRecorder::step(record);
     if (record.step == kTruncatedAfter && !victim_.empty()) fs::resize_file(victim_, 0);
   }
-  void checkpoint(const CheckpointRecord& record) override { checkpoints.push_back(record.path); }
-
-  std::vector<double> losses;
-  std::vector<fs::path> checkpoints;
 
  private:
   fs::path victim_;
@@ -83,7 +78,7 @@ TEST_F(DataFailureTest, ARunThatLosesItsDataEndsWithACheckpointToGoOnFrom) {
   Trainer trainer(broken_setup, broken_source, checkpoints("parts"), nullptr, broken);
   const std::string message = message_of<RuntimeError>([&] { trainer.run(); });
   ASSERT_EQ(broken.checkpoints.size(), 1U);
-  const CheckpointReader checkpoint(broken.checkpoints.front());
+  const CheckpointReader checkpoint(broken.checkpoints.front().path);
   const std::uint64_t step = checkpoint.run().step;
   EXPECT_GE(step, kTruncatedAfter);
   EXPECT_LT(step, 20U) << "the thread reads no more than a few steps ahead";
@@ -131,7 +126,7 @@ TEST_F(DataFailureTest, AllProcessesEndIfOneOfThemCannotRead) {
   EXPECT_THAT(messages[1], HasSubstr("cannot be read: dataset 'text': hook 'read': '" + other.string() +
                                      "': found the end of the file at byte "));
   ASSERT_EQ(first.checkpoints.size(), 1U);
-  const CheckpointReader checkpoint(first.checkpoints.front());
+  const CheckpointReader checkpoint(first.checkpoints.front().path);
   EXPECT_EQ(checkpoint.run().step, first.losses.size());
   EXPECT_THAT(messages[0], HasSubstr("checkpoint of step " + std::to_string(checkpoint.run().step)));
 }
@@ -157,7 +152,7 @@ TEST_F(DataFailureTest, AnEvaluationThatCannotReadEndsTheRunLikewise) {
   EXPECT_THAT(message_of<RuntimeError>([&] { trainer.run(); }),
               HasSubstr("the data of the evaluation after step 3 cannot be read: dataset 'text': hook 'read': '"));
   ASSERT_EQ(observer.checkpoints.size(), 1U);
-  const CheckpointReader checkpoint(observer.checkpoints.front());
+  const CheckpointReader checkpoint(observer.checkpoints.front().path);
   EXPECT_EQ(checkpoint.run().step, 3U);
 
   write_text(text_);
@@ -197,7 +192,7 @@ TEST_F(DataFailureTest, OtherDataNeedsPermission) {
     const auto checkpoint = resume.empty() ? nullptr : std::make_unique<CheckpointReader>(resume);
     Saboteur observer({});
     Trainer(own, source, checkpoints("data"), checkpoint.get(), observer).run();
-    return observer.checkpoints.back();
+    return observer.last_checkpoint();
   };
   const std::string text = test::small_text();
   const fs::path checkpoint = train(text, {}, {});

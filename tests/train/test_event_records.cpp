@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <numeric>
 
-#include "log/event_record.hpp"
 #include "log/tensorboard_log.hpp"
 #include "temporary_folder.hpp"
 

@@ -9,7 +9,7 @@
 #include "small_run.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
-#include "verify/generation_verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {

@@ -10,10 +10,10 @@
 #include <map>
 
 #include "build_paths.hpp"
-#include "data/sample_order.hpp"
+#include "data/data_source.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace strata::host {
 namespace {
@@ -29,39 +29,27 @@ constexpr std::uint64_t kSeed = 11;
 /// Its batch is bad. The last checkpoint before it is of step 6.
 constexpr std::uint64_t kBadStep = 8;
 
-/// Records a run as its log does: steps that are repeated replace the earlier ones.
-class HealthRecorder : public TrainingObserver {
+class HealthRecorder : public RunRecorder {
  public:
-  explicit HealthRecorder(std::uint64_t stop_after = 0) : stop_after_(stop_after) {}
-  void step(const StepRecord& record) override {
-    steps[record.step] = record;
-    last_ = record.step;
-  }
-  void health(const HealthRecord& record) override {
-    faults.push_back(record);
-    if (record.action == HealthAction::rewind) steps.erase(steps.upper_bound(record.back_to), steps.end());
-  }
+  using RunRecorder::RunRecorder;
   void checkpoint(const CheckpointRecord& record) override {
     if (record.step == damages) fs::resize_file(record.path / "rank-00000.safetensors", 100);
   }
-  void warning(const std::string& text) override { warnings.push_back(text); }
-  StopReason stop() override { return last_ > 0 && last_ == stop_after_ ? StopReason::request : StopReason::none; }
+  [[nodiscard]] const StepRecord& record_of(std::uint64_t step) const {
+    const auto found =
+        std::find_if(steps.begin(), steps.end(), [&](const StepRecord& each) { return each.step == step; });
+    if (found == steps.end()) throw RuntimeError("there is no step " + std::to_string(step));
+    return *found;
+  }
 
-  std::map<std::uint64_t, StepRecord> steps;
-  std::vector<HealthRecord> faults;
-  std::vector<std::string> warnings;
   /// Step whose checkpoint is damaged when it is complete.
   std::uint64_t damages = 0;
-
- private:
-  std::uint64_t stop_after_;
-  std::uint64_t last_ = 0;
 };
 
 /// The losses of the steps from `from` to `to`.
 std::vector<double> losses(const HealthRecorder& run, std::uint64_t from, std::uint64_t to) {
   std::vector<double> values;
-  for (std::uint64_t step = from; step <= to; ++step) values.push_back(run.steps.at(step).loss);
+  for (std::uint64_t step = from; step <= to; ++step) values.push_back(run.record_of(step).loss);
   return values;
 }
 
@@ -176,7 +164,7 @@ std::string rule_of(const Poison& poison) { return poison.value == 0 ? "health.n
 TEST_P(Health, AStepThatTheLossDoesNotCountChangesNothing) {
   const HealthRecorder skipped = run("uncounted", {poison(0, {kBadStep}, false)});
   EXPECT_TRUE(skipped.faults.empty()) << "no rule of [health] applies";
-  const StepRecord& bad = skipped.steps.at(kBadStep);
+  const StepRecord& bad = skipped.record_of(kBadStep);
   EXPECT_TRUE(std::isnan(bad.loss));
   EXPECT_EQ(bad.gradient_norm, 0);
   EXPECT_TRUE(bad.skipped);
@@ -191,7 +179,7 @@ TEST_P(Health, SkippedStepsAreAsIfTheyHadNotBeen) {
     const HealthRecorder skipped = run(name, with(poison(each.value), settings));
     ASSERT_EQ(skipped.faults.size(), 1U);
     EXPECT_EQ(skipped.faults[0].step, kBadStep);
-    EXPECT_TRUE(skipped.steps.at(kBadStep).skipped);
+    EXPECT_TRUE(skipped.record_of(kBadStep).skipped);
     equals_run_by_hand(name, skipped);
   }
 }

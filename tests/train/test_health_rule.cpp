@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "checkpoint/health_json.hpp"
+#include "checkpoint/checkpoint_manifest.hpp"
 #include "log/training_log.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"

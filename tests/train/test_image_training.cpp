@@ -11,7 +11,7 @@
 #include "datasets/image_files.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 #include "verify/verification.hpp"
 
 namespace strata::host {
@@ -21,17 +21,6 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 constexpr const char* kStack = R"(strategy=[{plugin="ddp", size=2, axis="outer"}, {plugin="zero", size=2, stage=2}])";
-
-class ImageRecorder : public TrainingObserver {
- public:
-  void step(const StepRecord& record) override { losses.push_back(record.loss); }
-  void evaluation(const EvaluationRecord& record) override { evaluations.push_back(record); }
-  void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
-
-  std::vector<double> losses;
-  std::vector<EvaluationRecord> evaluations;
-  fs::path checkpoint_path;
-};
 
 class ImageTraining : public ::testing::Test {
  protected:
@@ -50,12 +39,12 @@ class ImageTraining : public ::testing::Test {
   }
   ~ImageTraining() override { ::unsetenv("STRATA_PLUGIN_PATH"); }
 
-  ImageRecorder run(const std::vector<std::string>& overrides, bool f64, const fs::path& resume = {}) {
+  RunRecorder run(const std::vector<std::string>& overrides, bool f64, const fs::path& resume = {}) {
     RunSetup setup = prepare(parse_configuration(configuration_, "images.toml", overrides), registry_);
     if (f64) setup.float_type = DType::f64;
     const DataSource source = setup.open_data();
     const auto checkpoint = resume.empty() ? nullptr : std::make_unique<CheckpointReader>(resume);
-    ImageRecorder recorder;
+    RunRecorder recorder;
     Trainer(setup, source, {folder_.path() / std::to_string(runs_++), 0, 0}, checkpoint.get(), recorder).run();
     return recorder;
   }
@@ -67,7 +56,7 @@ class ImageTraining : public ::testing::Test {
 };
 
 TEST_F(ImageTraining, LearnsTheClasses) {
-  const ImageRecorder result = run({"run.steps=60"}, false);
+  const RunRecorder result = run({"run.steps=60"}, false);
   EXPECT_NEAR(result.losses.front(), std::log(10), 1.0);
   EXPECT_LT(result.losses.back(), 0.5);
   ASSERT_EQ(result.evaluations.size(), 6U);
@@ -76,8 +65,8 @@ TEST_F(ImageTraining, LearnsTheClasses) {
 }
 
 TEST_F(ImageTraining, AStackTrainsAsOneRank) {
-  const ImageRecorder one = run({"device={plugin=\"reference\"}"}, true);
-  const ImageRecorder four = run({"device={plugin=\"reference\"}", kStack}, true);
+  const RunRecorder one = run({"device={plugin=\"reference\"}"}, true);
+  const RunRecorder four = run({"device={plugin=\"reference\"}", kStack}, true);
   ASSERT_EQ(one.losses.size(), 20U);
   ASSERT_EQ(four.losses.size(), 20U);
   for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(four.losses[i], one.losses[i], 1e-10) << i;
@@ -87,19 +76,19 @@ TEST_F(ImageTraining, AStackTrainsAsOneRank) {
 }
 
 TEST_F(ImageTraining, MixedPrecisionReadsImagesToo) {
-  const ImageRecorder plain = run({}, false);
-  const ImageRecorder mixed = run({R"(strategy=[{plugin="precision"}, {plugin="ddp", size=2}])"}, false);
+  const RunRecorder plain = run({}, false);
+  const RunRecorder mixed = run({R"(strategy=[{plugin="precision"}, {plugin="ddp", size=2}])"}, false);
   for (std::size_t i = 0; i < plain.losses.size(); ++i) EXPECT_NEAR(mixed.losses[i], plain.losses[i], 0.1) << i;
 }
 
 TEST_F(ImageTraining, AResumedRunGoesOnAsIfNeverStopped) {
-  const ImageRecorder whole = run({}, false);
-  const ImageRecorder before = run({"run.steps=7"}, false);
-  const ImageRecorder after = run({}, false, before.checkpoint_path);
+  const RunRecorder whole = run({}, false);
+  const RunRecorder before = run({"run.steps=7"}, false);
+  const RunRecorder after = run({}, false, before.last_checkpoint());
   std::vector<double> joined = before.losses;
   joined.insert(joined.end(), after.losses.begin(), after.losses.end());
   EXPECT_EQ(joined, whole.losses);
-  const CheckpointReader checkpoint(before.checkpoint_path);
+  const CheckpointReader checkpoint(before.last_checkpoint());
   EXPECT_EQ(checkpoint.run().vocabulary, std::nullopt);
   EXPECT_EQ(checkpoint.run().data->sizes.at("classes"), 10);
 }

@@ -7,7 +7,7 @@
 #include "build_paths.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "command_runner.hpp"
-#include "huggingface/adapted_checkpoint.hpp"
+#include "huggingface/import_model.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
 

@@ -11,7 +11,7 @@
 #include "build_paths.hpp"
 #include "command_runner.hpp"
 #include "sanitized.hpp"
-#include "verify/op_verification.hpp"
+#include "verify/verification.hpp"
 
 namespace strata::host {
 namespace {

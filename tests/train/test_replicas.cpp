@@ -5,7 +5,7 @@
 #include "build_paths.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace strata::host {
 namespace {
@@ -13,30 +13,11 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-/// Keeps the losses, and stops after a step.
-class ReplicaRecorder : public TrainingObserver {
- public:
-  explicit ReplicaRecorder(std::uint64_t stop_after) : stop_after_(stop_after) {}
-  void step(const StepRecord& record) override {
-    losses.push_back(record.loss);
-    last_ = record.step;
-  }
-  void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
-  StopReason stop() override { return last_ > 0 && last_ == stop_after_ ? StopReason::request : StopReason::none; }
-
-  std::vector<double> losses;
-  fs::path checkpoint_path;
-
- private:
-  std::uint64_t stop_after_;
-  std::uint64_t last_ = 0;
-};
-
 class Replicas : public ::testing::Test {
  protected:
   /// Trains up to `stop_after`. \return the losses and the last checkpoint.
-  ReplicaRecorder run(const std::string& strategies, std::uint64_t stop_after, const fs::path& resume = {},
-                      const std::string& micro_batch = "batch.micro=2") {
+  RunRecorder run(const std::string& strategies, std::uint64_t stop_after, const fs::path& resume = {},
+                  const std::string& micro_batch = "batch.micro=2") {
     RunSetup setup =
         prepare(parse_configuration(configuration_, "small.toml",
                                     {"strategy=[" + strategies + "]", "device.plugin=reference", micro_batch}),
@@ -44,7 +25,7 @@ class Replicas : public ::testing::Test {
     const DataSource source = setup.open_data();
     std::unique_ptr<CheckpointReader> reader;
     if (!resume.empty()) reader = std::make_unique<CheckpointReader>(resume);
-    ReplicaRecorder recorder(stop_after);
+    RunRecorder recorder(stop_after);
     const CheckpointSettings checkpoints{folder_.path() / std::to_string(runs_++), 0, 0};
     Trainer trainer(setup, source, checkpoints, reader.get(), recorder);
     trainer.run();
@@ -75,22 +56,22 @@ std::vector<double> tail(const std::vector<double>& losses, std::size_t from) {
 
 TEST_F(Replicas, GoOnAsIfNeverStopped) {
   for (const std::string& each : {kTwo, kStreaming}) {
-    const ReplicaRecorder whole = run(each, 8);
+    const RunRecorder whole = run(each, 8);
     for (const std::uint64_t stop : {1, 2, 3, 5}) {
-      const ReplicaRecorder first = run(each, stop);
-      const ReplicaRecorder second = run(each, 8, first.checkpoint_path);
+      const RunRecorder first = run(each, stop);
+      const RunRecorder second = run(each, 8, first.last_checkpoint());
       EXPECT_EQ(second.losses, tail(whole.losses, stop)) << each << " stopped after " << stop;
     }
   }
 }
 
 TEST_F(Replicas, GoOnInAnotherLayout) {
-  const ReplicaRecorder whole = run(kTwo, 8);
-  const ReplicaRecorder first = run(kTwo, 4);
+  const RunRecorder whole = run(kTwo, 8);
+  const RunRecorder first = run(kTwo, 4);
   // The same samples belong to a replica in micro-batches of half the size.
-  const ReplicaRecorder second =
-      run(kTwo + R"(, {plugin="zero", size=2, stage=3})", 8, first.checkpoint_path, "batch.micro=1");
-  const ReplicaRecorder third = run(R"({plugin="tensor", size=2}, )" + kTwo, 8, first.checkpoint_path);
+  const RunRecorder second =
+      run(kTwo + R"(, {plugin="zero", size=2, stage=3})", 8, first.last_checkpoint(), "batch.micro=1");
+  const RunRecorder third = run(R"({plugin="tensor", size=2}, )" + kTwo, 8, first.last_checkpoint());
   for (std::size_t i = 0; i < second.losses.size(); ++i) {
     EXPECT_NEAR(second.losses[i], whole.losses[4 + i], 1e-4);
     EXPECT_NEAR(third.losses[i], whole.losses[4 + i], 1e-4);
@@ -99,26 +80,26 @@ TEST_F(Replicas, GoOnInAnotherLayout) {
 
 TEST_F(Replicas, MustAgreeToGoOnInAnotherNumber) {
   const std::string four = R"({plugin="localsgd", size=4, steps=3})";
-  const fs::path apart = run(kTwo, 4).checkpoint_path;
+  const fs::path apart = run(kTwo, 4).last_checkpoint();
   EXPECT_THAT(refusal(four, apart), HasSubstr("its 2 replicas differ in "));
   EXPECT_THAT(refusal(test::ddp(2).substr(10, test::ddp(2).size() - 11), apart),
               HasSubstr("resume with 2 replicas, or from a checkpoint of a step at which they agree"));
-  const fs::path agreed = run(kTwo, 3).checkpoint_path;
+  const fs::path agreed = run(kTwo, 3).last_checkpoint();
   EXPECT_EQ(run(four, 8, agreed).losses.size(), 5U);
   EXPECT_EQ(run("", 8, agreed).losses.size(), 5U);
 }
 
 /// The agreed values begin as the parameters of the checkpoint, and the momentum as zero.
 TEST_F(Replicas, BeginFromARunWithoutReplicas) {
-  const fs::path before = run("", 3).checkpoint_path;
-  const ReplicaRecorder replicas = run(kTwo, 8, before);
-  const ReplicaRecorder single = run("", 8, before);
+  const fs::path before = run("", 3).last_checkpoint();
+  const RunRecorder replicas = run(kTwo, 8, before);
+  const RunRecorder single = run("", 8, before);
   // Both continue from the same values on the same data.
   EXPECT_NEAR(replicas.losses.front(), single.losses.front(), 1e-5);
 }
 
 TEST_F(Replicas, KeepTheirTensorsInOneAndWhatTheyShareOnce) {
-  const CheckpointReader reader(run(kTwo, 4).checkpoint_path);
+  const CheckpointReader reader(run(kTwo, 4).last_checkpoint());
   const auto& tensors = reader.manifest().tensors;
   EXPECT_EQ(tensors.at("wte.weight").shape, (Shape{2, 256, 16}));
   EXPECT_EQ(tensors.at("optimizer/first_moment/wte.weight").shape, (Shape{2, 256, 16}));

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "data/sample_order.hpp"
+#include "data/data_source.hpp"
 #include "strata/random.hpp"
 
 namespace strata::host {

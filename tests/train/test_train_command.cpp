@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/checkpoint_names.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 #include "command_runner.hpp"
 #include "files/file_io.hpp"
 #include "huggingface/export_model.hpp"

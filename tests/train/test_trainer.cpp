@@ -6,7 +6,7 @@
 #include "build_paths.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace strata::host {
 namespace {
@@ -16,27 +16,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// The results of a run.
-struct Result {
-  std::vector<StepRecord> steps;
-  std::vector<EvaluationRecord> evaluations;
-  std::vector<fs::path> checkpoints;
+struct Result : RunRecorder {
+  using RunRecorder::RunRecorder;
   TrainingSummary summary;
-};
-
-class Recorder : public TrainingObserver {
- public:
-  Recorder(Result& result, std::uint64_t stop_after) : result_(result), stop_after_(stop_after) {}
-  void step(const StepRecord& record) override { result_.steps.push_back(record); }
-  void evaluation(const EvaluationRecord& record) override { result_.evaluations.push_back(record); }
-  void checkpoint(const CheckpointRecord& record) override { result_.checkpoints.push_back(record.path); }
-  StopReason stop() override {
-    const bool stops = !result_.steps.empty() && result_.steps.back().step == stop_after_;
-    return stops ? StopReason::request : StopReason::none;
-  }
-
- private:
-  Result& result_;
-  std::uint64_t stop_after_;
 };
 
 struct RunOptions {
@@ -83,19 +65,13 @@ class TrainerTest : public ::testing::Test {
     const DataSource source = setup.open_data();
     std::unique_ptr<CheckpointReader> resume;
     if (!options.resume.empty()) resume = std::make_unique<CheckpointReader>(options.resume);
-    Result result;
-    Recorder recorder(result, options.stop_after);
+    Result result(options.stop_after);
     const CheckpointSettings checkpoints{folder_.path() / options.folder, setup.configuration.run.checkpoint_every, 0};
-    Trainer trainer(setup, source, checkpoints, resume.get(), recorder);
+    Trainer trainer(setup, source, checkpoints, resume.get(), result);
     result.summary = trainer.run();
     return result;
   }
 
-  static std::vector<double> losses(const Result& result) {
-    std::vector<double> values;
-    for (const StepRecord& record : result.steps) values.push_back(record.loss);
-    return values;
-  }
   static void expect_equal_to(const Result& result, const Result& expected, double tolerance) {
     ASSERT_EQ(result.steps.size(), expected.steps.size());
     for (std::size_t i = 0; i < expected.steps.size(); ++i) {
@@ -103,7 +79,7 @@ class TrainerTest : public ::testing::Test {
       EXPECT_NEAR(result.steps[i].loss, want.loss, tolerance * want.loss) << "step " << want.step;
       EXPECT_NEAR(result.steps[i].gradient_norm, want.gradient_norm, tolerance * want.gradient_norm);
     }
-    EXPECT_LE(parameter_difference(result.checkpoints.back(), expected.checkpoints.back()), tolerance);
+    EXPECT_LE(parameter_difference(result.checkpoints.back().path, expected.checkpoints.back().path), tolerance);
   }
   static std::string tensor_bytes(const fs::path& checkpoint) {
     return test::read_file(checkpoint / "rank-00000.safetensors");
@@ -123,10 +99,10 @@ TEST_F(TrainerTest, LossFalls) {
 TEST_F(TrainerTest, TwoRunsAreBitwiseEqual) {
   const Result first = run({.overrides = {test::ddp(2)}, .folder = "first"});
   const Result second = run({.overrides = {test::ddp(2)}, .folder = "second"});
-  EXPECT_EQ(losses(first), losses(second));
-  EXPECT_EQ(tensor_bytes(first.checkpoints.back()), tensor_bytes(second.checkpoints.back()));
+  EXPECT_EQ(first.losses, second.losses);
+  EXPECT_EQ(tensor_bytes(first.checkpoints.back().path), tensor_bytes(second.checkpoints.back().path));
   const Result other = run({.overrides = {test::ddp(2), "run.seed=12"}, .folder = "other"});
-  EXPECT_NE(losses(first), losses(other));
+  EXPECT_NE(first.losses, other.losses);
 }
 
 TEST_F(TrainerTest, AResumedRunIsBitwiseEqualToAnUninterruptedOne) {
@@ -134,12 +110,13 @@ TEST_F(TrainerTest, AResumedRunIsBitwiseEqualToAnUninterruptedOne) {
   for (const std::uint64_t stop : {1, 3, 7}) {
     const Result before = run({.overrides = {test::ddp(2)}, .stop_after = stop, .folder = "parts"});
     ASSERT_EQ(before.steps.size(), stop);
-    const Result after = run({.overrides = {test::ddp(2)}, .resume = before.checkpoints.back(), .folder = "parts"});
-    std::vector<double> joined = losses(before);
-    const std::vector<double> rest = losses(after);
+    const Result after =
+        run({.overrides = {test::ddp(2)}, .resume = before.checkpoints.back().path, .folder = "parts"});
+    std::vector<double> joined = before.losses;
+    const std::vector<double> rest = after.losses;
     joined.insert(joined.end(), rest.begin(), rest.end());
-    EXPECT_EQ(joined, losses(whole)) << "stopped after step " << stop;
-    EXPECT_EQ(tensor_bytes(after.checkpoints.back()), tensor_bytes(whole.checkpoints.back()));
+    EXPECT_EQ(joined, whole.losses) << "stopped after step " << stop;
+    EXPECT_EQ(tensor_bytes(after.checkpoints.back().path), tensor_bytes(whole.checkpoints.back().path));
   }
 }
 
@@ -158,7 +135,7 @@ TEST_F(TrainerTest, ARunGoesOnWithAnotherNumberOfRanks) {
   const Result whole = run({.f64 = true, .folder = "whole"});
   const Result before = run({.overrides = {test::ddp(4)}, .stop_after = 3, .f64 = true, .folder = "parts"});
   Result after =
-      run({.overrides = {test::ddp(2)}, .resume = before.checkpoints.back(), .f64 = true, .folder = "parts"});
+      run({.overrides = {test::ddp(2)}, .resume = before.checkpoints.back().path, .f64 = true, .folder = "parts"});
   after.steps.insert(after.steps.begin(), before.steps.begin(), before.steps.end());
   expect_equal_to(after, whole, 1e-10);
 }
@@ -166,8 +143,8 @@ TEST_F(TrainerTest, ARunGoesOnWithAnotherNumberOfRanks) {
 TEST_F(TrainerTest, EvaluationLeavesTheRunAlone) {
   const Result plain = run({.overrides = {test::ddp(2)}, .folder = "plain"});
   const Result evaluated = run({.overrides = {"run.eval_every=3", test::ddp(2)}, .folder = "evaluated"});
-  EXPECT_EQ(losses(plain), losses(evaluated));
-  EXPECT_EQ(tensor_bytes(plain.checkpoints.back()), tensor_bytes(evaluated.checkpoints.back()));
+  EXPECT_EQ(plain.losses, evaluated.losses);
+  EXPECT_EQ(tensor_bytes(plain.checkpoints.back().path), tensor_bytes(evaluated.checkpoints.back().path));
   ASSERT_EQ(evaluated.evaluations.size(), 3U) << "after steps 3 and 6 and at the end";
   EXPECT_EQ(evaluated.evaluations.back().step, 8U);
   // The whole validation split: every token but the first is a target once.
@@ -208,7 +185,7 @@ TEST_F(TrainerTest, PlannedMemoryIsUsedMemory) {
 TEST_F(TrainerTest, CheckpointsComeAsOftenAsAsked) {
   const Result result = run({.overrides = {"run.checkpoint_every=3", test::ddp(2)}});
   std::vector<std::string> names;
-  for (const fs::path& path : result.checkpoints) names.push_back(path.filename());
+  for (const CheckpointRecord& each : result.checkpoints) names.push_back(each.path.filename());
   EXPECT_THAT(names, ::testing::ElementsAre("step-00000003", "step-00000006", "step-00000008"));
 }
 
@@ -221,7 +198,7 @@ TEST_F(TrainerTest, ALossThatIsNoNumberStopsTheRun) {
 }
 
 TEST_F(TrainerTest, ACheckpointOfAnotherModelOrVocabularyIsRefused) {
-  const fs::path checkpoint = run({.stop_after = 1}).checkpoints.back();
+  const fs::path checkpoint = run({.stop_after = 1}).checkpoints.back().path;
   const auto refusal = [&](const std::vector<std::string>& overrides) {
     return test::message_of<Error>([&] { (void)run({.overrides = overrides, .resume = checkpoint}); });
   };
@@ -236,7 +213,7 @@ TEST_F(TrainerTest, SgdWithoutMomentumKeepsNoState) {
   const auto states = [&](const std::string& momentum, const std::string& folder) {
     const Result result = run(
         {.overrides = {"optimizer.plugin=sgd", "optimizer.momentum=" + momentum}, .stop_after = 1, .folder = folder});
-    const CheckpointReader checkpoint(result.checkpoints.back());
+    const CheckpointReader checkpoint(result.checkpoints.back().path);
     std::size_t count = 0;
     for (const auto& [name, tensor] : checkpoint.manifest().tensors) count += name.starts_with("optimizer/") ? 1 : 0;
     return std::pair(count, result.summary.planned_peak_bytes.front());
@@ -250,10 +227,10 @@ TEST_F(TrainerTest, SgdWithoutMomentumKeepsNoState) {
   // A run continues from such a checkpoint, also with another number of ranks.
   const std::vector<std::string> sgd = {"optimizer.plugin=sgd", "optimizer.momentum=0"};
   const Result whole = run({.overrides = sgd, .folder = "whole"});
-  const fs::path half = run({.overrides = sgd, .stop_after = 4, .folder = "half"}).checkpoints.back();
+  const fs::path half = run({.overrides = sgd, .stop_after = 4, .folder = "half"}).checkpoints.back().path;
   const Result rest =
       run({.overrides = {sgd[0], sgd[1], "strategy=[{plugin=\"zero\", size=2}]"}, .resume = half, .folder = "rest"});
-  EXPECT_LT(parameter_difference(rest.checkpoints.back(), whole.checkpoints.back()), 1e-5);
+  EXPECT_LT(parameter_difference(rest.checkpoints.back().path, whole.checkpoints.back().path), 1e-5);
 }
 
 TEST_F(TrainerTest, DataThatDoesNotFitIsRefusedWithItsPlace) {

@@ -7,7 +7,7 @@
 #include "generate/text_generation.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace strata::host {
 namespace {
@@ -15,25 +15,16 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-/// Keeps the losses of evaluations, and stops after a step.
-class EvaluationRecorder : public TrainingObserver {
- public:
-  explicit EvaluationRecorder(std::uint64_t stop_after) : stop_after_(stop_after) {}
-  void step(const StepRecord& record) override { last_ = record.step; }
+/// Keeps the losses of evaluations.
+struct EvaluationRecorder : RunRecorder {
+  using RunRecorder::RunRecorder;
   void evaluation(const EvaluationRecord& record) override {
     losses.push_back(record.loss);
     of_average = record.of_average;
   }
-  void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
-  StopReason stop() override { return last_ > 0 && last_ == stop_after_ ? StopReason::request : StopReason::none; }
 
   std::vector<double> losses;
   bool of_average = false;
-  fs::path checkpoint_path;
-
- private:
-  std::uint64_t stop_after_;
-  std::uint64_t last_ = 0;
 };
 
 class WeightAverage : public ::testing::Test {
@@ -151,10 +142,11 @@ TEST_F(WeightAverage, SurvivesACheckpointOnAnotherStack) {
   const std::vector<double> whole = run({.average = "decay=0.6"}).losses;
   for (const std::string& stack : kStacks) {
     const EvaluationRecorder first = run({.strategies = stack, .average = "decay=0.6", .stop_after = 4});
-    const EvaluationRecorder second = run({.average = "decay=0.6", .resume = first.checkpoint_path});
+    const EvaluationRecorder second = run({.average = "decay=0.6", .resume = first.last_checkpoint()});
     // A run that stops leaves the evaluation after its last step to the next one.
     expect_near(second.losses, {whole.begin() + 1, whole.end()}, stack);
-    const EvaluationRecorder back = run({.strategies = stack, .average = "decay=0.6", .resume = first.checkpoint_path});
+    const EvaluationRecorder back =
+        run({.strategies = stack, .average = "decay=0.6", .resume = first.last_checkpoint()});
     expect_near(back.losses, {whole.begin() + 1, whole.end()}, stack);
   }
 }
@@ -162,8 +154,8 @@ TEST_F(WeightAverage, SurvivesACheckpointOnAnotherStack) {
 TEST_F(WeightAverage, BeginsAsTheWeightsOfACheckpointWithoutOne) {
   const EvaluationRecorder first = run({.stop_after = 4});
   // It begins as the weights of step 4, and stays there.
-  const EvaluationRecorder second = run({.average = "decay=0.999999999999", .resume = first.checkpoint_path});
-  const EvaluationRecorder trained = run({.resume = first.checkpoint_path});
+  const EvaluationRecorder second = run({.average = "decay=0.999999999999", .resume = first.last_checkpoint()});
+  const EvaluationRecorder trained = run({.resume = first.last_checkpoint()});
   ASSERT_GT(second.losses.size(), 1U);
   for (const double loss : second.losses) EXPECT_NEAR(loss, trained.losses.front(), 1e-5);
 }
@@ -172,17 +164,17 @@ TEST_F(WeightAverage, OfReplicasIsEachOnesOwn) {
   const std::string two = R"({plugin="localsgd", size=2, steps=3})";
   const EvaluationRecorder whole = run({.strategies = two, .average = "decay=0.6"});
   const EvaluationRecorder first = run({.strategies = two, .average = "decay=0.6", .stop_after = 6});
-  const EvaluationRecorder second = run({.strategies = two, .average = "decay=0.6", .resume = first.checkpoint_path});
+  const EvaluationRecorder second = run({.strategies = two, .average = "decay=0.6", .resume = first.last_checkpoint()});
   EXPECT_EQ(second.losses, (std::vector<double>{whole.losses.begin() + 2, whole.losses.end()}));
   // The replicas agree after step 6, and their averages do not. Each new replica takes the one of a stored replica.
-  EXPECT_EQ(run({.average = "decay=0.6", .resume = first.checkpoint_path}).losses.size(), 2U);
+  EXPECT_EQ(run({.average = "decay=0.6", .resume = first.last_checkpoint()}).losses.size(), 2U);
 }
 
 TEST_F(WeightAverage, IsWhatGenerationCanUse) {
   const fs::path still =
       run({.strategies = R"({plugin="zero", size=2, stage=3})", .average = "decay=0.999999999999", .lr = "3e-2"})
-          .checkpoint_path;
-  const fs::path untrained = run({.lr = "1e-12"}).checkpoint_path;
+          .last_checkpoint();
+  const fs::path untrained = run({.lr = "1e-12"}).last_checkpoint();
   EXPECT_EQ(write(still, RestoredWeights::average), write(untrained, RestoredWeights::trained));
   EXPECT_NE(write(still, RestoredWeights::trained), write(untrained, RestoredWeights::trained));
   try {

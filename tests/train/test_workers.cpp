@@ -8,7 +8,7 @@
 #include "build_paths.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"
-#include "train/trainer.hpp"
+#include "train/run_recorder.hpp"
 
 namespace strata::host {
 namespace {
@@ -16,24 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-/// Keeps the losses, and stops after a step.
-class WorkerRecorder : public TrainingObserver {
- public:
-  explicit WorkerRecorder(std::uint64_t stop_after) : stop_after_(stop_after) {}
-  void step(const StepRecord& record) override {
-    losses.push_back(record.loss);
-    last_ = record.step;
-  }
-  void checkpoint(const CheckpointRecord& record) override { checkpoint_path = record.path; }
-  StopReason stop() override { return last_ > 0 && last_ == stop_after_ ? StopReason::request : StopReason::none; }
-
-  std::vector<double> losses;
+struct WorkerRecorder : RunRecorder {
+  using RunRecorder::RunRecorder;
   std::vector<std::string> remarks;
-  fs::path checkpoint_path;
-
- private:
-  std::uint64_t stop_after_;
-  std::uint64_t last_ = 0;
 };
 
 class Workers : public ::testing::Test {
@@ -87,7 +72,7 @@ TEST_F(Workers, GoOnAsIfNeverStopped) {
     const WorkerRecorder whole = run(each, 8);
     for (const std::uint64_t stop : {1, 4}) {
       const WorkerRecorder first = run(each, stop);
-      const WorkerRecorder second = run(each, 8, first.checkpoint_path);
+      const WorkerRecorder second = run(each, 8, first.last_checkpoint());
       const std::vector<double> rest(whole.losses.begin() + static_cast<std::ptrdiff_t>(stop), whole.losses.end());
       EXPECT_EQ(second.losses, rest) << each << " stopped after " << stop;
       EXPECT_THAT(second.remarks, ::testing::IsEmpty());
@@ -98,29 +83,29 @@ TEST_F(Workers, GoOnAsIfNeverStopped) {
 TEST_F(Workers, GoOnInAnotherLayout) {
   const WorkerRecorder whole = run(kPowerSgd, 8);
   const WorkerRecorder first = run(kPowerSgd, 4);
-  expect_near(run(kPowerSgd + R"(, {plugin="zero", size=2, stage=3})", 8, first.checkpoint_path, "batch.micro=1"),
+  expect_near(run(kPowerSgd + R"(, {plugin="zero", size=2, stage=3})", 8, first.last_checkpoint(), "batch.micro=1"),
               whole, 4);
-  expect_near(run(R"({plugin="tensor", size=2}, )" + kPowerSgd, 8, first.checkpoint_path), whole, 4);
+  expect_near(run(R"({plugin="tensor", size=2}, )" + kPowerSgd, 8, first.last_checkpoint()), whole, 4);
 }
 
 /// PowerSGD depends on the sum of the workers' gradients and errors only, so their number changes rounding alone.
 TEST_F(Workers, GoOnInAnotherNumberWithTheSumOfTheirErrors) {
   const std::string four = R"({plugin="compress", size=4, rank=2})";
   const WorkerRecorder whole = run(kPowerSgd, 8);
-  const fs::path of_two = run(kPowerSgd, 4).checkpoint_path;
-  const fs::path of_four = run(four, 4, {}, "batch.micro=1").checkpoint_path;
+  const fs::path of_two = run(kPowerSgd, 4).last_checkpoint();
+  const fs::path of_four = run(four, 4, {}, "batch.micro=1").last_checkpoint();
   expect_near(run(four, 8, of_two, "batch.micro=1"), whole, 4);
   expect_near(run(kPowerSgd, 8, of_four), whole, 4);
 }
 
 TEST_F(Workers, BeginTheirBasisAnewWithAnotherRank) {
-  const fs::path path = run(kPowerSgd, 4).checkpoint_path;
+  const fs::path path = run(kPowerSgd, 4).last_checkpoint();
   EXPECT_EQ(run(R"({plugin="compress", size=2, rank=1})", 8, path).losses.size(), 4U);
   EXPECT_EQ(run(kTopK, 8, path).losses.size(), 4U);
 }
 
 TEST_F(Workers, SayWhatARunWithoutThemDrops) {
-  const WorkerRecorder without = run("", 8, run(kPowerSgd, 4).checkpoint_path);
+  const WorkerRecorder without = run("", 8, run(kPowerSgd, 4).last_checkpoint());
   ASSERT_EQ(without.remarks.size(), 1U);
   EXPECT_THAT(without.remarks.front(), HasSubstr("which this run drops: "));
   EXPECT_THAT(without.remarks.front(), HasSubstr("'optimizer/pending_gradient/"));
@@ -128,7 +113,7 @@ TEST_F(Workers, SayWhatARunWithoutThemDrops) {
 
 TEST_F(Workers, OfReplicasKeepTheirNumbers) {
   const std::string replicas = R"({plugin="localsgd", size=2, steps=4}, )";
-  const fs::path path = run(replicas + kPowerSgd, 4, {}, "batch.micro=1").checkpoint_path;
+  const fs::path path = run(replicas + kPowerSgd, 4, {}, "batch.micro=1").last_checkpoint();
   EXPECT_EQ(refusal(replicas + kPowerSgd, path), "");
   EXPECT_THAT(refusal(R"({plugin="compress", size=4, rank=2})", path),
               HasSubstr("is of 2 replicas with 2 workers each; found 1 replicas with 4 workers each"));
@@ -137,7 +122,7 @@ TEST_F(Workers, OfReplicasKeepTheirNumbers) {
 /// The errors of a replica stay with it, whichever of the two axes is the outer one.
 TEST_F(Workers, OfReplicasAreRestoredInAnotherOrderOfAxes) {
   const std::string replicas = R"({plugin="localsgd", size=2, steps=4})";
-  const CheckpointReader reader(run(replicas + ", " + kPowerSgd, 3, {}, "batch.micro=1").checkpoint_path);
+  const CheckpointReader reader(run(replicas + ", " + kPowerSgd, 3, {}, "batch.micro=1").last_checkpoint());
   const RunSetup setup = prepare(parse_configuration(configuration_, "small.toml",
                                                      {"strategy=[" + kPowerSgd + ", " + replicas + "]",
                                                       "device.plugin=reference", "batch.micro=1"}),
@@ -167,7 +152,7 @@ TEST_F(Workers, OfReplicasAreRestoredInAnotherOrderOfAxes) {
 }
 
 TEST_F(Workers, KeepTheirErrorsInOneTensorAndTheBasisOnce) {
-  const CheckpointReader reader(run(kPowerSgd, 4).checkpoint_path);
+  const CheckpointReader reader(run(kPowerSgd, 4).last_checkpoint());
   const auto& tensors = reader.manifest().tensors;
   EXPECT_EQ(tensors.at("wte.weight").shape, (Shape{256, 16}));
   EXPECT_EQ(tensors.at("optimizer/pending_gradient/wte.weight").shape, (Shape{2, 256, 16}));

@@ -50,7 +50,7 @@ struct ReplicaFault {
 /// Ranks along the axes `apart` differ in their weights (unsynchronized axes) or in the errors that they keep (reduced
 /// axes), so no activation and no parameter may travel over them. Forward, backward and weight tasks may not
 /// communicate over these axes at all. Prologue and epilogue may exchange what the strategy that owns the axis emits
-/// (Strategy::work_on_bucket, Strategy::reduce_gradient), and the host's sums of loss, counts and norms.
+/// (ReplicaHooks::work_on_bucket, GradientHooks::reduce_gradient), and the host's sums of loss, counts and norms.
 /// \return the first fault. Empty if there is none.
 [[nodiscard]] std::optional<ReplicaFault> find_replica_fault(const Program& program, const AxisSet& apart);
 

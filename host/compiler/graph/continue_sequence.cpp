@@ -100,7 +100,7 @@ class Continuer {
   }
 
   void place(int id) {
-    if (graph_.node(id).op == "input") type_input(graph_.node(id));
+    if (graph_.node(id).is_input()) type_input(graph_.node(id));
     if (graph_.node(id).is_leaf()) {
       order_.push_back(id);
       return;
@@ -187,7 +187,7 @@ class Continuer {
     const std::set<Value> read = read_values(graph_);
     std::vector<Node> kept;
     for (const Node& node : graph_.nodes()) {
-      if (node.op != "parameter" || read.contains({node.id, 0})) kept.push_back(node);
+      if (!node.is_parameter() || read.contains({node.id, 0})) kept.push_back(node);
     }
     std::erase_if(graph_.parameters, [&](const Parameter& each) { return !read.contains(each.value); });
     graph_.replace_nodes(std::move(kept));

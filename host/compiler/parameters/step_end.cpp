@@ -11,7 +11,7 @@
 #include "compiler/parameters/update.hpp"
 #include "strata/bucket_work.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 
 namespace strata::host {
 namespace {

@@ -260,7 +260,8 @@ std::vector<Instruction> work_on_bucket(const Stack& stack, const Bucket& bucket
   std::vector<Instruction> all;
   for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
     BucketWork work({builder, bucket, stack, i, "works on"}, updated[has_master ? 1 : 0]);
-    stack.strategies[i].ask("work_on_bucket", [&](const Strategy& strategy) { strategy.work_on_bucket(work); });
+    stack.strategies[i].ask<ReplicaHooks>("work_on_bucket",
+                                          [&](const ReplicaHooks& hooks) { hooks.work_on_bucket(work); });
     std::vector<Instruction> made = work.finish();
     if (has_master) round_values(updated, bucket.name, made);
     append(all, made);
@@ -277,8 +278,8 @@ ReducedGradients reduce_gradients(const PlacedModel& model, const std::vector<Tr
     if (each.completion.completed.empty()) continue;
     BucketReduction reduction({builder, each.bucket, stack, reducer, "reduces the gradient of"}, model,
                               each.completion.completed.front(), scalars);
-    stack.strategies[reducer].ask("reduce_gradient",
-                                  [&](const Strategy& strategy) { strategy.reduce_gradient(reduction); });
+    stack.strategies[reducer].ask<GradientHooks>("reduce_gradient",
+                                                 [&](const GradientHooks& hooks) { hooks.reduce_gradient(reduction); });
     reduction.finish(all);
   }
   return all;

@@ -9,12 +9,12 @@
 
 namespace strata::host {
 
-/// Asks every strategy for its work on one updated bucket (Strategy::work_on_bucket), in the order of the stack. Adds
-/// the states that they keep, and inserts instructions of the beginning of the step in the prologue. States outside of
-/// the device are transferred to it and back in the steps in which instructions use them.
-/// \param updated the updated values of this rank's piece, and its master copy if they have a short type, on the
-/// device. \return the instructions after the update. They keep values and master copy equal. \throws PluginError if a
-/// strategy emits an impossible instruction.
+/// Asks every strategy for its work on one updated bucket (ReplicaHooks::work_on_bucket), in the order of the stack.
+/// Adds the states that they keep, and inserts instructions of the beginning of the step in the prologue. States
+/// outside of the device are transferred to it and back in the steps in which instructions use them. \param updated the
+/// updated values of this rank's piece, and its master copy if they have a short type, on the device. \return the
+/// instructions after the update. They keep values and master copy equal. \throws PluginError if a strategy emits an
+/// impossible instruction.
 [[nodiscard]] std::vector<Instruction> work_on_bucket(const Stack& stack, const Bucket& bucket,
                                                       const std::vector<BufferId>& updated, ProgramBuilder& builder);
 
@@ -31,8 +31,8 @@ struct ReducedGradients {
   std::vector<Instruction> after;
 };
 
-/// Asks the strategy that reduces gradients itself for its work on every bucket (Strategy::reduce_gradient). Adds the
-/// states that it keeps. States outside of the device are transferred to it before and back after the work. \throws
+/// Asks the strategy that reduces gradients itself for its work on every bucket (GradientHooks::reduce_gradient). Adds
+/// the states that it keeps. States outside of the device are transferred to it before and back after the work. \throws
 /// PluginError if the strategy emits an impossible instruction, or none that writes the gradient.
 [[nodiscard]] ReducedGradients reduce_gradients(const PlacedModel& model, const std::vector<TrainedBucket>& buckets,
                                                 const GradientScalars& scalars, ProgramBuilder& builder);

@@ -57,8 +57,6 @@ ShardedDim NodeLowering::sharded_dim(const Dim& dim, std::int64_t global_size, c
   return host::sharded_dim(at_.model.rules, dim, global_size, axes);
 }
 
-std::uint64_t NodeLowering::communication_id(const std::string& label) { return builder_.communication_id(label); }
-
 void NodeLowering::emit(Instruction instruction) {
   if (const auto fault = find_fault(builder_.program(), instruction)) refuse(*fault);
   for (const Axis& axis : communication_axes(instruction)) {

@@ -69,7 +69,12 @@ class NodeLowering final : public DescribedNode<LoweringContext> {
   BufferId add_buffer(const std::string& name, BufferKind kind, const TensorType& type, const Shape& shape) override;
   [[nodiscard]] ShardedDim sharded_dim(const Dim& dim, std::int64_t global_size,
                                        const std::vector<Axis>& axes) const override;
-  std::uint64_t communication_id(const std::string& label) override;
+  [[nodiscard]] const Mesh& mesh() const override { return at_.request.rules.mesh(); }
+  [[nodiscard]] const std::string& label() const override { return at_.node.name; }
+  BufferId add_flat(const std::string& name, DType dtype, std::int64_t elements) override {
+    return add_buffer(name, BufferKind::communication, {{"flat"}, dtype}, {elements});
+  }
+  std::uint64_t communication_id(const std::string& label) override { return builder_.communication_id(label); }
   void emit(Instruction instruction) override;
   void define(int index, BufferId buffer, const Layout& layout, const AxisSet& partial) override;
 

@@ -81,7 +81,7 @@ class Partitioner {
     if (claim) return lower_by(*claim->claimant, claim->decision, lowered, task);
     std::vector<Layout> wanted;
     for (const Dims& dims : space.operands) wanted.push_back(restrict(iteration, dims));
-    if (node.op == ops::kSum && lower_partial_sum(node, task)) return;
+    if (op.is_sum() && lower_partial_sum(node, task)) return;
     const AxisSet carried = pending_partial(node, space, iteration, wanted);
 
     Compute compute{.op = node.op, .attributes = node.attributes};

@@ -72,7 +72,7 @@ void Values::complete(Value value) {
 
 BufferId Values::fetch(Value value, const Layout& layout, const TaskKey& task, int block) {
   const Node& producer = model_.graph.node(value.node);
-  if (producer.op == "input") return load(producer, layout, task);
+  if (producer.is_input()) return load(producer, layout, task);
   BufferId buffer = -1;
   Home home;
   if (const auto known = home_.find(value); known != home_.end()) {

@@ -34,8 +34,9 @@ Fusions all_fusions(const OpRegistry& registry) {
 /// Fuses within one task.
 class TaskFuser {
  public:
-  TaskFuser(Program& program, const Fusions& fusions, const Device& device, Task& task)
+  TaskFuser(Program& program, const OpRegistry& registry, const Fusions& fusions, const Device& device, Task& task)
       : program_(program),
+        registry_(registry),
         fusions_(fusions),
         device_(device),
         instructions_(task.instructions),
@@ -45,7 +46,7 @@ class TaskFuser {
   void run() {
     for (std::size_t at = 0; at < instructions_.size(); ++at) {
       if (removed_[at] || !instructions_[at].is<Compute>()) continue;
-      if (compute(at).op == ops::kSum) fuse_sum(at);
+      if (registry_.get(compute(at).op).is_sum()) fuse_sum(at);
       if (!removed_[at]) fuse_pair(at);
     }
     std::vector<Instruction> kept;
@@ -254,6 +255,7 @@ class TaskFuser {
   }
 
   Program& program_;
+  const OpRegistry& registry_;
   const Fusions& fusions_;
   const Device& device_;
   std::vector<Instruction>& instructions_;
@@ -265,7 +267,7 @@ class TaskFuser {
 
 void fuse_instructions(Program& program, const OpRegistry& registry, const Device& device) {
   const Fusions fusions = all_fusions(registry);
-  for (Task& task : program.tasks) TaskFuser(program, fusions, device, task).run();
+  for (Task& task : program.tasks) TaskFuser(program, registry, fusions, device, task).run();
 }
 
 }  // namespace strata::host

@@ -104,7 +104,7 @@ void require_homes(const Graph& evaluation, const Graph& training, const Stages&
   for (const Node& node : evaluation.nodes()) {
     for (const Value& operand : node.operands) {
       const Node& leaf = evaluation.node(operand.node);
-      if (leaf.op != "parameter") continue;
+      if (!leaf.is_parameter()) continue;
       const auto found = readers.find(training.find_parameter(leaf.name)->value);
       const std::set<int> homes = found == readers.end() ? std::set<int>{0} : found->second;
       if (homes.contains(stages.stage(node))) continue;

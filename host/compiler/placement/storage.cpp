@@ -25,10 +25,10 @@ class StorageResolver {
       if (parameter.role != ParameterRole::constant) placed.storage = storage_of(parameter, description);
       for (const NamedStrategy& each : stack_.strategies) {
         placed.fragments.push_back(
-            each.ask("fragment", [&](const Strategy& strategy) { return strategy.fragment(description); }));
+            each.ask<ReplicaHooks>("fragment", [&](const ReplicaHooks& hooks) { return hooks.fragment(description); }));
         if (parameter.role != ParameterRole::trained) continue;
-        placed.has_own_bucket |= each.ask(
-            "wants_own_bucket", [&](const Strategy& strategy) { return strategy.wants_own_bucket(description); });
+        placed.has_own_bucket |= each.ask<GradientHooks>(
+            "wants_own_bucket", [&](const GradientHooks& hooks) { return hooks.wants_own_bucket(description); });
       }
       resolved_.parameters.push_back(std::move(placed));
     }

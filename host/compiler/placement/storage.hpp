@@ -10,15 +10,15 @@
 
 namespace strata::host {
 
-/// The numbers that strategies give one parameter (Strategy::fragment), by strategy.
+/// The numbers that strategies give one parameter (ReplicaHooks::fragment), by strategy.
 using Fragments = std::vector<int>;
 
 /// What the strategies decide on one parameter.
 struct PlacedParameter {
   ParameterStorage storage;
   Fragments fragments;
-  /// True if a strategy wants it alone in its bucket (Strategy::wants_own_bucket). Only trained parameters are asked
-  /// for.
+  /// True if a strategy wants it alone in its bucket (GradientHooks::wants_own_bucket). Only trained parameters are
+  /// asked for.
   bool has_own_bucket = false;
 };
 

@@ -3,19 +3,22 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <limits>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "files/message_text.hpp"
 #include "strata/error.hpp"
 #include "strata/machine.hpp"
 #include "strata/tensor.hpp"
-#include "tokenizers/corpus/chunk_encoder.hpp"
-#include "tokenizers/corpus/corpus_reader.hpp"
-#include "tokenizers/corpus/corpus_state.hpp"
-#include "tokenizers/corpus/ordered_workers.hpp"
+#include "tokenizers/corpus/documents.hpp"
 #include "tokenizers/corpus/token_output.hpp"
 
 namespace strata::host {
@@ -50,6 +53,93 @@ void require_text(const DataFile& file) {
     refuse("an archive");
   }
 }
+
+/// Threads that do tasks at the same time. Results come in the order of the tasks.
+template <class Task, class Result>
+class OrderedWorkers {
+ public:
+  using Work = std::function<Result(const Task& task)>;
+
+  /// `make_work` is called in each thread, for what the thread keeps from task to task. \throws RuntimeError if a
+  /// thread cannot start.
+  OrderedWorkers(int threads, std::function<Work()> make_work) : make_work_(std::move(make_work)) {
+    try {
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+    } catch (const std::system_error& error) {
+      const std::size_t started = threads_.size();
+      end();
+      throw RuntimeError("thread " + std::to_string(started + 1) + " of " + std::to_string(threads) +
+                         " cannot start: " + error.what());
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  ~OrderedWorkers() { end(); }
+  OrderedWorkers(const OrderedWorkers&) = delete;
+  OrderedWorkers& operator=(const OrderedWorkers&) = delete;
+
+  void add(Task task) {
+    const auto shared = std::make_shared<Task>(std::move(task));
+    Job job([this, shared](Work& work) {
+      if (!work) work = make_work_();
+      return work(*shared);
+    });
+    results_.emplace_back(shared, job.get_future());
+    {
+      const std::scoped_lock lock(mutex_);
+      waiting_.push_back(std::move(job));
+    }
+    changed_.notify_one();
+  }
+
+  /// Number of tasks whose results have not been taken.
+  [[nodiscard]] std::size_t size() const { return results_.size(); }
+
+  /// Waits for the result of the first task. \throws what the task threw.
+  std::pair<Task, Result> take() {
+    auto [task, future] = std::move(results_.front());
+    results_.pop_front();
+    Result result = future.get();
+    return {std::move(*task), std::move(result)};
+  }
+
+ private:
+  using Job = std::packaged_task<Result(Work& work)>;
+
+  void end() {
+    {
+      const std::scoped_lock lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  void run() {
+    Work work;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
+      if (ends_) return;
+      Job job = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      job(work);
+      lock.lock();
+    }
+  }
+
+  std::function<Work()> make_work_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  /// Of the thread that adds and takes.
+  std::deque<std::pair<std::shared_ptr<Task>, std::future<Result>>> results_;
+  std::deque<Job> waiting_;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
+};
 
 /// A job with its files open and its choices made.
 class CorpusRun {
@@ -123,7 +213,7 @@ class CorpusRun {
   }
 
   void choose_frame() {
-    if (job_.special_tokens) frame_ = {tokenizer_->first_tokens(), tokenizer_->last_tokens()};
+    if (job_.special_tokens) frame_ = tokenizer_->frame();
     if (job_.ends_documents) {
       result_.document_token = tokenizer_->end_of_text();
       if (!result_.document_token) {
@@ -212,7 +302,7 @@ class CorpusRun {
   /// Bytes of the inputs before each one, and of all.
   std::vector<std::int64_t> begins_;
   std::int64_t total_bytes_ = 0;
-  DocumentFrame frame_;
+  FrameTokens frame_;
   nlohmann::json identity_;
   CorpusState state_;
   CorpusResult result_;

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "strata/error.hpp"
-#include "strata/library_file.hpp"
+#include "strata/internal/library_file.hpp"
 
 namespace strata::nccl {
 namespace {

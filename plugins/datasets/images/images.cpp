@@ -1,12 +1,123 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
-#include "image_dataset.hpp"
+#include "image_files.hpp"
+#include "strata/dataset.hpp"
 #include "strata/error.hpp"
+#include "strata/random.hpp"
 
 namespace images {
 namespace {
 
 using namespace strata;
+
+/// What an ImageDataset is made of.
+struct ImageData {
+  std::vector<ImageFile> training;
+  std::vector<ImageFile> validation;
+  std::int64_t classes = 0;
+  /// Mean and deviation of each channel, of values from 0 to 1.
+  std::vector<double> mean;
+  std::vector<double> deviation;
+  /// Training mirrors half of the images, if true, and shifts them by up to `crop` pixels.
+  bool flip = false;
+  std::int64_t crop = 0;
+  std::string fingerprint;
+};
+
+/// Images and their labels, in the order of the files.
+class ImageDataset final : public Dataset {
+ public:
+  explicit ImageDataset(ImageData data) : data_(std::move(data)), size_(data_.training.front().size) {}
+
+  [[nodiscard]] DimSizes sizes() const override;
+  [[nodiscard]] std::int64_t samples(DataSplit split) const override;
+  void read(const SampleKey& key, std::span<void* const> destinations) const override;
+  [[nodiscard]] std::string fingerprint() const override { return data_.fingerprint; }
+  [[nodiscard]] std::string description() const override;
+
+ private:
+  /// How one image is augmented.
+  struct View {
+    bool is_mirrored = false;
+    std::int64_t down = 0;
+    std::int64_t right = 0;
+  };
+
+  [[nodiscard]] View view_of(const SampleKey& key) const;
+  void write(const std::vector<std::uint8_t>& pixels, const View& view, float* destination) const;
+
+  ImageData data_;
+  ImageSize size_;
+};
+
+/// The inputs: "images" [batch channels height width] and "labels" [batch].
+std::vector<DatasetInput> image_inputs() {
+  return {{.name = "images", .dims = {"channels", "height", "width"}, .dtype = DType::f32},
+          {.name = "labels", .dims = {}, .indexes = "classes", .is_target = true}};
+}
+
+DimSizes ImageDataset::sizes() const {
+  return {{"channels", size_.channels}, {"height", size_.height}, {"width", size_.width}, {"classes", data_.classes}};
+}
+
+std::int64_t ImageDataset::samples(DataSplit split) const {
+  std::int64_t samples = 0;
+  for (const ImageFile& file : split == DataSplit::training ? data_.training : data_.validation) samples += file.count;
+  return samples;
+}
+
+std::string ImageDataset::description() const {
+  return std::to_string(samples(DataSplit::training)) + " images of '" +
+         data_.training.front().pixels->path().string() + "'" +
+         (data_.training.size() == 1 ? "" : " and " + std::to_string(data_.training.size() - 1) + " more file(s)");
+}
+
+void ImageDataset::read(const SampleKey& key, std::span<void* const> destinations) const {
+  std::int64_t index = key.index;
+  const std::vector<ImageFile>& files = key.split == DataSplit::training ? data_.training : data_.validation;
+  auto file = files.begin();
+  for (; index >= file->count; ++file) index -= file->count;
+  if (destinations[0] != nullptr) {
+    std::vector<std::uint8_t> pixels(static_cast<std::size_t>(size_.pixels()));
+    file->read_pixels(index, pixels.data());
+    write(pixels, view_of(key), static_cast<float*>(destinations[0]));
+  }
+  if (destinations[1] != nullptr) {
+    *static_cast<std::int32_t*>(destinations[1]) = file->read_label(index, data_.classes);
+  }
+}
+
+ImageDataset::View ImageDataset::view_of(const SampleKey& key) const {
+  View view;
+  if (key.split != DataSplit::training) return view;
+  const std::uint64_t stream = random::stream_key(key.seed, "image view", key.epoch);
+  const auto words = random::philox4x32(stream, static_cast<std::uint64_t>(key.index));
+  const auto shifts = static_cast<std::uint32_t>(2 * data_.crop + 1);
+  view.is_mirrored = data_.flip && words[0] % 2 == 1;
+  view.down = static_cast<std::int64_t>(words[1] % shifts) - data_.crop;
+  view.right = static_cast<std::int64_t>(words[2] % shifts) - data_.crop;
+  return view;
+}
+
+void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& view, float* destination) const {
+  for (std::int64_t channel = 0; channel < size_.channels; ++channel) {
+    const double mean = data_.mean[static_cast<std::size_t>(channel)];
+    const double scale = 1 / data_.deviation[static_cast<std::size_t>(channel)];
+    for (std::int64_t y = 0; y < size_.height; ++y) {
+      for (std::int64_t x = 0; x < size_.width; ++x) {
+        const std::int64_t row = y - view.down;
+        const std::int64_t column = (view.is_mirrored ? size_.width - 1 - x : x) - view.right;
+        const bool is_inside = row >= 0 && row < size_.height && column >= 0 && column < size_.width;
+        // A shifted image has a black border.
+        const auto at = static_cast<std::size_t>((channel * size_.height + row) * size_.width + column);
+        const double value = is_inside ? pixels[at] / 255.0 : 0.0;
+        *destination++ = static_cast<float>((value - mean) * scale);
+      }
+    }
+  }
+}
 
 OptionSpecification list_of(const std::string& name, OptionType type, const OptionValue& empty,
                             const std::string& documentation, bool may_differ = false) {
@@ -19,36 +130,21 @@ OptionSchema make_schema() {
               "Standard deviation of each channel, by which it is divided after `mean`. Empty: 1.");
   deviation.minimum = 1e-6;
   return OptionSchema({
-      {.name = "format",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("cifar10")),
-       .documentation = "cifar10: the binary files of CIFAR-10. mnist: IDX files as MNIST has them, not compressed.",
-       .choices = {"cifar10", "mnist"}},
+      option::word("format", "cifar10",
+                   "cifar10: the binary files of CIFAR-10. mnist: IDX files as MNIST has them, not compressed.",
+                   {"cifar10", "mnist"}),
       {.name = "paths",
        .type = OptionType::words,
        .documentation = "Files for training. With mnist, pairs: a file of images, the file of their labels.",
        .may_differ = true},
       list_of("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise.",
               true),
-      {.name = "classes",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{10}),
-       .documentation = "Number of different labels.",
-       .minimum = 1,
-       .maximum = 256},
+      option::integer("classes", 10, 1, 256, "Number of different labels."),
       list_of("mean", OptionType::numbers, std::vector<double>{},
               "Mean of each channel, which is subtracted from values of 0 to 1. Empty: 0."),
       deviation,
-      {.name = "flip",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Mirror half of the images of training, chosen anew in every epoch."},
-      {.name = "crop",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{0}),
-       .documentation = "Shift images of training by up to so many pixels, with a black border.",
-       .minimum = 0,
-       .maximum = 64},
+      option::boolean("flip", false, "Mirror half of the images of training, chosen anew in every epoch."),
+      option::integer("crop", 0, 0, 64, "Shift images of training by up to so many pixels, with a black border."),
   });
 }
 
@@ -127,7 +223,7 @@ class ImagesFactory final : public DatasetFactory {
     for (const char* option : {"paths", "validation_paths"}) {
       for (const std::string& path : options.words(option)) files.emplace_back(path);
     }
-    return strata::fingerprint(files);
+    return fingerprint(files);
   }
 
   OptionSchema schema_ = make_schema();

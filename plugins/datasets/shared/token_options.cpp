@@ -7,12 +7,8 @@ namespace datasets {
 using namespace strata;
 
 OptionSpecification validation_option() {
-  return {.name = "validation",
-          .type = OptionType::number,
-          .default_value = OptionValue(0.1),
-          .documentation = "Share of the tokens, taken from the end of the data, that is kept for evaluation.",
-          .minimum = 0,
-          .maximum = 0.9};
+  return option::number("validation", 0.1, 0, 0.9,
+                        "Share of the tokens, taken from the end of the data, that is kept for evaluation.");
 }
 
 std::int64_t context_of(const DatasetRequest& request) {

@@ -38,31 +38,20 @@ OptionSchema make_schema() {
       list_option("validation_paths", OptionType::words, no_words,
                   "Files that are kept for evaluation. Empty: a share of each file, as `validation` says.", true),
       validation_option(),
-      {.name = "type",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("uint16")),
-       .documentation = "How raw tokens are stored, little-endian. Other files say it themselves.",
-       .choices = {"uint16", "uint32"}},
-      {.name = "documents",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("none")),
-       .documentation = "How documents are found: by the token that ends each (`document_end`), or by the table of an "
-                        ".idx file. Then the data also has the inputs documents and positions [batch seq].",
-       .choices = {"none", "token", "index"}},
-      {.name = "document_end",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{-1}),
-       .documentation = "The last token of every document, such as 50256 for GPT-2's <|endoftext|>.",
-       .minimum = -1,
-       .maximum = static_cast<double>(std::numeric_limits<std::int32_t>::max())},
+      option::word("type", "uint16", "How raw tokens are stored, little-endian. Other files say it themselves.",
+                   {"uint16", "uint32"}),
+      option::word("documents", "none",
+                   "How documents are found: by the token that ends each (`document_end`), or by the table of an "
+                   ".idx file. Then the data also has the inputs documents and positions [batch seq].",
+                   {"none", "token", "index"}),
+      option::integer("document_end", -1, -1, static_cast<double>(std::numeric_limits<std::int32_t>::max()),
+                      "The last token of every document, such as 50256 for GPT-2's <|endoftext|>."),
       list_option(
           "tokenizer", OptionType::word, std::string(),
           "The tokenizer that made the tokens: a tokenizer.json, a model of sentencepiece, or a folder with one "
           "of them. Checkpoints carry it."),
-      {.name = "cross_document_targets",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(true),
-       .documentation = "If false, the last token of a document has no target, so the loss leaves it out."},
+      option::boolean("cross_document_targets", true,
+                      "If false, the last token of a document has no target, so the loss leaves it out."),
   });
 }
 

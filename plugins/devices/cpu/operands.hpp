@@ -5,12 +5,23 @@
 
 #include "kernels/element.hpp"
 #include "strata/error.hpp"
+#include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"
 
 /// \file
 /// Conversions of operands and results to the kernels' types.
 
 namespace strata::cpu {
+
+// Access to single elements, for code that is not worth vectorising.
+
+inline float widen(float value) { return value; }
+inline float widen(BFloat16 value) { return from_bf16(value.bits); }
+inline float widen(Float16 value) { return from_f16(value.bits); }
+
+inline void assign(float& to, float value) { to = value; }
+inline void assign(BFloat16& to, float value) { to.bits = to_bf16(value); }
+inline void assign(Float16& to, float value) { to.bits = to_f16(value); }
 
 using kernels::bytes;
 using kernels::columns;

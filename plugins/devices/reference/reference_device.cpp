@@ -1,43 +1,45 @@
-#include "reference_device.hpp"
-
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
-#include "strata/error.hpp"
+#include "strata/host_memory_device.hpp"
 #include "strata/machine.hpp"
+#include "strata/plugin.hpp"
 
 namespace strata::reference {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
+/// A device with one thread, host memory and reference kernels only, which compute in f64 whatever the type of the
+/// elements. It is slow and simple. Other devices are compared with it.
+class ReferenceDevice final : public HostMemoryDevice {
+ public:
+  explicit ReferenceDevice(const DeviceRequest& request)
+      : HostMemoryDevice("the reference device", request.kernels, std::make_unique<KernelEnvironment>("host", 1),
+                         KernelPolicy::reference_only),
+        ranks_on_host_(std::max(1, request.ranks_on_host)) {}
+
+  [[nodiscard]] std::string description() const override { return "reference, 1 thread"; }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return usable_memory_bytes() / ranks_on_host_; }
+
+  [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override { return allocate_host(bytes); }
+
+ private:
+  int ranks_on_host_;
+};
+
+class ReferenceDeviceFactory final : public DeviceFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override {
+    static const OptionSchema kNone;
+    return kNone;
+  }
+  [[nodiscard]] std::unique_ptr<Device> create(const Options& /*options*/,
+                                               const DeviceRequest& request) const override {
+    return std::make_unique<ReferenceDevice>(request);
+  }
+};
 
 }  // namespace
-
-ReferenceDevice::ReferenceDevice(const DeviceRequest& request)
-    : HostMemoryDevice("the reference device", request.kernels, std::make_unique<KernelEnvironment>("host", 1),
-                       KernelPolicy::reference_only),
-      ranks_on_host_(std::max(1, request.ranks_on_host)) {}
-
-std::string ReferenceDevice::description() const { return "reference, 1 thread"; }
-
-std::int64_t ReferenceDevice::memory_bytes() const { return usable_memory_bytes() / ranks_on_host_; }
-
-std::shared_ptr<void> ReferenceDevice::allocate(std::int64_t bytes) {
-  const std::int64_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  void* memory = std::aligned_alloc(kAlignment, static_cast<std::size_t>(size));
-  if (memory == nullptr) throw RuntimeError("the reference device cannot allocate " + std::to_string(bytes) + " bytes");
-  std::memset(memory, 0, static_cast<std::size_t>(size));
-  return {memory, std::free};
-}
-
-const OptionSchema& ReferenceDeviceFactory::options() const {
-  static const OptionSchema kNone;
-  return kNone;
-}
-
-std::unique_ptr<Device> ReferenceDeviceFactory::create(const Options& /*options*/, const DeviceRequest& request) const {
-  return std::make_unique<ReferenceDevice>(request);
-}
-
 }  // namespace strata::reference
+
+STRATA_PLUGIN(device, "reference", STRATA_VERSION, "Apache-2.0",
+              "The definition of every op in plain code, f64 and f32, on one thread",
+              strata::reference::ReferenceDeviceFactory);

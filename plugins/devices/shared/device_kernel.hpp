@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "strata/kernel.hpp"
 
@@ -42,6 +44,14 @@ KernelDefinition definition_of(DeviceKernel<Environment> kernel, const std::stri
     return unsupported == nullptr ? std::nullopt : unsupported(op);
   };
   return definition;
+}
+
+/// Why a device with kernels for the functions `known` cannot compute the op's activation. Empty if it can.
+inline std::optional<std::string> unsupported_activation_kind(const OpInstance& op,
+                                                              const std::vector<std::string>& known) {
+  const std::string& kind = op.attributes.word("kind");
+  if (std::find(known.begin(), known.end(), kind) != known.end()) return std::nullopt;
+  return "has no kernel for '" + kind + "'; accepted: " + join(known, ", ");
 }
 
 }  // namespace strata::devices

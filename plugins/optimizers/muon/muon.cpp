@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "matrix_view.hpp"
 #include "newton_schulz.hpp"
 #include "strata/error.hpp"
 #include "strata/optimizer.hpp"

@@ -43,26 +43,13 @@ class SingleWriterFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      {.name = "size",
-       .type = OptionType::integer,
-       .documentation = "Ranks along the axis: replicas that share the batch.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "axis",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("dp")),
-       .documentation = "Name of the mesh axis."},
-      {.name = "bucket_mb",
-       .type = OptionType::number,
-       .default_value = OptionValue(25.0),
-       .documentation = "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB.",
-       .minimum = 0.001,
-       .maximum = 65536},
-      {.name = "overlap",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation =
-           "Send each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass."}};
+      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: replicas that share the batch."),
+      option::word("axis", "dp", "Name of the mesh axis."),
+      option::number("bucket_mb", 25.0, 0.001, 65536,
+                     "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB."),
+      option::boolean(
+          "overlap", false,
+          "Send each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass.")};
 };
 
 }  // namespace

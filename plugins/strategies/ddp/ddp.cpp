@@ -56,31 +56,16 @@ class DdpFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      {.name = "size",
-       .type = OptionType::integer,
-       .documentation = "Ranks along the axis: replicas that share the batch.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "axis",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("dp")),
-       .documentation = "Name of the mesh axis."},
-      {.name = "replicate",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{}),
-       .documentation = "Further axes over which the model is replicated, outermost first, each as \"name=size\": they "
-                        "are outside of the axis, and one collective sums gradients over all of them."},
-      {.name = "bucket_mb",
-       .type = OptionType::number,
-       .default_value = OptionValue(25.0),
-       .documentation = "Gradients are reduced in flat buckets of at most this many MiB.",
-       .minimum = 0.001,
-       .maximum = 65536},
-      {.name = "overlap",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(true),
-       .documentation = "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the "
-                        "backward pass."}};
+      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: replicas that share the batch."),
+      option::word("axis", "dp", "Name of the mesh axis."),
+      option::words("replicate",
+                    "Further axes over which the model is replicated, outermost first, each as \"name=size\": they "
+                    "are outside of the axis, and one collective sums gradients over all of them."),
+      option::number("bucket_mb", 25.0, 0.001, 65536,
+                     "Gradients are reduced in flat buckets of at most this many MiB."),
+      option::boolean("overlap", true,
+                      "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the "
+                      "backward pass.")};
 };
 
 }  // namespace

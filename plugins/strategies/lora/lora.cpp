@@ -1,21 +1,23 @@
-#include "lora.hpp"
-
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
+#include <string>
 #include <vector>
 
 #include "adapter.hpp"
 #include "parameter_uses.hpp"
 #include "quantized_base.hpp"
+#include "settings.hpp"
 #include "strata/error.hpp"
+#include "strata/peft.hpp"
+#include "strata/strategy.hpp"
 
 namespace lora {
+namespace {
 
 using namespace strata;
-
-namespace {
 
 bool matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
@@ -157,34 +159,62 @@ void require_full_base(const Graph& graph) {
   if (is_quantized) throw OptionError("base", "an earlier lora strategy has one; accepted: in the last one");
 }
 
+/// Low-rank adapters (Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021). Each product with a
+/// chosen parameter W gets the term scale · (x A) B. A and B are trained, and the other parameters are frozen. They may
+/// be stored in 8 or 4 bits (Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs", 2023).
+class Lora final : public Strategy {
+ public:
+  explicit Lora(Settings settings) : settings_(std::move(settings)) {}
+
+  void rewrite_forward(Graph& graph, const OpRegistry& registry) const override {
+    require_full_base(graph);
+    const Selection selection(graph, settings_);
+    selection.require_matches("targets", settings_.targets);
+    selection.require_matches("train", settings_.train);
+    selection.require_matches("base_targets", settings_.base_targets);
+    const bool is_first = graph.low_rank_terms.empty();
+    if (!is_first && !settings_.train.empty()) {
+      throw OptionError("train",
+                        "found patterns, but an earlier lora strategy has frozen the model; accepted: in the "
+                        "first one");
+    }
+    const std::vector<Parameter> chosen = selection.parameters();
+    if (is_first) freeze(graph, settings_.train);
+    AdapterBuilder builder(graph, registry, settings_);
+    for (const Parameter& parameter : chosen) {
+      std::string reason;
+      builder.add(parameter, *selection.uses().sides(parameter, reason), selection.uses().of(parameter));
+    }
+    const std::vector<std::string> quantized = settings_.base ? selection.quantized() : std::vector<std::string>{};
+    builder.place();
+    if (settings_.base) quantize_parameters(graph, registry, quantized, *settings_.base);
+  }
+
+  void rewrite(Graph& graph, const OpRegistry& /*registry*/) const override {
+    if (settings_.base) dequantize_again(graph);
+  }
+
+ private:
+  Settings settings_;
+};
+
+class LoraFactory final : public AdapterFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return schema(); }
+  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
+    return std::make_unique<Lora>(read_settings(options));
+  }
+  [[nodiscard]] bool changes_model() const override { return true; }
+  [[nodiscard]] std::map<std::string, OptionValue> adapter_options(const PeftAdapters& adapters) const override {
+    return {{"rank", adapters.rank},
+            {"alpha", adapters.scale * static_cast<double>(adapters.rank)},
+            {"targets", adapters.parameters},
+            {"dropout", adapters.dropout}};
+  }
+};
+
 }  // namespace
-
-void Lora::rewrite_forward(Graph& graph, const OpRegistry& registry) const {
-  require_full_base(graph);
-  const Selection selection(graph, settings_);
-  selection.require_matches("targets", settings_.targets);
-  selection.require_matches("train", settings_.train);
-  selection.require_matches("base_targets", settings_.base_targets);
-  const bool is_first = graph.low_rank_terms.empty();
-  if (!is_first && !settings_.train.empty()) {
-    throw OptionError("train",
-                      "found patterns, but an earlier lora strategy has frozen the model; accepted: in the "
-                      "first one");
-  }
-  const std::vector<Parameter> chosen = selection.parameters();
-  if (is_first) freeze(graph, settings_.train);
-  AdapterBuilder builder(graph, registry, settings_);
-  for (const Parameter& parameter : chosen) {
-    std::string reason;
-    builder.add(parameter, *selection.uses().sides(parameter, reason), selection.uses().of(parameter));
-  }
-  const std::vector<std::string> quantized = settings_.base ? selection.quantized() : std::vector<std::string>{};
-  builder.place();
-  if (settings_.base) quantize_parameters(graph, registry, quantized, *settings_.base);
-}
-
-void Lora::rewrite(Graph& graph, const OpRegistry& /*registry*/) const {
-  if (settings_.base) dequantize_again(graph);
-}
-
 }  // namespace lora
+
+STRATA_PLUGIN(strategy, "lora", "0.1.0", "Apache-2.0",
+              "Low-rank adapters: trains two small matrices beside each frozen one.", lora::LoraFactory);

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "strata/derived_initializer.hpp"
+#include "strata/internal/derived_initializer.hpp"
 
 namespace lora {
 

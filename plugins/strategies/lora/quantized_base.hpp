@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "strata/graph.hpp"
+#include "strata/internal/weight_blocks.hpp"
 #include "strata/op.hpp"
-#include "strata/weight_blocks.hpp"
 
 namespace lora {
 

@@ -30,64 +30,29 @@ std::optional<WeightBlocks> read_base(const Options& options) {
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
-      {.name = "rank",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{8}),
-       .documentation = "Rank of the adapters: columns of A and rows of B.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "alpha",
-       .type = OptionType::number,
-       .default_value = OptionValue(16.0),
-       .documentation = "The adapters' product is multiplied by alpha / rank.",
-       .minimum = 1e-6,
-       .maximum = 1e6},
-      {.name = "rank_stabilized",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Multiply by alpha / √rank instead, which keeps the size of updates for large ranks (rsLoRA)."},
-      {.name = "targets",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{}),
-       .documentation = "Patterns of parameters that get adapters, such as \"*.q_proj.weight\". Without any, all that "
-                        "only matrix products read."},
-      {.name = "train",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{}),
-       .documentation = "Patterns of parameters that are trained besides the adapters. All others are frozen."},
-      {.name = "dropout",
-       .type = OptionType::number,
-       .default_value = OptionValue(0.0),
-       .documentation = "Probability of dropout on the input of A.",
-       .minimum = 0,
-       .maximum = 0.99},
-      {.name = "decay",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Apply the optimizer's weight decay to the adapters too. Without it, their weight decay is 0."},
-      {.name = "init",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("kaiming")),
-       .documentation = "Initial values of A: uniform within ±1/√inputs, or normal with deviation 1/rank. B starts at "
-                        "zero.",
-       .choices = {"kaiming", "normal"}},
-      {.name = "base",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string(kFullBase)),
-       .documentation = "How frozen matrices are stored: in the model's type, in integers of 8 bits, or in 4-bit "
-                        "NormalFloat (QLoRA).",
-       .choices = {kFullBase, "int8", "nf4"}},
-      {.name = "base_block",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{64}),
-       .documentation = "With `base` int8 or nf4: numbers that share a scale.",
-       .minimum = 2,
-       .maximum = 65536},
-      {.name = "base_targets",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{}),
-       .documentation = "With `base` int8 or nf4: patterns of the frozen matrices that are stored so. Without any, all "
-                        "that only matrix products read."}};
+      option::integer("rank", 8, 1, 65536, "Rank of the adapters: columns of A and rows of B."),
+      option::number("alpha", 16.0, 1e-6, 1e6, "The adapters' product is multiplied by alpha / rank."),
+      option::boolean("rank_stabilized", false,
+                      "Multiply by alpha / √rank instead, which keeps the size of updates for large ranks (rsLoRA)."),
+      option::words("targets",
+                    "Patterns of parameters that get adapters, such as \"*.q_proj.weight\". Without any, all that "
+                    "only matrix products read."),
+      option::words("train", "Patterns of parameters that are trained besides the adapters. All others are frozen."),
+      option::number("dropout", 0.0, 0, 0.99, "Probability of dropout on the input of A."),
+      option::boolean("decay", false,
+                      "Apply the optimizer's weight decay to the adapters too. Without it, their weight decay is 0."),
+      option::word("init", "kaiming",
+                   "Initial values of A: uniform within ±1/√inputs, or normal with deviation 1/rank. B starts at "
+                   "zero.",
+                   {"kaiming", "normal"}),
+      option::word("base", kFullBase,
+                   "How frozen matrices are stored: in the model's type, in integers of 8 bits, or in 4-bit "
+                   "NormalFloat (QLoRA).",
+                   {kFullBase, "int8", "nf4"}),
+      option::integer("base_block", 64, 2, 65536, "With `base` int8 or nf4: numbers that share a scale."),
+      option::words("base_targets",
+                    "With `base` int8 or nf4: patterns of the frozen matrices that are stored so. Without any, all "
+                    "that only matrix products read.")};
   return kSchema;
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "strata/internal/weight_blocks.hpp"
 #include "strata/options.hpp"
-#include "strata/weight_blocks.hpp"
 
 namespace lora {
 

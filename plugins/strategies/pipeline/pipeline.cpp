@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "schedule.hpp"
 #include "settings.hpp"
 #include "split.hpp"
 #include "strata/strategy.hpp"
@@ -22,8 +21,8 @@ class Pipeline final : public Strategy {
   [[nodiscard]] std::optional<Placement> place(const std::vector<BlockCost>& blocks) const override {
     Placement placement{.axis = settings_.axis,
                         .chunk_of_block = {},
-                        .stage_of_chunk = stages_of_chunks(settings_),
-                        .splits_weight_gradients = pipeline::splits_weight_gradients(settings_.schedule)};
+                        .stage_of_chunk = settings_.schedule->stages_of_chunks(settings_.stages, settings_.chunks()),
+                        .splits_weight_gradients = settings_.schedule->splits_weight_gradients};
     const std::vector<int> sizes = split_blocks(blocks, settings_);
     for (std::size_t chunk = 0; chunk < sizes.size(); ++chunk) {
       placement.chunk_of_block.insert(placement.chunk_of_block.end(), static_cast<std::size_t>(sizes[chunk]),
@@ -33,7 +32,7 @@ class Pipeline final : public Strategy {
   }
 
   [[nodiscard]] std::vector<ScheduledTask> schedule(int stage, int micro_batches) const override {
-    return make_schedule(settings_, stage, micro_batches);
+    return settings_.schedule->order({stage, settings_.stages, settings_.virtual_stages, micro_batches});
   }
 
  private:

@@ -1,19 +1,36 @@
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
-#include "settings.hpp"
 #include "strata/strategy.hpp"
 
 namespace pipeline {
 
-/// The stage of each chunk. Chunks go down the stages repeatedly. In zbv they go down once and then up again.
-[[nodiscard]] std::vector<int> stages_of_chunks(const Settings& settings);
+/// The stage whose work is ordered.
+struct StageWork {
+  int stage;
+  int stages;
+  /// Number of chunks per stage.
+  int virtual_stages;
+  int micro_batches;
+};
 
-[[nodiscard]] bool splits_weight_gradients(ScheduleKind kind);
+/// A schedule is one row of `schedules`.
+struct Schedule {
+  std::string_view name;
+  /// Number of chunks per stage. Nothing: the user chooses it.
+  std::optional<int> virtual_stages = 1;
+  /// Chunks go down the stages once and then up again. Otherwise they go down repeatedly.
+  bool turns_back = false;
+  bool splits_weight_gradients = false;
+  /// The order of one stage's work. \throws strata::OptionError if the schedule cannot have that many micro-batches.
+  std::vector<strata::ScheduledTask> (*order)(const StageWork& work);
 
-/// The order of one stage's work. \throws strata::ConfigurationError if the schedule cannot have that many
-/// micro-batches.
-[[nodiscard]] std::vector<strata::ScheduledTask> make_schedule(const Settings& settings, int stage, int micro_batches);
+  [[nodiscard]] std::vector<int> stages_of_chunks(int stages, int chunks) const;
+};
+
+[[nodiscard]] const std::vector<Schedule>& schedules();
 
 }  // namespace pipeline

@@ -1,7 +1,6 @@
 #include "settings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -13,28 +12,29 @@ namespace {
 
 using namespace strata;
 
-/// Names in the order of ScheduleKind.
-constexpr std::array<std::string_view, 6> kSchedules = {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zbv"};
-
 constexpr const char* kAcceptedSplits =
     "\"cost\", \"even\" or the number of blocks of each chunk in order, as in \"3,4,4,3\"";
 
-ScheduleKind schedule_from(const std::string& word) {
-  const auto found = std::find(kSchedules.begin(), kSchedules.end(), word);
-  return static_cast<ScheduleKind>(found - kSchedules.begin());
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const Schedule& schedule : schedules()) names.emplace_back(schedule.name);
+  return names;
+}
+
+const Schedule& named_schedule(const std::string& name) {
+  return *std::find_if(schedules().begin(), schedules().end(), [&](const Schedule& row) { return row.name == name; });
 }
 
 /// Chunks per stage: the number that the schedule requires, or `given`.
-int virtual_stages_from(ScheduleKind schedule, std::int64_t given) {
-  if (schedule == ScheduleKind::interleaved) return static_cast<int>(given);
-  const int fixed = schedule == ScheduleKind::zbv ? 2 : 1;
-  if (given != 1 && given != fixed) {
+int virtual_stages_from(const Schedule& schedule, std::int64_t given) {
+  if (!schedule.virtual_stages) return static_cast<int>(given);
+  if (given != 1 && given != *schedule.virtual_stages) {
     throw OptionError("virtual_stages", "found " + std::to_string(given) + " with schedule \"" +
-                                            std::string(kSchedules.at(static_cast<std::size_t>(schedule))) +
-                                            "\", which has " + std::to_string(fixed) +
+                                            std::string(schedule.name) + "\", which has " +
+                                            std::to_string(*schedule.virtual_stages) +
                                             "; accepted: any number with \"interleaved\" only");
   }
-  return fixed;
+  return *schedule.virtual_stages;
 }
 
 /// Parses a positive number, which blanks may surround.
@@ -76,35 +76,14 @@ Split split_from(const std::string& word, int chunks) {
 
 const OptionSchema& option_schema() {
   static const OptionSchema schema{
-      {"size", OptionType::integer, std::nullopt, "Ranks along the axis: stages of the pipeline.", 1, 65536, {}},
-      {"axis",
-       OptionType::word,
-       OptionValue(std::string("pp")),
-       "Name of the mesh axis.",
-       std::nullopt,
-       std::nullopt,
-       {}},
-      {"schedule",
-       OptionType::word,
-       OptionValue(std::string("1f1b")),
-       "The order of forward passes, backward passes and weight gradients on each stage.",
-       std::nullopt,
-       std::nullopt,
-       {kSchedules.begin(), kSchedules.end()}},
-      {"virtual_stages",
-       OptionType::integer,
-       OptionValue(std::int64_t{1}),
-       "Chunks of a stage with schedule \"interleaved\"; \"zbv\" has 2 and the others 1.",
-       1,
-       1024,
-       {}},
-      {"split",
-       OptionType::word,
-       OptionValue(std::string("cost")),
-       std::string("How blocks are divided into chunks: ") + kAcceptedSplits + ".",
-       std::nullopt,
-       std::nullopt,
-       {}}};
+      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: stages of the pipeline."),
+      option::word("axis", "pp", "Name of the mesh axis."),
+      option::word("schedule", "1f1b",
+                   "The order of forward passes, backward passes and weight gradients on each stage.",
+                   schedule_names()),
+      option::integer("virtual_stages", 1, 1, 1024,
+                      "Chunks of a stage with schedule \"interleaved\"; \"zbv\" has 2 and the others 1."),
+      option::word("split", "cost", std::string("How blocks are divided into chunks: ") + kAcceptedSplits + ".")};
   return schema;
 }
 
@@ -112,8 +91,8 @@ Settings settings_from(const Options& options) {
   Settings settings;
   settings.axis = options.word("axis");
   settings.stages = static_cast<int>(options.integer("size"));
-  settings.schedule = schedule_from(options.word("schedule"));
-  settings.virtual_stages = virtual_stages_from(settings.schedule, options.integer("virtual_stages"));
+  settings.schedule = &named_schedule(options.word("schedule"));
+  settings.virtual_stages = virtual_stages_from(*settings.schedule, options.integer("virtual_stages"));
   settings.split = split_from(options.word("split"), settings.chunks());
   return settings;
 }

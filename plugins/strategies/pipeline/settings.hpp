@@ -3,11 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "schedule.hpp"
 #include "strata/options.hpp"
 
 namespace pipeline {
-
-enum class ScheduleKind : unsigned char { naive, gpipe, one_forward_one_backward, interleaved, zb_h1, zbv };
 
 /// How blocks are divided into chunks.
 struct Split {
@@ -21,7 +20,7 @@ struct Split {
 struct Settings {
   std::string axis;
   int stages = 1;
-  ScheduleKind schedule = ScheduleKind::one_forward_one_backward;
+  const Schedule* schedule = nullptr;
   /// Number of chunks per stage.
   int virtual_stages = 1;
   Split split;

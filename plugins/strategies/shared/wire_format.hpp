@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "strata/internal/quantization.hpp"
 #include "strata/lowering.hpp"
-#include "strata/quantization.hpp"
 
 namespace wire {
 

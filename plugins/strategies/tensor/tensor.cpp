@@ -63,35 +63,20 @@ class TensorFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      {.name = "size",
-       .type = OptionType::integer,
-       .documentation = "Ranks along the axis: parts of every layer.",
-       .minimum = 1,
-       .maximum = 65536},
-      {.name = "axis",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("tp")),
-       .documentation = "Name of the mesh axis."},
-      {.name = "sequence_parallel",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(false),
-       .documentation = "Split norms, residuals and dropout, which the axis does not split otherwise, by tokens: less "
-                        "memory for the same traffic."},
-      {.name = "vocab_parallel",
-       .type = OptionType::boolean,
-       .default_value = OptionValue(true),
-       .documentation = "Split the embedding, the head and the cross-entropy over the vocabulary."},
+      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: parts of every layer."),
+      option::word("axis", "tp", "Name of the mesh axis."),
+      option::boolean("sequence_parallel", false,
+                      "Split norms, residuals and dropout, which the axis does not split otherwise, by tokens: less "
+                      "memory for the same traffic."),
+      option::boolean("vocab_parallel", true,
+                      "Split the embedding, the head and the cross-entropy over the vocabulary."),
       {.name = "sequences",
        .type = OptionType::words,
        .default_value = OptionValue(std::vector<std::string>{"seq"}),
        .documentation = "The dimensions along which sequence_parallel splits tokens, as the model calls them."},
-      {.name = "overlap_chunks",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{1}),
-       .documentation = "Split collectives over the axis and the matrix products next to them into this many chunks "
-                        "along the micro-batch, so that communication and computation overlap; 1: no split.",
-       .minimum = 1,
-       .maximum = 64}};
+      option::integer("overlap_chunks", 1, 1, 64,
+                      "Split collectives over the axis and the matrix products next to them into this many chunks "
+                      "along the micro-batch, so that communication and computation overlap; 1: no split.")};
 };
 
 }  // namespace

@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "strata/emitter.hpp"
 #include "strata/export.hpp"
-#include "strata/mesh.hpp"
 #include "strata/program.hpp"
 #include "strata/tensor.hpp"
 
 /// \file
-/// How a strategy keeps states and works on parameters from step to step (Strategy::work_on_bucket), and how it defines
-/// that work in plain code (Strategy::define).
+/// The hooks of a strategy whose replicas train apart and agree from time to time (ReplicaHooks).
 
 namespace strata {
 
@@ -30,15 +29,13 @@ struct BucketState {
 };
 
 /// A bucket of trained parameters, seen from a rank that updates a piece of it. Instructions may be restricted to some
-/// steps (Instruction::when). Temporary buffers of such instructions may be read under the same condition only.
-class STRATA_API BucketContext {
+/// steps (Instruction::when). Temporary buffers of such instructions may be read under the same condition only. emit()
+/// appends an instruction after the optimizer's update of the bucket.
+class STRATA_API BucketContext : public Emitter {
  public:
-  virtual ~BucketContext();
+  ~BucketContext() override;
 
-  [[nodiscard]] virtual const Mesh& mesh() const = 0;
-  /// Prefix for names of instructions and buffers, such as "bucket 3".
-  [[nodiscard]] virtual const std::string& label() const = 0;
-  /// The number that Strategy::fragment gives the bucket's parameters.
+  /// The number that ReplicaHooks::fragment gives the bucket's parameters.
   [[nodiscard]] virtual int fragment() const = 0;
   /// Elements of this rank's piece.
   [[nodiscard]] virtual std::int64_t elements() const = 0;
@@ -50,14 +47,8 @@ class STRATA_API BucketContext {
   /// Adds a state of the piece. The host plans it, saves it in checkpoints and stores it where the optimizer's states
   /// are stored. \throws ConfigurationError if the name is taken.
   virtual BufferId add_state(const BucketState& state) = 0;
-  /// Adds a flat buffer that lives from its first write to its last use in a step.
-  virtual BufferId add_flat(const std::string& name, DType dtype, std::int64_t elements) = 0;
-  /// The id of a communication. A label has the same id on every rank.
-  virtual std::uint64_t communication_id(const std::string& label) = 0;
   /// Appends an instruction to the beginning of the step, which may use states and temporary buffers.
   virtual void emit_first(Instruction instruction) = 0;
-  /// Appends an instruction after the optimizer's update of the bucket.
-  virtual void emit(Instruction instruction) = 0;
 };
 
 /// One term of a weighted_sum().
@@ -82,6 +73,27 @@ struct DefinedReplicas {
   /// What the definition keeps from step to step, by names of its choice. Empty before the first step.
   std::map<std::string, std::vector<double>>& states;
   std::uint64_t step = 0;
+};
+
+/// What a strategy also derives from if replicas along its axes may hold different parameters for some steps. Example:
+/// class LocalSgd final : public Strategy, public ReplicaHooks.
+class STRATA_API ReplicaHooks {
+ public:
+  virtual ~ReplicaHooks();
+
+  /// Those of the strategy's axes that are not synchronized in every step: gradients, their norm and the token count
+  /// are not summed over them. So ranks along such an axis train replicas that may differ, until work_on_bucket() makes
+  /// them agree. Only "batch" may be mapped onto it, and storage may not be sharded over it. Reports are averages over
+  /// all replicas.
+  [[nodiscard]] virtual std::vector<Axis> unsynchronized_axes() const = 0;
+  /// A number that separates parameters: a bucket contains only parameters with equal numbers. Default: 0.
+  [[nodiscard]] virtual int fragment(const ParameterDescription& parameter) const;
+  /// Adds states and instructions to the step for one bucket of trained parameters. Communication is over the
+  /// strategy's own axes. Called once per bucket, on ranks that update it.
+  virtual void work_on_bucket(BucketContext& context) const = 0;
+  /// Defines, in plain code, the effect of work_on_bucket() on one whole parameter at the end of a step. `strata
+  /// verify` proves that the two are equal. Called only for a strategy with unsynchronized axes.
+  virtual void define(DefinedReplicas& replicas) const = 0;
 };
 
 }  // namespace strata

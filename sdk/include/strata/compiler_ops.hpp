@@ -17,7 +17,8 @@ inline constexpr const char* kCast = "cast";
 inline constexpr const char* kWeightedSum = "weighted_sum";
 /// x -> the sum of the squares of its elements, a scalar in f64.
 inline constexpr const char* kSumOfSquares = "sum_of_squares";
-/// x -> for each group of parameters, the sum of the squares of its elements in x, in f64 (strata/group_runs.hpp).
+/// x -> for each group of parameters, the sum of the squares of its elements in x, in f64
+/// (strata/internal/group_runs.hpp).
 inline constexpr const char* kGroupSquares = "group_squares";
 /// sum of squares, count -> the factor of every gradient, the global norm. The attribute `clip` is the largest norm.
 inline constexpr const char* kGradientScale = "gradient_scale";

@@ -80,7 +80,7 @@ class STRATA_API Device {
   /// every supported instance.
   [[nodiscard]] virtual std::optional<KernelChoice> kernel_choice(const OpInstance& instance) const;
 
-  /// Zeroed memory aligned to 64 bytes or more. The host calls it once per rank, with the size that the memory plan
+  /// Zeroed memory aligned to 256 bytes or more. The host calls it once per rank, with the size that the memory plan
   /// computed. \throws RuntimeError if memory is short.
   [[nodiscard]] virtual std::shared_ptr<void> allocate(std::int64_t bytes) = 0;
 

@@ -8,15 +8,14 @@
 #include <vector>
 
 #include "strata/attributes.hpp"
+#include "strata/emitter.hpp"
 #include "strata/export.hpp"
-#include "strata/mesh.hpp"
 #include "strata/program.hpp"
 #include "strata/tensor.hpp"
 
 /// \file
-/// How a strategy sums gradients over an axis itself (Strategy::reduce_gradient), and how it defines that in plain code
-/// (Strategy::define_gradient). A worker is a rank's coordinate along the strategy's self-reduced axes
-/// (Strategy::self_reduced_axes).
+/// The hooks of a strategy that sums gradients over an axis itself (GradientHooks). A worker is a rank's coordinate
+/// along the strategy's self-reduced axes.
 
 namespace strata {
 
@@ -35,17 +34,15 @@ struct GradientState {
 };
 
 /// A bucket of trained parameters at the end of a step, seen from a rank that updates a piece of it. The gradient is
-/// summed over all axes but the reduced ones.
-class STRATA_API ReductionContext {
+/// summed over all axes but the self-reduced ones. emit() appends an instruction that is executed before the norm of
+/// the gradient is computed. Communication is over axes().
+class STRATA_API ReductionContext : public Emitter {
  public:
-  virtual ~ReductionContext();
+  ~ReductionContext() override;
 
-  [[nodiscard]] virtual const Mesh& mesh() const = 0;
   /// The strategy's self-reduced axes that have several ranks.
   [[nodiscard]] virtual const std::vector<Axis>& axes() const = 0;
-  /// Prefix for names of instructions and buffers, such as "bucket 3".
-  [[nodiscard]] virtual const std::string& label() const = 0;
-  /// The only parameter of the bucket. Null if the bucket may hold several (Strategy::wants_own_bucket).
+  /// The only parameter of the bucket. Null if the bucket may hold several (GradientHooks::wants_own_bucket).
   [[nodiscard]] virtual const ParameterDescription* parameter() const = 0;
   /// Elements of this rank's piece.
   [[nodiscard]] virtual std::int64_t elements() const = 0;
@@ -62,19 +59,12 @@ class STRATA_API ReductionContext {
 
   /// Adds a state. The host plans it, and saves it in checkpoints. \throws ConfigurationError if the name is taken.
   virtual BufferId add_state(const GradientState& state) = 0;
-  /// Adds a flat buffer that lives from its first write to its last use in a step.
-  virtual BufferId add_flat(const std::string& name, DType dtype, std::int64_t elements) = 0;
   /// An instruction of an op on flat buffers (OpDefinition::flat_signature). The op gets the global indices of the
   /// piece ("flat") and, if the bucket has one parameter, of its dimensions.
   [[nodiscard]] virtual Instruction flat(const std::string& op, const std::string& name, std::vector<BufferId> operands,
                                          std::vector<BufferId> results, Attributes attributes) const = 0;
   /// Sums a buffer in place over the ranks of this worker that hold other elements of the bucket.
   virtual void sum_over_pieces(BufferId buffer, const std::string& name) = 0;
-  /// The id of a communication. A label has the same id on every rank.
-  virtual std::uint64_t communication_id(const std::string& label) = 0;
-  /// Appends an instruction, which is executed before the norm of the gradient is computed. Communication is over
-  /// axes().
-  virtual void emit(Instruction instruction) = 0;
   /// Appends an instruction that is executed after the scale is known and before the optimizer's update.
   virtual void emit_after(Instruction instruction) = 0;
 };
@@ -100,6 +90,26 @@ struct DefinedGradient {
   std::map<std::string, std::vector<double>>& states;
   /// The result: the sum over the workers, exact or not. Zero before the call.
   std::vector<double>& gradient;
+};
+
+/// What a strategy also derives from if it sums gradients itself.
+class STRATA_API GradientHooks {
+ public:
+  virtual ~GradientHooks();
+
+  /// Those of the strategy's axes over which reduce_gradient() sums gradients in place of the host. Ranks along them
+  /// hold the same values. Only "batch" may be mapped onto such an axis, and storage may not be sharded over it. At
+  /// most one strategy of a stack may name some.
+  [[nodiscard]] virtual std::vector<Axis> self_reduced_axes() const = 0;
+  /// True if a parameter gets a bucket of its own, so that instructions on its gradient can treat it as a matrix or
+  /// depend on its dimensions. Default: false.
+  [[nodiscard]] virtual bool wants_own_bucket(const ParameterDescription& parameter) const;
+  /// Sums the gradient of one bucket over the self-reduced axes. Called once per bucket, on ranks that update it.
+  /// Default: an all_reduce.
+  virtual void reduce_gradient(ReductionContext& context) const;
+  /// Defines, in plain code, the effect of reduce_gradient() on one whole parameter. `strata verify` proves that the
+  /// two are equal. Default: the sum of the shares.
+  virtual void define_gradient(DefinedGradient& gradient) const;
 };
 
 }  // namespace strata

@@ -52,7 +52,9 @@ struct Node {
   /// communication, the partitioner stashes the forward result instead.
   int recomputes = -1;
 
-  [[nodiscard]] bool is_leaf() const { return op == "parameter" || op == "input"; }
+  [[nodiscard]] bool is_parameter() const { return op == "parameter"; }
+  [[nodiscard]] bool is_input() const { return op == "input"; }
+  [[nodiscard]] bool is_leaf() const { return is_parameter() || is_input(); }
 };
 
 /// A formula for the initial values of a parameter, such as a rotary table. Implementations keep no state, because

@@ -7,6 +7,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <typeindex>
+#include <typeinfo>
 #include <vector>
 
 #include "strata/attributes.hpp"
@@ -65,7 +67,7 @@ struct StepContext {
 struct KernelArguments {
   std::span<const void* const> operands;
   std::span<void* const> results;
-  /// Scratch memory of PreparedKernel::workspace_bytes bytes, aligned to 64 bytes. Null if the kernel needs none.
+  /// Scratch memory of PreparedKernel::workspace_bytes bytes, aligned to 256 bytes. Null if the kernel needs none.
   void* workspace = nullptr;
   StepContext context;
   /// The compute stream of a device of the runtime "cuda" (a cudaStream_t). Null on host memory.
@@ -96,9 +98,23 @@ class STRATA_API KernelEnvironment {
   /// CPU threads that a kernel of the runtime "host" may use.
   [[nodiscard]] int threads() const { return threads_; }
 
+  /// An object that kernels of this environment share, such as the handle of a library: the present one of type T, or
+  /// else the one that `make` returns. Kernels keep the pointer, so the object is destroyed with the last of them,
+  /// while the device still works. T must be a type of the plugin's own.
+  template <class T>
+  [[nodiscard]] std::shared_ptr<T> shared(const std::function<std::shared_ptr<T>()>& make) const {
+    return std::static_pointer_cast<T>(find_shared(typeid(T), make));
+  }
+
  private:
+  struct Shared;
+
+  [[nodiscard]] std::shared_ptr<void> find_shared(std::type_index type,
+                                                  const std::function<std::shared_ptr<void>()>& make) const;
+
   std::string runtime_;
   int threads_;
+  std::unique_ptr<Shared> shared_;
 };
 
 /// The element types that a kernel takes, one letter per operand and per result. The last letter may have a '*' after

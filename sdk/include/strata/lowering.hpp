@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "strata/emitter.hpp"
 #include "strata/export.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
@@ -35,8 +36,8 @@ class STRATA_API NodeToLower {
   virtual void note(const std::string& sentence) = 0;
 };
 
-/// One node that a strategy turns into instructions of a task.
-class STRATA_API LoweringContext : public NodeToLower {
+/// One node that a strategy turns into instructions of a task. The label is the node's name.
+class STRATA_API LoweringContext : public NodeToLower, public Emitter {
  public:
   ~LoweringContext() override;
 
@@ -47,10 +48,6 @@ class STRATA_API LoweringContext : public NodeToLower {
   /// An iteration dimension of `global_size` that `axes` shard with the distributions that the rules give `dim`.
   [[nodiscard]] virtual ShardedDim sharded_dim(const Dim& dim, std::int64_t global_size,
                                                const std::vector<Axis>& axes) const = 0;
-  /// The id of a communication. A label has the same id on every rank.
-  virtual std::uint64_t communication_id(const std::string& label) = 0;
-  /// Appends an instruction to the task of the node.
-  virtual void emit(Instruction instruction) = 0;
   /// Defines result `index` of the node: it is in `buffer`, has the layout `layout` and is partial over `partial`.
   /// Called once per result.
   virtual void define(int index, BufferId buffer, const Layout& layout, const AxisSet& partial) = 0;
@@ -71,25 +68,16 @@ struct PlannedCollective {
 
 /// One collective that a strategy replaces by its own instructions. They must write the whole output and communicate
 /// over the axes of the collective only.
-class STRATA_API ConversionContext {
+class STRATA_API ConversionContext : public Emitter {
  public:
-  virtual ~ConversionContext();
+  ~ConversionContext() override;
 
-  [[nodiscard]] virtual const Mesh& mesh() const = 0;
   /// The collective to replace.
   [[nodiscard]] virtual const PlannedCollective& planned() const = 0;
-  /// Prefix for names of instructions and buffers.
-  [[nodiscard]] virtual const std::string& label() const = 0;
   /// The buffer to read.
   [[nodiscard]] virtual BufferId input() const = 0;
   /// The buffer to write. It equals input() if the collective works in place. If not, the input must stay unchanged.
   [[nodiscard]] virtual BufferId output() const = 0;
-  /// Adds a flat buffer that lives from its first write to its last use.
-  virtual BufferId add_flat(const std::string& name, DType dtype, std::int64_t elements) = 0;
-  /// The id of a communication. A label has the same id on every rank.
-  virtual std::uint64_t communication_id(const std::string& label) = 0;
-  /// Appends an instruction to those that replace the collective.
-  virtual void emit(Instruction instruction) = 0;
 };
 
 /// Builds the instructions of a node that a strategy has claimed.

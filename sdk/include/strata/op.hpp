@@ -164,7 +164,8 @@ struct FusionPattern {
 };
 
 /// Everything that Strata knows about an op, except how a device computes it. The compiler asks the definition and
-/// never compares names. Implementations keep no state, because several threads call them.
+/// never compares names; only inputs and parameters are known by theirs (Node::is_leaf). Implementations keep no state,
+/// because several threads call them.
 class STRATA_API OpDefinition {
  public:
   virtual ~OpDefinition();
@@ -215,6 +216,9 @@ class STRATA_API OpDefinition {
   /// of every result. Row i of the results may depend on row i of the operands that have that dimension, and on the
   /// whole of the other operands. Default: false.
   [[nodiscard]] virtual bool is_product() const;
+  /// True for an op whose only result is the sum of its operands, element by element. The compiler may keep it partial
+  /// over ranks, and may add operands to it where they are computed. Default: false.
+  [[nodiscard]] virtual bool is_sum() const;
   /// How the op works on flat buffers. Empty (the default) if it occurs in graphs only.
   [[nodiscard]] virtual std::optional<FlatSignature> flat_signature(const Attributes& attributes) const;
   /// For a fused op: the pairs of instructions that it replaces if the device has a kernel for it. Default: none.

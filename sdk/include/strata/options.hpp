@@ -41,6 +41,41 @@ struct OptionSpecification {
   bool may_differ = false;
 };
 
+/// Short forms for the options of a schema. `otherwise` is the default value; without one (std::nullopt) the option is
+/// required. Ranges are inclusive. Example: option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis.").
+namespace option {
+
+inline OptionSpecification boolean(std::string name, bool otherwise, std::string documentation) {
+  return {std::move(name), OptionType::boolean, OptionValue(otherwise), std::move(documentation)};
+}
+
+inline OptionSpecification integer(std::string name, std::optional<std::int64_t> otherwise, double minimum,
+                                   double maximum, std::string documentation) {
+  return {std::move(name), OptionType::integer, otherwise, std::move(documentation), minimum, maximum};
+}
+
+inline OptionSpecification number(std::string name, std::optional<double> otherwise, double minimum, double maximum,
+                                  std::string documentation) {
+  return {std::move(name), OptionType::number, otherwise, std::move(documentation), minimum, maximum};
+}
+
+/// `choices`: the accepted words. Empty: every word.
+inline OptionSpecification word(std::string name, std::optional<std::string> otherwise, std::string documentation,
+                                std::vector<std::string> choices = {}) {
+  return {.name = std::move(name),
+          .type = OptionType::word,
+          .default_value = std::move(otherwise),
+          .documentation = std::move(documentation),
+          .choices = std::move(choices)};
+}
+
+/// A list of words, by default none.
+inline OptionSpecification words(std::string name, std::string documentation) {
+  return {std::move(name), OptionType::words, OptionValue(std::vector<std::string>{}), std::move(documentation)};
+}
+
+}  // namespace option
+
 /// The accepted values in words, for messages and help: "an integer of at least 1", "one of \"adamw\", \"sgd\"".
 STRATA_API std::string accepted_values(const OptionSpecification& option);
 

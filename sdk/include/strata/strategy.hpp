@@ -128,7 +128,8 @@ struct ScheduledTask {
 
 /// A parallelism, or any other transformation of a training step. Every hook is optional. The host calls the hooks in
 /// the order of the [[strategy]] tables of the configuration. A strategy sees no other strategy, no model code and no
-/// rank.
+/// rank. A strategy whose replicas may differ for some steps also derives from ReplicaHooks, and one that sums
+/// gradients itself from GradientHooks.
 class STRATA_API Strategy {
  public:
   virtual ~Strategy();
@@ -164,34 +165,6 @@ class STRATA_API Strategy {
   /// Claims a collective. The returned function builds the instructions that replace it. Empty: the collective stays.
   /// At most one strategy of a stack may claim it.
   [[nodiscard]] virtual Conversion convert(const PlannedCollective& collective) const;
-
-  /// Those of its axes that are unsynchronized: gradients, their norm and the token count are not summed over them. So
-  /// ranks along an unsynchronized axis train replicas that may differ, until work_on_bucket() makes them agree. Only
-  /// "batch" may be mapped onto an unsynchronized axis, and storage may not be sharded over it. Reports are averages
-  /// over all replicas.
-  [[nodiscard]] virtual std::vector<Axis> unsynchronized_axes() const;
-  /// A number that separates parameters: a bucket contains only parameters with equal numbers. Default: 0.
-  [[nodiscard]] virtual int fragment(const ParameterDescription& parameter) const;
-  /// Adds states and instructions to the step for one bucket of trained parameters. Communication is over the
-  /// strategy's own axes. Called once per bucket, on ranks that update it.
-  virtual void work_on_bucket(BucketContext& context) const;
-  /// Defines, in plain code, the effect of work_on_bucket() on one whole parameter at the end of a step. `strata
-  /// verify` proves that the two are equal. Called only for a strategy with unsynchronized axes.
-  virtual void define(DefinedReplicas& replicas) const;
-
-  /// Those of its axes over which reduce_gradient() sums gradients in place of the host. Ranks along them hold the same
-  /// values. Only "batch" may be mapped onto a self-reduced axis, and storage may not be sharded over it. At most one
-  /// strategy of a stack may name some.
-  [[nodiscard]] virtual std::vector<Axis> self_reduced_axes() const;
-  /// True if a parameter gets a bucket of its own, so that instructions on its gradient can treat it as a matrix or
-  /// depend on its dimensions. Default: false.
-  [[nodiscard]] virtual bool wants_own_bucket(const ParameterDescription& parameter) const;
-  /// Sums the gradient of one bucket over the self-reduced axes. Called once per bucket, on ranks that update it.
-  /// Default: an all_reduce.
-  virtual void reduce_gradient(ReductionContext& context) const;
-  /// Defines, in plain code, the effect of reduce_gradient() on one whole parameter. `strata verify` proves that the
-  /// two are equal. Default: the sum of the shares.
-  virtual void define_gradient(DefinedGradient& gradient) const;
 };
 
 /// The factory of a strategy plugin.

@@ -31,6 +31,14 @@
 ///   };
 ///   provide_update<Descent>(registration, {"descent_update", "gradient, scale -> values: gradient descent.", {}});
 
+/// Compiles a function for wider vectors too, and chooses when the program starts. Sanitizers cannot follow the choice.
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define STRATA_FASTEST_CLONE [[gnu::target_clones("avx2", "default")]]
+#else
+#define STRATA_FASTEST_CLONE
+#endif
+
 namespace strata {
 
 /// The order of an update's results: the values, a master copy if the values are shorter than `full`, the states.
@@ -162,8 +170,8 @@ template <class Rule, std::size_t... kState>
 
 /// Updates the elements of a segment from `begin` to `end`.
 template <class Rule>
-void update_range(const Rule& rule, const UpdateArrays& arrays, const GradientScale& scale, float weight_decay,
-                  std::int64_t begin, std::int64_t end) {
+STRATA_FASTEST_CLONE void update_range(const Rule& rule, const UpdateArrays& arrays, const GradientScale& scale,
+                                       float weight_decay, std::int64_t begin, std::int64_t end) {
   constexpr auto kStates = std::make_index_sequence<Rule::kStates>();
   float buffer[kUpdateBlock];
   for (std::int64_t at = begin; at < end; at += kUpdateBlock) {

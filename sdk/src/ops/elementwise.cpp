@@ -1,4 +1,9 @@
+#include <cmath>
+
 #include "ops/op_base.hpp"
+#include "strata/error.hpp"
+#include "strata/reference_kernel.hpp"
+#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
@@ -54,6 +59,7 @@ class ReduceSum final : public NamedOp {
 class Sum final : public NamedOp {
  public:
   Sum() : NamedOp("sum", "x1, …, xn -> x1 + … + xn, all of one type.") {}
+  [[nodiscard]] bool is_sum() const override { return true; }
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, node.operands.size());
@@ -98,7 +104,7 @@ class Cast final : public NamedOp {
       const auto dy = context.cotangent(0);
       const Value x = context.operand(0);
       // A parameter's gradient is accumulated in its own type. Rounding it to the parameter's type would lose digits.
-      if (context.graph().node(x.node).op == "parameter") return context.contribute(0, *dy);
+      if (context.graph().node(x.node).is_parameter()) return context.contribute(0, *dy);
       const std::string back(to_string(context.graph().type(x).dtype));
       context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
     };
@@ -147,6 +153,99 @@ class Normalize final : public NamedOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
+using namespace reference;
+
+/// y[i] = function(x[i])
+Work map_elements(std::int64_t count, double (*function)(double)) {
+  return [count, function](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Writer y = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) y.set(i, function(x[i]));
+  };
+}
+
+double identity(double x) { return x; }
+
+Work prepare_add(const OpInstance& op) {
+  const Strides y_strides = strides_along(op.operands[1], op.operands[0].dims);
+  return [y_strides](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Reader y = launch.operand(1);
+    const Writer z = launch.result(0);
+    const Shape& shape = launch.op().operands[0].shape;
+    const std::int64_t count = element_count(shape);
+    for (std::int64_t i = 0; i < count; ++i) z.set(i, x[i] + y[offset(i, shape, y_strides)]);
+  };
+}
+
+Work prepare_sum(const OpInstance& op) {
+  const std::int64_t count = elements(op.results[0]);
+  return [count](const Launch& launch) {
+    const Writer y = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) {
+      double sum = 0.0;
+      for (std::size_t operand = 0; operand < launch.op().operands.size(); ++operand) sum += launch.operand(operand)[i];
+      y.set(i, sum);
+    }
+  };
+}
+
+Work prepare_cast(const OpInstance& op) { return map_elements(elements(op.results[0]), identity); }
+
+Work prepare_scale_gradient(const OpInstance& op) {
+  const std::int64_t count = elements(op.results[0]);
+  return [count](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Writer y = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) y.set(i, x[i] * launch.context().loss_scale);
+  };
+}
+
+Work prepare_normalize(const OpInstance& op) {
+  const Strides strides = strides_along(op.operands[1], op.operands[0].dims);
+  const double epsilon = op.attributes.number("epsilon");
+  return [strides, epsilon](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Reader squares = launch.operand(1);
+    const Writer y = launch.result(0);
+    const Shape& shape = launch.op().operands[0].shape;
+    const std::int64_t count = element_count(shape);
+    for (std::int64_t i = 0; i < count; ++i) {
+      y.set(i, x[i] / (std::sqrt(squares[offset(i, shape, strides)]) + epsilon));
+    }
+  };
+}
+
+/// The dims of x that y lacks, with their sizes.
+OperandDescription summed_dims(const OperandDescription& x, const OperandDescription& y) {
+  OperandDescription summed{x.dtype, {}, {}};
+  for (std::size_t i = 0; i < x.dims.size(); ++i) {
+    if (find_dim(y.dims, x.dims[i]) >= 0) continue;
+    summed.dims.push_back(x.dims[i]);
+    summed.shape.push_back(x.shape[i]);
+  }
+  return summed;
+}
+
+Work prepare_reduce_sum(const OpInstance& op) {
+  const OperandDescription summed = summed_dims(op.operands[0], op.results[0]);
+  const Strides kept_strides = strides_along(op.operands[0], op.results[0].dims);
+  const Strides summed_strides = strides_along(op.operands[0], summed.dims);
+  return [summed, kept_strides, summed_strides](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Writer y = launch.result(0);
+    const Shape& kept = launch.op().results[0].shape;
+    const std::int64_t count = element_count(kept);
+    const std::int64_t terms = elements(summed);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t first = offset(i, kept, kept_strides);
+      double sum = 0.0;
+      for (std::int64_t j = 0; j < terms; ++j) sum += x[first + offset(j, summed.shape, summed_strides)];
+      y.set(i, sum);
+    }
+  };
+}
+
 }  // namespace
 
 void register_elementwise(Registration& registration) {
@@ -156,6 +255,12 @@ void register_elementwise(Registration& registration) {
   registration.add(std::make_unique<Cast>());
   registration.add(std::make_unique<ScaleGradient>());
   registration.add(std::make_unique<Normalize>());
+  registration.add(reference::kernel({"add", "rr", "r", prepare_add}));
+  registration.add(reference::kernel({"sum", "r*", "r", prepare_sum}));
+  registration.add(reference::kernel({"cast", "r", "r", prepare_cast}));
+  registration.add(reference::kernel({"scale_gradient", "r", "r", prepare_scale_gradient}));
+  registration.add(reference::kernel({"normalize", "rs", "r", prepare_normalize}));
+  registration.add(reference::kernel({"reduce_sum", "r", "r", prepare_reduce_sum}));
 }
 
 }  // namespace strata::ops

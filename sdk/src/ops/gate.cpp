@@ -1,4 +1,7 @@
 #include "ops/op_base.hpp"
+#include "strata/activation.hpp"
+#include "strata/reference_kernel.hpp"
+#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
@@ -57,7 +60,7 @@ class GatedActivation final : public NamedOp {
       const Attributes attributes{{"kind", context.node().attributes.word("kind")}};
       // One node gives both gradients, unless one of them belongs to a parameter and the other does not.
       const auto is_parameter = [&](int operand) {
-        return context.graph().node(context.operand(operand).node).op == "parameter";
+        return context.graph().node(context.operand(operand).node).is_parameter();
       };
       const bool together = context.needs_gradient(0) && is_parameter(0) == is_parameter(1);
       std::vector<Value> gradients;
@@ -95,12 +98,53 @@ class GatedActivationGradient final : public NamedOp {
   }
 };
 
+using namespace reference;
+
+Work prepare_multiply(const OpInstance& op) {
+  return [count = elements(op.results[0])](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Reader y = launch.operand(1);
+    const Writer z = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) z.set(i, x[i] * y[i]);
+  };
+}
+
+Work prepare_gated_activation(const OpInstance& op) {
+  const auto value = activation_function(op.attributes.word("kind")).value;
+  return [count = elements(op.results[0]), value](const Launch& launch) {
+    const Reader gate = launch.operand(0);
+    const Reader up = launch.operand(1);
+    const Writer y = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) y.set(i, value(gate[i]) * up[i]);
+  };
+}
+
+Work prepare_gated_activation_gradient(const OpInstance& op) {
+  const ActivationFunction& function = activation_function(op.attributes.word("kind"));
+  return [count = elements(op.results[0]), &function](const Launch& launch) {
+    const Reader dy = launch.operand(0);
+    const Reader gate = launch.operand(1);
+    const Reader up = launch.operand(2);
+    const Writer dgate = launch.result(0);
+    const Writer dup = launch.result(1);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double d = dy[i];
+      const double g = gate[i];
+      dgate.set(i, d * up[i] * function.derivative(g));
+      dup.set(i, d * function.value(g));
+    }
+  };
+}
+
 }  // namespace
 
 void register_gate(Registration& registration) {
   registration.add(std::make_unique<Multiply>());
   registration.add(std::make_unique<GatedActivation>());
   registration.add(std::make_unique<GatedActivationGradient>());
+  registration.add(reference::kernel({"multiply", "rr", "r", prepare_multiply}));
+  registration.add(reference::kernel({"gated_activation", "rr", "r", prepare_gated_activation}));
+  registration.add(reference::kernel({"gated_activation_gradient", "rrr", "rr", prepare_gated_activation_gradient}));
 }
 
 }  // namespace strata::ops

@@ -63,7 +63,7 @@ class NamedOp : public OpDefinition {
   /// gradient is accumulated.
   static Attributes gradient_attributes(const GradientContext& context, int operand, Attributes attributes) {
     const Node& leaf = context.graph().node(context.operand(operand).node);
-    if (leaf.op != "parameter") return attributes;
+    if (!leaf.is_parameter()) return attributes;
     const DType type = leaf.results.front().dtype;
     if (type == DType::f64) return attributes;
     const DType gradient = context.graph().find_parameter(leaf.name)->gradient_type.value_or(statistic_type(type));

@@ -1,46 +1,111 @@
-#include "strata/registration.hpp"
+#include <cmath>
+
 #include "strata/update_kernel.hpp"
 
 /// \file
-/// Parameter updates on this rank's piece of a flat bucket. If the gradient scale is not finite, an update changes
-/// nothing.
+/// The updates that need no plugin: AdamW, and gradient descent. Several optimizers use them, such as `muon` for the
+/// parameters that are no matrices.
 
 namespace strata::ops {
 namespace {
 
+template <class T>
+struct AdamWRule {
+  static constexpr std::size_t kStates = 2;
+
+  explicit AdamWRule(const Attributes& attributes)
+      : beta1_of_step(attributes.number("beta1")),
+        beta2_of_step(attributes.number("beta2")),
+        beta1(static_cast<T>(beta1_of_step)),
+        beta2(static_cast<T>(beta2_of_step)),
+        one_minus_beta1(static_cast<T>(1.0 - beta1_of_step)),
+        one_minus_beta2(static_cast<T>(1.0 - beta2_of_step)),
+        epsilon(static_cast<T>(attributes.number("epsilon"))) {}
+
+  void begin(const UpdateStep& step) {
+    learning_rate = static_cast<T>(step.learning_rate);
+    first_factor = static_cast<T>(1.0 / (1.0 - std::pow(beta1_of_step, step.updates)));
+    second_factor = static_cast<T>(1.0 / (1.0 - std::pow(beta2_of_step, step.updates)));
+  }
+
+  T operator()(T parameter, T gradient, T weight_decay, T* moments) const {
+    moments[0] = beta1 * moments[0] + one_minus_beta1 * gradient;
+    moments[1] = beta2 * moments[1] + one_minus_beta2 * gradient * gradient;
+    const T direction = moments[0] * first_factor / (std::sqrt(moments[1] * second_factor) + epsilon);
+    return parameter - learning_rate * (direction + weight_decay * parameter);
+  }
+
+  double beta1_of_step;
+  double beta2_of_step;
+  T beta1;
+  T beta2;
+  T one_minus_beta1;
+  T one_minus_beta2;
+  T epsilon;
+  T learning_rate = 0;
+  /// 1 / (1 - beta^t)
+  T first_factor = 1;
+  T second_factor = 1;
+};
+
+template <class T>
+struct SgdRule {
+  static constexpr std::size_t kStates = 0;
+
+  explicit SgdRule(const Attributes& /*attributes*/) {}
+  void begin(const UpdateStep& step) { learning_rate = static_cast<T>(step.learning_rate); }
+
+  T operator()(T parameter, T gradient, T weight_decay, T* /*states*/) const {
+    return parameter - learning_rate * (gradient + weight_decay * parameter);
+  }
+
+  T learning_rate = 0;
+};
+
+template <class T>
+struct SgdMomentumRule {
+  static constexpr std::size_t kStates = 1;
+
+  explicit SgdMomentumRule(const Attributes& attributes)
+      : momentum(static_cast<T>(attributes.number("momentum"))), is_nesterov(attributes.flag("nesterov")) {}
+  void begin(const UpdateStep& step) { learning_rate = static_cast<T>(step.learning_rate); }
+
+  T operator()(T parameter, T gradient, T weight_decay, T* buffer) const {
+    *buffer = momentum * *buffer + gradient;
+    const T direction = is_nesterov ? gradient + momentum * *buffer : *buffer;
+    return parameter - learning_rate * (direction + weight_decay * parameter);
+  }
+
+  T momentum;
+  bool is_nesterov;
+  T learning_rate = 0;
+};
+
 constexpr const char* kAttributes =
     ", weight_decay, decay_elements: the first so many elements of the bucket are decayed; lr_factor): ";
-
-UpdateDescription adamw() {
-  return {
-      "adamw_update",
-      std::string("gradient, scale [] f64 -> values, first_moment, second_moment (attributes beta1, beta2, epsilon") +
-          kAttributes + "Loshchilov, Hutter, \"Decoupled Weight Decay Regularization\", 2019.",
-      {"first_moment", "second_moment"}};
-}
-
-UpdateDescription sgd() {
-  return {
-      "sgd_update",
-      "gradient, scale [] f64 -> values (attributes weight_decay, decay_elements: the first so many elements of the "
-      "bucket are decayed; lr_factor): gradient descent.",
-      {}};
-}
-
-UpdateDescription sgd_momentum() {
-  return {"sgd_momentum_update",
-          std::string("gradient, scale [] f64 -> values, momentum (attributes momentum, nesterov") + kAttributes +
-              "gradient descent with heavy-ball or Nesterov momentum (Sutskever et al., \"On the importance of "
-              "initialization and momentum in deep learning\", ICML 2013).",
-          {"momentum"}};
-}
 
 }  // namespace
 
 void register_optimizer(Registration& registration) {
-  registration.add(elementwise_update_op(adamw()));
-  registration.add(elementwise_update_op(sgd()));
-  registration.add(elementwise_update_op(sgd_momentum()));
+  provide_update<AdamWRule>(
+      registration,
+      {"adamw_update",
+       std::string("gradient, scale [] f64 -> values, first_moment, second_moment (attributes beta1, beta2, epsilon") +
+           kAttributes + "Loshchilov, Hutter, \"Decoupled Weight Decay Regularization\", 2019.",
+       {"first_moment", "second_moment"}});
+  provide_update<SgdRule>(
+      registration,
+      {"sgd_update",
+       "gradient, scale [] f64 -> values (attributes weight_decay, decay_elements: the first so many elements of the "
+       "bucket are decayed; lr_factor): gradient descent.",
+       {}});
+  provide_update<SgdMomentumRule>(
+      registration,
+      {"sgd_momentum_update",
+       std::string("gradient, scale [] f64 -> values, momentum (attributes momentum, nesterov") + kAttributes +
+           "gradient descent with heavy-ball or Nesterov momentum (Sutskever et al., \"On the importance of "
+           "initialization and momentum in deep learning\", ICML 2013).",
+       {"momentum"}});
 }
 
 }  // namespace strata::ops

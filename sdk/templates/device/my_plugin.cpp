@@ -2,17 +2,12 @@
 /// thread.
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
-#include "strata/error.hpp"
 #include "strata/host_memory_device.hpp"
 #include "strata/machine.hpp"
 
 namespace {
-
-constexpr std::int64_t kAlignment = 64;
 
 /// A device with memory of its own derives from strata::Device instead, and has streams and events.
 class MyPluginDevice final : public strata::HostMemoryDevice {
@@ -27,15 +22,7 @@ class MyPluginDevice final : public strata::HostMemoryDevice {
   [[nodiscard]] std::int64_t memory_bytes() const override { return strata::usable_memory_bytes() / ranks_on_host_; }
 
   /// The host calls it once, with the size that the memory plan computed.
-  [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override {
-    const std::int64_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-    void* memory = std::aligned_alloc(kAlignment, static_cast<std::size_t>(size));
-    if (memory == nullptr) {
-      throw strata::RuntimeError("the device my_plugin cannot allocate " + std::to_string(bytes) + " bytes");
-    }
-    std::memset(memory, 0, static_cast<std::size_t>(size));
-    return {memory, std::free};
-  }
+  [[nodiscard]] std::shared_ptr<void> allocate(std::int64_t bytes) override { return allocate_host(bytes); }
 
  private:
   int ranks_on_host_;

@@ -11,12 +11,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/configuration_arguments.hpp"
+#include "cli/arguments.hpp"
 #include "loading/plugin_registry.hpp"
 #include "reports/program_summary.hpp"
 #include "setup/run_setup.hpp"
-#include "step_kernels/kernel_timer.hpp"
-#include "step_kernels/machine_rates.hpp"
 #include "strata/error.hpp"
 
 namespace strata::bench {
@@ -133,7 +131,7 @@ void run(const Settings& settings) {
 }
 
 void add_options(CLI::App& app, Settings& settings) {
-  settings.configuration.add_to(app);
+  host::add_configuration(app, settings.configuration);
   app.add_option("--repetitions", settings.timer.repetitions, "Timings of a kernel of which the median counts")
       ->check(CLI::PositiveNumber);
   app.add_option("--seconds", settings.timer.seconds, "How long each of them lasts at least");

@@ -12,7 +12,7 @@ using namespace strata;
 
 constexpr const char* kAxis = "workers";
 
-class Feedback final : public Strategy {
+class Feedback final : public Strategy, public GradientHooks {
  public:
   explicit Feedback(int size) : size_(size) {}
 
@@ -25,7 +25,7 @@ class Feedback final : public Strategy {
   /// Once per bucket of gradients, at the end of a step.
   void reduce_gradient(ReductionContext& context) const override {
     // A rank alone on the axis sends nothing.
-    if (context.axes().empty()) return Strategy::reduce_gradient(context);
+    if (context.axes().empty()) return GradientHooks::reduce_gradient(context);
     const auto flat = [&](const char* name, DType dtype, std::int64_t elements) {
       return context.add_flat(context.label() + " " + name, dtype, elements);
     };

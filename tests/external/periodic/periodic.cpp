@@ -39,7 +39,7 @@ void exchange_in_bf16(ConversionContext& context) {
   context.emit({.name = label + " summed", .work = std::move(sum), .inputs = {all}, .outputs = {context.output()}});
 }
 
-class Periodic final : public Strategy {
+class Periodic final : public Strategy, public ReplicaHooks {
  public:
   Periodic(int size, std::int64_t steps) : size_(size), steps_(steps) {}
 

@@ -9,6 +9,50 @@
 
 namespace strata::cpu {
 
+/// The shape of o[batch, sequence, heads, head_dim] and of its log-sum-exp l[batch, heads, sequence].
+struct AttentionOutputShape {
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+};
+
+struct AttentionMergeKernels {
+  /// Merges attention over two disjoint sets of keys: l = log(exp(l1) + exp(l2)), o = exp(l1 - l) o1 + exp(l2 - l) o2.
+  /// For a query that sees no key of either set (l1 and l2 are -infinity), o = 0. o may be o1, and l may be l1.
+  void (*merge)(const AttentionOutputShape& shape, const float* o1, const float* l1, const float* o2, const float* l2,
+                float* o, float* l, int threads);
+};
+
+STRATA_CPU_KERNEL_FAMILY(AttentionMergeKernels, attention_merge_kernels);
+
+/// Shapes: q and o[texts, positions, heads, head_dim], k and v[texts, positions, kv_heads, head_dim], caches[texts,
+/// capacity, kv_heads, head_dim]. Query head h reads kv head h / (heads / kv_heads).
+struct CachedAttentionShape {
+  std::int64_t texts = 0;
+  std::int64_t positions = 0;
+  std::int64_t capacity = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  /// Positions that a query sees, its own included. 0: all up to its own.
+  std::int64_t window = 0;
+  float scale = 1.0F;
+};
+
+/// Attention of new positions to the keys and values that are cached.
+template <class T>
+struct CachedAttentionKernels {
+  /// Copies row (text, i) of x[texts, positions, row] to row (text, where[text, i]) of the cache. Skips rows at -1.
+  void (*keep)(const CachedAttentionShape& shape, const std::int32_t* where, const T* x, T* cache, int threads);
+  std::int64_t (*workspace_bytes)(const CachedAttentionShape& shape, int threads);
+  /// Writes o. Its rows at -1 are 0. `workspace` has workspace_bytes() bytes.
+  void (*attend)(const CachedAttentionShape& shape, const std::int32_t* where, const T* q, const T* k_cache,
+                 const T* v_cache, T* o, void* workspace, int threads);
+};
+
+STRATA_CPU_KERNEL_FAMILY(ByElement<CachedAttentionKernels>, cached_attention_kernels);
+
 /// Distances, in elements, between neighbours along each dim of x[batch, sequence, head, head_dim]. head_dim is
 /// contiguous.
 struct HeadStrides {

@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "kernels/conversion.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/one_dnn_threads.hpp"
 #include "kernels/row_product.hpp"
 
@@ -153,26 +153,24 @@ struct MatrixProduct::State {
     const ConversionKernels& kernels = conversion_kernels(best_instruction_set());
     const WideOperands wide = wide_operands(workspace);
     const Element element = shape.element;
-    kernels.convert(a_size(), element, a, Element::f32, wide.a, threads);
-    kernels.convert(b_size(), element, b, Element::f32, wide.b, threads);
-    if (shape.bias) kernels.convert(bias_size(), element, bias, Element::f32, wide.bias, threads);
+    kernels.convert(a_size(), element, a, Element::f32, wide.a, false, threads);
+    kernels.convert(b_size(), element, b, Element::f32, wide.b, false, threads);
+    if (shape.bias) kernels.convert(bias_size(), element, bias, Element::f32, wide.bias, false, threads);
     if (!narrows()) return run_product(wide.a, wide.b, wide.bias, c);
     run_product(wide.a, wide.b, wide.bias, wide.c);
-    const auto finish = shape.accumulate ? kernels.accumulate : kernels.convert;
-    finish(c_size(), Element::f32, wide.c, shape.result, c, threads);
+    kernels.convert(c_size(), Element::f32, wide.c, shape.result, c, shape.accumulate, threads);
   }
 
   /// Computes the product for depth 0.
   void run_empty(const void* bias, void* c) const {
     if (shape.accumulate && !shape.bias) return;
     const ConversionKernels& kernels = conversion_kernels(best_instruction_set());
-    const auto finish = shape.accumulate ? kernels.accumulate : kernels.convert;
     const std::size_t row_bytes =
         static_cast<std::size_t>(shape.columns) * (shape.result == Element::f32 ? sizeof(float) : sizeof(BFloat16));
     for (std::int64_t row = 0; row < shape.rows; ++row) {
       char* to = static_cast<char*>(c) + static_cast<std::size_t>(row) * row_bytes;
       if (shape.bias) {
-        finish(shape.columns, shape.element, bias, shape.result, to, threads);
+        kernels.convert(shape.columns, shape.element, bias, shape.result, to, shape.accumulate, threads);
       } else {
         std::fill_n(to, row_bytes, char{0});
       }

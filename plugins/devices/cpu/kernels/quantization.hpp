@@ -7,6 +7,24 @@
 
 namespace strata::cpu {
 
+/// A weight [outer length inner] in blocks along `length`. See strata/internal/weight_blocks.hpp for the data format.
+struct CodedWeight {
+  /// The 16 numbers of 4-bit codes. Null: the codes are integers of 8 bits.
+  const float* numbers = nullptr;
+  std::int64_t block = 64;
+  std::int64_t outer = 1;
+  std::int64_t length = 1;
+  std::int64_t inner = 1;
+};
+
+template <class T>
+struct WeightKernels {
+  /// codes, scales -> y[outer length inner]
+  void (*dequantize)(const CodedWeight& weight, const std::int8_t* codes, const float* scales, T* y, int threads);
+};
+
+STRATA_CPU_KERNEL_FAMILY(ByElement<WeightKernels>, weight_kernels);
+
 /// Runs of numbers in blocks with a common scale. The last block of a run may be shorter.
 struct QuantizedBlocks {
   int bits = 8;  ///< 8, or 4: two integers per byte, the first in its lower half
@@ -16,7 +34,7 @@ struct QuantizedBlocks {
   std::int64_t sources = 1;  ///< number of quantised operands that are dequantised and summed
 };
 
-/// Blockwise quantisation to symmetric integers. See strata/quantization.hpp for the data format.
+/// Blockwise quantisation to symmetric integers. See strata/internal/quantization.hpp for the data format.
 template <class T>
 struct QuantizationKernels {
   /// x[runs, length] -> integers, scales

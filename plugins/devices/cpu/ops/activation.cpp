@@ -6,7 +6,6 @@
 
 #include "cpu_kernel.hpp"
 #include "operands.hpp"
-#include "shared/activation_kind.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -17,11 +16,12 @@ std::span<const NamedActivation> activations(InstructionSet instruction_set) {
 }
 
 /// The kernels of the op's activation function. There must be some.
-const ByElement<ActivationKernels>& kernels_of(const OpInstance& op, InstructionSet instruction_set) {
+template <class T>
+const ActivationKernels<T>& kernels_of(const OpInstance& op, const CpuEnvironment& environment) {
   const std::string& kind = op.attributes.word("kind");
-  const std::span<const NamedActivation> known = activations(instruction_set);
+  const std::span<const NamedActivation> known = activations(environment.instruction_set());
   return std::find_if(known.begin(), known.end(), [&](const NamedActivation& each) { return each.kind == kind; })
-      ->kernels;
+      ->kernels.template of<T>();
 }
 
 /// Why there are no kernels for the op's activation function. All instruction sets have the same functions.
@@ -33,8 +33,8 @@ std::optional<std::string> unsupported_activation(const OpInstance& op) {
 
 PreparedKernel prepare_activation(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto forward = kernels_of(op, environment.instruction_set()).of<T>().forward;
-    return {[=, size = elements(op.results[0]), threads = environment.threads()](const KernelArguments& arguments) {
+    return {[forward = kernels_of<T>(op, environment).forward, size = elements(op.results[0]),
+             threads = environment.threads()](const KernelArguments& arguments) {
       forward(size, in<T>(arguments, 0), out<T>(arguments, 0), threads);
     }};
   });
@@ -42,10 +42,28 @@ PreparedKernel prepare_activation(const OpInstance& op, const CpuEnvironment& en
 
 PreparedKernel prepare_activation_gradient(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto gradient = kernels_of(op, environment.instruction_set()).of<T>().gradient;
-    const std::int64_t size = elements(op.results[0]);
-    return {[=, accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
+    return {[gradient = kernels_of<T>(op, environment).gradient, size = elements(op.results[0]),
+             accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
       gradient(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), accumulate, threads);
+    }};
+  });
+}
+
+PreparedKernel prepare_gated_activation(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[forward = kernels_of<T>(op, environment).gated_forward, size = elements(op.results[0]),
+             threads = environment.threads()](const KernelArguments& arguments) {
+      forward(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
+    }};
+  });
+}
+
+PreparedKernel prepare_gated_activation_gradient(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    return {[gradient = kernels_of<T>(op, environment).gated_gradient, size = elements(op.results[0]),
+             accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
+      gradient(size, in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2), out<T>(arguments, 0),
+               out<T>(arguments, 1), accumulate, threads);
     }};
   });
 }
@@ -56,6 +74,9 @@ void register_activation(Registration& registration) {
   registration.add(kernel({"activation", "t", "t", prepare_activation, false, unsupported_activation}));
   registration.add(
       kernel({"activation_gradient", "tt", "t", prepare_activation_gradient, true, unsupported_activation}));
+  registration.add(kernel({"gated_activation", "tt", "t", prepare_gated_activation, false, unsupported_activation}));
+  registration.add(kernel(
+      {"gated_activation_gradient", "ttt", "tt", prepare_gated_activation_gradient, true, unsupported_activation}));
 }
 
 }  // namespace strata::cpu

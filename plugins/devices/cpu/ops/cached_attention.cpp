@@ -1,5 +1,3 @@
-#include "kernels/cached_attention.hpp"
-
 #include <algorithm>
 #include <cmath>
 

@@ -3,9 +3,8 @@
 #include <vector>
 
 #include "cpu_kernel.hpp"
-#include "index_map.hpp"
+#include "dim_indices.hpp"
 #include "operands.hpp"
-#include "scalar.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {

@@ -1,10 +1,12 @@
 #include "kernels/elementwise.hpp"
 
+#include <cstring>
 #include <vector>
 
 #include "cpu_kernel.hpp"
 #include "operands.hpp"
 #include "shared/broadcast.hpp"
+#include "strata/compiler_ops.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -67,13 +69,61 @@ PreparedKernel prepare_normalize(const OpInstance& op, const CpuEnvironment& env
   });
 }
 
+PreparedKernel prepare_multiply(const OpInstance& op, const CpuEnvironment& environment) {
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    const auto multiply = elementwise_kernels(environment.instruction_set()).of<T>().multiply;
+    const std::int64_t size = elements(op.results[0]);
+    return {[=, accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
+      multiply(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), accumulate, threads);
+    }};
+  });
+}
+
+/// y = x; with `accumulate`, y += x
+PreparedKernel prepare_conversion(const OpInstance& op, const CpuEnvironment& environment, bool accumulate) {
+  return {[=, convert = conversion_kernels(environment.instruction_set()).convert, size = elements(op.results[0]),
+           from = element_of(op.operands[0].dtype), to = element_of(op.results[0].dtype),
+           threads = environment.threads()](const KernelArguments& arguments) {
+    convert(size, from, arguments.operands[0], to, arguments.results[0], accumulate, threads);
+  }};
+}
+
+PreparedKernel prepare_cast(const OpInstance& op, const CpuEnvironment& environment) {
+  return prepare_conversion(op, environment, false);
+}
+
+PreparedKernel prepare_fill_zero(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  return {[count = static_cast<std::size_t>(bytes(op.results[0]))](const KernelArguments& arguments) {
+    std::memset(arguments.results[0], 0, count);
+  }};
+}
+
+std::optional<std::string> unsupported_accumulate(const OpInstance& op) {
+  const bool is_f64 = op.operands[0].dtype == DType::f64;
+  if (is_f64 == (op.results[0].dtype == DType::f64)) return std::nullopt;
+  return "adds f64 to f64 only";
+}
+
+PreparedKernel prepare_accumulate(const OpInstance& op, const CpuEnvironment& environment) {
+  if (op.results[0].dtype != DType::f64) return prepare_conversion(op, environment, true);
+  return {[size = elements(op.results[0])](const KernelArguments& arguments) {
+    const double* x = in<double>(arguments, 0);
+    double* y = out<double>(arguments, 0);
+    for (std::int64_t i = 0; i < size; ++i) y[i] += x[i];
+  }};
+}
+
 }  // namespace
 
 void register_elementwise(Registration& registration) {
   registration.add(kernel({"add", "tt", "t", prepare_add, false, unsupported_add}));
+  registration.add(kernel({"multiply", "tt", "t", prepare_multiply, true}));
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient}));
   registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_add}));
+  registration.add(kernel({"cast", "r", "r", prepare_cast}));
+  registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate, false, unsupported_accumulate}));
+  registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));
 }
 
 }  // namespace strata::cpu

@@ -1,7 +1,7 @@
 #include "kernels/embedding.hpp"
 
 #include "cpu_kernel.hpp"
-#include "index_map.hpp"
+#include "dim_indices.hpp"
 #include "operands.hpp"
 
 namespace strata::cpu {

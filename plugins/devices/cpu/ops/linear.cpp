@@ -4,7 +4,6 @@
 #include "kernels/elementwise.hpp"
 #include "kernels/matrix_product.hpp"
 #include "operands.hpp"
-#include "scalar.hpp"
 #include "shared/broadcast.hpp"
 #include "shared/einsum.hpp"
 

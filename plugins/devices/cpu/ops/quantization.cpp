@@ -1,8 +1,8 @@
-#include "kernels/quantization.hpp"
+
+#include "strata/internal/quantization.hpp"
 
 #include "cpu_kernel.hpp"
 #include "operands.hpp"
-#include "strata/quantization.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -30,11 +30,24 @@ PreparedKernel prepare_dequantize_blocks(const OpInstance& op, const CpuEnvironm
   });
 }
 
+PreparedKernel prepare_dequantize_weight(const OpInstance& op, const CpuEnvironment& environment) {
+  const BlockedWeight shape = BlockedWeight::from(op);
+  const float* numbers = shape.blocks.code == WeightCode::nf4 ? kNormalFloat4.data() : nullptr;
+  const CodedWeight weight{numbers, shape.blocks.size, shape.outer, shape.length, shape.inner};
+  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
+    const auto dequantize = weight_kernels(environment.instruction_set()).of<T>().dequantize;
+    return {[=, threads = environment.threads()](const KernelArguments& arguments) {
+      dequantize(weight, in<std::int8_t>(arguments, 0), f32(arguments, 1), out<T>(arguments, 0), threads);
+    }};
+  });
+}
+
 }  // namespace
 
 void register_quantization(Registration& registration) {
   registration.add(kernel({"quantize_blocks", "r", "bf", prepare_quantize_blocks, false, QuantizedRuns::mismatch}));
   registration.add(kernel({"dequantize_blocks", "bf", "r", prepare_dequantize_blocks, false, QuantizedRuns::mismatch}));
+  registration.add(kernel({kDequantizeWeight, "bf", "r", prepare_dequantize_weight, false, BlockedWeight::mismatch}));
 }
 
 }  // namespace strata::cpu

@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <cmath>
 
 #include "cpu_kernel.hpp"
-#include "kernels/reduce.hpp"
+#include "kernels/elementwise.hpp"
 #include "operands.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/group_runs.hpp"
+#include "strata/internal/group_runs.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -51,12 +52,29 @@ PreparedKernel prepare_group_squares(const OpInstance& op, const CpuEnvironment&
   });
 }
 
+/// norm = √(sum of squares) / (count · loss scale); scale = min(1, clip / (norm + 1e-6)) / (count · loss scale).
+/// If the norm is not finite, the scale is not finite either, and updates change nothing. Without targets the norm is
+/// 0, and the scale 0 or, if such a step is to be skipped, NaN.
+PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment& /*environment*/) {
+  const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
+  return {[clip = op.attributes.number("clip"), empty](const KernelArguments& arguments) {
+    const double count = f64(arguments, 1);
+    const double divisor = count * arguments.context.loss_scale;
+    const double norm = count > 0.0 ? std::sqrt(f64(arguments, 0)) / divisor : 0.0;
+    const double factor = clip > 0.0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+    const double scale = std::isfinite(norm) ? factor / divisor : std::nan("");
+    f64_result(arguments, 0) = count > 0.0 ? scale : empty;
+    f64_result(arguments, 1) = norm;
+  }};
+}
+
 }  // namespace
 
 void register_reduction(Registration& registration) {
   registration.add(kernel({"reduce_sum", "t", "f", prepare_reduce_sum, true, unsupported_reduce_sum}));
   registration.add(kernel({ops::kSumOfSquares, "t", "d", prepare_sum_of_squares, true}));
   registration.add(kernel({ops::kGroupSquares, "t", "d", prepare_group_squares, true}));
+  registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
 }
 
 }  // namespace strata::cpu

@@ -10,7 +10,6 @@
 
 #include "device/gpus_in_use.hpp"
 #include "device/kernel_files.hpp"
-#include "device/memory_share.hpp"
 #include "device/step_graph.hpp"
 #include "launchers/reduce_sources.hpp"
 #include "matrix/matrix_product.hpp"

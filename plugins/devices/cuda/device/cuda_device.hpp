@@ -3,11 +3,11 @@
 #include <array>
 #include <memory>
 
-#include "device/cuda_environment.hpp"
-#include "device/current_step.hpp"
+#include "device/cuda_kernel.hpp"
 #include "device/event_pool.hpp"
 #include "device/runtime.hpp"
 #include "device/staging.hpp"
+#include "device/step_graph.hpp"
 #include "strata/device.hpp"
 
 namespace strata::cuda {

@@ -31,8 +31,6 @@ void check_geometry(const dim3& grid, const dim3& block, std::size_t shared_byte
   }
 }
 
-}  // namespace
-
 void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes, const EmulatedStream* stream,
               const std::function<void()>& kernel) {
   check_geometry(grid, block, shared_bytes);
@@ -50,6 +48,13 @@ void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes, con
                 static_cast<unsigned>(number / grid.x / grid.y)},
                kernel);
   }
+}
+
+}  // namespace
+
+void enqueue_grid(EmulatedStream* stream, const dim3& grid, const dim3& block, std::size_t shared_bytes,
+                  std::function<void()> kernel) {
+  enqueue(stream, [=, kernel = std::move(kernel)] { run_grid(grid, block, shared_bytes, stream, kernel); });
 }
 
 void* dynamic_shared_memory() { return BlockRunner::of_this_thread().shared_memory(); }

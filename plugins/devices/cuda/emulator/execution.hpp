@@ -45,10 +45,11 @@ void enqueue(EmulatedStream* stream, Work&& work) {
   }
 }
 
-/// Runs `kernel` for every thread of every block. \throws RuntimeError for a geometry that some GPU of the supported
-/// architectures rejects, for threads that wait for others in vain, and for writes past the dynamic shared memory.
-void run_grid(const dim3& grid, const dim3& block, std::size_t shared_bytes, const EmulatedStream* stream,
-              const std::function<void()>& kernel);
+/// Runs `kernel` for every thread of every block, or records that. \throws RuntimeError for a geometry that some GPU of
+/// the supported architectures rejects, for threads that wait for others in vain, and for writes past the dynamic
+/// shared memory.
+void enqueue_grid(EmulatedStream* stream, const dim3& grid, const dim3& block, std::size_t shared_bytes,
+                  std::function<void()> kernel);
 
 /// The dynamic shared memory of the running block, aligned to 128 bytes. It is filled with NaN before each block.
 void* dynamic_shared_memory();

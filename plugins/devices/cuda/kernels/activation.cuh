@@ -1,7 +1,7 @@
 #pragma once
 
-#include "language/exponential.hpp"
 #include "language/language.hpp"
+#include "language/math.hpp"
 
 /// \file
 /// Activation functions and their derivatives. In f32 they use the hardware's approximations, whose errors are a few

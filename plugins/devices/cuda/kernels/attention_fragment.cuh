@@ -1,12 +1,75 @@
 #pragma once
 
-#include "kernels/attention_tile.cuh"
-#include "language/recomputed.hpp"
+#include "kernels/attention_shape.cuh"
+#include "language/math.hpp"
 
 /// \file
-/// Matrices that are distributed over the registers of a block's warps, and their products with tiles on tensor cores.
+/// Stores from registers to rows in global memory.
 
 namespace strata::cuda {
+
+// Tiles of 16-bit elements in shared memory.
+
+/// Rows of Width elements in chunks of 16 bytes. The position of a chunk depends on its row, so that ldmatrix, which
+/// reads the same chunk of eight neighbouring rows at once, finds them in eight different groups of four banks.
+template <class T, int Rows, int Width>
+class SharedTile {
+ public:
+  static constexpr int kChunkElements = kPackedElements<T>;
+  static constexpr int kChunks = Width / kChunkElements;
+  static constexpr std::size_t kBytes = std::size_t{Rows} * Width * sizeof(T);
+
+  __device__ __forceinline__ explicit SharedTile(void* memory) : elements_(static_cast<T*>(memory)) {}
+
+  [[nodiscard]] __device__ __forceinline__ T* chunk(int row, int chunk) const {
+    return elements_ + row * Width + (chunk ^ (row & 7)) * kChunkElements;
+  }
+
+  /// Starts to load rows from `first` on. Elements past the last row and column are zero. All threads of the block take
+  /// part.
+  template <int Threads>
+  __device__ __forceinline__ void load(const HeadRows<const T>& rows, int first) const {
+    if (rows.is_aligned) {
+      load_chunks<Threads>(rows, first);
+    } else {
+      load_elements<Threads>(rows, first);
+    }
+  }
+
+ private:
+  static_assert(sizeof(T) == 2 && Width % 64 == 0, "rows begin in the same bank");
+
+  template <int Threads>
+  __device__ __forceinline__ void load_chunks(const HeadRows<const T>& rows, int first) const {
+#pragma unroll
+    for (int i = recomputed(static_cast<int>(threadIdx.x)); i < Rows * kChunks; i += Threads) {
+      const int row = i / kChunks;
+      const int column = i % kChunks * kChunkElements;
+      const bool is_there = first + row < rows.count && column < rows.width;
+      copy_async_16(chunk(row, i % kChunks), is_there ? rows.row(first + row) + column : rows.first, is_there);
+    }
+  }
+
+  /// Loads rows of any alignment.
+  template <int Threads>
+  __device__ __forceinline__ void load_elements(const HeadRows<const T>& rows, int first) const {
+    for (int i = static_cast<int>(threadIdx.x); i < Rows * kChunks; i += Threads) {
+      const int row = i / kChunks;
+      const int column = i % kChunks * kChunkElements;
+      Packed<T> values;
+#pragma unroll
+      for (int j = 0; j < kChunkElements; ++j) {
+        const bool is_there = first + row < rows.count && column + j < rows.width;
+        values[j] = is_there ? rows.row(first + row)[column + j] : T{};
+      }
+      store_packed(chunk(row, i % kChunks), values);
+    }
+  }
+
+  T* elements_;
+};
+
+// Matrices that are distributed over the registers of a block's warps, and their products with tiles on tensor cores.
 
 /// A matrix with RowTiles · 16 rows per warp, in the layout of mma_m16n8k16's results.
 template <int RowTiles, int Columns>
@@ -113,6 +176,72 @@ __device__ __forceinline__ void multiply_add(MatrixFragment<RowTiles, Width>& su
         multiply_pair<T>(sum.values[m][2 * n], sum.values[m][2 * n + 1], a_pieces[m], b_pieces);
       }
     }
+  }
+}
+
+/// Stores pairs of neighbours. Four lanes fill the 32 bytes of a sector.
+template <int RowTiles, int Width>
+__device__ __forceinline__ void store_pairs(const MatrixFragment<RowTiles, Width>& values, const HeadRows<float>& rows,
+                                            int first) {
+  using Fragment = MatrixFragment<RowTiles, Width>;
+#pragma unroll
+  for (int r = 0; r < Fragment::kRows; ++r) {
+    if (first + Fragment::row(r) >= rows.count) continue;
+    float* row = rows.row(first + Fragment::row(r));
+#pragma unroll
+    for (int c = 0; c < Fragment::kColumns; c += 2) {
+      const int column = Fragment::column(c);
+      if (rows.is_aligned && column < rows.width) {
+        store_packed(row + column, Packed<float, 2>{{values.at(r, c), values.at(r, c + 1)}});
+      } else {
+        if (column < rows.width) row[column] = values.at(r, c);
+        if (column + 1 < rows.width) row[column + 1] = values.at(r, c + 1);
+      }
+    }
+  }
+}
+
+/// Stores through shared memory, so that each store has 16 bytes. No warp accesses the rows of another warp.
+template <class T, int RowTiles, int Width, int Rows>
+__device__ __forceinline__ void store_chunks(const MatrixFragment<RowTiles, Width>& values,
+                                             const SharedTile<T, Rows, Width>& staging, const HeadRows<T>& rows,
+                                             int first) {
+  using Fragment = MatrixFragment<RowTiles, Width>;
+  using Tile = SharedTile<T, Rows, Width>;
+#pragma unroll
+  for (int r = 0; r < Fragment::kRows; ++r) {
+#pragma unroll
+    for (int c = 0; c < Fragment::kColumns; c += 2) {
+      const Packed<T, 2> pair{{narrow<T>(values.at(r, c)), narrow<T>(values.at(r, c + 1))}};
+      store_packed(staging.chunk(Fragment::row(r), c / 2) + 2 * (Fragment::lane() % 4), pair);
+    }
+  }
+  __syncwarp();
+  for (int i = Fragment::lane(); i < 16 * RowTiles * Tile::kChunks; i += kWarpSize) {
+    const int row = Fragment::first_row() + i / Tile::kChunks;
+    const int column = i % Tile::kChunks * Tile::kChunkElements;
+    if (first + row >= rows.count || column >= rows.width) continue;
+    const Packed<T> chunk = load_packed(staging.chunk(row, i % Tile::kChunks));
+    T* to = rows.row(first + row) + column;
+    if (rows.is_aligned) {
+      store_packed(to, chunk);
+    } else {
+      for (int j = 0; j < Tile::kChunkElements && column + j < rows.width; ++j) to[j] = chunk[j];
+    }
+  }
+  __syncwarp();
+}
+
+/// Stores the block's rows of a result of type f32 or T. `rows_of` returns the rows of a head in it. `staging` is a
+/// tile that the block no longer needs.
+template <class T, int RowTiles, int Width, int Rows, class RowsOf>
+__device__ __forceinline__ void store_result(const MatrixFragment<RowTiles, Width>& values,
+                                             const SharedTile<T, Rows, Width>& staging, void* result, bool is_f32,
+                                             const RowsOf& rows_of, int first) {
+  if (is_f32) {
+    store_pairs(values, rows_of(static_cast<float*>(result)), first);
+  } else {
+    store_chunks(values, staging, rows_of(static_cast<T*>(result)), first);
   }
 }
 

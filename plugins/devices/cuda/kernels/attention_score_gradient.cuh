@@ -1,9 +1,8 @@
 #pragma once
 
-#include "kernels/attention_dropout.cuh"
 #include "kernels/attention_mask.cuh"
 #include "kernels/attention_softmax.cuh"
-#include "language/recomputed.hpp"
+#include "language/math.hpp"
 
 /// \file
 /// The gradient of attention from scores to probabilities and back. With probabilities p = exp(score - log-sum-exp),

@@ -2,7 +2,7 @@
 
 #include "language/index_map.hpp"
 #include "language/language.hpp"
-#include "language/random_stream.hpp"
+#include "language/random.hpp"
 
 namespace strata::cuda {
 

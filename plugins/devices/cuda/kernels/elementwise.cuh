@@ -2,7 +2,7 @@
 
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
-#include "language/square_root.hpp"
+#include "language/math.hpp"
 #include "strata/gpu_kernel.hpp"
 
 namespace strata::cuda {

@@ -4,11 +4,10 @@
 /// The header that every kernel file includes.
 
 #include "language/conversion.hpp"
-#include "language/copy_async.hpp"
 #include "language/dialect.hpp"
 #include "language/element.hpp"
 #include "language/matrix_fragment.hpp"
 #include "language/packed.hpp"
-#include "language/philox.hpp"
+#include "language/random.hpp"
 #include "language/reduction.hpp"
 #include "language/shared_memory.hpp"

@@ -90,13 +90,11 @@ void launch(void (*kernel)(Parameters...), const Geometry& geometry, Stream stre
       },
       values);
 #else
-  auto* const emulated = static_cast<emulator::EmulatedStream*>(stream);
-  emulator::enqueue(emulated, [kernel, geometry, emulated, values] {
-    const Extent& grid = geometry.grid;
-    const Extent& block = geometry.block;
-    emulator::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, geometry.shared_bytes, emulated,
-                       [&] { std::apply(kernel, values); });
-  });
+  const Extent& grid = geometry.grid;
+  const Extent& block = geometry.block;
+  emulator::enqueue_grid(static_cast<emulator::EmulatedStream*>(stream), {grid.x, grid.y, grid.z},
+                         {block.x, block.y, block.z}, geometry.shared_bytes,
+                         [kernel, values] { std::apply(kernel, values); });
 #endif
 }
 

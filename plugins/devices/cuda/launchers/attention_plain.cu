@@ -1,7 +1,147 @@
-#include "kernels/attention_plain.cuh"
+#include "kernels/attention_plain_fragment.cuh"
+#include "kernels/attention_score_gradient.cuh"
 #include "launchers/attention_plan.hpp"
 
 namespace strata::cuda {
+
+// Attention and its gradients without tensor cores, with the same order of tiles as on tensor cores.
+
+/// Grid: tiles of queries, heads, samples.
+template <class T>
+__global__ void __launch_bounds__(kPlainThreads)
+    attention_plain_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v, void* o,
+                           Accumulate<T>* log_sum_exponential) {
+  using Real = Accumulate<T>;
+  using Scores = PlainScores<Real>;
+  constexpr int kTile = kPlainRows<Real>;
+  const int head = static_cast<int>(blockIdx.y);
+  const int sample = static_cast<int>(blockIdx.z);
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
+  const PlainMemory<Real> memory(dynamic_shared());
+  const HeadRows<const T> queries = query_rows(shape, q, sample, head);
+  const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
+  const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
+  const VisibleKeys<kTile, kTile> visible(shape, first_query);
+
+  PlainSum<Real> output;
+  output.clear();
+  OnlineSoftmax<Scores> softmax(shape);
+  for (int tile = visible.next(0); tile < visible.count(); tile = visible.next(tile + 1)) {
+    const int first_key = tile * kTile;
+    Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    softmax.add(scores, output);
+    if (shape.dropout.threshold != 0) {
+      draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
+      __syncthreads();
+      drop<kTile>(scores, memory.kept);
+    }
+    multiply_add(output, memory, scores, values, first_key);
+  }
+
+  softmax.finish();
+#pragma unroll
+  for (int r = 0; r < Scores::kRows; ++r) {
+    output.scale_row(r, softmax.normalizer(r) * shape.dropout.kept_factor.template as<Real>());
+    const int query = first_query + Scores::row(r);
+    if (plain_column() == 0 && query < shape.queries) {
+      log_sum_exponential[shape.statistics(sample, head) + query] = softmax.log_sum_exponential(r);
+    }
+  }
+  store_result<T>(
+      output, o, shape.f32_results, [&](auto* all) { return query_rows(shape, all, sample, head); }, first_query);
+}
+
+/// Grid: tiles of queries, heads, samples.
+template <class T>
+__global__ void __launch_bounds__(kPlainThreads)
+    attention_plain_query_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k,
+                                          const T* v, const Accumulate<T>* log_sum_exponential, const T* d_o,
+                                          const Accumulate<T>* products, void* d_q) {
+  using Real = Accumulate<T>;
+  using Scores = PlainScores<Real>;
+  constexpr int kTile = kPlainRows<Real>;
+  const int head = static_cast<int>(blockIdx.y);
+  const int sample = static_cast<int>(blockIdx.z);
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
+  const PlainMemory<Real> memory(dynamic_shared());
+  const HeadRows<const T> queries = query_rows(shape, q, sample, head);
+  const HeadRows<const T> gradients = query_rows(shape, d_o, sample, head);
+  const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
+  const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
+  const VisibleKeys<kTile, kTile> visible(shape, first_query);
+  const QueryStatistics<Real, kTile> statistics(memory.statistics);
+  const std::int64_t row = shape.statistics(sample, head);
+  statistics.template load<kPlainThreads>(log_sum_exponential + row, products + row, first_query, shape.queries);
+
+  PlainSum<Real> sum;
+  sum.clear();
+  for (int tile = visible.next(0); tile < visible.count(); tile = visible.next(tile + 1)) {
+    const int first_key = tile * kTile;
+    Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    if (shape.dropout.threshold != 0) {
+      draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
+    }
+    Scores value_products = multiply_transposed(memory, gradients, first_query, values, first_key);
+    differentiate<Rows::are_queries, kTile>(scores, value_products, shape, statistics, memory.kept);
+    multiply_add(sum, memory, value_products, keys, first_key);
+  }
+#pragma unroll
+  for (int r = 0; r < Scores::kRows; ++r) sum.scale_row(r, shape.scale.template as<Real>());
+  store_result<T>(
+      sum, d_q, shape.f32_results, [&](auto* all) { return query_rows(shape, all, sample, head); }, first_query);
+}
+
+/// Grid: tiles of keys, heads of keys, samples.
+template <class T>
+__global__ void __launch_bounds__(kPlainThreads)
+    attention_plain_key_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k,
+                                        const T* v, const Accumulate<T>* log_sum_exponential, const T* d_o,
+                                        const Accumulate<T>* products, void* d_k, void* d_v) {
+  using Real = Accumulate<T>;
+  using Scores = PlainScores<Real>;
+  constexpr int kTile = kPlainRows<Real>;
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const int sample = static_cast<int>(blockIdx.z);
+  const int first_key = static_cast<int>(blockIdx.x) * kTile;
+  const PlainMemory<Real> memory(dynamic_shared());
+  const HeadRows<const T> keys = key_rows(shape, k, sample, kv_head);
+  const HeadRows<const T> values = key_rows(shape, v, sample, kv_head);
+  const QueryStatistics<Real, kTile> statistics(memory.statistics);
+  using Walk = QueryWalk<kTile, kTile>;
+  const Walk walk(shape, first_key, kv_head);
+
+  PlainSum<Real> key_sum;
+  PlainSum<Real> value_sum;
+  key_sum.clear();
+  value_sum.clear();
+  for (typename Walk::Step step = walk.first(); !walk.is_end(step); step = walk.next(step)) {
+    const int first_query = step.first_query();
+    const HeadRows<const T> queries = query_rows(shape, q, sample, step.head);
+    const HeadRows<const T> gradients = query_rows(shape, d_o, sample, step.head);
+    const std::int64_t row = shape.statistics(sample, step.head);
+    __syncthreads();  // All threads have read the last tile's statistics and kept bits.
+    statistics.template load<kPlainThreads>(log_sum_exponential + row, products + row, first_query, shape.queries);
+    if (shape.dropout.threshold != 0) {
+      draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, step.head, first_query, first_key);
+    }
+    Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
+    if (!walk.is_whole(step)) hide<Rows::are_keys>(scores, shape, sample, first_query, first_key);
+    Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
+    differentiate<Rows::are_keys, kTile>(scores, value_products, shape, statistics, memory.kept);
+    multiply_add(value_sum, memory, scores, gradients, first_query);
+    multiply_add(key_sum, memory, value_products, queries, first_query);
+  }
+#pragma unroll
+  for (int r = 0; r < Scores::kRows; ++r) {
+    key_sum.scale_row(r, shape.scale.template as<Real>());
+    value_sum.scale_row(r, shape.dropout.kept_factor.template as<Real>());
+  }
+  const auto rows_of = [&](auto* all) { return key_rows(shape, all, sample, kv_head); };
+  store_result<T>(key_sum, d_k, shape.f32_results, rows_of, first_key);
+  store_result<T>(value_sum, d_v, shape.f32_results, rows_of, first_key);
+}
 
 static_assert(kWidestHead == kPlainWidth);
 

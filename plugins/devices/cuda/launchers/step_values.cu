@@ -1,5 +1,5 @@
+#include "device/step_graph.hpp"
 #include "language/launch.hpp"
-#include "launchers/step_values.hpp"
 
 namespace strata::cuda {
 namespace {

@@ -1,10 +1,69 @@
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "device/cuda_kernel.hpp"
 #include "kernels/activation.cuh"
 #include "launchers/map_elements.hpp"
 #include "ops/activation.hpp"
-#include "ops/activation_kinds.hpp"
+#include "strata/error.hpp"
 
 namespace strata::cuda {
+
+struct Product {
+  template <class A>
+  __device__ __forceinline__ A operator()(A x, A y) const {
+    return x * y;
+  }
+};
+
+template <class Kind>
+struct Gate {
+  template <class A>
+  __device__ __forceinline__ A operator()(A gate, A up) const {
+    return Kind::value(gate) * up;
+  }
+};
+
+template <class Kind>
+struct GateSlope {
+  template <class A>
+  __device__ __forceinline__ A operator()(A dy, A gate, A up) const {
+    return dy * up * Kind::derivative(gate);
+  }
+};
+
+template <class Kind>
+struct GateValue {
+  template <class A>
+  __device__ __forceinline__ A operator()(A dy, A gate) const {
+    return dy * Kind::value(gate);
+  }
+};
+
+namespace {
+
+template <class... Kinds>
+std::vector<std::string> names(ActivationList<Kinds...> /*activations*/) {
+  return {Kinds::kKind...};
+}
+
+std::optional<std::string> unsupported_activation(const OpInstance& op) {
+  return devices::unsupported_activation_kind(op, names(Activations{}));
+}
+
+/// Calls function.operator()<Kind>() with the kernels' type for the op's activation.
+template <class Function, class First, class... Rest>
+PreparedKernel with_activation(const OpInstance& op, const Function& function, ActivationList<First, Rest...> /*all*/) {
+  if (op.attributes.word("kind") == First::kKind) return function.template operator()<First>();
+  if constexpr (sizeof...(Rest) > 0) {
+    return with_activation(op, function, ActivationList<Rest...>{});
+  } else {
+    throw ConfigurationError("activation '" + op.name + "': unknown kind '" + op.attributes.word("kind") + "'");
+  }
+}
+
+}  // namespace
 
 PreparedKernel prepare_activation(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
@@ -22,10 +81,46 @@ PreparedKernel prepare_activation_gradient(const OpInstance& op, const CudaEnvir
   });
 }
 
+namespace {
+
+PreparedKernel prepare_multiply(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype,
+                      [&]<class T>() -> PreparedKernel { return {map_operands<T, T, T>(op, Product{})}; });
+}
+
+PreparedKernel prepare_gated_activation(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    const auto prepare = [&]<class Kind>() -> PreparedKernel { return {map_operands<T, T, T>(op, Gate<Kind>{})}; };
+    return with_activation(op, prepare, Activations{});
+  });
+}
+
+PreparedKernel prepare_gated_activation_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    const auto prepare = [&]<class Kind>() -> PreparedKernel {
+      return {[size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
+        const T* dy = in<T>(arguments, 0);
+        const T* gate = in<T>(arguments, 1);
+        const T* up = in<T>(arguments, 2);
+        // The first result may overwrite `up`, and the second one `dy` or `gate`.
+        launch_map(arguments.stream, size, accumulate, GateSlope<Kind>{}, out<T>(arguments, 0), dy, gate, up);
+        launch_map(arguments.stream, size, accumulate, GateValue<Kind>{}, out<T>(arguments, 1), dy, gate);
+      }};
+    };
+    return with_activation(op, prepare, Activations{});
+  });
+}
+
+}  // namespace
+
 void register_activation(Registration& registration) {
   registration.add(kernel({"activation", "t", "t", prepare_activation, true, unsupported_activation}));
   registration.add(
       kernel({"activation_gradient", "tt", "t", prepare_activation_gradient, true, unsupported_activation}));
+  registration.add(kernel({"multiply", "tt", "t", prepare_multiply, true}));
+  registration.add(kernel({"gated_activation", "tt", "t", prepare_gated_activation, true, unsupported_activation}));
+  registration.add(kernel(
+      {"gated_activation_gradient", "ttt", "tt", prepare_gated_activation_gradient, true, unsupported_activation}));
 }
 
 }  // namespace strata::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "device/cuda_environment.hpp"
+#include "device/cuda_kernel.hpp"
 
 namespace strata::cuda {
 

@@ -8,46 +8,23 @@
 namespace strata::cuda {
 namespace {
 
-/// Elements in memory and their real type.
-struct TypedElements {
-  DType dtype = DType::f32;
-  void* data = nullptr;
-};
-struct ConstTypedElements {
-  DType dtype = DType::f32;
-  const void* data = nullptr;
-};
-
-/// to = from, rounded to nearest.
-void launch_convert(Stream stream, std::int64_t size, ConstTypedElements from, TypedElements to) {
-  with_element(from.dtype, [&]<class From>() {
-    with_element(to.dtype, [&]<class To>() {
-      launch_map(stream, size, Identity{}, static_cast<To*>(to.data), static_cast<const From*>(from.data));
-    });
-  });
-}
-
-/// to += from, rounded once.
-void launch_accumulate(Stream stream, std::int64_t size, ConstTypedElements from, TypedElements to) {
-  with_element(from.dtype, [&]<class From>() {
-    with_element(to.dtype, [&]<class To>() {
-      launch_map_onto(stream, size, Identity{}, static_cast<To*>(to.data), static_cast<const From*>(from.data));
+/// y (+)= x, rounded to nearest once.
+PreparedKernel prepare_conversion(const OpInstance& op, bool accumulate) {
+  return with_element(op.operands[0].dtype, [&]<class From>() {
+    return with_element(op.results[0].dtype, [&]<class To>() -> PreparedKernel {
+      return {[size = elements(op.results[0]), accumulate](const KernelArguments& arguments) {
+        launch_map(arguments.stream, size, accumulate, Identity{}, out<To>(arguments, 0), in<From>(arguments, 0));
+      }};
     });
   });
 }
 
 PreparedKernel prepare_cast(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return {[size = elements(op.results[0]), from = op.operands[0].dtype, to = op.results[0].dtype,
-           launch = op.accumulate ? launch_accumulate : launch_convert](const KernelArguments& arguments) {
-    launch(arguments.stream, size, {from, arguments.operands[0]}, {to, arguments.results[0]});
-  }};
+  return prepare_conversion(op, op.accumulate);
 }
 
 PreparedKernel prepare_accumulate(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return {[size = elements(op.results[0]), from = op.operands[0].dtype,
-           to = op.results[0].dtype](const KernelArguments& arguments) {
-    launch_accumulate(arguments.stream, size, {from, arguments.operands[0]}, {to, arguments.results[0]});
-  }};
+  return prepare_conversion(op, true);
 }
 
 PreparedKernel prepare_fill_zero(const OpInstance& op, const CudaEnvironment& /*environment*/) {

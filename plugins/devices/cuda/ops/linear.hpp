@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "device/cuda_environment.hpp"
+#include "device/cuda_kernel.hpp"
 
 namespace strata::cuda {
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "strata/testing/check_plugin.hpp"
-#include "strata/testing/export.hpp"
 #include "strata/testing/op_example.hpp"
 
 /// \file

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "strata/testing/export.hpp"
+/// Marks what libstrata_testing exports.
+#define STRATA_TESTING_API __attribute__((visibility("default")))
 
 /// \file
 /// The checks of `strata plugins check`, for a plugin's own tests. They work with any test framework:

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "strata/testing/check_plugin.hpp"
-#include "strata/testing/export.hpp"
 
 /// \file
 /// `strata verify` of a configuration in a test.

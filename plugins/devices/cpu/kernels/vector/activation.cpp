@@ -1,10 +1,46 @@
 #include "kernels/activation.hpp"
 
-#include "kernels/vector/activation_functions.hpp"
+#include "kernels/vector/math.hpp"
 #include "kernels/vector/parallel.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
+
+// gelu_tanh(x) = x/2 (1 + tanh(u)) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3). The second form is accurate
+// even if tanh is near -1.
+constexpr float kTwoRootTwoOverPi = 1.5957691216057308F;
+constexpr float kCubic = 0.044715F;
+
+/// exp(-x), bounded so that the products below stay finite.
+inline Float exponential_of_minus(Float x) { return exponential(-maximum(broadcast(-87.0F), x)); }
+
+struct GeluTanh {
+  static Float value(Float x) {
+    const Float u = x * kTwoRootTwoOverPi * multiply_add(x * x, kCubic, 1.0F);
+    return x / (1.0F + exponential_of_minus(u));
+  }
+  static Float slope(Float x) {
+    const Float square = x * x;
+    const Float u = x * kTwoRootTwoOverPi * multiply_add(square, kCubic, 1.0F);
+    const Float e = exponential_of_minus(u);
+    const Float s = 1.0F / (1.0F + e);
+    return multiply_add(x * s * (e * s), kTwoRootTwoOverPi * multiply_add(square, 3.0F * kCubic, 1.0F), s);
+  }
+};
+
+struct Relu {
+  static Float value(Float x) { return maximum(Float{}, x); }
+  static Float slope(Float x) { return select(x > Float{}, broadcast(1.0F), Float{}); }
+};
+
+struct Silu {
+  static Float value(Float x) { return x / (1.0F + exponential_of_minus(x)); }
+  static Float slope(Float x) {
+    const Float e = exponential_of_minus(x);
+    const Float s = 1.0F / (1.0F + e);
+    return multiply_add(x * s, e * s, s);
+  }
+};
 
 template <class Kind, class T>
 void forward(std::int64_t size, const T* x, T* y, int threads) {
@@ -15,25 +51,41 @@ void forward(std::int64_t size, const T* x, T* y, int threads) {
 
 template <class Kind, class T>
 void gradient(std::int64_t size, const T* dy, const T* x, T* dx, bool accumulate, int threads) {
-  parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
-    if (!accumulate) return map_range(begin, end, dy, x, dx, [](Float d, Float a) { return d * Kind::slope(a); });
-    each_vector(
-        begin, end, [=](std::int64_t i) { store(dx + i, load(dx + i) + load(dy + i) * Kind::slope(load(x + i))); },
-        [=](std::int64_t i, std::int64_t n) {
-          store_first(dx + i, load_first(dx + i, n) + load_first(dy + i, n) * Kind::slope(load_first(x + i, n)), n);
-        });
+  parallel_vectors(threads, size, [=](std::int64_t i, auto lanes) {
+    store(dx + i, load(dy + i, lanes) * Kind::slope(load(x + i, lanes)), accumulate, lanes);
   });
 }
 
 template <class Kind, class T>
-constexpr ActivationKernels<T> kKernels = {forward<Kind, T>, gradient<Kind, T>};
+void gated_forward(std::int64_t size, const T* gate, const T* up, T* y, int threads) {
+  parallel_elements(threads, size, [=](std::int64_t begin, std::int64_t end) {
+    map_range(begin, end, gate, up, y, [](Float g, Float u) { return Kind::value(g) * u; });
+  });
+}
+
+template <class Kind, class T>
+void gated_gradient(std::int64_t size, const T* dy, const T* gate, const T* up, T* dgate, T* dup, bool accumulate,
+                    int threads) {
+  parallel_vectors(threads, size, [=](std::int64_t i, auto lanes) {
+    const Float d = load(dy + i, lanes);
+    const Float g = load(gate + i, lanes);
+    const Float of_gate = d * load(up + i, lanes) * Kind::slope(g);
+    const Float of_up = d * Kind::value(g);
+    store(dgate + i, of_gate, accumulate, lanes);
+    store(dup + i, of_up, accumulate, lanes);
+  });
+}
+
+template <class Kind, class T>
+constexpr ActivationKernels<T> kKernels = {forward<Kind, T>, gradient<Kind, T>, gated_forward<Kind, T>,
+                                           gated_gradient<Kind, T>};
 
 template <class Kind>
 constexpr NamedActivation row(const char* kind) {
   return {kind, {kKernels<Kind, float>, kKernels<Kind, BFloat16>, kKernels<Kind, Float16>}};
 }
 
-/// All functions with kernels. To add one, write a struct in activation_functions.hpp, and a row here and in gate.cpp.
+/// All functions with kernels. To add one, write a struct like those above, and a row here.
 constexpr NamedActivation kActivations[] = {
     row<GeluTanh>("gelu_tanh"),
     row<Relu>("relu"),

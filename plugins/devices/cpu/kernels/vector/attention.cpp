@@ -1,6 +1,6 @@
 #include "kernels/attention.hpp"
 
-#include "kernels/vector/attention_gradient.hpp"
+#include "kernels/vector/attention_gradient_loops.hpp"
 #include "kernels/vector/attention_loops.hpp"
 #include "kernels/vector/matrix_attention.hpp"
 
@@ -119,6 +119,135 @@ void forward(const AttentionShape& shape, const T* q, const T* k, const T* v, vo
   attention_tasks<Scratch>(shape, workspace, shape.batch * shape.heads * blocks, threads, attend);
 }
 
+/// Scratch of one thread for one head of keys. Rows of head_dim are padded with zeros to whole vectors.
+template <class T>
+struct GradientScratch {
+  GradientScratch(Workspace& workspace, const AttentionShape& shape)
+      : dim(round_up(shape.head_dim, kLanes)),
+        kv_length(shape.kv_sequence),
+        dk(workspace.take<float>(shape.kv_sequence * dim)),
+        dv(workspace.take<float>(shape.kv_sequence * dim)),
+        query(workspace.take<float>(kQueries * dim)),
+        d_output(workspace.take<float>(kQueries * dim)),
+        query_columns(workspace.take<float>(shape.head_dim * kQueries)),
+        d_output_columns(workspace.take<float>(shape.head_dim * kQueries)),
+        d_query_columns(workspace.take<float>(shape.head_dim * kQueries)),
+        scores(workspace.take<float>(kTileSize)),
+        d_scores(workspace.take<float>(kTileSize)),
+        key_rows(take_rows<T>(workspace, kKeys, shape.head_dim)),
+        value_rows(take_rows<T>(workspace, kKeys, shape.head_dim)),
+        d_query_rows(take_rows<T>(workspace, kQueries, shape.head_dim)),
+        factors(shape.dropout.probability > 0.0 ? workspace.take<float>(kTileSize) : nullptr),
+        lse(workspace.take<float>(kQueries)),
+        delta(workspace.take<float>(kQueries)) {}
+
+  std::int64_t dim;
+  std::int64_t kv_length;
+  float* dk;                // [kv_sequence][dim], without the scale
+  float* dv;                // [kv_sequence][dim]
+  float* query;             // [query][dim]
+  float* d_output;          // [query][dim]
+  float* query_columns;     // [head_dim][query], scaled
+  float* d_output_columns;  // [head_dim][query]
+  float* d_query_columns;   // [head_dim][query], without the scale
+  float* scores;            // [key][query], then probabilities with dropout
+  float* d_scores;          // [key][query]
+  float* key_rows;          // [key][head_dim]
+  float* value_rows;        // [key][head_dim]
+  float* d_query_rows;      // [query][head_dim]
+  float* factors;           // [key][query]
+  float* lse;               // [query]
+  float* delta;             // [query]: sum over head_dim of o * d_o
+};
+
+template <class T>
+void pack_rows(std::int64_t count, std::int64_t head_dim, const T* from, std::int64_t stride, std::int64_t dim,
+               float* to) {
+  for (std::int64_t i = 0; i < kQueries; ++i) {
+    float* row = to + i * dim;
+    if (i < count) map_range(0, head_dim, from + i * stride, row, [](Float a) { return a; });
+    const std::int64_t used = i < count ? head_dim : 0;
+    __builtin_memset(row + used, 0, static_cast<std::size_t>(dim - used) * sizeof(float));
+  }
+}
+
+/// Multiplies the tiles of one head of keys with vector instructions.
+template <class T>
+class GradientTiles {
+ public:
+  using Element = T;
+  using Scratch = GradientScratch<T>;
+
+  GradientTiles(const AttentionShape& shape, const Scratch& scratch, const T* k, const T* v)
+      : shape_(shape), scratch_(scratch), k_(k), v_(v) {}
+
+  void load_queries(std::int64_t count, const T* q, const T* d_o) const {
+    const std::int64_t head_dim = shape_.head_dim;
+    pack_rows(count, head_dim, q, shape_.query_strides.sequence, scratch_.dim, scratch_.query);
+    pack_rows(count, head_dim, d_o, shape_.output_strides.sequence, scratch_.dim, scratch_.d_output);
+    transpose(kQueries, head_dim, scratch_.query, scratch_.dim, scratch_.query_columns, kQueries, shape_.scale);
+    transpose(kQueries, head_dim, scratch_.d_output, scratch_.dim, scratch_.d_output_columns, kQueries, 1.0F);
+    __builtin_memset(scratch_.d_query_columns, 0, static_cast<std::size_t>(head_dim * kQueries) * sizeof(float));
+  }
+
+  void score_tile(std::int64_t key, std::int64_t key_count) {
+    const std::int64_t key_stride = shape_.key_strides.sequence;
+    const std::int64_t value_stride = shape_.value_strides.sequence;
+    keys_ = rows_in_f32(key_count, shape_.head_dim, k_ + key * key_stride, key_stride, scratch_.key_rows);
+    values_ = rows_in_f32(key_count, shape_.head_dim, v_ + key * value_stride, value_stride, scratch_.value_rows);
+    tile_product(key_count, kQueryVectors, shape_.head_dim, {keys_.data, keys_.stride, 1},
+                 {scratch_.query_columns, kQueries}, {scratch_.scores, kQueries}, false);
+    tile_product(key_count, kQueryVectors, shape_.head_dim, {values_.data, values_.stride, 1},
+                 {scratch_.d_output_columns, kQueries}, {scratch_.d_scores, kQueries}, false);
+  }
+
+  void add_tile(std::int64_t key, std::int64_t key_count) const {
+    score_gradient(key_count);
+    const std::int64_t dim = scratch_.dim;
+    const std::int64_t vectors = dim / kLanes;
+    tile_product(key_count, vectors, kQueries, {scratch_.scores, kQueries, 1}, {scratch_.d_output, dim},
+                 {scratch_.dv + key * dim, dim}, true);
+    tile_product(key_count, vectors, kQueries, {scratch_.d_scores, kQueries, 1}, {scratch_.query, dim},
+                 {scratch_.dk + key * dim, dim}, true);
+    tile_product(shape_.head_dim, kQueryVectors, key_count, {keys_.data, 1, keys_.stride},
+                 {scratch_.d_scores, kQueries}, {scratch_.d_query_columns, kQueries}, true);
+  }
+
+  template <class Result>
+  void write_queries(std::int64_t count, Result* dq, std::int64_t stride) const {
+    write_rows(count, shape_.head_dim, scratch_.d_query_columns, shape_.scale, dq, stride, scratch_.d_query_rows);
+  }
+
+ private:
+  /// Writes the probabilities after dropout, and the gradient of the scores before the scale.
+  void score_gradient(std::int64_t key_count) const {
+    for (int vector = 0; vector < kQueryVectors; ++vector) {
+      const Float lse = load(scratch_.lse + vector * kLanes);
+      const Float delta = load(scratch_.delta + vector * kLanes);
+      for (std::int64_t at = vector * kLanes; at < key_count * kQueries; at += kQueries) {
+        const Float probability = exponential(load(scratch_.scores + at) - lse);
+        const Float factor = scratch_.factors == nullptr ? broadcast(1.0F) : load(scratch_.factors + at);
+        store(scratch_.scores + at, probability * factor);
+        store(scratch_.d_scores + at, probability * (load(scratch_.d_scores + at) * factor - delta));
+      }
+    }
+  }
+
+  const AttentionShape& shape_;
+  const Scratch& scratch_;
+  const T* k_;
+  const T* v_;
+  // Keys and values of the current tile.
+  TileRows<const float*> keys_{};
+  TileRows<const float*> values_{};
+};
+
+template <class T>
+void attention_gradient(const AttentionShape& shape, const T* q, const T* k, const T* v, const T* o, const float* lse,
+                        const T* d_o, void* dq, void* dk, void* dv, void* workspace, int threads) {
+  AttentionGradient<GradientTiles<T>>(shape, {q, k, v, o, lse, d_o, dq, dk, dv}).run(workspace, threads);
+}
+
 #if defined(__AMX_BF16__)
 constexpr AttentionKernels<BFloat16> kBf16Kernels = {matrix_attention_workspace_bytes, matrix_attention,
                                                      matrix_attention_gradient_workspace_bytes,
@@ -127,7 +256,7 @@ constexpr AttentionKernels<BFloat16> kBf16Kernels = {matrix_attention_workspace_
 
 template <class T>
 constexpr AttentionKernels<T> kKernels = {attention_workspace_bytes<ForwardScratch<T>>, forward<T>,
-                                          attention_gradient_workspace_bytes<T>, attention_gradient<T>};
+                                          attention_workspace_bytes<GradientScratch<T>>, attention_gradient<T>};
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-#include "kernels/attention_merge.hpp"
-
+#include "kernels/attention.hpp"
 #include "kernels/vector/parallel.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {

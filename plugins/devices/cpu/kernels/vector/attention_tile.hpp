@@ -5,7 +5,6 @@
 #include "kernels/vector/attention_mask.hpp"
 #include "kernels/vector/parallel.hpp"
 #include "kernels/vector/philox.hpp"
-#include "kernels/vector/tile_product.hpp"
 #include "kernels/vector/transpose.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
@@ -130,9 +129,7 @@ inline void unpack_rows(std::int64_t count, std::int64_t head_dim, const float* 
 template <class T>
 inline float dot(std::int64_t size, const T* x, const T* y) {
   Float total{};
-  std::int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) total += load(x + i) * load(y + i);
-  if (i < size) total += load_first(x + i, size - i) * load_first(y + i, size - i);
+  each_vector(0, size, [&](std::int64_t i, auto lanes) { total += load(x + i, lanes) * load(y + i, lanes); });
   return horizontal_sum(total);
 }
 

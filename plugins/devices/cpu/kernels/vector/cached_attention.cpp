@@ -1,5 +1,4 @@
-#include "kernels/cached_attention.hpp"
-
+#include "kernels/attention.hpp"
 #include "kernels/vector/math.hpp"
 #include "kernels/vector/parallel.hpp"
 
@@ -39,9 +38,8 @@ struct GroupScratch {
 template <class T>
 float dot_row(std::int64_t size, const float* x, const T* y) {
   Float sum{};
-  each_vector(
-      0, size, [&](std::int64_t i) { sum = multiply_add(load(x + i), load(y + i), sum); },
-      [&](std::int64_t i, std::int64_t n) { sum = multiply_add(load_first(x + i, n), load_first(y + i, n), sum); });
+  each_vector(0, size,
+              [&](std::int64_t i, auto lanes) { sum = multiply_add(load(x + i, lanes), load(y + i, lanes), sum); });
   return horizontal_sum(sum);
 }
 
@@ -54,21 +52,15 @@ void add_row(std::int64_t size, float factor, const T* x, float* y) {
 /// Replaces scores by exp(score - largest). \return the sum.
 float exponentials(std::int64_t count, float* scores) {
   Float highest = broadcast(-kInfinity);
-  float largest = -kInfinity;
-  each_vector(
-      0, count, [&](std::int64_t i) { highest = maximum(highest, load(scores + i)); },
-      [&](std::int64_t i, std::int64_t n) {
-        for (std::int64_t j = i; j < i + n; ++j) largest = largest > scores[j] ? largest : scores[j];
-      });
-  const float of_vectors = horizontal_maximum(highest);
-  largest = largest > of_vectors ? largest : of_vectors;
+  each_vector(0, count, [&](std::int64_t i, auto lanes) {
+    highest = maximum(highest, with_unused(load(scores + i, lanes), -kInfinity, lanes));
+  });
+  const float largest = horizontal_maximum(highest);
   map_range(0, count, scores, scores, [largest](Float x) { return exponential(x - broadcast(largest)); });
   Float sums{};
-  float sum = 0.0F;
-  each_vector(
-      0, count, [&](std::int64_t i) { sums += load(scores + i); },
-      [&](std::int64_t i, std::int64_t n) { sum = horizontal_sum(load_first(scores + i, n)); });
-  return sum + horizontal_sum(sums);
+  const std::int64_t whole = count / kLanes * kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) sums += load(scores + i);
+  return horizontal_sum(load(scores + whole, FirstLanes{count - whole})) + horizontal_sum(sums);
 }
 
 /// Attention of the query heads of one kv head at one position.

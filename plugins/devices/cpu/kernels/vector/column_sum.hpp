@@ -30,23 +30,23 @@ inline void sum_column_vectors(std::int64_t rows, std::int64_t column, float* y,
   for (int v = 0; v < count; ++v) store(y + column + v * kLanes, totals[v]);
 }
 
-/// y[column] (+)= sum over rows, for columns [begin, end). value(row, column) returns a whole vector. first(row,
-/// column, n) returns the last n columns.
-template <class Value, class First>
+/// y[column] (+)= sum over rows of value(row, column, lanes), for columns [begin, end).
+template <class Value>
 inline void sum_columns(std::int64_t rows, std::int64_t begin, std::int64_t end, float* y, bool accumulate,
-                        const Value& value, const First& first) {
+                        const Value& value) {
+  const auto whole = [&](std::int64_t row, std::int64_t at) { return value(row, at, AllLanes{}); };
   std::int64_t column = begin;
   for (; column + 4 * kLanes <= end; column += 4 * kLanes) {
-    sum_column_vectors<4>(rows, column, y, accumulate, value);
+    sum_column_vectors<4>(rows, column, y, accumulate, whole);
   }
-  for (; column + kLanes <= end; column += kLanes) sum_column_vectors<1>(rows, column, y, accumulate, value);
+  for (; column + kLanes <= end; column += kLanes) sum_column_vectors<1>(rows, column, y, accumulate, whole);
   if (column == end) return;
-  const std::int64_t rest = end - column;
+  const FirstLanes rest{end - column};
   float last[kLanes] = {};
-  if (accumulate) store(last, load_first(y + column, rest));
+  if (accumulate) store(last, load(y + column, rest));
   sum_column_vectors<1>(rows, 0, last, accumulate,
-                        [&](std::int64_t row, std::int64_t) { return first(row, column, rest); });
-  store_first(y + column, load(last), rest);
+                        [&](std::int64_t row, std::int64_t) { return value(row, column, rest); });
+  store(y + column, load(last), rest);
 }
 
 }  // namespace

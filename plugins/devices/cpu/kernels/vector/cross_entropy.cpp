@@ -7,29 +7,21 @@
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
 
-/// Loads the first `count` elements. The remaining lanes are -infinity.
-template <class T>
-Float load_first_or_lowest(const T* x, std::int64_t count) {
-  Float value = load_first(x, count);
-  for (std::int64_t lane = count; lane < kLanes; ++lane) value[lane] = -kInfinity;
-  return value;
-}
-
 template <class T>
 float maximum_of_row(std::int64_t columns, const T* x) {
   Float largest = broadcast(-kInfinity);
-  std::int64_t i = 0;
-  for (; i + kLanes <= columns; i += kLanes) largest = maximum(largest, load(x + i));
-  if (i < columns) largest = maximum(largest, load_first_or_lowest(x + i, columns - i));
+  each_vector(0, columns, [&](std::int64_t i, auto lanes) {
+    largest = maximum(largest, with_unused(load(x + i, lanes), -kInfinity, lanes));
+  });
   return horizontal_maximum(largest);
 }
 
 template <class T>
 float exponentials_of_row(std::int64_t columns, const T* x, float m) {
   Float total{};
-  std::int64_t i = 0;
-  for (; i + kLanes <= columns; i += kLanes) total += exponential(load(x + i) - m);
-  if (i < columns) total += exponential(load_first_or_lowest(x + i, columns - i) - m);
+  each_vector(0, columns, [&](std::int64_t i, auto lanes) {
+    total += exponential(with_unused(load(x + i, lanes), -kInfinity, lanes) - m);
+  });
   return horizontal_sum(total);
 }
 

@@ -84,16 +84,9 @@ template <class T>
 void forward(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, T* y, bool accumulate,
              int threads) {
   each_factor(settings, dims, count, threads, [=](std::int64_t at, std::int64_t, std::int64_t n, const float* factors) {
-    if (accumulate) {
-      each_vector(
-          0, n, [=](std::int64_t i) { store(y + at + i, load(y + at + i) + load(x + at + i) * load(factors + i)); },
-          [=](std::int64_t i, std::int64_t rest) {
-            const Float value = load_first(x + at + i, rest) * load_first(factors + i, rest);
-            store_first(y + at + i, load_first(y + at + i, rest) + value, rest);
-          });
-    } else {
-      map_range(0, n, x + at, factors, y + at, [](Float a, Float factor) { return a * factor; });
-    }
+    each_vector(0, n, [=](std::int64_t i, auto lanes) {
+      store(y + at + i, load(x + at + i, lanes) * load(factors + i, lanes), accumulate, lanes);
+    });
   });
 }
 
@@ -101,15 +94,13 @@ template <class T>
 void bias_add(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, const T* bias,
               const T* residual, T* y, int threads) {
   const auto apply = [=](std::int64_t at, std::int64_t column, std::int64_t n, const float* factors) {
-    const auto part = [=](std::int64_t i, std::int64_t width) {
-      Float value = load_first(x + at + i, width);
-      if (bias != nullptr) value += load_first(bias + column + i, width);
-      if (factors != nullptr) value *= load_first(factors + i, width);
-      if (residual != nullptr) value += load_first(residual + at + i, width);
-      store_first(y + at + i, value, width);
-    };
-    each_vector(
-        0, n, [=](std::int64_t i) { part(i, kLanes); }, part);
+    each_vector(0, n, [=](std::int64_t i, auto lanes) {
+      Float value = load(x + at + i, lanes);
+      if (bias != nullptr) value += load(bias + column + i, lanes);
+      if (factors != nullptr) value *= load(factors + i, lanes);
+      if (residual != nullptr) value += load(residual + at + i, lanes);
+      store(y + at + i, value, lanes);
+    });
   };
   if (settings.probability > 0.0) return each_factor(settings, dims, count, threads, apply);
   const std::int64_t columns = dims[count - 1].local_size;

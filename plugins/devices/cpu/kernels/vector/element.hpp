@@ -90,6 +90,56 @@ inline void store_first(Float16* to, Float value, std::int64_t count) {
   store_first_half(to, round_to_f16(value), count);
 }
 
+/// The lanes of a vector that an access uses: all, or the first ones. The other lanes of a loaded vector are 0. Loops
+/// over vectors (each_vector, row_total, sum_columns) pass one of the two to their body, so that a body is written
+/// once.
+struct AllLanes {};
+struct FirstLanes {
+  std::int64_t count;
+};
+
+template <class T>
+inline Float load(const T* from, AllLanes /*lanes*/) {
+  return load(from);
+}
+template <class T>
+inline Float load(const T* from, FirstLanes lanes) {
+  return load_first(from, lanes.count);
+}
+template <class T>
+inline void store(T* to, Float value, AllLanes /*lanes*/) {
+  store(to, value);
+}
+template <class T>
+inline void store(T* to, Float value, FirstLanes lanes) {
+  store_first(to, value, lanes.count);
+}
+
+/// to = value; with `accumulate`, to += value
+template <class T, class Lanes>
+inline void store(T* to, Float value, bool accumulate, Lanes lanes) {
+  store(to, accumulate ? load(to, lanes) + value : value, lanes);
+}
+
+/// The vector with another value in the lanes that are not used.
+inline Float with_unused(Float value, float /*other*/, AllLanes /*lanes*/) { return value; }
+inline Float with_unused(Float value, float other, FirstLanes lanes) {
+  for (std::int64_t lane = lanes.count; lane < kLanes; ++lane) value[lane] = other;
+  return value;
+}
+
+/// A vector of bytes.
+template <class Byte>
+inline Byte load_bytes(const std::int8_t* from, AllLanes /*lanes*/) {
+  return load<Byte>(static_cast<const void*>(from));
+}
+template <class Byte>
+inline Byte load_bytes(const std::int8_t* from, FirstLanes lanes) {
+  Byte bytes{};
+  __builtin_memcpy(&bytes, from, static_cast<std::size_t>(lanes.count));
+  return bytes;
+}
+
 /// Loads one element.
 inline float load_one(const float* from) { return *from; }
 inline float load_one(const BFloat16* from) { return load_first(from, 1)[0]; }

@@ -31,6 +31,15 @@ void add_broadcast(const BroadcastShape& shape, const T* x, const T* y, T* z, in
   });
 }
 
+template <class T>
+void multiply(std::int64_t size, const T* x, const T* y, T* z, bool accumulate, int threads) {
+  parallel_vectors(threads, size, [=](std::int64_t i, auto lanes) {
+    const Float a = load(x + i, lanes);
+    const Float b = load(y + i, lanes);
+    store(z + i, accumulate ? multiply_add(a, b, load(z + i, lanes)) : a * b, lanes);
+  });
+}
+
 /// Elements per block. A block stays in the first-level cache while the inputs are added to it.
 constexpr std::int64_t kSumBlock = 2048;
 
@@ -84,11 +93,22 @@ void normalize(const BroadcastShape& shape, float epsilon, const T* x, const flo
   });
 }
 
+void convert(std::int64_t size, Element from, const void* x, Element to, void* y, bool accumulate, int threads) {
+  with_elements(from, x, [&](const auto* source) {
+    with_elements(to, y, [&](auto* destination) {
+      parallel_vectors(threads, size, [=](std::int64_t i, auto lanes) {
+        store(destination + i, load(source + i, lanes), accumulate, lanes);
+      });
+    });
+  });
+}
+
 template <class T>
-constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, sum<T>, scale<T>, normalize<T>};
+constexpr ElementwiseKernels<T> kKernels = {add<T>, add_broadcast<T>, multiply<T>, sum<T>, scale<T>, normalize<T>};
 
 }  // namespace
 
 const ByElement<ElementwiseKernels> elementwise_kernels = {kKernels<float>, kKernels<BFloat16>, kKernels<Float16>};
+const ConversionKernels conversion_kernels = {convert};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

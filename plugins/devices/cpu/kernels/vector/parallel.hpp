@@ -58,29 +58,31 @@ inline void parallel_tasks(int threads, std::int64_t count, const Body& body) {
   for (std::int64_t task = 0; task < count; ++task) body(task, 0);
 }
 
-/// Goes through [begin, end) by whole vectors, then one partial vector. whole(i) handles kLanes elements at i. rest(i,
-/// n) handles the last n < kLanes.
-template <class Whole, class Rest>
-inline void each_vector(std::int64_t begin, std::int64_t end, const Whole& whole, const Rest& rest) {
+/// Calls body(i, lanes) for the vectors that begin at i, of which the last one may be partial.
+template <class Body>
+inline void each_vector(std::int64_t begin, std::int64_t end, const Body& body) {
   std::int64_t i = begin;
-  for (; i + kLanes <= end; i += kLanes) whole(i);
-  if (i < end) rest(i, end - i);
+  for (; i + kLanes <= end; i += kLanes) body(i, AllLanes{});
+  if (i < end) body(i, FirstLanes{end - i});
+}
+
+/// each_vector() of the ranges of all threads.
+template <class Body>
+inline void parallel_vectors(int threads, std::int64_t size, const Body& body) {
+  parallel_elements(threads, size, [&](std::int64_t begin, std::int64_t end) { each_vector(begin, end, body); });
 }
 
 /// z[i] = f(x[i]) for i in [begin, end).
 template <class X, class Z, class Function>
 inline void map_range(std::int64_t begin, std::int64_t end, const X* x, Z* z, const Function& f) {
-  each_vector(
-      begin, end, [&](std::int64_t i) { store(z + i, f(load(x + i))); },
-      [&](std::int64_t i, std::int64_t n) { store_first(z + i, f(load_first(x + i, n)), n); });
+  each_vector(begin, end, [&](std::int64_t i, auto lanes) { store(z + i, f(load(x + i, lanes)), lanes); });
 }
 
 /// z[i] = f(x[i], y[i]) for i in [begin, end).
 template <class X, class Y, class Z, class Function>
 inline void map_range(std::int64_t begin, std::int64_t end, const X* x, const Y* y, Z* z, const Function& f) {
-  each_vector(
-      begin, end, [&](std::int64_t i) { store(z + i, f(load(x + i), load(y + i))); },
-      [&](std::int64_t i, std::int64_t n) { store_first(z + i, f(load_first(x + i, n), load_first(y + i, n)), n); });
+  each_vector(begin, end,
+              [&](std::int64_t i, auto lanes) { store(z + i, f(load(x + i, lanes), load(y + i, lanes)), lanes); });
 }
 
 }  // namespace

@@ -44,13 +44,10 @@ void each_block(const QuantizedBlocks& shape, std::int64_t work, int threads, co
 template <class T>
 std::uint32_t greatest_bits(std::int64_t length, const T* x) {
   Word greatest{};
-  const auto take = [&](Float value) {
-    const Word magnitude = bits_of<Word>(value) & 0x7FFFFFFFU;
+  each_vector(0, length, [&](std::int64_t i, auto lanes) {
+    const Word magnitude = bits_of<Word>(load(x + i, lanes)) & 0x7FFFFFFFU;
     greatest = greatest > magnitude ? greatest : magnitude;
-  };
-  each_vector(
-      0, length, [&](std::int64_t i) { take(load(x + i)); },
-      [&](std::int64_t i, std::int64_t n) { take(load_first(x + i, n)); });
+  });
   std::uint32_t result = 0;
   for (int lane = 0; lane < kLanes; ++lane) result = result > greatest[lane] ? result : greatest[lane];
   return result;
@@ -62,14 +59,16 @@ inline Byte nearest_integers(Float x) {
   return __builtin_convertvector(bits_of<Int>(x + kRound) - 0x4B400000, Byte);
 }
 
+inline void store_bytes(std::int8_t* to, Byte bytes, AllLanes /*lanes*/) { store(to, bytes); }
+inline void store_bytes(std::int8_t* to, Byte bytes, FirstLanes lanes) {
+  __builtin_memcpy(to, &bytes, static_cast<std::size_t>(lanes.count));
+}
+
 template <class T>
 void quantize_piece(std::int64_t length, const T* x, float scale, std::int8_t* integers) {
-  each_vector(
-      0, length, [&](std::int64_t i) { store(integers + i, nearest_integers(load(x + i) / scale)); },
-      [&](std::int64_t i, std::int64_t n) {
-        const Byte last = nearest_integers(load_first(x + i, n) / scale);
-        __builtin_memcpy(integers + i, &last, static_cast<std::size_t>(n));
-      });
+  each_vector(0, length, [&](std::int64_t i, auto lanes) {
+    store_bytes(integers + i, nearest_integers(load(x + i, lanes) / scale), lanes);
+  });
 }
 
 /// Packs two integers per byte. If their number is odd, `integers` needs a further element that is 0.
@@ -122,16 +121,9 @@ inline Float widen(Byte integers) { return __builtin_convertvector(integers, Flo
 
 /// sum += integers * scale
 inline void add_scaled(std::int64_t length, const std::int8_t* integers, float scale, float* sum) {
-  each_vector(
-      0, length,
-      [&](std::int64_t i) {
-        store(sum + i, load(sum + i) + widen(load<Byte>(static_cast<const void*>(integers + i))) * scale);
-      },
-      [&](std::int64_t i, std::int64_t n) {
-        Byte last{};
-        __builtin_memcpy(&last, integers + i, static_cast<std::size_t>(n));
-        store_first(sum + i, load_first(sum + i, n) + widen(last) * scale, n);
-      });
+  each_vector(0, length, [&](std::int64_t i, auto lanes) {
+    store(sum + i, load(sum + i, lanes) + widen(load_bytes<Byte>(integers + i, lanes)) * scale, lanes);
+  });
 }
 
 template <class T>

@@ -1,5 +1,4 @@
-#include "kernels/reduce.hpp"
-
+#include "kernels/elementwise.hpp"
 #include "kernels/vector/broadcast.hpp"
 #include "kernels/vector/column_sum.hpp"
 #include "kernels/vector/parallel.hpp"
@@ -10,9 +9,7 @@ namespace {
 template <class T>
 float row_sum(std::int64_t columns, const T* x) {
   Float total{};
-  std::int64_t i = 0;
-  for (; i + kLanes <= columns; i += kLanes) total += load(x + i);
-  if (i < columns) total += load_first(x + i, columns - i);
+  each_vector(0, columns, [&](std::int64_t i, auto lanes) { total += load(x + i, lanes); });
   return horizontal_sum(total);
 }
 
@@ -34,12 +31,10 @@ void sum_middle(std::int64_t outer, std::int64_t rows, std::int64_t columns, con
   for (std::int64_t i = 0; i < outer; ++i) {
     const T* slice = x + i * rows * columns;
     parallel_columns(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
-      sum_columns(
-          rows, begin, end, y + i * columns, accumulate,
-          [=](std::int64_t row, std::int64_t column) { return load(slice + row * columns + column); },
-          [=](std::int64_t row, std::int64_t column, std::int64_t n) {
-            return load_first(slice + row * columns + column, n);
-          });
+      sum_columns(rows, begin, end, y + i * columns, accumulate,
+                  [=](std::int64_t row, std::int64_t column, auto lanes) {
+                    return load(slice + row * columns + column, lanes);
+                  });
     });
   }
 }

@@ -10,30 +10,16 @@ namespace {
 template <class T>
 void rotate_row(std::int64_t pairs, const float* cos, const float* sin, float direction, const T* x, T* y,
                 bool accumulate) {
-  const auto first = [](Float a, Float b, Float c, Float s) { return multiply_add(a, c, -(b * s)); };
-  const auto second = [](Float a, Float b, Float c, Float s) { return multiply_add(a, s, b * c); };
-  each_vector(
-      0, pairs,
-      [=](std::int64_t i) {
-        const Float a = load(x + i);
-        const Float b = load(x + pairs + i);
-        const Float c = load(cos + i);
-        const Float s = load(sin + i) * direction;
-        const Float low = first(a, b, c, s);
-        const Float high = second(a, b, c, s);
-        store(y + i, accumulate ? load(y + i) + low : low);
-        store(y + pairs + i, accumulate ? load(y + pairs + i) + high : high);
-      },
-      [=](std::int64_t i, std::int64_t n) {
-        const Float a = load_first(x + i, n);
-        const Float b = load_first(x + pairs + i, n);
-        const Float c = load_first(cos + i, n);
-        const Float s = load_first(sin + i, n) * direction;
-        const Float low = first(a, b, c, s);
-        const Float high = second(a, b, c, s);
-        store_first(y + i, accumulate ? load_first(y + i, n) + low : low, n);
-        store_first(y + pairs + i, accumulate ? load_first(y + pairs + i, n) + high : high, n);
-      });
+  each_vector(0, pairs, [=](std::int64_t i, auto lanes) {
+    const Float a = load(x + i, lanes);
+    const Float b = load(x + pairs + i, lanes);
+    const Float c = load(cos + i, lanes);
+    const Float s = load(sin + i, lanes) * direction;
+    const Float low = multiply_add(a, c, -(b * s));
+    const Float high = multiply_add(a, s, b * c);
+    store(y + i, low, accumulate, lanes);
+    store(y + pairs + i, high, accumulate, lanes);
+  });
 }
 
 /// Copies a row, which is a rotation by the angle 0.

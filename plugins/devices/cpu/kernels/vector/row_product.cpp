@@ -28,28 +28,17 @@ void add_depth(const RowProductShape& shape, std::int64_t k, const T* a, const T
     for (int d = 0; d < Depth; ++d) factors[row][d] = load_one(a + row * shape.depth + k + d);
   }
   const T* from = b + k * shape.columns + to.begin;
-  each_vector(
-      0, to.width,
-      [&](std::int64_t j) {
-        Float values[Depth];
-        STRATA_UNROLL
-        for (int d = 0; d < Depth; ++d) values[d] = load(from + d * shape.columns + j);
-        for (std::int64_t row = 0; row < shape.rows; ++row) {
-          Float sum = load(to.sums + row * to.stride + j);
-          STRATA_UNROLL
-          for (int d = 0; d < Depth; ++d) sum = multiply_add(values[d], factors[row][d], sum);
-          store(to.sums + row * to.stride + j, sum);
-        }
-      },
-      [&](std::int64_t j, std::int64_t n) {
-        for (std::int64_t row = 0; row < shape.rows; ++row) {
-          Float sum = load_first(to.sums + row * to.stride + j, n);
-          for (int d = 0; d < Depth; ++d) {
-            sum = multiply_add(load_first(from + d * shape.columns + j, n), factors[row][d], sum);
-          }
-          store_first(to.sums + row * to.stride + j, sum, n);
-        }
-      });
+  each_vector(0, to.width, [&](std::int64_t j, auto lanes) {
+    Float values[Depth];
+    STRATA_UNROLL
+    for (int d = 0; d < Depth; ++d) values[d] = load(from + d * shape.columns + j, lanes);
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+      Float sum = load(to.sums + row * to.stride + j, lanes);
+      STRATA_UNROLL
+      for (int d = 0; d < Depth; ++d) sum = multiply_add(values[d], factors[row][d], sum);
+      store(to.sums + row * to.stride + j, sum, lanes);
+    }
+  });
 }
 
 template <class T>
@@ -66,17 +55,11 @@ void sum_columns(const RowProductShape& shape, const T* a, const T* b, const Col
 template <int Columns, class T>
 void dot_columns(std::int64_t depth, const T* a, const T* b, float* to) {
   Float sums[Columns] = {};
-  each_vector(
-      0, depth,
-      [&](std::int64_t k) {
-        const Float x = load(a + k);
-        STRATA_UNROLL
-        for (int c = 0; c < Columns; ++c) sums[c] = multiply_add(x, load(b + c * depth + k), sums[c]);
-      },
-      [&](std::int64_t k, std::int64_t n) {
-        const Float x = load_first(a + k, n);
-        for (int c = 0; c < Columns; ++c) sums[c] = multiply_add(x, load_first(b + c * depth + k, n), sums[c]);
-      });
+  each_vector(0, depth, [&](std::int64_t k, auto lanes) {
+    const Float x = load(a + k, lanes);
+    STRATA_UNROLL
+    for (int c = 0; c < Columns; ++c) sums[c] = multiply_add(x, load(b + c * depth + k, lanes), sums[c]);
+  });
   for (int c = 0; c < Columns; ++c) to[c] = horizontal_sum(sums[c]);
 }
 

@@ -1,5 +1,4 @@
-#include "kernels/weight_blocks.hpp"
-
+#include "kernels/quantization.hpp"
 #include "kernels/vector/parallel.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
@@ -45,44 +44,22 @@ inline Float to_numbers(const float* table, bool is_upper, Byte codes) {
   return __builtin_convertvector((bits << 24) >> 24, Float) * (1.0F / 127.0F);
 }
 
-/// The scale of all numbers of a row.
-struct OneScale {
-  float scale;
-
-  [[nodiscard]] Float at(std::int64_t /*i*/) const { return broadcast(scale); }
-  [[nodiscard]] Float first_at(std::int64_t /*i*/, std::int64_t /*count*/) const { return broadcast(scale); }
-};
-
-/// A scale for each number of a row.
-struct ScaleRow {
-  const float* scales;
-
-  [[nodiscard]] Float at(std::int64_t i) const { return load(scales + i); }
-  [[nodiscard]] Float first_at(std::int64_t i, std::int64_t count) const { return load_first(scales + i, count); }
-};
-
+/// `scale(i, lanes)`: the scales of the numbers from i on.
 template <class Scale, class T>
 void decode_row(const float* table, bool is_upper, std::int64_t count, const std::int8_t* codes, const Scale& scale,
                 T* y) {
-  each_vector(
-      0, count,
-      [&](std::int64_t i) {
-        const auto bytes = load<Byte>(static_cast<const void*>(codes + i));
-        store(y + i, to_numbers(table, is_upper, bytes) * scale.at(i));
-      },
-      [&](std::int64_t i, std::int64_t n) {
-        Byte bytes{};
-        __builtin_memcpy(&bytes, codes + i, static_cast<std::size_t>(n));
-        store_first(y + i, to_numbers(table, is_upper, bytes) * scale.first_at(i, n), n);
-      });
+  each_vector(0, count, [&](std::int64_t i, auto lanes) {
+    store(y + i, to_numbers(table, is_upper, load_bytes<Byte>(codes + i, lanes)) * scale(i, lanes), lanes);
+  });
 }
 
 /// Decodes the `count` numbers of a block that follow one another.
 template <class T>
 void decode_block(const CodedWeight& weight, std::int64_t count, const std::int8_t* codes, float scale, T* y) {
   const std::int64_t bytes = bytes_of(weight, count);
-  decode_row(weight.numbers, false, bytes, codes, OneScale{scale}, y);
-  if (bytes < count) decode_row(weight.numbers, true, count - bytes, codes, OneScale{scale}, y + bytes);
+  const auto one = [scale](std::int64_t /*i*/, auto /*lanes*/) { return scale; };
+  decode_row(weight.numbers, false, bytes, codes, one, y);
+  if (bytes < count) decode_row(weight.numbers, true, count - bytes, codes, one, y + bytes);
 }
 
 /// Decodes a block of `count` rows.
@@ -93,7 +70,9 @@ void decode_rows(const CodedWeight& weight, std::int64_t count, const std::int8_
   for (std::int64_t i = 0; i < count; ++i) {
     const bool is_upper = i >= bytes;
     const std::int8_t* row = codes + (is_upper ? i - bytes : i) * inner;
-    decode_row(weight.numbers, is_upper, inner, row, ScaleRow{scales}, y + i * inner);
+    decode_row(
+        weight.numbers, is_upper, inner, row,
+        [scales](std::int64_t number, auto lanes) { return load(scales + number, lanes); }, y + i * inner);
   }
 }
 

@@ -1,0 +1,101 @@
+#include "cli/arguments.hpp"
+
+#include <limits>
+#include <sstream>
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::max();
+
+std::string accepted_numbers(double low, double high) {
+  std::ostringstream text;
+  text.precision(15);
+  if (high < kUnlimited) {
+    text << low << " to " << high;
+  } else {
+    text << "at least " << low;
+  }
+  return text.str();
+}
+
+}  // namespace
+
+CLI::App* add_command(CLI::App& app, CommandContext& context, const std::string& name, const std::string& description,
+                      std::function<int()> run) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->callback([&context, run = std::move(run)] { context.action = run; });
+  return command;
+}
+
+CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides, const std::string& description) {
+  return command.add_option("--set", overrides, description)->type_name("KEY=VALUE")->allow_extra_args(false);
+}
+
+void add_configuration(CLI::App& command, ConfigurationArguments& arguments) {
+  command.add_option("CONFIG", arguments.file, "The run's TOML file")->required();
+  add_overrides(command, arguments.overrides, "Overrides a key, as in --set model.layers=2; may be repeated");
+  command.footer("Keys of the configuration: strata help configuration");
+}
+
+void add_training(CLI::App& command, TrainArguments& arguments) {
+  add_configuration(command, arguments.configuration);
+  command
+      .add_option("--steps", arguments.steps,
+                  "Train up to this step. The schedules keep their length, which is run.steps")
+      ->check(number_from(1));
+  command
+      .add_option("--log-json", arguments.log_json,
+                  "Write a log with one JSON object per line: steps, evaluations, a summary")
+      ->type_name("FILE");
+  CLI::Option* resume_option =
+      command
+          .add_option(
+              "--resume", arguments.resume,
+              "Continue from a checkpoint, or from the newest whole one of a run's output folder; \"auto\" starts "
+              "the run or continues it")
+          ->type_name("DIR");
+  command.add_flag("--overwrite", arguments.overwrite, "Remove the checkpoints in the output folder and start anew")
+      ->excludes(resume_option);
+  command
+      .add_option("--accept-changed", arguments.accept_changed,
+                  "Settings in which a resumed run may differ from its checkpoint: seed, batch, model, data")
+      ->type_name("SETTING")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
+      .add_option("--stop-after", arguments.stop_after,
+                  "Write a checkpoint and end with exit code 75 after this time: 3h50m")
+      ->type_name("TIME");
+  command
+      .add_option("--stop-before-job-end", arguments.stop_before_job_end,
+                  "Stop likewise this long before the end of the Slurm job: 10m")
+      ->type_name("TIME");
+}
+
+void add_checkpoint(CLI::App& command, std::string& checkpoint) {
+  command.add_option("CHECKPOINT", checkpoint, "A checkpoint, or the output folder of a run for its last one")
+      ->required();
+}
+
+void add_average(CLI::App& command, bool& of_average, const std::string& use) {
+  command.add_flag("--average", of_average,
+                   use + " the moving average of the weights, which a run with [optimizer.average] keeps");
+}
+
+CLI::Validator number_between(double low, double high) {
+  const std::string accepted = accepted_numbers(low, high);
+  return {[=](const std::string& argument) {
+            double value = 0;
+            // A comparison with NaN is false.
+            const bool is_number = CLI::detail::lexical_cast(argument, value);
+            if (is_number && value >= low && value <= high) return std::string();
+            return "found " + argument + "; accepted: " + accepted;
+          },
+          accepted};
+}
+
+CLI::Validator number_from(double low) { return number_between(low, kUnlimited); }
+
+}  // namespace strata::host

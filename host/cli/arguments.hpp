@@ -1,0 +1,36 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/command_context.hpp"
+#include "launch/train_arguments.hpp"
+
+namespace strata::host {
+
+/// \file
+/// Arguments that several commands have.
+
+/// Adds a command. `run` is its action, which returns the exit code.
+CLI::App* add_command(CLI::App& app, CommandContext& context, const std::string& name, const std::string& description,
+                      std::function<int()> run);
+
+/// `--set KEY=VALUE`, which takes one value each time.
+CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides, const std::string& description);
+/// CONFIG and `--set`.
+void add_configuration(CLI::App& command, ConfigurationArguments& arguments);
+/// The arguments of the commands that train.
+void add_training(CLI::App& command, TrainArguments& arguments);
+/// CHECKPOINT, which may be the output folder of a run.
+void add_checkpoint(CLI::App& command, std::string& checkpoint);
+/// `--average`. `use`: "Use" or "Write".
+void add_average(CLI::App& command, bool& of_average, const std::string& use);
+
+/// Checks that an argument is a number of at least `low` and at most `high`. It is never NaN or infinite. The message
+/// says what was found and what is accepted.
+[[nodiscard]] CLI::Validator number_between(double low, double high);
+[[nodiscard]] CLI::Validator number_from(double low);
+
+}  // namespace strata::host

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/json_value.hpp"
+#include "tokenizers/pattern.hpp"
+
+namespace strata::host {
+
+/// \file
+/// The steps of a tokenizer.json that change a text before its model and join tokens after it. Immutable, so threads
+/// share them. All are read with ConfigurationErrors that name the key that is not accepted.
+
+/// Changes a text before it is cut into words.
+class Normalizer {
+ public:
+  struct Step {
+    std::function<std::string(const std::string& text, PatternMemory& memory)> change;
+    /// False if the change leaves the first character of `text` out. Null: the first character changes as if it were
+    /// alone.
+    std::function<bool(const std::string& text, PatternMemory& memory)> keeps_beginning = {};
+  };
+
+  /// Reads `normalizer`. Without one, texts stay.
+  explicit Normalizer(const std::optional<JsonValue>& value);
+  /// The normal form of `text`, which is valid UTF-8, and so is the result.
+  [[nodiscard]] std::string apply(std::string text, PatternMemory& memory) const;
+  /// False if the normal form leaves the first character of `text` out. Then it does not begin where the text begins.
+  [[nodiscard]] bool keeps_beginning(std::string text, PatternMemory& memory) const;
+
+ private:
+  std::vector<Step> steps_;
+};
+
+/// A part of a text that has become a word, or will be cut further.
+struct WordRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  /// True for the word that begins where the document begins.
+  bool is_first = false;
+};
+
+/// A text that is cut into words, step by step. Its vectors keep their memory from text to text.
+struct WordCut {
+  std::string text;
+  std::vector<WordRange> words;
+  PatternMemory memory;
+  std::vector<TextRange> matches;
+  std::vector<WordRange> next_words;
+  std::string next_text;
+};
+
+/// Cuts a text into words.
+struct PreTokenizer {
+  /// Reads `pre_tokenizer`. Without one, the text is one word.
+  explicit PreTokenizer(const std::optional<JsonValue>& value);
+
+  std::vector<std::function<void(WordCut& cut)>> steps;
+  /// True if the last step replaces bytes by their letters. The list lacks that step: the model reads bytes instead.
+  bool reads_bytes = false;
+  /// True if a step treats the word that begins where the document begins in another way than the others.
+  bool treats_first = false;
+};
+
+/// Turns the texts of tokens into the text that they stand for.
+using TokenDecoder = std::function<std::string(std::vector<std::string> texts)>;
+
+/// Reads `decoder`. Without one, spaces separate the texts, as Hugging Face does.
+[[nodiscard]] TokenDecoder read_decoder(const std::optional<JsonValue>& value);
+
+/// The steps of `value`: those that a Sequence has in its key `list`, or `value` itself.
+[[nodiscard]] std::vector<JsonValue> steps_of(const std::optional<JsonValue>& value, const char* list);
+
+/// Reads a key whose value is one character. \param otherwise The character if the key is missing.
+[[nodiscard]] std::string read_character(const JsonValue& value, const char* key, const std::string& otherwise);
+
+/// Reads `{"String": "…"}` or `{"Regex": "…"}`.
+[[nodiscard]] Pattern read_pattern(const JsonValue& value);
+
+/// The reader of the type of a step.
+template <class Reader>
+const Reader& reader_of(const std::map<std::string, Reader>& readers, const JsonValue& step) {
+  const JsonValue type = step.at("type");
+  const auto reader = readers.find(type.string());
+  if (reader != readers.end()) return reader->second;
+  std::string names = "Sequence";
+  for (const auto& [name, unused] : readers) names += ", " + name;
+  type.refuse(names);
+}
+
+}  // namespace strata::host

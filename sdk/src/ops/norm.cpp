@@ -1,0 +1,255 @@
+#include "ops/op_base.hpp"
+#include "strata/reference_kernel.hpp"
+#include "strata/registration.hpp"
+
+/// \file
+/// Layer norm and RMS norm. They differ in their parameters and in the statistics of a row, of which layer norm has two
+/// each (gain and bias, mean and inverse_std) and RMS norm one (gain, inverse_rms).
+
+namespace strata::ops {
+namespace {
+
+struct NormFamily {
+  std::string name;
+  /// Number of parameters, and of statistics per row.
+  int parameters;
+  std::string documentation;
+  std::string input_gradient_documentation;
+  std::string parameter_gradient_documentation;
+};
+
+/// Base of the family. The normalised (last) dim must not be sharded.
+class NormOp : public NamedOp {
+ public:
+  NormOp(const NormFamily& family, const std::string& suffix, std::string documentation)
+      : NamedOp(family.name + suffix, std::move(documentation)), family_(family.name), parameters_(family.parameters) {}
+
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    space.whole = {space.operands[0].back()};
+    return space;
+  }
+
+ protected:
+  /// The type of a parameter of rows like those of `x`.
+  static TensorType parameter_type(const TensorType& x) { return {{x.dims.back()}, statistic_type(x.dtype)}; }
+  static TensorType row_statistic_type(const TensorType& x) { return {without_last(x.dims), statistic_type(x.dtype)}; }
+
+  [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(parameters_); }
+  void require_all(const std::vector<TensorType>& types, std::size_t first, const TensorType& expected,
+                   const Node& node) const {
+    for (std::size_t i = first; i < first + count(); ++i) require_same(types[i], expected, node);
+  }
+
+  std::string family_;
+  int parameters_;
+};
+
+class Norm final : public NormOp {
+ public:
+  explicit Norm(const NormFamily& family) : NormOp(family, "", family.documentation) {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 1 + count());
+    require_float(types[0], node);
+    require(!types[0].dims.empty(), node, "takes at least one dim");
+    require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
+    require_all(types, 1, parameter_type(types[0]), node);
+    std::vector<TensorType> results(1 + count(), row_statistic_type(types[0]));
+    results[0] = types[0];
+    return results;
+  }
+
+  GradientRule gradient() const override {
+    return [family = family_, count = parameters_](GradientContext& context) {
+      const Value dy = *context.cotangent(0);
+      std::vector<Value> statistics;
+      bool has_parameter = false;
+      for (int i = 1; i <= count; ++i) {
+        require_no_cotangent(context, i);
+        statistics.push_back(context.result(i));
+        has_parameter = has_parameter || context.needs_gradient(i);
+      }
+      const auto emit = [&](int operand, const std::string& op, std::vector<Value> values) {
+        values.insert(values.end(), statistics.begin(), statistics.end());
+        return context.emit(operand, family + op, values, {});
+      };
+      const Value x = context.operand(0);
+      if (context.needs_gradient(0)) {
+        context.contribute(0, emit(0, "_input_gradient", {dy, x, context.operand(1)})[0]);
+      }
+      if (!has_parameter) return;
+      const auto gradients = emit(1, "_parameter_gradient", {dy, x});
+      for (int i = 1; i <= count; ++i) context.contribute(i, gradients[static_cast<std::size_t>(i - 1)]);
+    };
+  }
+
+  OperandPrecision operand_precision(int operand) const override {
+    return operand == 0 ? OperandPrecision::any : OperandPrecision::unchanged;
+  }
+};
+
+class NormInputGradient final : public NormOp {
+ public:
+  explicit NormInputGradient(const NormFamily& family)
+      : NormOp(family, "_input_gradient", family.input_gradient_documentation) {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 3 + count());
+    require_same(types[1], types[0], node);
+    require_same(types[2], parameter_type(types[0]), node);
+    require_all(types, 3, row_statistic_type(types[0]), node);
+    return {types[0]};
+  }
+
+  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+};
+
+class NormParameterGradient final : public NormOp {
+ public:
+  explicit NormParameterGradient(const NormFamily& family)
+      : NormOp(family, "_parameter_gradient", family.parameter_gradient_documentation) {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    const auto types = operand_types(graph, node, 2 + count());
+    require_same(types[1], types[0], node);
+    require_all(types, 2, row_statistic_type(types[0]), node);
+    return std::vector<TensorType>(count(), parameter_type(types[0]));
+  }
+};
+
+using namespace reference;
+
+// Layer norm (kCentered) and RMS norm, which is layer norm with a mean of 0 and without a bias.
+
+template <bool kCentered>
+Work prepare_norm(const OpInstance& op) {
+  const double epsilon = op.attributes.number("epsilon");
+  return [epsilon](const Launch& launch) {
+    const Reader x = launch.operand(0);
+    const Reader gain = launch.operand(1);
+    const Writer y = launch.result(0);
+    const std::int64_t width = columns(launch.op().operands[0]);
+    const auto average = [width](double sum) { return sum / static_cast<double>(width); };
+    for (std::int64_t row = 0; row < rows(launch.op().operands[0]); ++row) {
+      const std::int64_t first = row * width;
+      double mean = 0.0;
+      if constexpr (kCentered) {
+        double sum = 0.0;
+        for (std::int64_t j = 0; j < width; ++j) sum += x[first + j];
+        mean = average(sum);
+        launch.result(1).set(row, mean);
+      }
+      double squares = 0.0;
+      for (std::int64_t j = 0; j < width; ++j) squares += (x[first + j] - mean) * (x[first + j] - mean);
+      const double inverse = 1.0 / std::sqrt(average(squares) + epsilon);
+      for (std::int64_t j = 0; j < width; ++j) {
+        const double scaled = (x[first + j] - mean) * inverse * gain[j];
+        y.set(first + j, kCentered ? scaled + launch.operand(2)[j] : scaled);
+      }
+      launch.result(kCentered ? 2 : 1).set(row, inverse);
+    }
+  };
+}
+
+/// The normalised rows of operand 1. Their statistics are the operands from `first` on.
+template <bool kCentered>
+class Normalized {
+ public:
+  Normalized(const Launch& launch, std::size_t first)
+      : x_(launch.operand(1)), mean_(launch.operand(first)), inverse_(launch.operand(kCentered ? first + 1 : first)) {}
+
+  [[nodiscard]] double inverse(std::int64_t row) const { return inverse_[row]; }
+  /// Element `i`, which is in `row`, without the row's mean.
+  [[nodiscard]] double centered(std::int64_t row, std::int64_t i) const {
+    return kCentered ? x_[i] - mean_[row] : x_[i];
+  }
+  [[nodiscard]] double at(std::int64_t row, std::int64_t i) const { return centered(row, i) * inverse_[row]; }
+
+ private:
+  Reader x_;
+  Reader mean_;
+  Reader inverse_;
+};
+
+/// With x̂ the normalised x and g = dy · gain: dx = inverse · (g - average(g) - x̂ · average(g · x̂)). RMS norm has no
+/// average(g).
+template <bool kCentered>
+Work prepare_norm_input_gradient(const OpInstance& /*op*/) {
+  return [](const Launch& launch) {
+    const Reader dy = launch.operand(0);
+    const Reader gain = launch.operand(2);
+    const Normalized<kCentered> normalized(launch, 3);
+    const Writer dx = launch.result(0);
+    const std::int64_t width = columns(launch.op().operands[0]);
+    for (std::int64_t row = 0; row < rows(launch.op().operands[0]); ++row) {
+      const std::int64_t first = row * width;
+      double sum = 0.0;
+      double product_sum = 0.0;
+      for (std::int64_t j = 0; j < width; ++j) {
+        const double g = dy[first + j] * gain[j];
+        if (kCentered) sum += g;
+        product_sum += g * normalized.at(row, first + j);
+      }
+      const double average = sum / static_cast<double>(width);
+      const double product_average = product_sum / static_cast<double>(width);
+      for (std::int64_t j = 0; j < width; ++j) {
+        const double g = dy[first + j] * gain[j];
+        dx.set(first + j, normalized.inverse(row) * (g - average - normalized.at(row, first + j) * product_average));
+      }
+    }
+  };
+}
+
+template <bool kCentered>
+Work prepare_norm_parameter_gradient(const OpInstance& /*op*/) {
+  return [](const Launch& launch) {
+    const Reader dy = launch.operand(0);
+    const Normalized<kCentered> normalized(launch, 2);
+    const std::int64_t width = columns(launch.op().operands[0]);
+    for (std::int64_t j = 0; j < width; ++j) {
+      double gain_sum = 0.0;
+      double bias_sum = 0.0;
+      for (std::int64_t row = 0; row < rows(launch.op().operands[0]); ++row) {
+        const std::int64_t i = row * width + j;
+        gain_sum += dy[i] * normalized.centered(row, i) * normalized.inverse(row);
+        bias_sum += dy[i];
+      }
+      launch.result(0).set(j, gain_sum);
+      if constexpr (kCentered) launch.result(1).set(j, bias_sum);
+    }
+  };
+}
+
+}  // namespace
+
+void register_norm(Registration& registration) {
+  const NormFamily families[] = {
+      {"layer_norm", 2,
+       "x […  E], gain [E], bias [E] -> y […  E], mean […], inverse_std […]: normalises the last dim (attribute "
+       "epsilon); Ba, Kiros, Hinton, \"Layer Normalization\", 2016. All but x and y are f32 where x is shorter.",
+       "dy […  E], x […  E], gain [E], mean […], inverse_std […] -> dx […  E].",
+       "dy […  E], x […  E], mean […], inverse_std […] -> dgain [E], dbias [E]."},
+      {"rms_norm", 1,
+       "x […  E], gain [E] -> y […  E], inverse_rms […]: divides x by the root of the mean of its squares over the "
+       "last "
+       "dim (attribute epsilon, added to the mean) and multiplies by gain; Zhang, Sennrich, \"Root Mean Square Layer "
+       "Normalization\", 2019. All but x and y are f32 where x is shorter.",
+       "dy […  E], x […  E], gain [E], inverse_rms […] -> dx […  E].",
+       "dy […  E], x […  E], inverse_rms […] -> dgain [E]."}};
+  for (const NormFamily& family : families) {
+    registration.add(std::make_unique<Norm>(family));
+    registration.add(std::make_unique<NormInputGradient>(family));
+    registration.add(std::make_unique<NormParameterGradient>(family));
+  }
+  registration.add(reference::kernel({"layer_norm", "rrr", "rrr", prepare_norm<true>, false}));
+  registration.add(reference::kernel({"layer_norm_input_gradient", "rrrrr", "r", prepare_norm_input_gradient<true>}));
+  registration.add(
+      reference::kernel({"layer_norm_parameter_gradient", "rrrr", "rr", prepare_norm_parameter_gradient<true>}));
+  registration.add(reference::kernel({"rms_norm", "rr", "rr", prepare_norm<false>, false}));
+  registration.add(reference::kernel({"rms_norm_input_gradient", "rrrr", "r", prepare_norm_input_gradient<false>}));
+  registration.add(
+      reference::kernel({"rms_norm_parameter_gradient", "rrr", "r", prepare_norm_parameter_gradient<false>}));
+}
+
+}  // namespace strata::ops
