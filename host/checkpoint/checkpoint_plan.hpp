@@ -7,7 +7,7 @@
 
 #include "checkpoint/safetensors.hpp"
 #include "compiler/check/program_check.hpp"
-#include "runtime/buffer_slice.hpp"
+#include "runtime/shards.hpp"
 #include "runtime/tensor_part.hpp"
 #include "strata/program.hpp"
 

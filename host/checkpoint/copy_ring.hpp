@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_plan.hpp"
-#include "runtime/buffer_slice.hpp"
+#include "runtime/shards.hpp"
 
 namespace strata::host {
 

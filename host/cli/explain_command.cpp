@@ -54,7 +54,7 @@ ordered_json to_json(const Inspection& inspection, const PipelineReport& pipelin
   ordered_json communication = ordered_json::array();
   ordered_json by_steps = ordered_json::array();
   for (std::size_t i = 0; i < training.programs.size(); ++i) {
-    for (const AverageCommunication& each : average_communication(training.programs[i])) {
+    for (const CommunicationSummary& each : average_communication(training.programs[i])) {
       communication.push_back(
           {{"class", i}, {"kind", each.kind}, {"axes", each.axes}, {"calls", each.calls}, {"bytes_sent", each.bytes}});
     }
@@ -148,7 +148,7 @@ void print_communication(std::ostream& out, const Program& program, const std::s
     return;
   }
   out << "kind            axes          calls     bytes sent\n";
-  for (const AverageCommunication& each : summaries) {
+  for (const CommunicationSummary& each : summaries) {
     out << std::left << std::setw(16) << each.kind << std::setw(12) << each.axes << std::right << std::setw(7)
         << each.calls << std::setw(15) << short_bytes(std::llround(each.bytes)) << '\n';
   }

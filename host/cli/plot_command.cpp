@@ -10,7 +10,6 @@
 #include "files/file_io.hpp"
 #include "reports/curve_chart.hpp"
 #include "reports/run_curve.hpp"
-#include "reports/text_chart.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

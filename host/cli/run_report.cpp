@@ -8,9 +8,9 @@
 
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
-#include "reports/timeline_files.hpp"
+#include "reports/program_summary.hpp"
+#include "reports/timeline.hpp"
 #include "reports/timeline_program.hpp"
-#include "reports/transfer_summary.hpp"
 
 namespace strata::host {
 namespace {

@@ -22,7 +22,6 @@
 #include "log/tensorboard_log.hpp"
 #include "log/training_log.hpp"
 #include "log/training_record.hpp"
-#include "reports/model_flops.hpp"
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
 #include "setup/joined_world.hpp"
@@ -312,7 +311,7 @@ Preparation prepare_run(const RunSetup& setup, const TrainArguments& arguments, 
   const fs::path output = run.output;
   held.open(reports);
   if (!reports) return preparation;
-  if (!held.is_alone()) {
+  if (!held.has_own_bucket()) {
     context.log.warning("run.output '" + output.string() +
                         "' is on a file system without locks; another run could write there");
   }

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
+
+#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -42,9 +46,9 @@ Mesh build_mesh(const std::vector<NamedStrategy>& strategies, const std::vector<
 }
 
 /// The filter, whose failures name the strategy.
-RuleFilter guarded(const NamedStrategy& by, RuleFilter filter) {
+RuleFilter guarded(const NamedStrategy& strategy, RuleFilter filter) {
   if (!filter) return {};
-  return [origin = by.origin(), filter = std::move(filter)](const RuleTarget& target) {
+  return [origin = strategy.origin(), filter = std::move(filter)](const RuleTarget& target) {
     return call_plugin(origin, "rules", [&] { return filter(target); });
   };
 }
@@ -67,11 +71,15 @@ std::vector<Rule> collect_rules(const std::vector<NamedStrategy>& strategies, co
   return rules;
 }
 
+bool contains(const std::vector<MeshAxis>& axes, const Axis& axis) {
+  return std::any_of(axes.begin(), axes.end(), [&](const MeshAxis& each) { return each.name == axis; });
+}
+
 void require_own_axes(const NamedStrategy& strategy, const std::vector<MeshAxis>& own, const std::vector<Axis>& named,
                       const std::string& before, const std::string& after) {
   for (const Axis& axis : named) {
-    const bool is_own = std::any_of(own.begin(), own.end(), [&](const MeshAxis& each) { return each.name == axis; });
-    if (!is_own) throw strategy.error(before + " mesh axis '" + axis + "'" + after + ", which is not its own");
+    if (!contains(own, axis))
+      throw strategy.error(before + " mesh axis '" + axis + "'" + after + ", which is not its own");
   }
 }
 
@@ -116,10 +124,10 @@ void find_reducer(Stack& stack) {
 
 /// Along "batch" only, every rank has a whole gradient, of its own samples.
 void require_only_batch_is_split_over_axes_apart(const Stack& stack) {
+  const AxisSet apart = stack.apart();
   for (const Rule& rule : stack.rules) {
+    if (rule.dim == "batch" || !apart.contains(rule.axis)) continue;
     const bool is_unsynchronized = stack.unsynchronized.contains(rule.axis);
-    const bool is_reduced = std::find(stack.reduced.begin(), stack.reduced.end(), rule.axis) != stack.reduced.end();
-    if (rule.dim == "batch" || (!is_unsynchronized && !is_reduced)) continue;
     throw stack.owner(rule.axis).error((is_unsynchronized ? "makes mesh axis '" + rule.axis + "' unsynchronized"
                                                           : "reduces gradients over mesh axis '" + rule.axis + "'") +
                                        ", but dimension '" + rule.dim + "' is mapped onto it; accepted: batch");
@@ -134,23 +142,111 @@ std::int64_t replica_count(const std::vector<Rule>& rules, const Mesh& mesh) {
   return mesh.size(std::vector<Axis>(axes.begin(), axes.end()));
 }
 
+/// Why an axis shards nothing: the sizes that it does not divide, alone or together with the other axes of the dim.
+std::string why_unused(const Stack& stack, const Graph& graph, const Axis& axis) {
+  std::set<Dim> dims;  // a model may give a size to a dimension that none of its values has
+  for (const Node& node : graph.nodes()) {
+    for (const TensorType& result : node.results) dims.insert(result.dims.begin(), result.dims.end());
+  }
+  std::set<Dim> named;
+  std::set<std::string> sizes;
+  bool is_chosen = false;
+  for (const Rule& rule : stack.rules) {
+    if (rule.axis != axis) continue;
+    named.insert(rule.dim);
+    if (!dims.contains(rule.dim)) continue;
+    const auto derived = graph.derived.find(rule.dim);
+    is_chosen = is_chosen || derived == graph.derived.end();
+    sizes.insert(rule.dim + " = " + std::to_string(graph.sizes.at(rule.dim)) +
+                 (derived == graph.derived.end() ? "" : " (computed from " + derived->second + ")"));
+  }
+  if (named.empty()) return "no rule maps a dimension onto it";
+  if (sizes.empty()) {
+    return "the model has no dimension that its rules name: " + join({named.begin(), named.end()}, ", ");
+  }
+  return "found " + join({sizes.begin(), sizes.end()}, ", ") +
+         "; accepted: " + (is_chosen ? "one that is a multiple" : "settings that make it a multiple") +
+         " of the sizes of all axes that shard it, twice for zigzag";
+}
+
+/// A program lists its tasks for every micro-batch, and plans memory for each: about 10 KiB for a small model.
+constexpr std::int64_t kMostMicroBatches = 1 << 16;
+
+/// True if the strategy has an opinion on how other strategies' communication is done.
+bool advises(const NamedStrategy& named) {
+  return named.ask("gradient_buckets", [](const Strategy& strategy) {
+    return strategy.gradient_buckets().has_value();
+  }) || named.ask("chunked_overlap", [](const Strategy& strategy) { return strategy.chunked_overlap().has_value(); });
+}
+
+GradientBuckets bucket_options(const std::vector<NamedStrategy>& strategies) {
+  std::optional<GradientBuckets> agreed;
+  const NamedStrategy* first = nullptr;
+  for (const NamedStrategy& each : strategies) {
+    const auto options =
+        each.ask("gradient_buckets", [](const Strategy& strategy) { return strategy.gradient_buckets(); });
+    if (!options) continue;
+    if (options->bytes < 1) {
+      throw each.error("reduces gradients in buckets of " + std::to_string(options->bytes) +
+                       " bytes; accepted: 1 or more");
+    }
+    if (agreed && *agreed != *options) {
+      const auto text = [](const GradientBuckets& buckets) {
+        return std::to_string(buckets.bytes) + " bytes " + (buckets.overlap ? "with" : "without") + " overlap";
+      };
+      throw each.error("reduces gradients in buckets of " + text(*options) + ", and " + first->name +
+                       " in buckets of " + text(*agreed) + "; set the same in both");
+    }
+    if (!agreed) first = &each;
+    agreed = options;
+  }
+  return agreed.value_or(GradientBuckets{});
+}
+
+std::map<Axis, int> chunk_counts(const Stack& stack) {
+  std::map<Axis, int> chunks;
+  std::map<Axis, std::string> owners;
+  for (const NamedStrategy& each : stack.strategies) {
+    const auto wanted =
+        each.ask("chunked_overlap", [](const Strategy& strategy) { return strategy.chunked_overlap(); });
+    if (!wanted) continue;
+    if (!stack.mesh.has(wanted->axis)) {
+      throw each.error("cuts collectives over mesh axis '" + wanted->axis + "', which no strategy adds");
+    }
+    if (wanted->chunks < 1) {
+      throw each.error("cuts collectives over '" + wanted->axis + "' into " + std::to_string(wanted->chunks) +
+                       " parts; accepted: 1 or more");
+    }
+    const auto [known, added] = owners.try_emplace(wanted->axis, each.name);
+    if (!added) {
+      throw each.error("cuts collectives over mesh axis '" + wanted->axis + "' into parts, and so does " +
+                       known->second + "; only one strategy of a stack may");
+    }
+    chunks[wanted->axis] = wanted->chunks;
+  }
+  return chunks;
+}
+
 }  // namespace
 
 const NamedStrategy& Stack::owner(const Axis& axis) const {
   for (std::size_t i = 0; i < strategies.size(); ++i) {
-    const bool adds =
-        std::any_of(axes[i].begin(), axes[i].end(), [&](const MeshAxis& added) { return added.name == axis; });
-    if (adds) return strategies[i];
+    if (contains(axes[i], axis)) return strategies[i];
   }
   throw VerificationError("no strategy adds mesh axis '" + axis + "'");
+}
+
+AxisSet Stack::apart() const {
+  AxisSet axes = unsynchronized;
+  axes.insert(reduced.begin(), reduced.end());
+  return axes;
 }
 
 Mesh Stack::nesting() const {
   std::map<Axis, std::set<Dim>> dims;
   for (const Rule& rule : rules) dims[rule.axis].insert(rule.dim);
-  const auto level = [&](const MeshAxis& axis) {
-    const bool is_reduced = std::find(reduced.begin(), reduced.end(), axis.name) != reduced.end();
-    if (is_reduced || unsynchronized.contains(axis.name)) return 0;
+  const auto level = [&, outermost = apart()](const MeshAxis& axis) {
+    if (outermost.contains(axis.name)) return 0;
     return dims[axis.name].size() < 2 ? 1 : 2;
   };
   std::vector<MeshAxis> nested = mesh.axes();
@@ -174,7 +270,58 @@ Stack make_stack(std::vector<NamedStrategy> strategies) {
   }
   find_reducer(stack);
   require_only_batch_is_split_over_axes_apart(stack);
+  stack.buckets = bucket_options(stack.strategies);
+  stack.chunks = chunk_counts(stack);
   return stack;
+}
+
+void Findings::add(Findings more) {
+  used_axes.merge(more.used_axes);
+  effective.merge(more.effective);
+  notes.merge(more.notes);
+  undivided.merge(more.undivided);
+}
+
+std::vector<std::string> idle_strategies(const Stack& stack, const Findings& found) {
+  std::vector<std::string> idle;
+  for (std::size_t i = 0; i < stack.strategies.size(); ++i) {
+    const NamedStrategy& each = stack.strategies[i];
+    const std::vector<MeshAxis>& axes = stack.axes[i];
+    const bool spans = std::any_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.size > 1; });
+    // Even a single replica takes outer steps.
+    const bool works_on_buckets = !stack.unsynchronized_of[i].empty();
+    if (spans || works_on_buckets || found.effective.contains(each.name) || (axes.empty() && advises(each))) continue;
+    idle.push_back(each.name);
+  }
+  return idle;
+}
+
+void require_every_axis_used(const Stack& stack, const Graph& graph, const Findings& found) {
+  for (const MeshAxis& axis : stack.mesh.axes()) {
+    if (axis.size == 1 || found.used_axes.contains(axis.name)) continue;
+    throw stack.owner(axis.name).error("adds mesh axis '" + axis.name + "' of size " + std::to_string(axis.size) +
+                                       ", which shards nothing: " + why_unused(stack, graph, axis.name));
+  }
+}
+
+BatchSplit split_batch(std::int64_t global, std::int64_t micro, std::int64_t replicas) {
+  std::int64_t samples = 0;
+  if (__builtin_mul_overflow(micro, replicas, &samples)) {
+    throw OptionError("micro", "found " + std::to_string(micro) + "; times " + std::to_string(replicas) +
+                                   " replicas that is too large to count");
+  }
+  if (global % samples != 0) {
+    throw OptionError("global", "found " + std::to_string(global) + "; accepted: a multiple of " +
+                                    std::to_string(samples) + ", which is batch.micro (" + std::to_string(micro) +
+                                    ") times the number of replicas (" + std::to_string(replicas) + ")");
+  }
+  const std::int64_t micro_batches = global / samples;
+  if (micro_batches > kMostMicroBatches) {
+    throw OptionError("global", "found " + std::to_string(global) + ", which is " + std::to_string(micro_batches) +
+                                    " micro-batches; accepted: at most " + std::to_string(kMostMicroBatches) +
+                                    ", with a larger batch.micro");
+  }
+  return {samples, static_cast<int>(micro_batches)};
 }
 
 }  // namespace strata::host

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "loading/plugin_call.hpp"
+#include "strata/graph.hpp"
+#include "strata/layout.hpp"
 #include "strata/strategy.hpp"
 
 namespace strata::host {
@@ -34,7 +38,7 @@ struct NamedStrategy {
 /// A decision that at most one strategy of a stack may make, and the strategy that made it.
 template <class Decision>
 struct Claim {
-  const NamedStrategy* by = nullptr;
+  const NamedStrategy* claimant = nullptr;
   Decision decision;
 };
 
@@ -49,7 +53,7 @@ template <class Call>
     Decision decision = call_plugin(each.origin(), hook, [&] { return call(each); });
     if (!decision) continue;
     if (found) {
-      throw each.error("decides on " + what + ", and so does " + found->by->name +
+      throw each.error("decides on " + what + ", and so does " + found->claimant->name +
                        "; only one strategy of a stack may");
     }
     found = Claim<Decision>{&each, std::move(decision)};
@@ -74,12 +78,18 @@ struct Stack {
   /// mesh order, and the position of that strategy. Empty and -1 if the host sums all gradients.
   std::vector<Axis> reduced;
   int reducer = -1;
+  /// The bucketing of gradients on which the strategies agree, or the default if none has a preference.
+  GradientBuckets buckets;
+  /// For each axis, the number of chunks of its collectives (ChunkedOverlap).
+  std::map<Axis, int> chunks;
 
+  /// The unsynchronized and the reduced axes. Along them, ranks of a training step have gradients of their own.
+  [[nodiscard]] AxisSet apart() const;
   /// The strategy that adds `axis` to the mesh.
   [[nodiscard]] const NamedStrategy& owner(const Axis& axis) const;
 
   /// The mesh with its axes in the order in which they nest in a dimension, outermost first:
-  /// 1. unsynchronized and self-reduced axes, because no activation may be gathered over them,
+  /// 1. unsynchronized and reduced axes, because no activation may be gathered over them,
   /// 2. axes that shard one dimension only, which keep it in every op,
   /// 3. axes that shard several dimensions. Between ops they leave one for another, which costs a gather of each axis
   ///    inside of them.
@@ -89,7 +99,40 @@ struct Stack {
 
 /// Asks the strategies for axes and rules. \throws PluginError if two axes have one name, if the size of an axis is
 /// impossible, if a rule names an unknown axis, if one maps another dimension than "batch" onto an unsynchronized or
-/// reduced axis, or if two strategies reduce gradients.
+/// reduced axis, if two strategies reduce gradients or chunk the collectives of an axis, if they differ in their
+/// buckets, or if sizes of buckets or numbers of chunks are not positive.
 [[nodiscard]] Stack make_stack(std::vector<NamedStrategy> strategies);
+
+/// What the phases of a compilation find out about the strategies.
+struct Findings {
+  /// Mesh axes that shard something.
+  std::set<Axis> used_axes = {};
+  /// Names of strategies that changed something.
+  std::set<std::string> effective = {};
+  /// What strategies could not do for a node (NodeToLower::note), with their names.
+  std::set<std::string> notes = {};
+  /// Dimensions that rules could not divide.
+  std::set<Undivided> undivided = {};
+
+  void add(Findings more);
+};
+
+/// Names of strategies without effect: each of their axes has one rank, and `found` does not name them.
+[[nodiscard]] std::vector<std::string> idle_strategies(const Stack& stack, const Findings& found);
+
+/// \throws PluginError if an axis of several ranks shards nothing. The message lists the sizes
+/// of the dims that its rules name.
+void require_every_axis_used(const Stack& stack, const Graph& graph, const Findings& found);
+
+/// A global batch, cut into micro-batches.
+struct BatchSplit {
+  /// Of one micro-batch over all replicas.
+  std::int64_t samples = 1;
+  int micro_batches = 1;
+};
+
+/// `micro`: the samples of one micro-batch on one replica. \throws OptionError that names "global" or "micro" for
+/// sizes that do not divide or cannot be counted.
+[[nodiscard]] BatchSplit split_batch(std::int64_t global, std::int64_t micro, std::int64_t replicas);
 
 }  // namespace strata::host

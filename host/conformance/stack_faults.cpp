@@ -81,7 +81,7 @@ void add_explained(const Program& program, std::size_t steps, TrafficByAxes& exp
       std::sort(axes.begin(), axes.end(),
                 [&](const Axis& a, const Axis& b) { return program.mesh.order(a) < program.mesh.order(b); });
       Traffic& traffic = explained[{each.kind, axes}];
-      traffic.calls += each.calls;
+      traffic.calls += std::llround(each.calls);
       traffic.bytes_sent += each.bytes;
     }
   }

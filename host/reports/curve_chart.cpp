@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "reports/axis.hpp"
-#include "reports/shown_curve.hpp"
 #include "reports/svg.hpp"
+#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -87,7 +87,7 @@ class CurveChart {
         request_(request),
         label_width_(widest_label()),
         left_(std::max(kSmallestLeft, label_width_ + 34)),
-        rows_(legend_rows()),
+        rows_(legend_rows(legend_widths(), kPlotRight - left_)),
         top_(kTitleHeight + kLegendRow * static_cast<double>(rows_.size())),
         bottom_(top_ + kPlotHeight),
         picture_(kChartWidth, bottom_ + kBelowPlot, request.title, kChartStyle, kChartDarkStyle),
@@ -113,19 +113,11 @@ class CurveChart {
     return widest;
   }
 
-  /// Indices of the curves in each row of the legend. The entry after the last curve explains the dots.
-  [[nodiscard]] std::vector<std::vector<std::size_t>> legend_rows() const {
-    std::vector<std::vector<std::size_t>> rows(1);
-    double x = left_;
-    for (std::size_t i = 0; i < curves_.size() + (has_dots() ? 1 : 0); ++i) {
-      if (x + legend_width(i) > kPlotRight && !rows.back().empty()) {
-        rows.emplace_back();
-        x = left_;
-      }
-      rows.back().push_back(i);
-      x += legend_width(i);
-    }
-    return rows;
+  /// The entry after the last curve explains the dots.
+  [[nodiscard]] std::vector<double> legend_widths() const {
+    std::vector<double> widths;
+    for (std::size_t i = 0; i < curves_.size() + (has_dots() ? 1 : 0); ++i) widths.push_back(legend_width(i));
+    return widths;
   }
 
   [[nodiscard]] bool has_dots() const {
@@ -226,6 +218,7 @@ class CurveChart {
   const ChartRequest& request_;
   double label_width_;
   double left_;
+  /// Indices of the legend's entries.
   std::vector<std::vector<std::size_t>> rows_;
   double top_;
   double bottom_;
@@ -235,11 +228,46 @@ class CurveChart {
   ChartAxis y_;
 };
 
+std::vector<CurvePoint> showable(std::vector<CurvePoint> points, bool log_y) {
+  if (log_y) std::erase_if(points, [](const CurvePoint& each) { return each.y <= 0; });
+  return points;
+}
+
 }  // namespace
 
 std::string curve_chart(const std::vector<RunCurve>& curves, const ChartRequest& request) {
   const std::vector<ShownCurve> shown = shown_curves(curves, request);
   return CurveChart(shown, request).draw();
+}
+
+std::vector<ShownCurve> shown_curves(const std::vector<RunCurve>& curves, const ChartRequest& request) {
+  std::vector<ShownCurve> result;
+  for (const RunCurve& each : curves) {
+    ShownCurve& made = result.emplace_back();
+    made.name = each.name;
+    made.line = showable(each.points, request.log_y);
+    made.dots = showable(each.evaluations, request.log_y);
+    if (request.smooth == 1) continue;
+    made.behind = made.line;
+    made.line = smoothed(made.line, request.smooth);
+    // A mean of fewer values varies more, so the line begins at the first that has all of them.
+    const auto count = static_cast<std::ptrdiff_t>(request.smooth);
+    if (std::ssize(made.line) > count) made.line.erase(made.line.begin(), made.line.begin() + count - 1);
+  }
+  return result;
+}
+
+ValueRange range_of(const std::vector<ShownCurve>& curves, double CurvePoint::*member) {
+  ValueRange found;
+  for (const ShownCurve& curve : curves) {
+    for (const auto* points : {&curve.line, &curve.behind, &curve.dots}) {
+      for (const CurvePoint& each : *points) found.add(each.*member);
+    }
+  }
+  if (found.low > found.high) {
+    throw ConfigurationError("there is nothing to show: --log-y leaves out values that are not positive");
+  }
+  return found;
 }
 
 }  // namespace strata::host

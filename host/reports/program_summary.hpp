@@ -7,6 +7,7 @@
 #include "strata/graph.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 
@@ -16,7 +17,8 @@ struct CommunicationSummary {
   std::string kind;
   /// Axes: "dp", "dp+cp".
   std::string axes;
-  std::int64_t calls = 0;
+  /// On average, if the summary is of several steps.
+  double calls = 0;
   /// Bytes that the rank sends, counted as by ring algorithms (strata::bytes_sent).
   double bytes = 0;
 };
@@ -24,16 +26,9 @@ struct CommunicationSummary {
 /// The communication of a rank in `step`, over the whole schedule, sorted by kind and axes.
 [[nodiscard]] std::vector<CommunicationSummary> summarize_communication(const Program& program, std::uint64_t step = 0);
 
-/// Communication of one kind over one set of axes, as an average over all variants of the step (step_variants()).
-struct AverageCommunication {
-  std::string kind;
-  std::string axes;
-  double calls = 0;
-  double bytes = 0;
-};
-
-/// The communication of a rank in an average step, sorted by kind and axes.
-[[nodiscard]] std::vector<AverageCommunication> average_communication(const Program& program);
+/// The communication of a rank in an average step, over all variants of the step (step_variants()), sorted by kind and
+/// axes.
+[[nodiscard]] std::vector<CommunicationSummary> average_communication(const Program& program);
 
 /// Bytes that a rank sends in `step`.
 [[nodiscard]] double sent_bytes(const Program& program, std::uint64_t step);
@@ -45,5 +40,30 @@ struct AverageCommunication {
 /// Floating-point operations of one step per token, from the costs of the ops: forward, and in a training graph also
 /// backward.
 [[nodiscard]] double flops_per_token(const Graph& graph, const OpRegistry& registry);
+
+/// All transfers of one rank in one step between two places, in one direction.
+struct TransferSummary {
+  MemoryPlace from = MemoryPlace::device;
+  MemoryPlace to = MemoryPlace::device;
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+};
+
+/// The transfers of a rank in one step, over the whole schedule, sorted by places.
+[[nodiscard]] std::vector<TransferSummary> summarize_transfers(const Program& program);
+
+/// Floating-point operations of the model's matrix products in one pass of a training graph, forward and backward, as
+/// the model FLOPs utilisation counts them (Chowdhery et al., "PaLM", 2022, appendix B). A product costs twice as much
+/// in the backward pass as in the forward pass, or as much if only one of its factors needs a gradient. Work that a
+/// strategy or a kernel repeats, such as recomputation, does not count. Unlike there, masked keys of attention do not
+/// count either.
+[[nodiscard]] double model_flops(const Graph& graph, const OpRegistry& registry);
+
+/// The type of the factors in which most of those operations are done.
+[[nodiscard]] DType product_type(const Graph& graph, const OpRegistry& registry);
+
+/// Number of elements whose losses a micro-batch sums if none is left out, such as batch · seq for the tokens of a
+/// language model: the elements of the integers from which the graph computes its count.
+[[nodiscard]] std::int64_t loss_elements(const Graph& graph);
 
 }  // namespace strata::host

@@ -53,6 +53,20 @@ std::vector<std::string> wrapped_text(const std::string& text, double width, dou
   return lines;
 }
 
+std::vector<std::vector<std::size_t>> legend_rows(const std::vector<double>& widths, double width) {
+  std::vector<std::vector<std::size_t>> rows(1);
+  double x = 0;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (x + widths[i] > width && !rows.back().empty()) {
+      rows.emplace_back();
+      x = 0;
+    }
+    rows.back().push_back(i);
+    x += widths[i];
+  }
+  return rows;
+}
+
 std::string xml_text(std::string_view text) {
   constexpr std::size_t kLongest = 4096;
   std::string result;

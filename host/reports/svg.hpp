@@ -20,6 +20,9 @@ namespace strata::host {
 /// The text in lines of at most `width`, broken at spaces. A word that is wider is fitted.
 [[nodiscard]] std::vector<std::string> wrapped_text(const std::string& text, double width, double size);
 
+/// Puts the entries of a legend, of these widths, in rows of at most `width`. \return the indices in each row.
+[[nodiscard]] std::vector<std::vector<std::size_t>> legend_rows(const std::vector<double>& widths, double width);
+
 /// A standalone SVG picture for light and dark backgrounds. It contains no script. Elements have classes of the common
 /// style sheet: "paper" for the background, "ink" for text, with "title" for a heading.
 class SvgPicture {

@@ -1,5 +1,3 @@
-#include "reports/text_chart.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,7 +5,7 @@
 
 #include "files/message_text.hpp"
 #include "reports/axis.hpp"
-#include "reports/shown_curve.hpp"
+#include "reports/curve_chart.hpp"
 
 namespace strata::host {
 namespace {

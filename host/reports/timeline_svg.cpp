@@ -7,7 +7,7 @@
 
 #include "reports/axis.hpp"
 #include "reports/svg.hpp"
-#include "reports/timeline_files.hpp"
+#include "reports/timeline.hpp"
 
 namespace strata::host {
 namespace {
@@ -99,7 +99,8 @@ class Drawing {
         span_(timeline.makespan > 0 ? timeline.makespan : 1),
         titles_(wrapped_text(full_title(title), inner_width(), kTimelineTitleSize)),
         notes_(wrapped_text(in_flight(), inner_width(), kTextSize)),
-        legend_(legend_rows()),
+        entries_(legend_entries()),
+        legend_(legend_rows(legend_widths(), inner_width())),
         top_(kMargin + kLineHeight * static_cast<double>(titles_.size() + notes_.size() + legend_.size()) + 8),
         bottom_(top_ + kRowPitch * static_cast<double>(timeline.stages.size())),
         picture_(width(), bottom_ + kAxisHeight, title, kTimelineStyle, kTimelineDarkStyle),
@@ -166,18 +167,10 @@ class Drawing {
     return kSampleWidth + 24 + text_width(entry.text, kTextSize);
   }
 
-  [[nodiscard]] std::vector<std::vector<LegendEntry>> legend_rows() const {
-    std::vector<std::vector<LegendEntry>> rows(1);
-    double x = 0;
-    for (const LegendEntry& entry : legend_entries()) {
-      if (x + legend_width(entry) > inner_width() && !rows.back().empty()) {
-        rows.emplace_back();
-        x = 0;
-      }
-      rows.back().push_back(entry);
-      x += legend_width(entry);
-    }
-    return rows;
+  [[nodiscard]] std::vector<double> legend_widths() const {
+    std::vector<double> widths;
+    for (const LegendEntry& entry : entries_) widths.push_back(legend_width(entry));
+    return widths;
   }
 
   void define_hatching() {
@@ -201,9 +194,10 @@ class Drawing {
       picture_.text(kMargin, y, "ink", line);
       y += kLineHeight;
     }
-    for (const std::vector<LegendEntry>& row : legend_) {
+    for (const std::vector<std::size_t>& row : legend_) {
       double x = kMargin;
-      for (const LegendEntry& entry : row) {
+      for (const std::size_t i : row) {
+        const LegendEntry& entry = entries_[i];
         sample(x, y - 12, entry);
         picture_.text(x + kSampleWidth + 6, y, "ink", entry.text);
         x += legend_width(entry);
@@ -309,7 +303,9 @@ class Drawing {
   double unit_ = std::min(kUnitWidth, kLargestChart / span_);
   std::vector<std::string> titles_;
   std::vector<std::string> notes_;
-  std::vector<std::vector<LegendEntry>> legend_;
+  std::vector<LegendEntry> entries_;
+  /// Indices of the entries in each row of the legend.
+  std::vector<std::vector<std::size_t>> legend_;
   double top_;
   double bottom_;
   SvgPicture picture_;

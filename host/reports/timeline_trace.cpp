@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "files/json_text.hpp"
-#include "reports/timeline_files.hpp"
+#include "reports/timeline.hpp"
 
 namespace strata::host {
 namespace {

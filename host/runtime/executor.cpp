@@ -20,22 +20,18 @@ Arena::Arena(Device& device, std::int64_t bytes) : bytes_(bytes), memory_(device
 }
 
 struct Executor::State {
-  State(const Program& given, const MemoryPlan& memory, int of, std::uint64_t seed, Device& on, Communicator& through,
-        std::shared_ptr<Arena> in, std::shared_ptr<OffloadMemory> beside, bool communicates_in_graphs)
-      : program(given),
-        plan(memory),
-        rank(of),
-        device(on),
-        communicator(through),
-        arena(std::move(in)),
-        offload(std::move(beside)),
-        prepared(prepare(given, of, seed, on, through)),
-        launcher(given, memory, prepared, on, through, *arena, offload.get()),
-        runner(given, of, prepared, on, through, launcher, communicates_in_graphs) {
-    require("an arena", arena->bytes(), plan.arena_bytes);
+  State(const RankContext& rank, std::shared_ptr<Arena> arena_memory, std::shared_ptr<OffloadMemory> offload_memory,
+        bool communicates_in_graphs)
+      : context(rank),
+        arena(std::move(arena_memory)),
+        offload(std::move(offload_memory)),
+        prepared(prepare(context)),
+        launcher(context, prepared),
+        runner(context, prepared, launcher, communicates_in_graphs) {
+    require("an arena", arena->bytes(), context.plan.arena_bytes);
     const OffloadBytes outside = offload ? offload->bytes() : OffloadBytes{};
-    require("host memory", outside.host, plan.offload.host);
-    require("a file", outside.file, plan.offload.file);
+    require("host memory", outside.host, context.plan.offload.host);
+    require("a file", outside.file, context.plan.offload.file);
   }
 
   static void require(const char* what, std::int64_t found, std::int64_t needed) {
@@ -48,14 +44,8 @@ struct Executor::State {
   /// instance.
   [[nodiscard]] std::byte* memory(BufferId buffer) const;
   [[nodiscard]] double scalar(BufferId buffer) const;
-  void read(const BufferSlice& slice, void* host) const;
-  void write(const BufferSlice& slice, const void* host) const;
 
-  const Program& program;
-  const MemoryPlan& plan;
-  int rank;
-  Device& device;
-  Communicator& communicator;
+  RankContext context;
   std::shared_ptr<Arena> arena;
   std::shared_ptr<OffloadMemory> offload;
   PreparedProgram prepared;
@@ -65,50 +55,30 @@ struct Executor::State {
 };
 
 std::byte* Executor::State::memory(BufferId buffer) const {
-  const std::vector<std::int64_t>& offsets = plan.offsets.at(static_cast<std::size_t>(buffer));
+  const std::vector<std::int64_t>& offsets = context.plan.offsets.at(static_cast<std::size_t>(buffer));
   const auto found = offsets.at(0) >= 0 ? std::make_reverse_iterator(offsets.begin() + 1)
                                         : std::find_if(offsets.rbegin(), offsets.rend(),
                                                        [](std::int64_t offset) { return offset >= 0; });
   if (found == offsets.rend()) {
-    throw VerificationError("program '" + program.name + "' has no memory for buffer " + describe(program, buffer));
+    throw VerificationError("program '" + context.program.name + "' has no memory for buffer " +
+                            describe(context.program, buffer));
   }
   return arena->data() + *found;
 }
 
 double Executor::State::scalar(BufferId buffer) const {
   std::byte bytes[sizeof(double)];
-  device.copy_to_host(StreamKind::compute, bytes, memory(buffer), program.buffer(buffer).bytes());
-  return load_element(program.buffer(buffer).dtype, bytes, 0);
-}
-
-void Executor::State::read(const BufferSlice& slice, void* host) const {
-  const Buffer& buffer = program.buffer(slice.buffer);
-  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
-  const std::int64_t begin = slice.begin * size;
-  const std::int64_t bytes = slice.elements * size;
-  if (buffer.place != MemoryPlace::device) {
-    return offload->read(buffer.place, plan.offset(buffer.id, -1) + begin, host, bytes);
-  }
-  device.copy_to_host(StreamKind::compute, host, memory(buffer.id) + begin, bytes);
-}
-
-void Executor::State::write(const BufferSlice& slice, const void* host) const {
-  const Buffer& buffer = program.buffer(slice.buffer);
-  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
-  const std::int64_t begin = slice.begin * size;
-  const std::int64_t bytes = slice.elements * size;
-  if (buffer.place != MemoryPlace::device) {
-    return offload->write(buffer.place, plan.offset(buffer.id, -1) + begin, host, bytes);
-  }
-  device.copy_from_host(StreamKind::compute, memory(buffer.id) + begin, host, bytes);
-  device.synchronize(StreamKind::compute);
+  const Buffer& source = context.program.buffer(buffer);
+  context.device.copy_to_host(StreamKind::compute, bytes, memory(buffer), source.bytes());
+  return load_element(source.dtype, bytes, 0);
 }
 
 Executor::Executor(const Program& program, const MemoryPlan& plan, int rank, std::uint64_t seed, Device& device,
                    Communicator& communicator, std::shared_ptr<Arena> arena, std::shared_ptr<OffloadMemory> offload,
-                   bool communicates_in_graphs)
-    : state_(std::make_unique<State>(program, plan, rank, seed, device, communicator, std::move(arena),
-                                     std::move(offload), communicates_in_graphs)) {}
+                   bool communicates_in_graphs) {
+  const RankContext context{program, plan, rank, seed, device, communicator, *arena, offload.get()};
+  state_ = std::make_unique<State>(context, std::move(arena), std::move(offload), communicates_in_graphs);
+}
 
 Executor::~Executor() = default;
 
@@ -125,31 +95,55 @@ Reports Executor::run(const StepContext& step, InputSource& inputs) {
   } catch (...) {
     if (state_->recorder != nullptr) state_->recorder->fail_with_current_exception();
     // Peers may read this rank's memory until their waits end, so it must stay until then.
-    state_->communicator.abort(current_exception_text());
+    state_->context.communicator.abort(current_exception_text());
     state_->launcher.requests().drain();
     throw;
   }
   Reports reports;
-  for (const auto& [name, buffer] : state_->program.reports) {
-    if (state_->program.buffer(buffer).elements() == 1) reports[name] = state_->scalar(buffer);
+  for (const auto& [name, buffer] : state_->context.program.reports) {
+    if (state_->context.program.buffer(buffer).elements() == 1) reports[name] = state_->scalar(buffer);
   }
   return reports;
 }
 
-void Executor::read(BufferId buffer, void* host) { read({buffer, 0, state_->program.buffer(buffer).elements()}, host); }
-
-void Executor::write(BufferId buffer, const void* host) {
-  write({buffer, 0, state_->program.buffer(buffer).elements()}, host);
+void Executor::read(BufferId buffer, void* host) {
+  read({buffer, 0, state_->context.program.buffer(buffer).elements()}, host);
 }
 
-void Executor::read(const BufferSlice& slice, void* host) { state_->read(slice, host); }
-void Executor::write(const BufferSlice& slice, const void* host) { state_->write(slice, host); }
+void Executor::write(BufferId buffer, const void* host) {
+  write({buffer, 0, state_->context.program.buffer(buffer).elements()}, host);
+}
+
+void Executor::read(const BufferSlice& slice, void* host) {
+  const RankContext& context = state_->context;
+  const Buffer& buffer = context.program.buffer(slice.buffer);
+  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+  const std::int64_t begin = slice.begin * size;
+  const std::int64_t bytes = slice.elements * size;
+  if (buffer.place != MemoryPlace::device) {
+    return state_->offload->read(buffer.place, context.plan.offset(buffer.id, -1) + begin, host, bytes);
+  }
+  context.device.copy_to_host(StreamKind::compute, host, state_->memory(buffer.id) + begin, bytes);
+}
+
+void Executor::write(const BufferSlice& slice, const void* host) {
+  const RankContext& context = state_->context;
+  const Buffer& buffer = context.program.buffer(slice.buffer);
+  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+  const std::int64_t begin = slice.begin * size;
+  const std::int64_t bytes = slice.elements * size;
+  if (buffer.place != MemoryPlace::device) {
+    return state_->offload->write(buffer.place, context.plan.offset(buffer.id, -1) + begin, host, bytes);
+  }
+  context.device.copy_from_host(StreamKind::compute, state_->memory(buffer.id) + begin, host, bytes);
+  context.device.synchronize(StreamKind::compute);
+}
 
 const std::map<std::string, Traffic>& Executor::traffic() const { return state_->prepared.traffic; }
 double Executor::wait_seconds() const { return state_->launcher.requests().seconds(); }
 std::optional<GraphUse> Executor::graph_use() const { return state_->runner.graph_use(); }
-const Program& Executor::program() const { return state_->program; }
-int Executor::rank() const { return state_->rank; }
+const Program& Executor::program() const { return state_->context.program; }
+int Executor::rank() const { return state_->context.rank; }
 const Arena& Executor::arena() const { return *state_->arena; }
 
 }  // namespace strata::host

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "compiler/memory/memory_plan.hpp"
-#include "runtime/buffer_slice.hpp"
 #include "runtime/offload_memory.hpp"
+#include "runtime/shards.hpp"
 #include "strata/communicator.hpp"
 #include "strata/device.hpp"
 #include "strata/program.hpp"

@@ -159,4 +159,10 @@ class FlightRecorders {
   std::vector<std::pair<int, std::unique_ptr<FlightRecorder>>> all_;
 };
 
+/// Wraps a communicator so that `recorder` notes every communication: of programs, agreements and checkpoints.
+/// `ends_at_wait`: true if a communication is complete when Request::wait() returns, as in host memory. Otherwise it is
+/// when check() returns.
+[[nodiscard]] std::unique_ptr<Communicator> recorded(std::unique_ptr<Communicator> communicator,
+                                                     FlightRecorder& recorder, bool ends_at_wait);
+
 }  // namespace strata::host

@@ -7,25 +7,21 @@ namespace strata::host {
 namespace {
 
 /// Combines a communication's logical id and its micro-batch to one number, by which ranks match calls.
-std::uint64_t meeting_id(const Instruction& instruction, int micro_batch) {
+std::uint64_t call_id(const Instruction& instruction, int micro_batch) {
   return communication_id(instruction) + 0x9E3779B97F4A7C15U * static_cast<std::uint64_t>(micro_batch + 1);
 }
 
 }  // namespace
 
-Launcher::Launcher(const Program& program, const MemoryPlan& plan, const PreparedProgram& prepared, Device& device,
-                   Communicator& communicator, Arena& arena, OffloadMemory* offload)
-    : program_(program),
-      plan_(plan),
-      device_(device),
-      communicator_(communicator),
-      arena_(arena),
-      offload_(offload),
-      transfers_(offload == nullptr ? nullptr : std::make_unique<TransferEngine>(device, *offload)),
-      ranges_(program),
+Launcher::Launcher(const RankContext& context, const PreparedProgram& prepared)
+    : context_(context),
+      program_(context.program),
+      transfers_(context.offload == nullptr ? nullptr
+                                            : std::make_unique<TransferEngine>(context.device, *context.offload)),
+      ranges_(context.program),
       operands_(prepared.most_operands),
       results_(prepared.most_results),
-      staging_(device.allocate_host(prepared.staging_bytes)) {}
+      staging_(context.device.allocate_host(prepared.staging_bytes)) {}
 
 void Launcher::wait(const PreparedInstruction& prepared, int micro_batch) {
   for (const BufferId buffer : prepared.instruction->waits) requests_.wait(ranges_.range(buffer, micro_batch));
@@ -61,16 +57,16 @@ void Launcher::load(const PreparedInstruction& prepared, int micro_batch, const 
     dims_[i].global_size = size * program_.micro_batches;
   }
   const auto load_to = [&](std::byte* to) { inputs.load({instruction.name, dims_, buffer.dtype, to}, context.step); };
-  if (!device_.is_host_memory()) return load_to(staging(prepared, micro_batch));
-  device_.synchronize(StreamKind::compute);
+  if (!context_.device.is_host_memory()) return load_to(staging(prepared, micro_batch));
+  context_.device.synchronize(StreamKind::compute);
   load_to(memory(buffer.id, micro_batch));
 }
 
 void Launcher::copy_input(const PreparedInstruction& prepared, int micro_batch) {
-  if (device_.is_host_memory()) return;
+  if (context_.device.is_host_memory()) return;
   const Buffer& buffer = program_.buffer(prepared.instruction->outputs.front());
-  device_.copy_from_host(StreamKind::compute, memory(buffer.id, micro_batch), staging(prepared, micro_batch),
-                         buffer.bytes());
+  context_.device.copy_from_host(StreamKind::compute, memory(buffer.id, micro_batch), staging(prepared, micro_batch),
+                                 buffer.bytes());
 }
 
 void Launcher::compute(const PreparedInstruction& prepared, int micro_batch, const StepContext& context) {
@@ -86,7 +82,7 @@ void Launcher::compute(const PreparedInstruction& prepared, int micro_batch, con
 
 void Launcher::copy(const PreparedInstruction& prepared, int micro_batch) {
   const std::byte* source = memory(prepared.instruction->inputs.at(0), micro_batch);
-  launch_copy(device_, prepared.copies, memory(prepared.instruction->outputs.at(0), micro_batch), source);
+  launch_copy(context_.device, prepared.copies, memory(prepared.instruction->outputs.at(0), micro_batch), source);
 }
 
 void Launcher::collective(const PreparedInstruction& prepared, const Collective& work, int micro_batch) {
@@ -101,9 +97,9 @@ void Launcher::collective(const PreparedInstruction& prepared, const Collective&
   call.input = memory(input.id, micro_batch);
   call.output = memory(instruction.outputs.at(0), micro_batch);
   call.elements = input.elements();
-  call.id = meeting_id(instruction, micro_batch);
+  call.id = call_id(instruction, micro_batch);
   call.name = &instruction.name;
-  requests_.add(communicator_.start(call), true, ranges(instruction, micro_batch));
+  requests_.add(context_.communicator.start(call), true, ranges(instruction, micro_batch));
 }
 
 void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
@@ -114,10 +110,10 @@ void Launcher::message(const PreparedInstruction& prepared, int micro_batch) {
   call.peer = prepared.peer;
   call.data = memory(buffer.id, micro_batch);
   call.bytes = buffer.bytes();
-  call.id = meeting_id(instruction, micro_batch);
+  call.id = call_id(instruction, micro_batch);
   call.channel = sends ? instruction.as<Send>()->channel : instruction.as<Receive>()->channel;
   call.name = &instruction.name;
-  requests_.add(sends ? communicator_.send(call) : communicator_.receive(call), false,
+  requests_.add(sends ? context_.communicator.send(call) : context_.communicator.receive(call), false,
                 ranges(instruction, micro_batch));
 }
 
@@ -130,17 +126,17 @@ void Launcher::transfer(const Instruction& instruction, int micro_batch) {
   call.to_device = to_device;
   call.device = memory(to_device ? to.id : from.id, micro_batch);
   call.place = outside.place;
-  call.offset = plan_.offset(outside.id, micro_batch);
+  call.offset = context_.plan.offset(outside.id, micro_batch);
   call.bytes = outside.bytes();
   call.name = &instruction.name;
-  offload_->touch(call.place, call.offset + call.bytes);
+  context_.offload->touch(call.place, call.offset + call.bytes);
   requests_.add(transfers_->start(call), false, ranges(instruction, micro_batch));
 }
 
 std::byte* Launcher::memory(BufferId buffer, int micro_batch) {
-  const std::int64_t offset = plan_.offset(buffer, micro_batch);
-  arena_.touch(offset + program_.buffer(buffer).bytes());
-  return arena_.data() + offset;
+  const std::int64_t offset = context_.plan.offset(buffer, micro_batch);
+  context_.arena.touch(offset + program_.buffer(buffer).bytes());
+  return context_.arena.data() + offset;
 }
 
 std::byte* Launcher::staging(const PreparedInstruction& prepared, int micro_batch) const {

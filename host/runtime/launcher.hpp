@@ -18,9 +18,8 @@ namespace strata::host {
 /// the program says. It adds no wait of its own, so the program is all that the check before the run must know.
 class Launcher {
  public:
-  /// `offload`: null if the program has no memory outside of the device.
-  Launcher(const Program& program, const MemoryPlan& plan, const PreparedProgram& prepared, Device& device,
-           Communicator& communicator, Arena& arena, OffloadMemory* offload);
+  /// `context` outlives the launcher.
+  Launcher(const RankContext& context, const PreparedProgram& prepared);
 
   /// The three steps of an instruction, in this order: wait() for asynchronous work, load() input data into staging
   /// memory, launch(). `micro_batch`: -1 in prologue and epilogue.
@@ -43,12 +42,8 @@ class Launcher {
   [[nodiscard]] std::byte* staging(const PreparedInstruction& prepared, int micro_batch) const;
   [[nodiscard]] std::vector<ByteRange> ranges(const Instruction& instruction, int micro_batch) const;
 
+  const RankContext& context_;
   const Program& program_;
-  const MemoryPlan& plan_;
-  Device& device_;
-  Communicator& communicator_;
-  Arena& arena_;
-  OffloadMemory* offload_;
   std::unique_ptr<TransferEngine> transfers_;
   BufferRanges ranges_;
   RequestsInFlight requests_;

@@ -4,25 +4,24 @@
 #include <utility>
 
 #include "compiler/program/communication_trace.hpp"
-#include "compiler/program/op_instance.hpp"
-#include "runtime/traffic.hpp"
+#include "compiler/program/instructions.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
+
+/// The key under which an instruction's traffic is counted, such as "all_reduce dp" or "send pp".
+std::string traffic_key(const Instruction& instruction) {
+  return work_name(instruction) + " " + join(communication_axes(instruction), "+");
+}
 
 /// Alignment of a load's staging memory, enough for any type.
 constexpr std::int64_t kStagingAlignment = 64;
 
 class Preparation {
  public:
-  Preparation(const Program& program, int rank, std::uint64_t seed, Device& device, Communicator& communicator)
-      : program_(program),
-        rank_(rank),
-        seed_(seed),
-        device_(device),
-        coordinates_(program.mesh.coordinates(rank)),
-        communicator_(communicator) {}
+  explicit Preparation(const RankContext& context)
+      : context_(context), program_(context.program), coordinates_(program_.mesh.coordinates(context.rank)) {}
 
   PreparedProgram run() {
     make_groups();
@@ -31,7 +30,7 @@ class Preparation {
       instructions.reserve(task.instructions.size());
       for (const Instruction& instruction : task.instructions) instructions.push_back(prepared(instruction));
     }
-    communicator_.make_ready(plan_);
+    context_.communicator.make_ready(plan_);
     return std::move(prepared_);
   }
 
@@ -46,7 +45,8 @@ class Preparation {
         }
       }
     }
-    for (auto& [with, group] : groups_) group = communicator_.create_group(ranks_of(with, program_.mesh, rank_));
+    for (auto& [with, group] : groups_)
+      group = context_.communicator.create_group(ranks_of(with, program_.mesh, context_.rank));
   }
 
   PreparedInstruction prepared(const Instruction& instruction) {
@@ -66,7 +66,7 @@ class Preparation {
       prepared.dims.push_back(index_map(dim, program_.mesh, coordinates_));
       prepared.per_micro_batch.push_back(dim.per_micro_batch);
     }
-    if (device_.is_host_memory()) return;
+    if (context_.device.is_host_memory()) return;
     prepared.staging_begin = prepared_.staging_bytes;
     const std::int64_t bytes = buffer.bytes() * program_.micro_batches;
     prepared_.staging_bytes += (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
@@ -74,8 +74,8 @@ class Preparation {
 
   void prepare(PreparedInstruction& prepared, const Compute& /*compute*/) {
     const Instruction& instruction = *prepared.instruction;
-    const OpInstance instance = describe_instruction(program_, instruction, coordinates_, seed_);
-    prepared.kernel = device_.prepare(instance);
+    const OpInstance instance = describe_instruction(program_, instruction, coordinates_, context_.seed);
+    prepared.kernel = context_.device.prepare(instance);
     if (prepared.kernel == nullptr) {
       throw RuntimeError("the device prepares no kernel (a null pointer) for op '" + instance.op + "' ('" +
                          instance.name + "')");
@@ -110,25 +110,78 @@ class Preparation {
   static void prepare(PreparedInstruction& /*prepared*/, const Transfer& /*transfer*/) {}
 
   [[nodiscard]] int peer(const Instruction& instruction) const {
-    return ranks_of(counterparts_of(program_, instruction), program_.mesh, rank_).front();
+    return ranks_of(counterparts_of(program_, instruction), program_.mesh, context_.rank).front();
   }
 
+  const RankContext& context_;
   const Program& program_;
-  int rank_;
-  std::uint64_t seed_;
-  Device& device_;
   Coordinates coordinates_;
-  Communicator& communicator_;
   std::map<Counterparts, int> groups_;
   CommunicationPlan plan_;
   PreparedProgram prepared_;
 };
 
+/// Merges rows that are contiguous on both sides into one.
+RowCopy merged(RowCopy copy) {
+  if (copy.width != copy.destination_pitch || copy.width != copy.source_pitch) return copy;
+  const std::int64_t bytes = copy.width * copy.rows;
+  return {copy.destination_offset, bytes, copy.source_offset, bytes, bytes, 1};
+}
+
+RowCopy reversed(const RowCopy& copy) {
+  return {copy.source_offset,     copy.source_pitch, copy.destination_offset,
+          copy.destination_pitch, copy.width,        copy.rows};
+}
+
 }  // namespace
 
-PreparedProgram prepare(const Program& program, int rank, std::uint64_t seed, Device& device,
-                        Communicator& communicator) {
-  return Preparation(program, rank, seed, device, communicator).run();
+PreparedProgram prepare(const RankContext& context) { return Preparation(context).run(); }
+
+void count_traffic(const Program& program, const PreparedInstruction& prepared) {
+  if (prepared.traffic == nullptr) return;
+  const Instruction& instruction = *prepared.instruction;
+  double bytes = static_cast<double>(program.buffer(instruction.inputs.at(0)).bytes());
+  if (const auto* collective = instruction.as<Collective>()) {
+    const int ranks = prepared.group_size;
+    // Ring counts refer to the larger of input and output. For an all_gather that is the output.
+    if (collective->kind == CollectiveKind::all_gather) bytes *= ranks;
+    if (collective->kind == CollectiveKind::all_reduce) bytes *= 2;
+    bytes = bytes * (ranks - 1) / ranks;
+  }
+  ++prepared.traffic->calls;
+  prepared.traffic->bytes_sent += bytes;
+}
+
+std::vector<RowCopy> plan_copy(const Copy& description, DType dtype, int count, int index) {
+  const std::int64_t unit = description.inner * static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t piece_size = description.size / count;
+  const bool slices = description.kind == Copy::Kind::slice;
+  std::vector<RowCopy> copies;
+  for (int piece = slices ? index : 0; piece < (slices ? index + 1 : count); ++piece) {
+    const std::int64_t piece_begin = slices ? 0 : piece * description.outer * piece_size * unit;
+    for (const IndexSegment& run : split_dimension(description.size, count, piece, description.axis.distribution)) {
+      RowCopy copy{piece_begin + run.local_begin * unit,
+                   piece_size * unit,
+                   run.global_begin * unit,
+                   description.size * unit,
+                   run.length * unit,
+                   description.outer};
+      if (description.kind == Copy::Kind::unpack) copy = reversed(copy);
+      copies.push_back(merged(copy));
+    }
+  }
+  return copies;
+}
+
+void launch_copy(Device& device, const std::vector<RowCopy>& copies, std::byte* destination, const std::byte* source) {
+  for (const RowCopy& copy : copies) {
+    if (copy.rows == 1) {
+      device.copy(StreamKind::compute, destination + copy.destination_offset, source + copy.source_offset, copy.width);
+    } else {
+      device.copy_rows(StreamKind::compute, destination + copy.destination_offset, copy.destination_pitch,
+                       source + copy.source_offset, copy.source_pitch, copy.width, copy.rows);
+    }
+  }
 }
 
 }  // namespace strata::host

@@ -3,14 +3,33 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "runtime/copy_plan.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "strata/communicator.hpp"
 #include "strata/device.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
+
+class Arena;
+class OffloadMemory;
+
+/// Arguments of one Device::copy_rows call, in bytes. Offsets count from the beginning of the buffers.
+struct RowCopy {
+  std::int64_t destination_offset = 0;
+  std::int64_t destination_pitch = 0;
+  std::int64_t source_offset = 0;
+  std::int64_t source_pitch = 0;
+  std::int64_t width = 0;
+  std::int64_t rows = 0;
+
+  bool operator==(const RowCopy&) const = default;
+};
+
+/// The row copies of a slice, pack or unpack, for the rank at `index` of `count` ranks along the axis.
+[[nodiscard]] std::vector<RowCopy> plan_copy(const Copy& description, DType dtype, int count, int index);
 
 /// An instruction with everything resolved for one rank that is the same in all launches.
 struct PreparedInstruction {
@@ -46,9 +65,28 @@ struct PreparedProgram {
   std::size_t most_results = 0;
 };
 
+/// What the parts of an executor work on: the program of one rank, and what it runs on.
+struct RankContext {
+  const Program& program;
+  const MemoryPlan& plan;
+  int rank = 0;
+  std::uint64_t seed = 0;
+  Device& device;
+  Communicator& communicator;
+  Arena& arena;
+  /// Null if the program has no memory outside of the device.
+  OffloadMemory* offload = nullptr;
+};
+
 /// Prepares kernels, creates groups and makes the communicator ready. All ranks of the mesh call it together.
 /// \throws ConfigurationError if the device does not support an op.
-[[nodiscard]] PreparedProgram prepare(const Program& program, int rank, std::uint64_t seed, Device& device,
-                                      Communicator& communicator);
+[[nodiscard]] PreparedProgram prepare(const RankContext& context);
+
+/// Counts the bytes that a launch of the instruction sends. Collectives count as ring algorithms do (bytes_sent).
+/// Instructions without communication count nothing.
+void count_traffic(const Program& program, const PreparedInstruction& prepared);
+
+/// Enqueues `copies` on the compute stream.
+void launch_copy(Device& device, const std::vector<RowCopy>& copies, std::byte* destination, const std::byte* source);
 
 }  // namespace strata::host

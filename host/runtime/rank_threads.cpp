@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "runtime/flight_recorder.hpp"
-#include "runtime/recorded_communicator.hpp"
 #include "strata/error.hpp"
 #include "strata/tensor.hpp"
 

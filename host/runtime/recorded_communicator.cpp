@@ -1,6 +1,6 @@
-#include "runtime/recorded_communicator.hpp"
-
 #include <utility>
+
+#include "runtime/flight_recorder.hpp"
 
 namespace strata::host {
 namespace {

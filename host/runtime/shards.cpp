@@ -8,7 +8,6 @@
 #include "strata/error.hpp"
 
 namespace strata::host {
-
 namespace {
 
 /// The axes along which ranks hold different values or states, beside those that shard the parameter.

@@ -3,14 +3,25 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
-#include "runtime/buffer_slice.hpp"
 #include "runtime/tensor_part.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
+
+/// Elements [begin, begin + elements) of a buffer.
+struct BufferSlice {
+  BufferId buffer = -1;
+  std::int64_t begin = 0;
+  std::int64_t elements = 0;
+};
+
+/// Copies a slice of a rank's buffer to host memory (ReadSlice) or from it (WriteSlice).
+using ReadSlice = std::function<void(const BufferSlice&, void*)>;
+using WriteSlice = std::function<void(const BufferSlice&, const void*)>;
 
 /// How ranks store a tensor. Each rank has a block of the tensor. If the tensor is in a sharded bucket, the rank has
 /// only the part of its block that is in its piece of the bucket.

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/check/communication_in_flight.hpp"
 #include "compiler/program/step_variants.hpp"
-#include "runtime/traffic.hpp"
+#include "runtime/prepared_program.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -27,23 +26,21 @@ void name_place(const Work& work, const Place& place) {
 
 }  // namespace
 
-StepRunner::StepRunner(const Program& program, int rank, const PreparedProgram& prepared, Device& device,
-                       Communicator& communicator, Launcher& launcher, bool communicates_in_graphs)
-    : program_(program),
-      rank_(rank),
-      device_(device),
-      communicator_(communicator),
+StepRunner::StepRunner(const RankContext& context, const PreparedProgram& prepared, Launcher& launcher,
+                       bool communicates_in_graphs)
+    : context_(context),
       launcher_(launcher),
       // On host memory, load() writes input data between two launches, which a graph would combine.
-      refusal_(device.is_host_memory() ? "the device works in host memory" : device.uncapturable()) {
+      refusal_(context.device.is_host_memory() ? "the device works in host memory" : context.device.uncapturable()) {
+  const Program& program = context.program;
   if (refusal_) {
     communication_outside_ = refusal_;
-  } else if (communicator.rank_count() == 1) {
+  } else if (context.communicator.rank_count() == 1) {
     communication_outside_ = "there is one rank";
   } else if (!communicates_in_graphs) {
     communication_outside_ = "ranks have transfers beside it";
   } else {
-    communication_outside_ = communicator.uncapturable();
+    communication_outside_ = context.communicator.uncapturable();
   }
   conditions_ = step_conditions(program);
   bool any = false;
@@ -83,7 +80,7 @@ bool StepRunner::cut(Variant& variant) const {
 bool StepRunner::is_capturable(const Instruction& instruction) const {
   if (is_communication(instruction)) return communicates_in_graphs();
   if (instruction.is<Transfer>() && communicates_in_graphs()) {
-    throw VerificationError("graphs cannot hold the communication of program '" + program_.name +
+    throw VerificationError("graphs cannot hold the communication of program '" + context_.program.name +
                             "', which has the transfer '" + instruction.name + "'");
   }
   return !instruction.is<Transfer>();
@@ -95,15 +92,15 @@ std::span<const StepRunner::Scheduled> StepRunner::instructions(const Segment& s
 
 std::string StepRunner::step_text() const {
   // Logs and checkpoints count steps from 1.
-  return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_.step + 1);
+  return "rank " + std::to_string(context_.rank) + ", step " + std::to_string(step_.step + 1);
 }
 
 std::string StepRunner::place(const Scheduled& scheduled) const {
-  return step_text() + ", " + describe(program_, scheduled.at, scheduled.index);
+  return step_text() + ", " + describe(context_.program, scheduled.at, scheduled.index);
 }
 
 void StepRunner::note(const Scheduled& scheduled, std::size_t count) const {
-  if (recorder_ != nullptr) recorder_->begin(program_, scheduled.at, scheduled.index, count);
+  if (recorder_ != nullptr) recorder_->begin(context_.program, scheduled.at, scheduled.index, count);
 }
 
 std::optional<GraphUse> StepRunner::graph_use() const {
@@ -137,31 +134,31 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
     } else {
       launch_each(segment);
     }
-    for (const Scheduled& scheduled : instructions(segment)) count_traffic(program_, *scheduled.prepared);
+    for (const Scheduled& scheduled : instructions(segment)) count_traffic(context_.program, *scheduled.prepared);
   }
   const auto end = [this] { return step_text() + ", its end"; };
   if (recorder_ != nullptr) recorder_->begin_end();
   // Communication that no instruction waits for may have failed too.
   name_place([&] { launcher_.requests().wait_for_all(); }, end);
-  device_.synchronize(StreamKind::compute);
-  name_place([&] { communicator_.check(); }, end);
+  context_.device.synchronize(StreamKind::compute);
+  name_place([&] { context_.communicator.check(); }, end);
   if (recorder_ != nullptr) recorder_->end_run();
   ++variant_->steps;
 }
 
-StepContext StepRunner::context(const Scheduled& scheduled) const {
-  StepContext context = step_;
-  context.micro_batch = std::max(scheduled.at.micro_batch, 0);
-  return context;
+StepContext StepRunner::step_of(const Scheduled& scheduled) const {
+  StepContext step = step_;
+  step.micro_batch = std::max(scheduled.at.micro_batch, 0);
+  return step;
 }
 
 void StepRunner::load(const Scheduled& scheduled) {
   if (!scheduled.prepared->instruction->is<LoadInput>()) return;
-  launcher_.load(*scheduled.prepared, scheduled.at.micro_batch, context(scheduled), *inputs_);
+  launcher_.load(*scheduled.prepared, scheduled.at.micro_batch, step_of(scheduled), *inputs_);
 }
 
 void StepRunner::launch(const Scheduled& scheduled) {
-  launcher_.launch(*scheduled.prepared, scheduled.at.micro_batch, context(scheduled));
+  launcher_.launch(*scheduled.prepared, scheduled.at.micro_batch, step_of(scheduled));
 }
 
 void StepRunner::launch_each(const Segment& segment) {
@@ -194,9 +191,9 @@ void StepRunner::launch_graph(Segment& segment) {
 bool StepRunner::capture(Segment& segment) {
   const auto launch_all = [&] { launch_in_capture(segment); };
   try {
-    segment.graph = device_.capture([&] {
+    segment.graph = context_.device.capture([&] {
       if (!communicates_in_graphs()) return launch_all();
-      segment.communication = communicator_.capture(launch_all);
+      segment.communication = context_.communicator.capture(launch_all);
     });
     return true;
   } catch (const AbortedError&) {
@@ -206,7 +203,7 @@ bool StepRunner::capture(Segment& segment) {
     if (communicates_in_graphs()) {
       const std::string step = step_text();
       // A failed communication may be the reason why the capture failed, so report that error first.
-      name_place([&] { communicator_.check(); }, [&] { return step; });
+      name_place([&] { context_.communicator.check(); }, [&] { return step; });
       throw RuntimeError(step + ": the step and its communication could not be captured: " + why);
     }
     // Single launches still work. Existing graphs are kept, because one may be running.

@@ -22,8 +22,8 @@ namespace strata::host {
 class StepRunner {
  public:
   /// All references outlive the runner. `communicates_in_graphs`: allows graphs to contain communication.
-  StepRunner(const Program& program, int rank, const PreparedProgram& prepared, Device& device,
-             Communicator& communicator, Launcher& launcher, bool communicates_in_graphs);
+  StepRunner(const RankContext& context, const PreparedProgram& prepared, Launcher& launcher,
+             bool communicates_in_graphs);
 
   /// Notes what the runner does. The recorder outlives it.
   void record_in(FlightRecorder& recorder) { recorder_ = &recorder; }
@@ -69,8 +69,8 @@ class StepRunner {
   /// Records that the rank begins an instruction, or a graph of `count` ones.
   void note(const Scheduled& scheduled, std::size_t count = 1) const;
 
-  /// The context of an instruction in the current step.
-  [[nodiscard]] StepContext context(const Scheduled& scheduled) const;
+  /// The current step for an instruction.
+  [[nodiscard]] StepContext step_of(const Scheduled& scheduled) const;
 
   void load(const Scheduled& scheduled);
   void launch(const Scheduled& scheduled);
@@ -81,10 +81,7 @@ class StepRunner {
   bool capture(Segment& segment);
   void launch_in_capture(const Segment& segment);
 
-  const Program& program_;
-  int rank_;
-  Device& device_;
-  Communicator& communicator_;
+  const RankContext& context_;
   Launcher& launcher_;
   FlightRecorder* recorder_ = nullptr;
   std::vector<StepCondition> conditions_;

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "compiler/batch_split.hpp"
+#include "compiler/stack.hpp"
 #include "data/joined_sizes.hpp"
 #include "loading/guarded_plugins.hpp"
 #include "setup/joined_world.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/parameters/step_guard.hpp"
+#include "compiler/parameters/step_end.hpp"
 #include "files/text_format.hpp"
 
 namespace strata::host {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "compiler/compile.hpp"
-#include "compiler/graph/loss_elements.hpp"
 #include "files/text_format.hpp"
+#include "reports/program_summary.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "compiler/placement/bucket_collectives.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "diagnosis/run_diagnosis.hpp"
 #include "runtime/initialize.hpp"
 #include "runtime/rank_threads.hpp"

@@ -8,7 +8,7 @@
 
 #include "compiler/graph/build_graph.hpp"
 #include "compiler/parameters/step_end.hpp"
-#include "compiler/program/op_instance.hpp"
+#include "compiler/program/instructions.hpp"
 #include "train/health_rule.hpp"
 
 namespace strata::host {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/memory/memory_lifetimes.hpp"
+#include "compiler/memory/memory_packing.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "program_sketch.hpp"
 

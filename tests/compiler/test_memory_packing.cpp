@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256;
 
-bool overlap(const MemoryBlock& a, std::int64_t offset_a, const MemoryBlock& b, std::int64_t offset_b) {
+bool overlap(const Lifetime& a, std::int64_t offset_a, const Lifetime& b, std::int64_t offset_b) {
   return a.begin <= b.end && b.begin <= a.end && offset_a < offset_b + b.bytes && offset_b < offset_a + a.bytes;
 }
 
-void expect_valid(const std::vector<MemoryBlock>& blocks, const MemoryPacking& packing) {
+void expect_valid(const std::vector<Lifetime>& blocks, const MemoryPacking& packing) {
   ASSERT_EQ(packing.offsets.size(), blocks.size());
   std::int64_t highest = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -30,8 +30,8 @@ void expect_valid(const std::vector<MemoryBlock>& blocks, const MemoryPacking& p
 }
 
 /// The forward pass allocates blocks, half of which stay for the backward pass. It frees them in reverse order.
-std::vector<MemoryBlock> training_steps(int micro_batches, int layers, std::mt19937& random) {
-  std::vector<MemoryBlock> blocks;
+std::vector<Lifetime> training_steps(int micro_batches, int layers, std::mt19937& random) {
+  std::vector<Lifetime> blocks;
   std::vector<std::int64_t> sizes;
   for (int i = 0; i < 8; ++i) sizes.push_back(1000 + static_cast<std::int64_t>(pick(random, 100'000)));
   const int forward = layers * 8;
@@ -49,14 +49,14 @@ std::vector<MemoryBlock> training_steps(int micro_batches, int layers, std::mt19
     }
   }
   std::stable_sort(blocks.begin(), blocks.end(),
-                   [](const MemoryBlock& a, const MemoryBlock& b) { return a.begin < b.begin; });
+                   [](const Lifetime& a, const Lifetime& b) { return a.begin < b.begin; });
   return blocks;
 }
 
 TEST(PackMemory, RandomBlocks) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     std::mt19937 random(seed);
-    std::vector<MemoryBlock> blocks;
+    std::vector<Lifetime> blocks;
     for (int i = 0; i < 300; ++i) {
       const int begin = static_cast<int>(pick(random, 200));
       const int length = static_cast<int>(pick(random, 1 + (1U << pick(random, 7))));
@@ -64,10 +64,10 @@ TEST(PackMemory, RandomBlocks) {
                         begin + length});
     }
     std::stable_sort(blocks.begin(), blocks.end(),
-                     [](const MemoryBlock& a, const MemoryBlock& b) { return a.begin < b.begin; });
+                     [](const Lifetime& a, const Lifetime& b) { return a.begin < b.begin; });
     const MemoryPacking packing = pack_memory(blocks, kAlignment);
     expect_valid(blocks, packing);
-    const auto least = static_cast<double>(most_bytes_at_once(blocks, kAlignment));
+    const auto least = static_cast<double>(find_peak(blocks, kAlignment).bytes);
     EXPECT_LE(static_cast<double>(packing.bytes), 1.2 * least) << "seed " << seed;
   }
 }
@@ -75,27 +75,27 @@ TEST(PackMemory, RandomBlocks) {
 TEST(PackMemory, TrainingSteps) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
-    const std::vector<MemoryBlock> blocks = training_steps(2, 6, random);
+    const std::vector<Lifetime> blocks = training_steps(2, 6, random);
     const MemoryPacking packing = pack_memory(blocks, kAlignment);
     expect_valid(blocks, packing);
-    const auto least = static_cast<double>(most_bytes_at_once(blocks, kAlignment));
+    const auto least = static_cast<double>(find_peak(blocks, kAlignment).bytes);
     EXPECT_LE(static_cast<double>(packing.bytes), 1.1 * least) << "seed " << seed;
   }
 }
 
 TEST(PackMemory, FiftyThousandBlocks) {
   std::mt19937 random(1);
-  const std::vector<MemoryBlock> blocks = training_steps(64, 49, random);
+  const std::vector<Lifetime> blocks = training_steps(64, 49, random);
   ASSERT_GE(blocks.size(), 50'000U);
   const MemoryPacking packing = pack_memory(blocks, kAlignment);
-  const auto least = static_cast<double>(most_bytes_at_once(blocks, kAlignment));
+  const auto least = static_cast<double>(find_peak(blocks, kAlignment).bytes);
   EXPECT_LE(static_cast<double>(packing.bytes), 1.1 * least);
 }
 
 TEST(PackMemory, NothingAndOne) {
   EXPECT_EQ(pack_memory({}, kAlignment).bytes, 0);
   EXPECT_EQ(pack_memory({{100, 0, 0}}, kAlignment).bytes, 100);
-  EXPECT_EQ(most_bytes_at_once({{100, 0, 0}, {100, 1, 2}, {300, 2, 3}}, kAlignment), 256 + 512);
+  EXPECT_EQ(find_peak({{100, 0, 0}, {100, 1, 2}, {300, 2, 3}}, kAlignment).bytes, 256 + 512);
 }
 
 }  // namespace

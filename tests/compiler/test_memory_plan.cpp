@@ -4,7 +4,6 @@
 #include <map>
 
 #include "compiler/check/program_check.hpp"
-#include "compiler/memory/memory_lifetimes.hpp"
 #include "compiler/memory/memory_packing.hpp"
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/program/buffer_ranges.hpp"
@@ -56,18 +55,15 @@ TEST(MemoryPlan, IsVerifiedAndCloseToTheLeastPossible) {
     for (const Program& program : random.stages) {
       const MemoryPlan plan = plan_memory(program);
       EXPECT_EQ(refusal(program, plan), "") << "seed " << seed;
-      const BufferRanges ranges(program);
-      std::vector<MemoryBlock> blocks;
-      for (const Lifetime& each : buffer_lifetimes(program, ranges))
-        blocks.push_back({each.bytes, each.begin, each.end});
-      const std::int64_t least = plan.persistent_bytes + most_bytes_at_once(blocks, 1);
+      const std::int64_t most = find_peak(buffer_lifetimes(program, BufferRanges(program))).bytes;
+      const std::int64_t least = plan.persistent_bytes + most;
       EXPECT_GE(plan.arena_bytes, least);
       EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.2 * static_cast<double>(least)) << "seed " << seed;
       worst = std::max(worst, static_cast<double>(plan.arena_bytes) / static_cast<double>(least));
       std::int64_t at_peak = 0;
       for (const auto& [kind, bytes] : plan.bytes_at_peak) at_peak += bytes;
       EXPECT_LE(at_peak, plan.arena_bytes);
-      EXPECT_GE(at_peak, most_bytes_at_once(blocks, 1));
+      EXPECT_GE(at_peak, most);
     }
   }
   RecordProperty("worst_ratio", std::to_string(worst));

@@ -95,7 +95,7 @@ const Mutation kProgramMutations[] = {
      }},
     {"repeated_id", "id 4 names another communication",
      [](Mutant& m) { m.change(kEpilogue, with_id(5), [](Instruction& each) { collective(each).id = 4; }); }},
-    {"unknown_buffer", "buffer %9999 is not there",
+    {"unknown_buffer", "buffer %9999, which is not there",
      [](Mutant& m) { m.change(kForward, computes("y"), [](Instruction& each) { each.inputs[0] = 9999; }); }},
     {"unknown_op", "there is no such op",
      [](Mutant& m) { m.change(kForward, computes("y"), [](Instruction& each) { compute(each).op = "mixx"; }); }},

@@ -59,7 +59,7 @@ TEST(Conditions, MustBePossible) {
   TaskSketch test;
   const BufferId x = test.loaded("x");
   test.push(in_steps(test.sketch.op("unary", "a", {x}, test.sketch.buffer("a", 8)), 4, 4));
-  EXPECT_THAT(variant_refusal(test.program), HasSubstr("no step % 4 is 4"));
+  EXPECT_THAT(variant_refusal(test.program), HasSubstr("step % 4 == 4, which no step fulfils"));
 }
 
 /// A temporary value is read in steps that have not written it.

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/check/replica_check.hpp"
+#include "compiler/check/program_check.hpp"
 #include "strategy_faults.hpp"
 
 namespace strata::testing {
@@ -80,7 +80,7 @@ TEST_F(ReplicasApart, RefusesAnAxisThatNestsInside) {
 
 /// The rule's mutant: each communication of a forward or backward task goes over the unsynchronized axis instead of its
 /// own.
-TEST_F(ReplicasApart, FindsEveryCommunicationThatIsMovedToTheUnsynchronizedAxis) {
+TEST_F(ReplicasApart, FindsEveryCommunicationThatIsMovedToTheLooseAxis) {
   Program program = host::compile(request({unsynchronized(), sharing()})).programs.front();
   ASSERT_FALSE(host::find_replica_fault(program, {"dp"}));
   int changed = 0;

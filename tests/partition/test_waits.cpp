@@ -22,9 +22,7 @@ class Waits : public ::testing::Test {
   void compute(std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
     push(host::flat_op("accumulate", "x", std::move(inputs), std::move(outputs)));
   }
-  void push(Instruction instruction) {
-    builder_.task(Task::Kind::forward).instructions.push_back(std::move(instruction));
-  }
+  void push(Instruction instruction) { builder_.instructions(Task::Kind::forward).push_back(std::move(instruction)); }
   std::vector<std::vector<BufferId>> waits() {
     builder_.program().schedule = {{0, 0}};
     host::insert_waits(builder_.program());
@@ -83,7 +81,7 @@ TEST_F(Waits, AWaitThatIsThereCountsAsTheLastTouch) {
   all_gather(x, z);
   compute({x}, {y});
   compute({y}, {y});
-  builder_.task(Task::Kind::forward).instructions.back().waits = {x};
+  builder_.instructions(Task::Kind::forward).back().waits = {x};
   EXPECT_EQ(waits(), (std::vector<Buffers>{{}, {}, {x}}));
 }
 

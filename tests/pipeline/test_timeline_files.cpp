@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "pipeline_strategy.hpp"
-#include "reports/timeline_files.hpp"
+#include "reports/timeline.hpp"
 #include "train/command_runner.hpp"
 
 namespace strata::testing {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "communicator/host_device.hpp"
-#include "runtime/copy_plan.hpp"
+#include "runtime/prepared_program.hpp"
 #include "runtime/shards.hpp"
 #include "strata/error.hpp"
 

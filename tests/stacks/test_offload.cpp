@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reports/transfer_summary.hpp"
+#include "reports/program_summary.hpp"
 #include "stack_row.hpp"
 #include "strata/error.hpp"
 

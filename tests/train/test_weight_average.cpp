@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "build_paths.hpp"
-#include "compiler/parameters/weight_average.hpp"
+#include "compiler/parameters/update.hpp"
 #include "generate/text_generation.hpp"
 #include "small_run.hpp"
 #include "strata/error.hpp"

@@ -236,6 +236,14 @@ class LockStep {
   std::string fault_;
 };
 
+bool mixes_replicas(const Task& task, const Instruction& instruction) {
+  const bool is_outside = task.kind == Task::Kind::prologue || task.kind == Task::Kind::epilogue;
+  if (!is_outside) return is_communication(instruction);
+  const auto* collective = instruction.as<Collective>();
+  return collective != nullptr &&
+         (collective->content == BufferKind::activation || collective->content == BufferKind::parameter);
+}
+
 std::string mesh_fault(const RankPrograms& ranks) {
   if (ranks.programs.size() != static_cast<std::size_t>(ranks.mesh.rank_count())) {
     return "there are programs for " + std::to_string(ranks.programs.size()) + " ranks, the mesh has " +
@@ -266,6 +274,24 @@ std::optional<std::string> find_communication_fault(const RankPrograms& ranks, c
   } catch (const VerificationError& error) {
     return error.what();
   }
+}
+
+std::optional<ReplicaFault> find_replica_fault(const Program& program, const AxisSet& apart) {
+  for (const Task& task : program.tasks) {
+    for (const Instruction& instruction : task.instructions) {
+      if (!mixes_replicas(task, instruction)) continue;
+      for (const Axis& axis : communication_axes(instruction)) {
+        if (!apart.contains(axis)) continue;
+        return ReplicaFault{
+            axis, "owns mesh axis '" + axis + "', along which ranks hold different values, but task '" + task.name +
+                      "' of program '" + program.name +
+                      "' moves activations or parameters over it: " + work_name(instruction) + " '" + instruction.name +
+                      "'; accepted: a rule without a filter that maps 'batch' onto it, and ops that do not need "
+                      "'batch' whole"};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace strata::host

@@ -8,9 +8,10 @@
 
 namespace strata::host {
 
-/// Checks what a strategy adds to an unfinished program before any phase reads it. verify(Program) checks the rest when
-/// the program is complete. \return what is wrong with `instruction`: a buffer that is not there, a condition that no
-/// step fulfils, or a number of inputs or outputs that its kind of work does not have. Empty if nothing is.
+/// Checks an instruction by itself: one that a strategy adds to an unfinished program, before any phase reads it, and
+/// every one of a complete program (verify(Program)). \return what is wrong with `instruction`: a buffer that is not
+/// there, a condition that no step fulfils, or a number of inputs or outputs that its kind of work does not have. Empty
+/// if nothing is.
 [[nodiscard]] std::optional<std::string> find_fault(const Program& program, const Instruction& instruction);
 
 /// \return what is wrong with the axes of a communication of the strategy that adds the axes `own`. Empty if nothing

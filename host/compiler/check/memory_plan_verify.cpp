@@ -37,13 +37,11 @@ class Replay {
 
  private:
   struct Owner {
-    std::int64_t end = 0;
     std::int64_t instance = 0;
     /// Offset of the instance's first byte in its memory place.
     std::int64_t origin = 0;
   };
-  /// Owners of runs of bytes, by the offset of the first byte.
-  using Owners = std::map<std::int64_t, Owner>;
+  using Owners = ByteMap<Owner>;
 
   [[noreturn]] void fail(const std::string& what) const {
     throw VerificationError("memory plan of program '" + program_.name + "': " + what);
@@ -129,23 +127,14 @@ class Replay {
 
   void read(BufferId id, int micro_batch) const {
     const ByteRange range = ranges_.range(id, micro_batch);
-    const Owners& owners = this->owners(ranges_.root(id));
-    std::int64_t begin = place(id, micro_batch);
-    const std::int64_t end = begin + (range.end - range.begin);
-    auto next = owners.upper_bound(begin);
-    if (next != owners.begin()) --next;
-    while (begin < end) {
-      if (next == owners.end() || next->first > begin || next->second.end <= begin) {
-        fail("buffer " + ranges_.describe_instance(range.instance) + " is read at " + where_() +
-             " before it was written");
-      }
-      if (next->second.instance != range.instance) {
-        fail("buffer " + ranges_.describe_instance(range.instance) + " is read at " + where_() + " but " +
-             ranges_.describe_instance(next->second.instance) + " lies in its place");
-      }
-      begin = next->second.end;
-      ++next;
-    }
+    const std::int64_t begin = place(id, micro_batch);
+    const auto visit = [&](std::int64_t, std::int64_t, const Owner* owner) {
+      if (owner != nullptr && owner->instance == range.instance) return;
+      fail("buffer " + ranges_.describe_instance(range.instance) + " is read at " + where_() +
+           (owner == nullptr ? " before it was written"
+                             : " but " + ranges_.describe_instance(owner->instance) + " lies in its place"));
+    };
+    owners(ranges_.root(id)).for_each_run(begin, begin + (range.end - range.begin), visit);
   }
 
   void write(BufferId id) { claim(ranges_.range(id, at_.micro_batch), place(id, at_.micro_batch)); }
@@ -154,36 +143,23 @@ class Replay {
   void claim(const ByteRange& range, std::int64_t begin) {
     const std::int64_t end = begin + (range.end - range.begin);
     Owners& owners = this->owners(ranges_.root_of_instance(range.instance));
-    split(owners, begin);
-    split(owners, end);
-    const auto first = owners.lower_bound(begin);
-    auto last = first;
-    for (; last != owners.end() && last->first < end; ++last) may_displace(last->first, last->second, range);
-    owners.erase(first, last);
-    owners[begin] = {end, range.instance, begin - range.begin};
+    owners.for_each_run(begin, end, [&](std::int64_t first, std::int64_t last, const Owner* owner) {
+      if (owner != nullptr && owner->instance != range.instance) may_displace(first, last, *owner, range);
+    });
+    owners.set(begin, end, {range.instance, begin - range.begin});
   }
 
-  void may_displace(std::int64_t begin, const Owner& owner, const ByteRange& by) const {
-    if (owner.instance == by.instance) return;
+  /// The owner loses the bytes [begin, end) to `range`.
+  void may_displace(std::int64_t begin, std::int64_t end, const Owner& owner, const ByteRange& range) const {
     const std::string both =
-        ranges_.describe_instance(by.instance) + " overlaps " + ranges_.describe_instance(owner.instance);
+        ranges_.describe_instance(range.instance) + " overlaps " + ranges_.describe_instance(owner.instance);
     if (program_.buffer(ranges_.root_of_instance(owner.instance)).persistent) {
       fail(both + ", which is persistent, at " + where_());
     }
-    const ByteRange displaced{owner.instance, begin - owner.origin, owner.end - owner.origin};
+    const ByteRange displaced{owner.instance, begin - owner.origin, end - owner.origin};
     if (const std::string* communication = in_flight_.conflict(displaced, true)) {
       fail(both + " at " + where_() + " while it is used by " + *communication);
     }
-  }
-
-  static void split(Owners& owners, std::int64_t at) {
-    auto found = owners.upper_bound(at);
-    if (found == owners.begin()) return;
-    --found;
-    if (found->first == at || found->second.end <= at) return;
-    const Owner rest = found->second;
-    found->second.end = at;
-    owners[at] = rest;
   }
 
   void start(const Instruction& instruction) {

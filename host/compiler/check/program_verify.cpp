@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "compiler/check/emitted_check.hpp"
 #include "compiler/check/program_check.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "strata/error.hpp"
@@ -72,19 +73,12 @@ void buffers_are_valid(const ProgramUnderCheck& check) {
   for (const Buffer& buffer : buffers) static_cast<void>(check.program.root(buffer.id));  // throws on a cycle
 }
 
-void operands_exist(const ProgramUnderCheck& check) {
+void instructions_are_valid(const ProgramUnderCheck& check) {
   for (std::size_t task = 0; task < check.program.tasks.size(); ++task) {
     const std::vector<Instruction>& instructions = check.program.tasks[task].instructions;
     for (std::size_t i = 0; i < instructions.size(); ++i) {
-      std::vector<BufferId> used = instructions[i].inputs;
-      used.insert(used.end(), instructions[i].outputs.begin(), instructions[i].outputs.end());
-      used.insert(used.end(), instructions[i].waits.begin(), instructions[i].waits.end());
-      if (instructions[i].workspace() != -1) used.push_back(instructions[i].workspace());
-      for (const BufferId id : used) {
-        if (!exists(check.program, id)) {
-          check.fail({static_cast<int>(task), -1}, i, "buffer %" + std::to_string(id) + " is not there");
-        }
-      }
+      const auto fault = find_fault(check.program, instructions[i]);
+      if (fault) check.fail({static_cast<int>(task), -1}, i, *fault);
     }
   }
 }
@@ -124,18 +118,6 @@ void last_runs_are_last(const ProgramUnderCheck& check) {
     if (!is_last.empty() && is_last.back() && std::count(is_last.begin(), is_last.end(), true) == 1) continue;
     check.fail("task '" + program.tasks[task].name +
                "' has instructions for its last run, but not exactly its last run is marked so");
-  }
-}
-
-void conditions_are_possible(const ProgramUnderCheck& check) {
-  for (std::size_t task = 0; task < check.program.tasks.size(); ++task) {
-    const auto& instructions = check.program.tasks[task].instructions;
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      const StepCondition& when = instructions[i].when;
-      if (when.period >= 1 && when.phase >= 0 && when.phase < when.period) continue;
-      check.fail({static_cast<int>(task), -1}, i,
-                 "no step % " + std::to_string(when.period) + " is " + std::to_string(when.phase));
-    }
   }
 }
 
@@ -217,10 +199,9 @@ void parameters_are_valid(const ProgramUnderCheck& check) {
 
 void verify_structure(const ProgramUnderCheck& check) {
   buffers_are_valid(check);
-  operands_exist(check);
+  instructions_are_valid(check);
   schedule_is_valid(check);
   last_runs_are_last(check);
-  conditions_are_possible(check);
   parameters_are_valid(check);
 }
 

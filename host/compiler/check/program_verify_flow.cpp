@@ -13,59 +13,13 @@
 namespace strata::host {
 namespace {
 
-/// For every byte of one instance, the buffer that wrote it last.
-class LastWriters {
- public:
-  struct Segment {
-    std::int64_t end = 0;
-    BufferId writer = -1;
-  };
-
-  void write(std::int64_t begin, std::int64_t end, BufferId writer) {
-    split(begin);
-    split(end);
-    segments_.erase(segments_.lower_bound(begin), segments_.lower_bound(end));
-    segments_[begin] = {end, writer};
-  }
-
-  /// Calls `visit` with the writer of every run in [begin, end), or -1 if no instruction has written the run.
-  template <class Visit>
-  void for_each_writer(std::int64_t begin, std::int64_t end, Visit visit) const {
-    auto next = segments_.upper_bound(begin);
-    if (next != segments_.begin() && std::prev(next)->second.end > begin) --next;
-    while (begin < end) {
-      const bool written = next != segments_.end() && next->first <= begin;
-      visit(written ? next->second.writer : -1);
-      if (written) {
-        begin = next->second.end;
-        ++next;
-      } else {
-        begin = next == segments_.end() ? end : next->first;
-      }
-    }
-  }
-
- private:
-  void split(std::int64_t at) {
-    auto found = segments_.upper_bound(at);
-    if (found == segments_.begin()) return;
-    --found;
-    if (found->first == at || found->second.end <= at) return;
-    const Segment rest = found->second;
-    found->second.end = at;
-    segments_[at] = rest;
-  }
-
-  std::map<std::int64_t, Segment> segments_;
-};
-
 class Flow {
  public:
-  Flow(const ProgramUnderCheck& check, std::uint64_t of)
-      : check_(check), program_(check.program), of_(of), ranges_(check.program) {}
+  Flow(const ProgramUnderCheck& check, std::uint64_t step_number)
+      : check_(check), program_(check.program), step_number_(step_number), ranges_(check.program) {}
 
   void run() {
-    for_each_instruction(program_, of_,
+    for_each_instruction(program_, step_number_,
                          [this](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
                            at_ = at;
                            index_ = index;
@@ -94,11 +48,14 @@ class Flow {
     }
     bool whole = false;
     BufferId part = -1;
-    writers_[range.instance].for_each_writer(range.begin, range.end, [&](BufferId writer) {
-      written_by(writer, id);
-      whole = whole || writer == id;
-      if (writer != id && is_part(writer, id) && !is_flat(program_.buffer(id))) part = writer;
-    });
+    writers_[range.instance].for_each_run(range.begin, range.end,
+                                          [&](std::int64_t, std::int64_t, const BufferId* last) {
+                                            const BufferId writer = last == nullptr ? -1 : *last;
+                                            written_by(writer, id);
+                                            whole = whole || writer == id;
+                                            if (writer != id && is_part(writer, id) && !is_flat(program_.buffer(id)))
+                                              part = writer;
+                                          });
     // A value written in parts must consist of parts only. A single part on top of the whole value overwrote it.
     if (whole && part >= 0) fail_overwritten(id, part);
   }
@@ -137,7 +94,7 @@ class Flow {
   void write(BufferId id) {
     must_not_be_in_flight(id, true);
     const ByteRange range = ranges_.range(id, at_.micro_batch);
-    writers_[range.instance].write(range.begin, range.end, id);
+    writers_[range.instance].set(range.begin, range.end, id);
   }
 
   void must_not_be_in_flight(BufferId id, bool write) const {
@@ -175,8 +132,9 @@ class Flow {
         const auto writers = writers_.find(range.instance);
         if (writers == writers_.end()) continue;
         written = true;
-        writers->second.for_each_writer(range.begin, range.end,
-                                        [&](BufferId writer) { written = written && writer >= 0; });
+        writers->second.for_each_run(range.begin, range.end, [&](std::int64_t, std::int64_t, const BufferId* writer) {
+          written = written && writer != nullptr;
+        });
       }
       if (!written) check_.fail("report '" + name + "' reads " + describe(program_, id) + ", which is never written");
     }
@@ -185,13 +143,14 @@ class Flow {
   const ProgramUnderCheck& check_;
   const Program& program_;
   /// The step to check.
-  std::uint64_t of_;
+  std::uint64_t step_number_;
   const BufferRanges ranges_;
   TaskInstance at_;
   std::size_t index_ = 0;
   bool is_collective_ = false;
   CommunicationInFlight in_flight_;
-  std::unordered_map<std::int64_t, LastWriters> writers_;
+  /// For every byte of an instance, the buffer that wrote it last.
+  std::unordered_map<std::int64_t, ByteMap<BufferId>> writers_;
   std::set<std::tuple<std::uint64_t, int, int>> ids_;
 };
 

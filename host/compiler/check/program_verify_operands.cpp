@@ -35,7 +35,6 @@ class OperandRules {
   // --- one function per type of work
 
   void check_work(const LoadInput& load) const {
-    operand_counts_are(0, 1);
     Dims dims;
     for (const ShardedDim& dim : load.dims) dims.push_back(dim.dim);
     if (!dims.empty()) local_shapes_fit("output", instruction_.outputs, {dims}, load.dims);
@@ -54,30 +53,21 @@ class OperandRules {
   }
 
   void check_work(const Copy& copy) const {
-    operand_counts_are(1, 1);
     types_are_equal();
     copy_fits(copy);
   }
 
   void check_work(const Collective& collective) const {
-    operand_counts_are(1, 1);
     types_are_equal();
     axes_exist(collective.axes);
     collective_sizes_fit(collective);
   }
 
-  void check_work(const Send& send) const {
-    operand_counts_are(1, 0);
-    peer_is_another_rank(send.to);
-  }
+  void check_work(const Send& send) const { peer_is_another_rank(send.to); }
 
-  void check_work(const Receive& receive) const {
-    operand_counts_are(0, 1);
-    peer_is_another_rank(receive.from);
-  }
+  void check_work(const Receive& receive) const { peer_is_another_rank(receive.from); }
 
   void check_work(const Transfer& /*transfer*/) const {
-    operand_counts_are(1, 1);
     types_are_equal();
     transfer_fits();
   }
@@ -282,7 +272,7 @@ class OperandRules {
     }
     if (is_on_device(input()) == is_on_device(output())) {
       fail("moves " + name(input().id) + " to " + name(output().id) +
-           "; exactly one of them must be outside of device " + "memory");
+           "; exactly one of them must be outside of device memory");
     }
   }
 
@@ -332,13 +322,13 @@ class OperandRules {
   }
 
   /// An output may overlap an input only if the op works in place, and then both must occupy exactly the same bytes.
-  void may_share(BufferId in, std::size_t operand, BufferId out, std::size_t result) const {
-    const ByteRange read = ranges_.range(in, 0);
-    const ByteRange written = ranges_.range(out, 0);
+  void may_share(BufferId input, std::size_t operand, BufferId output, std::size_t result) const {
+    const ByteRange read = ranges_.range(input, 0);
+    const ByteRange written = ranges_.range(output, 0);
     if (!read.overlaps(written)) return;
     const bool same = read.begin == written.begin && read.end == written.end;
     if (same && can_work_in_place(static_cast<int>(operand), static_cast<int>(result))) return;
-    fail("output " + name(out) + " overlaps input " + name(in) + ", which it may not replace in place");
+    fail("output " + name(output) + " overlaps input " + name(input) + ", which it may not replace in place");
   }
 
   [[nodiscard]] bool can_work_in_place(int operand, int result) const {

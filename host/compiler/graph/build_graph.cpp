@@ -41,13 +41,13 @@ struct GraphState {
 };
 
 /// Checks that scale factors are finite and above 0, because the update divides by them.
-void require_loss_scaling(const Graph& graph, const NamedStrategy& by) {
+void require_loss_scaling(const Graph& graph, const NamedStrategy& strategy) {
   if (!graph.loss_scaling) return;
   const LossScaling& scaling = *graph.loss_scaling;
   const auto require = [&](const char* what, double value, bool holds, const char* accepted) {
     if (std::isfinite(value) && holds) return;
-    throw by.error(std::string("scales the loss with ") + what + " = " + std::to_string(value) +
-                   "; accepted: " + accepted);
+    throw strategy.error(std::string("scales the loss with ") + what + " = " + std::to_string(value) +
+                         "; accepted: " + accepted);
   };
   require("initial", scaling.initial, scaling.initial > 0, "a finite number above 0");
   require("growth", scaling.growth, scaling.growth >= 1, "a finite number of at least 1");
@@ -57,23 +57,24 @@ void require_loss_scaling(const Graph& graph, const NamedStrategy& by) {
 
 class GraphBuild {
  public:
-  explicit GraphBuild(const GraphRequest& request) : request_(request) {}
+  GraphBuild(const CompileRequest& request, std::int64_t samples)
+      : request_(request), registry_(*request.registry), samples_(samples) {}
 
   BuiltGraph forward() {
     Graph& graph = built_.graph;
     graph.sizes = request_.sizes;
-    graph.sizes["batch"] = request_.samples;
-    GraphBuilder builder(graph, request_.registry, request_.mode, request_.float_type);
-    call_plugin(request_.model_origin, "build", [&] { request_.model.build(builder); });
+    graph.sizes["batch"] = samples_;
+    GraphBuilder builder(graph, registry_, request_.mode, request_.float_type);
+    call_plugin(request_.model_origin, "build", [&] { request_.model->build(builder); });
     keep_sinks(graph, request_.outputs);
     check("building the model");
     if (request_.continuation) {
-      continue_sequence(graph, request_.registry, *request_.continuation);
+      continue_sequence(graph, registry_, *request_.continuation);
       check("continuing the sequence");
     }
     freeze_groups(graph, request_.optimizer);
     rewrite("rewrite_forward", "the forward rewrite of ",
-            [&](const Strategy& strategy) { strategy.rewrite_forward(graph, request_.registry); });
+            [&](const Strategy& strategy) { strategy.rewrite_forward(graph, registry_); });
     // Strategies may have added parameters of frozen groups.
     freeze_groups(graph, request_.optimizer);
     if (request_.outputs.empty()) freeze_unread(graph);
@@ -83,20 +84,19 @@ class GraphBuild {
   BuiltGraph run() {
     built_ = forward();
     Graph& graph = built_.graph;
-    if (request_.mode == GraphMode::training) {
-      differentiate(graph, request_.registry);
+    if (request_.is_training()) {
+      differentiate(graph, registry_);
       check("differentiation");
-      rewrite("rewrite", "the rewrite of ",
-              [&](const Strategy& strategy) { strategy.rewrite(graph, request_.registry); });
+      rewrite("rewrite", "the rewrite of ", [&](const Strategy& strategy) { strategy.rewrite(graph, registry_); });
     }
-    decompose(graph, request_.registry);
+    decompose(graph, registry_);
     graph.remove_dead_nodes();
     check("decomposition");
     return std::move(built_);
   }
 
  private:
-  void check(const std::string& after) const { verify(built_.graph, request_.registry, after); }
+  void check(const std::string& after) const { verify(built_.graph, registry_, after); }
 
   template <class Call>
   void rewrite(const char* hook, const std::string& phase, const Call& call) {
@@ -109,13 +109,17 @@ class GraphBuild {
     }
   }
 
-  const GraphRequest& request_;
+  const CompileRequest& request_;
+  const OpRegistry& registry_;
+  std::int64_t samples_;
   BuiltGraph built_;
 };
 
 }  // namespace
 
-BuiltGraph build_graph(const GraphRequest& request) { return GraphBuild(request).run(); }
+BuiltGraph build_graph(const CompileRequest& request, std::int64_t samples) {
+  return GraphBuild(request, samples).run();
+}
 
 std::set<Value> read_values(const Graph& graph) {
   std::set<Value> values;
@@ -123,6 +127,8 @@ std::set<Value> read_values(const Graph& graph) {
   return values;
 }
 
-Graph build_forward_graph(const GraphRequest& request) { return GraphBuild(request).forward().graph; }
+Graph build_forward_graph(const CompileRequest& request, std::int64_t samples) {
+  return GraphBuild(request, samples).forward().graph;
+}
 
 }  // namespace strata::host

@@ -1,9 +1,8 @@
-#include "compiler/memory/memory_lifetimes.hpp"
-
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
+#include "compiler/memory/memory_packing.hpp"
 #include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
@@ -56,7 +55,7 @@ class Lifetimes {
     if (ranges_.persistent(id)) return;
     const std::int64_t instance = ranges_.instance(id, micro_batch_);
     const auto [place, added] = numbers_.try_emplace(instance, lifetimes_.size());
-    if (added) lifetimes_.push_back({instance, program_.buffer(ranges_.root(id)).bytes(), now_, now_});
+    if (added) lifetimes_.push_back({program_.buffer(ranges_.root(id)).bytes(), now_, now_, instance});
     Lifetime& lifetime = lifetimes_[place->second];
     lifetime.begin = std::min(lifetime.begin, now_);
     lifetime.end = std::max(lifetime.end, now_);

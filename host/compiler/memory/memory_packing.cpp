@@ -17,7 +17,7 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-std::int64_t height(const std::vector<MemoryBlock>& blocks, const std::vector<std::int64_t>& offsets) {
+std::int64_t height(const std::vector<Lifetime>& blocks, const std::vector<std::int64_t>& offsets) {
   std::int64_t highest = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) highest = std::max(highest, offsets[i] + blocks[i].bytes);
   return highest;
@@ -27,7 +27,7 @@ std::int64_t height(const std::vector<MemoryBlock>& blocks, const std::vector<st
 /// enough.
 class BestFit {
  public:
-  BestFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
+  BestFit(const std::vector<Lifetime>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
 
   std::vector<std::int64_t> run() {
     std::vector<std::int64_t> offsets(blocks_.size(), 0);
@@ -99,7 +99,7 @@ class BestFit {
     by_size_.erase({bytes, offset});
   }
 
-  const std::vector<MemoryBlock>& blocks_;
+  const std::vector<Lifetime>& blocks_;
   std::int64_t alignment_;
   std::map<std::int64_t, std::int64_t> free_;
   std::set<std::pair<std::int64_t, std::int64_t>> by_size_;
@@ -110,7 +110,7 @@ class BestFit {
 /// needed at the same time.
 class FirstFit {
  public:
-  FirstFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
+  FirstFit(const std::vector<Lifetime>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
 
   /// The offsets, or empty if kLooksPerAttempt was exceeded.
   std::optional<std::vector<std::int64_t>> run(const std::vector<std::size_t>& order) {
@@ -138,7 +138,7 @@ class FirstFit {
   };
   static constexpr std::size_t kChunk = 256;
 
-  std::int64_t lowest_fit(const MemoryBlock& block) {
+  std::int64_t lowest_fit(const Lifetime& block) {
     std::int64_t low = 0;
     for (const Chunk& chunk : chunks_) {
       ++looks_;
@@ -189,18 +189,18 @@ class FirstFit {
     }
   }
 
-  const std::vector<MemoryBlock>& blocks_;
+  const std::vector<Lifetime>& blocks_;
   std::int64_t alignment_;
   std::vector<Chunk> chunks_;
   std::int64_t looks_ = 0;
 };
 
 /// Block numbers in descending order of weight.
-std::vector<std::size_t> by_weight(const std::vector<MemoryBlock>& blocks,
-                                   const std::function<double(const MemoryBlock&)>& weight) {
+std::vector<std::size_t> by_weight(const std::vector<Lifetime>& blocks,
+                                   const std::function<double(const Lifetime&)>& weight) {
   std::vector<double> weights;
   weights.reserve(blocks.size());
-  for (const MemoryBlock& block : blocks) weights.push_back(weight(block));
+  for (const Lifetime& block : blocks) weights.push_back(weight(block));
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
@@ -209,26 +209,29 @@ std::vector<std::size_t> by_weight(const std::vector<MemoryBlock>& blocks,
 
 }  // namespace
 
-std::int64_t most_bytes_at_once(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) {
+MemoryPeak find_peak(const std::vector<Lifetime>& lifetimes, std::int64_t alignment) {
   std::map<int, std::int64_t> change;
-  for (const MemoryBlock& block : blocks) {
-    change[block.begin] += round_up(block.bytes, alignment);
-    change[block.end + 1] -= round_up(block.bytes, alignment);
+  for (const Lifetime& each : lifetimes) {
+    change[each.begin] += round_up(each.bytes, alignment);
+    change[each.end + 1] -= round_up(each.bytes, alignment);
   }
   std::int64_t now = 0;
-  std::int64_t most = 0;
-  for (const auto& [moment, bytes] : change) most = std::max(most, now += bytes);
-  return most;
+  MemoryPeak peak;
+  for (const auto& [moment, bytes] : change) {
+    now += bytes;
+    if (now > peak.bytes) peak = {moment, now};
+  }
+  return peak;
 }
 
-MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) {
+MemoryPacking pack_memory(const std::vector<Lifetime>& blocks, std::int64_t alignment) {
   MemoryPacking best{BestFit(blocks, alignment).run(), 0};
   best.bytes = height(blocks, best.offsets);
-  const std::int64_t bound = most_bytes_at_once(blocks, alignment) - alignment;
-  const std::function<double(const MemoryBlock&)> weights[] = {
-      [](const MemoryBlock& block) { return static_cast<double>(block.bytes); },
-      [](const MemoryBlock& block) { return static_cast<double>(block.bytes) * (block.end - block.begin + 1); },
-      [](const MemoryBlock& block) { return static_cast<double>(block.end - block.begin); },
+  const std::int64_t bound = find_peak(blocks, alignment).bytes - alignment;
+  const std::function<double(const Lifetime&)> weights[] = {
+      [](const Lifetime& block) { return static_cast<double>(block.bytes); },
+      [](const Lifetime& block) { return static_cast<double>(block.bytes) * (block.end - block.begin + 1); },
+      [](const Lifetime& block) { return static_cast<double>(block.end - block.begin); },
   };
   for (const auto& weight : weights) {
     if (best.bytes <= bound) break;  // equals the lower bound

@@ -3,27 +3,43 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/program/buffer_ranges.hpp"
+#include "strata/program.hpp"
+
 namespace strata::host {
 
-/// A block of memory that is needed from moment `begin` to moment `end`, both included.
-struct MemoryBlock {
+/// Lifetime of one instance of a transient buffer: the first and the last instruction of the scheduled program, counted
+/// from 0, during which it needs its memory.
+struct Lifetime {
   std::int64_t bytes = 0;
   int begin = 0;
   int end = 0;
+  std::int64_t instance = 0;
 };
 
-/// An offset in bytes for every block. Blocks whose times overlap do not overlap in memory.
+/// Lifetimes in ascending order of begin. A lifetime reaches from the first use to the last. Communication and
+/// transfers extend the lifetimes of their buffers until they are waited for or the step ends. A buffer that the host
+/// reads after the step lives to the end of the step.
+[[nodiscard]] std::vector<Lifetime> buffer_lifetimes(const Program& program, const BufferRanges& ranges);
+
+/// An offset in bytes for every instance. Instances whose lifetimes overlap do not overlap in memory.
 struct MemoryPacking {
   std::vector<std::int64_t> offsets;
-  /// Bytes up to the end of the highest block.
+  /// Bytes up to the end of the highest instance.
   std::int64_t bytes = 0;
 };
 
-/// Packs `blocks`, which are in ascending order of begin, at multiples of `alignment`. Tries several orders and takes
+/// Packs instances, which are in ascending order of begin, at multiples of `alignment`. Tries several orders and takes
 /// the best. Deterministic.
-[[nodiscard]] MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment);
+[[nodiscard]] MemoryPacking pack_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
 
-/// A lower bound for any packing: the most bytes needed at one moment, with each block rounded up to `alignment`.
-[[nodiscard]] std::int64_t most_bytes_at_once(const std::vector<MemoryBlock>& blocks, std::int64_t alignment);
+/// The moment with the most bytes, if each instance is rounded up to `alignment`. The bytes are a lower bound for any
+/// packing.
+struct MemoryPeak {
+  int moment = 0;
+  std::int64_t bytes = 0;
+};
+
+[[nodiscard]] MemoryPeak find_peak(const std::vector<Lifetime>& lifetimes, std::int64_t alignment = 1);
 
 }  // namespace strata::host

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/memory/memory_lifetimes.hpp"
 #include "compiler/memory/memory_packing.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "strata/error.hpp"
@@ -122,14 +121,11 @@ class Planner {
   }
 
   void place_transient() {
-    std::vector<MemoryBlock> blocks;
-    blocks.reserve(lifetimes_.size());
-    for (const Lifetime& lifetime : lifetimes_) blocks.push_back({lifetime.bytes, lifetime.begin, lifetime.end});
-    const MemoryPacking packing = pack_memory(blocks, kBufferAlignment);
+    const MemoryPacking packing = pack_memory(lifetimes_, kBufferAlignment);
     const std::int64_t begin = aligned(plan_.persistent_bytes);
     for (std::size_t i = 0; i < lifetimes_.size(); ++i)
       root_offset(lifetimes_[i].instance) = begin + packing.offsets[i];
-    if (!blocks.empty()) plan_.arena_bytes = begin + packing.bytes;
+    if (!lifetimes_.empty()) plan_.arena_bytes = begin + packing.bytes;
   }
 
   void fill_offsets() {
@@ -142,19 +138,7 @@ class Planner {
   }
 
   void measure_peak() {
-    std::map<int, std::int64_t> change;
-    for (const Lifetime& lifetime : lifetimes_) {
-      change[lifetime.begin] += lifetime.bytes;
-      change[lifetime.end + 1] -= lifetime.bytes;
-    }
-    std::int64_t now = 0;
-    std::int64_t most = -1;
-    int peak = 0;
-    for (const auto& [moment, bytes] : change) {
-      now += bytes;
-      if (now > most) peak = moment;
-      most = std::max(most, now);
-    }
+    const int peak = find_peak(lifetimes_).moment;
     for (const Buffer& buffer : program_.buffers) {
       const bool in_arena = buffer.base < 0 && buffer.place == MemoryPlace::device;
       if (in_arena && buffer.persistent) plan_.bytes_at_peak[buffer.kind] += buffer.bytes();

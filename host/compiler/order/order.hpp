@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compiler/parameters/step_end.hpp"
+#include "compiler/parameters/trained_buckets.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/strategy.hpp"
 

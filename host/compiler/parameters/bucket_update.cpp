@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "compiler/placement/bucket_collectives.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 
@@ -13,16 +13,16 @@ namespace {
 
 class BucketUpdate final : public UpdateContext {
  public:
-  BucketUpdate(ProgramBuilder& builder, const TrainedBucket& trained, const std::vector<BufferId>& updated,
-               BufferId scale, const UpdateRequest& request)
+  BucketUpdate(const PlacedModel& model, const TrainedBucket& trained, const std::vector<BufferId>& updated,
+               BufferId scale, ProgramBuilder& builder)
       : builder_(builder),
         bucket_(trained.bucket),
         gradient_(trained.completion.completed.front()),
         scale_(scale),
-        assigned_(request.groups.of(builder.program().parameters[bucket_.parameters.front()].name)),
-        group_(request.optimizer.groups.at(static_cast<std::size_t>(bucket_.group))),
-        clip_value_(request.optimizer.clip_value),
-        registry_(request.registry),
+        assigned_(model.groups.of(builder.program().parameters[bucket_.parameters.front()].name)),
+        group_(model.request.optimizer.groups.at(static_cast<std::size_t>(bucket_.group))),
+        clip_value_(model.request.optimizer.clip_value),
+        registry_(model.registry()),
         dims_(builder.program().parameters[bucket_.parameters.front()].dims),
         values_(updated.begin(), updated.end() - static_cast<std::ptrdiff_t>(assigned_.states.size())),
         states_(updated.begin() + static_cast<std::ptrdiff_t>(values_.size()), updated.end()) {}
@@ -37,7 +37,7 @@ class BucketUpdate final : public UpdateContext {
   }
 
   [[nodiscard]] const ParameterDescription& parameter() const override {
-    if (!bucket_.has_one_parameter) throw ConfigurationError("a bucket may hold several parameters");
+    if (!bucket_.has_own_bucket) throw ConfigurationError("a bucket may hold several parameters");
     return assigned_.parameter;
   }
 
@@ -205,9 +205,9 @@ class BucketUpdate final : public UpdateContext {
 
 }  // namespace
 
-BucketInstructions update_bucket(ProgramBuilder& builder, const TrainedBucket& trained,
-                                 const std::vector<BufferId>& updated, BufferId scale, const UpdateRequest& request) {
-  return BucketUpdate(builder, trained, updated, scale, request).run();
+BucketInstructions update_bucket(const PlacedModel& model, const TrainedBucket& trained,
+                                 const std::vector<BufferId>& updated, BufferId scale, ProgramBuilder& builder) {
+  return BucketUpdate(model, trained, updated, scale, builder).run();
 }
 
 }  // namespace strata::host

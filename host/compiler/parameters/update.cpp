@@ -6,11 +6,8 @@
 #include <utility>
 
 #include "compiler/parameters/bucket_update.hpp"
-#include "compiler/parameters/staged_bucket.hpp"
 #include "compiler/parameters/strategy_work.hpp"
-#include "compiler/parameters/weight_average.hpp"
-#include "compiler/parameters/whole_parameters.hpp"
-#include "compiler/placement/bucket_collectives.hpp"
+#include "strata/bucket_work.hpp"
 
 namespace strata::host {
 namespace {
@@ -20,23 +17,18 @@ Instruction broadcast(ProgramBuilder& builder, BufferId buffer, const Axis& axis
                             label + " broadcast " + axis);
 }
 
-/// The pieces of a bucket that its update reads and writes, besides the values.
-std::vector<BufferId> with_average(const TrainedBucket& trained) {
-  std::vector<BufferId> pieces = trained.states;
-  if (trained.average >= 0) pieces.push_back(trained.average);
-  return pieces;
-}
-
 /// The updates of all buckets, in the order in which they are emitted. Those in one unit exchange whole parameters.
 class Updates {
  public:
-  Updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId scale,
-          const UpdateRequest& request)
-      : builder_(builder), request_(request) {
+  Updates(const PlacedModel& model, const std::vector<TrainedBucket>& buckets, BufferId scale, ProgramBuilder& builder)
+      : model_(model), builder_(builder) {
     pending_.reserve(buckets.size());
     for (const TrainedBucket& each : buckets) {
-      staged_.emplace_back(builder, each.bucket, with_average(each));
-      pending_.push_back(prepare(each, staged_.back(), scale));
+      StagedBuffers& staged = staged_.emplace_back();
+      staged.add(builder, each.bucket.values);
+      for (const BufferId state : each.states) staged.add(builder, state);
+      if (each.average >= 0) staged.add(builder, each.average);
+      pending_.push_back(prepare(each, staged, scale));
     }
     for (std::size_t i = 0; i < pending_.size(); ++i) assign(i);
   }
@@ -56,8 +48,7 @@ class Updates {
   [[nodiscard]] std::vector<BufferId> copies(std::size_t unit) const {
     std::vector<BufferId> copies;
     for (const std::size_t i : units_[unit]) {
-      const std::vector<BufferId> more = staged_[i].copies();
-      copies.insert(copies.end(), more.begin(), more.end());
+      for (const StagedBuffers::Copy& each : staged_[i].copies()) copies.push_back(each.copy);
     }
     return copies;
   }
@@ -66,16 +57,16 @@ class Updates {
     std::vector<PendingUpdate*> together;
     for (const std::size_t i : units_[unit]) together.push_back(&pending_[i]);
     if (together.front()->made.whole) {
-      emit_together(builder_, together, request_, instructions);
+      emit_together(model_, together, builder_, instructions);
       return;
     }
     std::vector<Instruction>& made = together.front()->made.after;
-    instructions.insert(instructions.end(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+    std::move(made.begin(), made.end(), std::back_inserter(instructions));
   }
 
  private:
   /// Everything that updates a bucket. ZeRO-1 and ZeRO-2 slice the values before and gather them after the update.
-  PendingUpdate prepare(const TrainedBucket& trained, const StagedBucket& staged, BufferId scale) {
+  PendingUpdate prepare(const TrainedBucket& trained, const StagedBuffers& staged, BufferId scale) {
     const Bucket& bucket = trained.bucket;
     const bool in_pieces = bucket.updates_piece_of_whole();
     std::vector<Instruction> slices;
@@ -84,19 +75,18 @@ class Updates {
       updated.front() = slice_piece(builder_, bucket.values, bucket.storage.axes, bucket.name, slices);
     }
     for (const BufferId state : trained.states) updated.push_back(staged.on_device(state));
-    PendingUpdate pending{&trained, update_bucket(builder_, trained, updated, scale, request_)};
+    PendingUpdate pending{&trained, update_bucket(model_, trained, updated, scale, builder_)};
     std::vector<Instruction>& after = pending.made.after;
     after.insert(after.begin(), std::make_move_iterator(slices.begin()), std::make_move_iterator(slices.end()));
-    std::vector<Instruction> work = work_on_bucket(builder_, bucket, updated, request_.stack);
+    std::vector<Instruction> work = work_on_bucket(model_.stack, bucket, updated, builder_);
     std::move(work.begin(), work.end(), std::back_inserter(after));
     if (trained.average >= 0) {
+      const BufferId average = staged.on_device(trained.average);
+      const double decay = model_.request.optimizer.average_decay;
       const BufferId values = updated[bucket.has_master() ? 1 : 0];
-      after.push_back(
-          update_average(bucket, staged.on_device(trained.average), values, request_.optimizer.average_decay));
+      after.push_back(weighted_sum(bucket.name + " average", {{decay, average}, {1 - decay, values}}, average));
     }
-    if (in_pieces) {
-      gather_into(builder_, updated.front(), bucket.values, bucket.storage.axes, bucket.name, after);
-    }
+    if (in_pieces) gather_into(builder_, updated.front(), bucket.values, bucket.storage.axes, bucket.name, after);
     return pending;
   }
 
@@ -106,7 +96,7 @@ class Updates {
     if (update.made.whole) {
       const auto open = std::find_if(units_.rbegin(), units_.rend(), [&](const std::vector<std::size_t>& unit) {
         const PendingUpdate& first = pending_[unit.front()];
-        return first.made.whole && can_exchange_together(builder_, first, update, request_);
+        return first.made.whole && can_exchange_together(model_, builder_.program(), first, update);
       });
       if (open != units_.rend() && static_cast<std::int64_t>(open->size()) < updates_per_exchange(builder_, update)) {
         open->push_back(index);
@@ -116,18 +106,38 @@ class Updates {
     units_.push_back({index});
   }
 
+  const PlacedModel& model_;
   ProgramBuilder& builder_;
-  const UpdateRequest& request_;
-  std::vector<StagedBucket> staged_;
+  std::vector<StagedBuffers> staged_;
   std::vector<PendingUpdate> pending_;
   std::vector<std::vector<std::size_t>> units_;
 };
 
+/// Emits the instructions by which the average of a bucket becomes its values.
+void copy_average(ProgramBuilder& builder, const Bucket& bucket, std::vector<Instruction>& instructions) {
+  const auto round = [&](BufferId average, BufferId values) {
+    instructions.push_back(weighted_sum(bucket.name + " average as values", {{1, average}}, values));
+  };
+  StagedBuffers source;
+  const BufferId average = source.add(builder, add_average(builder, bucket));
+  source.fetch({}, instructions);
+  if (bucket.updates_piece_of_whole()) {
+    const BufferId piece = builder.add_flat(bucket.name + " piece of the average", BufferKind::parameter, bucket.type,
+                                            bucket.piece_elements());
+    round(average, piece);
+    gather_into(builder, piece, bucket.values, bucket.storage.axes, bucket.name, instructions);
+    return;
+  }
+  StagedBuffers target;
+  round(average, target.add(builder, bucket.values));
+  target.store(instructions);
+}
+
 }  // namespace
 
-void emit_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets, BufferId scale,
-                  const UpdateRequest& request, std::vector<Instruction>& epilogue) {
-  Updates all(builder, buckets, scale, request);
+void emit_updates(const PlacedModel& model, const std::vector<TrainedBucket>& buckets, BufferId scale,
+                  ProgramBuilder& builder) {
+  Updates all(model, buckets, scale, builder);
   std::vector<Instruction> updates;
   for (std::size_t i = 0; i < all.units(); ++i) {
     const std::vector<BufferId> gone = i < 2 ? std::vector<BufferId>{} : all.copies(i - 2);
@@ -138,8 +148,9 @@ void emit_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buc
   // Fetching the first bucket overlaps with the completion of gradients and their norm.
   std::vector<Instruction> first;
   if (all.units() > 0) all.fetch(0, {}, first);
+  std::vector<Instruction>& epilogue = builder.instructions(Task::Kind::epilogue);
   epilogue.insert(epilogue.begin(), std::make_move_iterator(first.begin()), std::make_move_iterator(first.end()));
-  epilogue.insert(epilogue.end(), std::make_move_iterator(updates.begin()), std::make_move_iterator(updates.end()));
+  std::move(updates.begin(), updates.end(), std::back_inserter(epilogue));
 }
 
 void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>& buckets,
@@ -156,6 +167,20 @@ void broadcast_updates(ProgramBuilder& builder, const std::vector<TrainedBucket>
     if (report == builder.program().reports.end()) continue;
     instructions.push_back(broadcast(builder, report->second, *axis, name));
   }
+}
+
+void emit_averages_as_values(ProgramBuilder& builder, const std::vector<Bucket>& buckets, const RankClass& rank_class,
+                             std::int64_t period) {
+  std::vector<Instruction> made;
+  for (const Bucket& bucket : buckets) {
+    if (rank_class.updates) copy_average(builder, bucket, made);
+    if (bucket.storage.single_writer) {
+      made.push_back(broadcast(builder, bucket.values, bucket.storage.axes.front(), bucket.name));
+    }
+  }
+  for (Instruction& each : made) each.when = {.period = period, .phase = 0};
+  std::vector<Instruction>& prologue = builder.instructions(Task::Kind::prologue);
+  prologue.insert(prologue.begin(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
 }
 
 }  // namespace strata::host

@@ -1,9 +1,8 @@
-#include "compiler/partition/conversion.hpp"
-
 #include <algorithm>
 #include <utility>
 
-#include "compiler/placement/bucket_collectives.hpp"
+#include "compiler/partition/values.hpp"
+#include "compiler/placement/bucket.hpp"
 
 namespace strata::host {
 namespace {
@@ -152,16 +151,10 @@ class Conversion {
   /// A copy that divides `dim` over `axis`. In the current layout `dim` is whole along that axis.
   [[nodiscard]] Instruction copy(Copy::Kind kind, const Axis& axis, std::size_t dim) {
     const Shape sizes = shape();
-    Copy work;
-    work.kind = kind;
+    Copy work{.kind = kind, .size = sizes[dim], .axis = {axis, rules_.distribution(request_.dims[dim], axis)}};
     for (std::size_t i = 0; i < dim; ++i) work.outer *= sizes[i];
-    work.size = sizes[dim];
     for (std::size_t i = dim + 1; i < sizes.size(); ++i) work.inner *= sizes[i];
-    work.axis = {axis, rules_.distribution(request_.dims[dim], axis)};
-    Instruction instruction;
-    instruction.name = request_.label + " " + request_.dims[dim] + "/" + axis;
-    instruction.work = std::move(work);
-    return instruction;
+    return {.name = request_.label + " " + request_.dims[dim] + "/" + axis, .work = std::move(work)};
   }
 
   /// Appends an instruction from the value's buffer to `output`, which becomes the value's buffer.

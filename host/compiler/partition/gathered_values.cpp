@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "compiler/placement/bucket_collectives.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "compiler/program/instructions.hpp"
 
 namespace strata::host {
@@ -53,8 +53,8 @@ BufferId GatheredValues::gather(std::size_t index, const TaskKey& task, int bloc
                                              bucket.elements, label, made.instructions);
   if (training_ && task.kind == Task::Kind::forward && !storage.secondary_axes.empty()) {
     // The slice waits for the gather. Next to the prefetched gather it would end the overlap, so it goes to the use.
-    secondary_[key] = slice_piece(builder_, whole, storage.secondary_axes, label + " secondary",
-                                  builder_.task(task.kind, task.chunk).instructions);
+    secondary_[key] =
+        slice_piece(builder_, whole, storage.secondary_axes, label + " secondary", builder_.task(task).instructions);
   }
   gathered_[key] = whole;
   gathers_.push_back(std::move(made));
@@ -75,17 +75,18 @@ BufferId GatheredValues::fetch(const Bucket& bucket, const TaskKey& task, int bl
 void GatheredValues::insert() {
   std::map<TaskKey, std::vector<const Gather*>> by_task;
   for (const Gather& each : gathers_) by_task[each.task].push_back(&each);
-  for (const auto& [key, gathers] : by_task) insert(builder_.task(key.kind, key.chunk), gathers);
+  for (const auto& [key, gathers] : by_task) insert(builder_.task(key), gathers);
 }
 
 void GatheredValues::insert(Task& task, const std::vector<const Gather*>& gathers) {
-  std::vector<int> order;  // blocks in the order of their first instruction in the task
-  for (const Instruction& instruction : task.instructions) {
-    const bool known = std::find(order.begin(), order.end(), instruction.block) != order.end();
-    if (instruction.block >= 0 && !known) order.push_back(instruction.block);
+  std::vector<int> order;               // blocks in the order of their first instruction in the task
+  std::map<int, std::ptrdiff_t> first;  // position of that instruction
+  for (std::ptrdiff_t at = 0; at < std::ssize(task.instructions); ++at) {
+    const int block = task.instructions[static_cast<std::size_t>(at)].block;
+    if (block >= 0 && first.try_emplace(block, at).second) order.push_back(block);
   }
-  std::map<int, std::vector<Instruction>> before;  // by block
-  std::map<int, std::vector<Instruction>> behind;
+  Insertions before;
+  Insertions behind;
   for (const Gather* gather : gathers) {
     const auto at = std::find(order.begin(), order.end(), gather->block) - order.begin();
     const int ahead = order.at(static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, at - gather->prefetch)));
@@ -94,20 +95,12 @@ void GatheredValues::insert(Task& task, const std::vector<const Gather*>& gather
       Instruction instruction = *each;
       instruction.block = gather->block;
       // Instructions after the arrival wait for it, so they are inserted at the use.
-      (each < arrival ? before[ahead] : behind[gather->block]).push_back(std::move(instruction));
+      (each < arrival ? before[first.at(ahead) - 1] : behind[first.at(gather->block) - 1])
+          .push_back(std::move(instruction));
     }
   }
-  std::vector<Instruction> result;
-  for (Instruction& instruction : task.instructions) {
-    for (auto* parts : {&before, &behind}) {
-      const auto due = parts->find(instruction.block);
-      if (due == parts->end()) continue;
-      std::move(due->second.begin(), due->second.end(), std::back_inserter(result));
-      parts->erase(due);
-    }
-    result.push_back(std::move(instruction));
-  }
-  task.instructions = std::move(result);
+  for (auto& [at, more] : behind) std::move(more.begin(), more.end(), std::back_inserter(before[at]));
+  host::insert(task, std::move(before));
 }
 
 }  // namespace strata::host

@@ -8,7 +8,6 @@
 
 #include "compiler/placement/bucket.hpp"
 #include "compiler/program/program_builder.hpp"
-#include "compiler/program/task_key.hpp"
 
 namespace strata::host {
 

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
-#include "compiler/placement/bucket_collectives.hpp"
-#include "compiler/program/accumulation_type.hpp"
+#include "compiler/placement/bucket.hpp"
 #include "compiler/program/instructions.hpp"
+#include "compiler/program/program_builder.hpp"
 #include "strata/compiler_ops.hpp"
 
 namespace strata::host {
@@ -15,15 +15,6 @@ namespace {
 std::string name_of(const Sink& sink) {
   if (sink.kind == Sink::Kind::parameter_gradient) return sink.name + ".gradient";
   return sink.kind == Sink::Kind::loss ? "loss" : "count";
-}
-
-/// Position of the instruction that writes the last of `buffers`; -1 if none does.
-std::ptrdiff_t last_writer(const Task& task, const std::set<BufferId>& buffers) {
-  for (auto at = static_cast<std::ptrdiff_t>(task.instructions.size()) - 1; at >= 0; --at) {
-    const auto& outputs = task.instructions[static_cast<std::size_t>(at)].outputs;
-    if (std::any_of(outputs.begin(), outputs.end(), [&](BufferId each) { return buffers.contains(each); })) return at;
-  }
-  return -1;
 }
 
 }  // namespace
@@ -109,9 +100,10 @@ void GradientSinks::reduce_task_gradients() {
     const TaskKey& task = std::get<0>(key);
     std::set<BufferId> views;
     for (const auto& [name, view] : gradient.views) views.insert(view);
-    behind[task][last_writer(builder_.task(task.kind, task.chunk), views)].push_back(reduction(key, gradient));
+    const auto is_view = [&](BufferId each) { return views.contains(each); };
+    behind[task][last_writer(builder_.task(task), is_view)].push_back(reduction(key, gradient));
   }
-  for (auto& [key, reductions] : behind) insert(builder_.task(key.kind, key.chunk), reductions);
+  for (auto& [key, reductions] : behind) insert(builder_.task(key), reductions);
 }
 
 void GradientSinks::add_missing_gradients() {
@@ -132,27 +124,22 @@ void GradientSinks::add_missing_gradients() {
 /// Inserts the reductions. Each is finished where the next one starts, or at the end of the task, so that it overlaps
 /// with the work in between.
 void GradientSinks::insert(Task& task, std::map<std::ptrdiff_t, std::vector<Reduction>>& behind) {
-  std::vector<Instruction> result;
+  Insertions insertions;
   std::vector<Instruction> in_flight;
-  const auto finish = [&] {
-    for (Instruction& each : std::exchange(in_flight, {})) result.push_back(std::move(each));
-  };
-  for (std::size_t at = 0; at < task.instructions.size(); ++at) {
-    result.push_back(std::move(task.instructions[at]));
-    const auto due = behind.find(static_cast<std::ptrdiff_t>(at));
-    if (due == behind.end()) continue;
-    const int block = result.back().block;
-    finish();
-    for (Reduction& each : due->second) {
+  for (auto& [at, reductions] : behind) {
+    std::vector<Instruction>& due = insertions[at];
+    due = std::exchange(in_flight, {});
+    for (Reduction& each : reductions) {
       for (Instruction& instruction : each.start) {
-        instruction.block = block;
-        result.push_back(std::move(instruction));
+        instruction.block = task.instructions[static_cast<std::size_t>(at)].block;
+        due.push_back(std::move(instruction));
       }
       std::move(each.finish.begin(), each.finish.end(), std::back_inserter(in_flight));
     }
   }
-  finish();
-  task.instructions = std::move(result);
+  std::vector<Instruction>& last = insertions[std::ssize(task.instructions) - 1];
+  std::move(in_flight.begin(), in_flight.end(), std::back_inserter(last));
+  host::insert(task, std::move(insertions));
 }
 
 GradientSinks::Reduction GradientSinks::reduction(const TaskGradientKey& key, const TaskGradient& gradient) {

@@ -6,10 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "compiler/partition/accumulators.hpp"
+#include "compiler/partition/partition.hpp"
 #include "compiler/placement/bucket.hpp"
 #include "compiler/program/program_builder.hpp"
-#include "compiler/program/task_key.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 

@@ -16,8 +16,8 @@ void NodeLowering::require_layout(const std::string& what, const Dims& dims, con
   if (layout.size() != dims.size()) {
     refuse(what + " has the dimensions [" + join(dims) + "], its layout is of " + std::to_string(layout.size()));
   }
-  const Mesh& mesh = at_.request.rules.mesh();
-  const Shape sizes = shape_of(dims, at_.request.graph.sizes);
+  const Mesh& mesh = at_.model.rules.mesh();
+  const Shape sizes = shape_of(dims, at_.model.graph.sizes);
   std::set<Axis> used;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     std::int64_t pieces = 1;
@@ -38,7 +38,7 @@ BufferId NodeLowering::operand(int index, const Layout& layout) {
     refuse("it has no operand " + std::to_string(index));
   }
   const Value value = at_.node.operands[static_cast<std::size_t>(index)];
-  require_layout("operand " + std::to_string(index), at_.request.graph.type(value).dims, layout);
+  require_layout("operand " + std::to_string(index), at_.model.graph.type(value).dims, layout);
   values_.complete(value);
   return values_.fetch(value, layout, task_, at_.node.block);
 }
@@ -54,16 +54,16 @@ BufferId NodeLowering::add_buffer(const std::string& name, BufferKind kind, cons
 }
 
 ShardedDim NodeLowering::sharded_dim(const Dim& dim, std::int64_t global_size, const std::vector<Axis>& axes) const {
-  return host::sharded_dim(at_.request.rules, dim, global_size, axes);
+  return host::sharded_dim(at_.model.rules, dim, global_size, axes);
 }
 
 void NodeLowering::emit(Instruction instruction) {
   if (const auto fault = find_fault(builder_.program(), instruction)) refuse(*fault);
   for (const Axis& axis : communication_axes(instruction)) {
-    if (at_.request.rules.mesh().has(axis)) continue;
+    if (at_.model.rules.mesh().has(axis)) continue;
     refuse("instruction '" + instruction.name + "' communicates over mesh axis '" + axis + "', which no strategy adds");
   }
-  builder_.task(task_.kind, task_.chunk).instructions.push_back(std::move(instruction));
+  builder_.task(task_).instructions.push_back(std::move(instruction));
 }
 
 void NodeLowering::define(int index, BufferId buffer, const Layout& layout, const AxisSet& partial) {
@@ -79,7 +79,7 @@ void NodeLowering::define(int index, BufferId buffer, const Layout& layout, cons
   }
   require_layout("result " + std::to_string(index), at_.node.results[static_cast<std::size_t>(index)].dims, layout);
   for (const Axis& axis : partial) {
-    if (!at_.request.rules.mesh().has(axis)) {
+    if (!at_.model.rules.mesh().has(axis)) {
       refuse("result " + std::to_string(index) + " is partial over mesh axis '" + axis + "', which no strategy adds");
     }
   }

@@ -14,7 +14,7 @@ namespace strata::host {
 
 /// A node with what the host knows about it. `notes`: what strategies say about it.
 struct LoweredNode {
-  const PartitionRequest& request;
+  const PlacedModel& model;
   const Node& node;
   const IterationSpace& space;
   const IterationLayout& iteration;
@@ -26,21 +26,21 @@ struct LoweredNode {
 template <class Base>
 class DescribedNode : public Base {
  public:
-  DescribedNode(LoweredNode at, std::string by) : at_(at), by_(std::move(by)) {}
+  DescribedNode(LoweredNode at, std::string strategy) : at_(at), strategy_(std::move(strategy)) {}
 
-  [[nodiscard]] const Graph& graph() const override { return at_.request.graph; }
+  [[nodiscard]] const Graph& graph() const override { return at_.model.graph; }
   [[nodiscard]] const Node& node() const override { return at_.node; }
-  [[nodiscard]] const LayoutRules& rules() const override { return at_.request.rules; }
+  [[nodiscard]] const LayoutRules& rules() const override { return at_.model.rules; }
   [[nodiscard]] const IterationSpace& space() const override { return at_.space; }
   [[nodiscard]] const IterationLayout& iteration() const override { return at_.iteration; }
   [[nodiscard]] const PositionMixing* mixing() const override { return at_.mixing; }
-  void note(const std::string& sentence) override { at_.notes.insert(by_ + ": " + sentence); }
+  void note(const std::string& sentence) override { at_.notes.insert(strategy_ + ": " + sentence); }
 
  protected:
   LoweredNode at_;
 
  private:
-  std::string by_;  // the strategy's name
+  std::string strategy_;
 };
 
 /// The node that the host offers to a strategy.
@@ -55,14 +55,14 @@ class NodeLowering final : public DescribedNode<LoweringContext> {
     ProgramBuilder& builder;
     Values& values;
     TaskKey task;
-    const NamedStrategy& by;
+    const NamedStrategy& claimant;
   };
   explicit NodeLowering(const Place& place)
-      : DescribedNode(place.node, place.by.name),
+      : DescribedNode(place.node, place.claimant.name),
         builder_(place.builder),
         values_(place.values),
         task_(place.task),
-        claimant_(place.by),
+        claimant_(place.claimant),
         results_(place.node.node.results.size()) {}
 
   BufferId operand(int index, const Layout& layout) override;

@@ -7,7 +7,6 @@
 #include "compiler/partition/gradient_sinks.hpp"
 #include "compiler/partition/node_lowering.hpp"
 #include "compiler/partition/values.hpp"
-#include "compiler/program/accumulation_type.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
@@ -17,32 +16,37 @@ namespace {
 
 class Partitioner {
  public:
-  Partitioner(const PartitionRequest& request, ProgramBuilder& builder)
-      : request_(request),
+  Partitioner(const PlacedModel& model, const StoredParameters& parameters, int stage, ProgramBuilder& builder)
+      : model_(model),
+        parameters_(parameters),
+        apart_(model.apart()),
         builder_(builder),
-        gathered_(builder, request.parameters.dealt, request.training),
-        values_(request, builder, gathered_),
-        sinks_(request.graph, request.rules, builder, request.parameters.dealt) {}
+        gathered_(builder, parameters.dealt, model.is_training()),
+        values_(model, stage, builder, gathered_),
+        sinks_(model.graph, model.rules, builder, parameters.dealt) {}
 
   PartitionResult run() {
-    for (const Sink& sink : request_.graph.sinks) sinks_of_[sink.value].push_back(&sink);
-    for (std::size_t i = 0; i < request_.parameters.homes.size(); ++i) {
-      const auto& [parameter, buffer, layout] = request_.parameters.homes[i];
-      for (const auto& axes : layout) used_axes_.insert(axes.begin(), axes.end());
+    for (const Sink& sink : model_.graph.sinks) sinks_of_[sink.value].push_back(&sink);
+    for (std::size_t i = 0; i < parameters_.homes.size(); ++i) {
+      const auto& [parameter, buffer, layout] = parameters_.homes[i];
+      for (const auto& axes : layout) found_.used_axes.insert(axes.begin(), axes.end());
       values_.add_parameter(*parameter, i, buffer, layout);
     }
     for (const Task::Kind kind : {Task::Kind::forward, Task::Kind::backward, Task::Kind::weight}) {
-      for (const Node& node : request_.graph.nodes()) {
+      for (const Node& node : model_.graph.nodes()) {
         if (node.is_leaf() || !values_.is_here(node) || values_.task_of(node).kind != kind) continue;
         lower_and_mark(node);
       }
     }
     gathered_.insert();
     sinks_.reduce_task_gradients();
-    if (request_.training) sinks_.add_missing_gradients();
+    if (model_.is_training()) sinks_.add_missing_gradients();
     values_.order_receives();
-    return {sinks_.dealt(),        sinks_.gradients(),     sinks_.loss(),     sinks_.count(),
-            std::move(used_axes_), std::move(lowered_by_), std::move(notes_), std::move(undivided_)};
+    return {.dealt = sinks_.dealt(),
+            .gradients = sinks_.gradients(),
+            .loss = sinks_.loss(),
+            .count = sinks_.count(),
+            .found = std::move(found_)};
   }
 
  private:
@@ -51,30 +55,30 @@ class Partitioner {
   /// Marks the instructions that the node adds to its task with the node's block.
   void lower_and_mark(const Node& node) {
     const TaskKey key = values_.task_of(node);
-    const std::size_t before = builder_.task(key.kind, key.chunk).instructions.size();
+    const std::size_t before = builder_.task(key).instructions.size();
     lower(node, key);
-    auto& instructions = builder_.task(key.kind, key.chunk).instructions;
+    auto& instructions = builder_.task(key).instructions;
     for (std::size_t at = before; at < instructions.size(); ++at) {
       if (instructions[at].block < 0) instructions[at].block = node.block;
     }
   }
 
   void lower(const Node& node, const TaskKey& task) {
-    const OpDefinition& op = request_.registry.get(node.op);
-    const IterationSpace space = op.iteration(request_.graph, node);
-    const std::optional<PositionMixing> mixing = op.mixing(request_.graph, node);
+    const OpDefinition& op = model_.registry().get(node.op);
+    const IterationSpace space = op.iteration(model_.graph, node);
+    const std::optional<PositionMixing> mixing = op.mixing(model_.graph, node);
     const IterationLayout iteration =
-        request_.rules.assign({node.op, space.dims(), mixing ? &*mixing : nullptr}, space.whole, &undivided_);
-    for (const auto& [dim, axes] : iteration) used_axes_.insert(axes.begin(), axes.end());
-    const LoweredNode lowered{request_, node, space, iteration, mixing ? &*mixing : nullptr, notes_};
-    const auto claim = find_claim(request_.strategies, "lower", "how node '" + node.name + "' is lowered",
+        model_.rules.assign({node.op, space.dims(), mixing ? &*mixing : nullptr}, space.whole, &found_.undivided);
+    for (const auto& [dim, axes] : iteration) found_.used_axes.insert(axes.begin(), axes.end());
+    const LoweredNode lowered{model_, node, space, iteration, mixing ? &*mixing : nullptr, found_.notes};
+    const auto claim = find_claim(model_.stack.strategies, "lower", "how node '" + node.name + "' is lowered",
                                   [&](const NamedStrategy& each) {
                                     OfferedNode offered(lowered, each.name);
                                     return each.strategy->lower(offered);
                                   });
     const bool communicates = claim.has_value() || results_communicate(node, space, iteration);
     if (communicates && keep_instead_of_repeating(node)) return;
-    if (claim) return lower_by(*claim->by, claim->decision, lowered, task);
+    if (claim) return lower_by(*claim->claimant, claim->decision, lowered, task);
     std::vector<Layout> wanted;
     for (const Dims& dims : space.operands) wanted.push_back(restrict(iteration, dims));
     if (op.is_sum() && lower_partial_sum(node, task)) return;
@@ -85,11 +89,9 @@ class Partitioner {
     compute.result_dims = space.results;
     for (const Dim& dim : space.dims()) {
       compute.iteration.push_back(
-          sharded_dim(request_.rules, dim, size_of_iteration(node, space, dim), iteration.at(dim)));
+          sharded_dim(model_.rules, dim, size_of_iteration(node, space, dim), iteration.at(dim)));
     }
-    Instruction instruction;
-    instruction.name = node.name;
-    instruction.work = std::move(compute);
+    Instruction instruction{.name = node.name, .work = std::move(compute)};
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
       const Home* home = values_.find(node.operands[i]);
       const bool stays_partial = home != nullptr && !home->partial.empty();
@@ -108,7 +110,7 @@ class Partitioner {
         if (!axes.empty() && find_dim(space.results[k], dim) < 0) return true;
       }
       const Layout layout = restrict(iteration, space.results[k]);
-      const Layout canonical = request_.rules.canonical(node.results[k].dims);
+      const Layout canonical = model_.rules.canonical(node.results[k].dims);
       for (std::size_t i = 0; i < layout.size(); ++i) {
         const bool is_prefix = layout[i].size() <= canonical[i].size() &&
                                std::equal(layout[i].begin(), layout[i].end(), canonical[i].begin());
@@ -132,7 +134,7 @@ class Partitioner {
   void lower_by(const NamedStrategy& claimant, const Lowering& lower, const LoweredNode& lowered, const TaskKey& task) {
     NodeLowering lowering({lowered, builder_, values_, task, claimant});
     claimant.ask("lower", [&](const Strategy& /*strategy*/) { lower(lowering); });
-    lowered_by_.insert(claimant.name);
+    found_.effective.insert(claimant.name);
     std::vector<Home> homes = lowering.take_results();
     for (std::size_t k = 0; k < homes.size(); ++k) {
       keep_replicas_apart(homes[k]);
@@ -155,16 +157,14 @@ class Partitioner {
     sum.operand_dims.assign(node.operands.size(), dims);
     sum.result_dims = {dims};
     for (std::size_t i = 0; i < dims.size(); ++i) {
-      sum.iteration.push_back(sharded_dim(request_.rules, dims[i], request_.graph.sizes.at(dims[i]), home.layout[i]));
+      sum.iteration.push_back(sharded_dim(model_.rules, dims[i], model_.graph.sizes.at(dims[i]), home.layout[i]));
     }
-    Instruction instruction;
-    instruction.name = node.name;
-    instruction.work = std::move(sum);
+    Instruction instruction{.name = node.name, .work = std::move(sum)};
     for (const Value& operand : node.operands) instruction.inputs.push_back(values_.find(operand)->buffer);
     const Value result{node.id, 0};
     const BufferId output =
         builder_.add_buffer(values_.label(result, task), BufferKind::activation, node.results.front().dtype, dims,
-                            request_.rules.local_shape(dims, home.layout));
+                            model_.rules.local_shape(dims, home.layout));
     instruction.outputs = {output};
     append(task, std::move(instruction));
     define(result, {output, home.layout, home.partial, Reduction::sum, task});
@@ -215,10 +215,10 @@ class Partitioner {
     for (std::size_t k = 0; k < homes.size(); ++k) {
       const Value value{node.id, static_cast<int>(k)};
       const TensorType& type = node.results[k];
-      const bool is_kept = request_.registry.get(node.op).keeps_result(static_cast<int>(k));
+      const bool is_kept = model_.registry().get(node.op).keeps_result(static_cast<int>(k));
       homes[k].buffer =
           builder_.add_buffer(values_.label(value, task), is_kept ? BufferKind::cache : BufferKind::activation,
-                              type.dtype, type.dims, request_.rules.local_shape(type.dims, homes[k].layout), is_kept);
+                              type.dtype, type.dims, model_.rules.local_shape(type.dims, homes[k].layout), is_kept);
       instruction.outputs.push_back(homes[k].buffer);
     }
     append(task, std::move(instruction));
@@ -226,7 +226,7 @@ class Partitioner {
   }
 
   void keep_replicas_apart(Home& home) const {
-    for (const Axis& axis : request_.apart) home.partial.erase(axis);
+    for (const Axis& axis : apart_) home.partial.erase(axis);
   }
 
   [[nodiscard]] const Sink& only_sink(const Node& node, std::size_t result) const {
@@ -246,7 +246,7 @@ class Partitioner {
       if (sinks == sinks_of_.end() || sinks->second.size() != 1 || values_.is_read(value)) return false;
       const Sink& sink = *sinks->second.front();
       if (sink.kind == Sink::Kind::output) return false;
-      if (homes[k].layout != request_.rules.canonical(node.results[k].dims)) return false;
+      if (homes[k].layout != model_.rules.canonical(node.results[k].dims)) return false;
       if (node.results[k].dtype != accumulated_in(sink, node.results[k].dtype)) return false;
       if (sinks_.is_fresh(sink, homes[k].partial, homes[k].task) != is_fresh(node, homes)) return false;
     }
@@ -255,7 +255,7 @@ class Partitioner {
 
   [[nodiscard]] DType accumulated_in(const Sink& sink, DType type) const {
     if (sink.kind != Sink::Kind::parameter_gradient) return accumulation_type(type);
-    return gradient_type(*request_.graph.find_parameter(sink.name), type);
+    return gradient_type(*model_.graph.find_parameter(sink.name), type);
   }
 
   void define(Value value, Home home) {
@@ -271,7 +271,7 @@ class Partitioner {
       report(sink.name, value, home);
       return;
     }
-    const Layout canonical = request_.rules.canonical(request_.graph.type(value).dims);
+    const Layout canonical = model_.rules.canonical(model_.graph.type(value).dims);
     if (home.layout != canonical) {
       // The conversion completes the axes that shard the parameter. The gradient stays partial over the others.
       AxisSet keep = home.partial;
@@ -290,14 +290,14 @@ class Partitioner {
 
   /// Registers an output, converted to whole on every rank, because the host reads it after the step.
   void report(const std::string& name, Value value, const Home& home) {
-    const Layout whole(request_.graph.type(value).dims.size());
+    const Layout whole(model_.graph.type(value).dims.size());
     const BufferId buffer = values_.convert(value, home, whole, {}, home.task);
     builder_.buffer(buffer).persistent = true;
     builder_.program().reports[name] = buffer;
   }
 
   void append(const TaskKey& task, Instruction instruction) {
-    builder_.task(task.kind, task.chunk).instructions.push_back(std::move(instruction));
+    builder_.task(task).instructions.push_back(std::move(instruction));
   }
 
   // --- layouts
@@ -312,17 +312,17 @@ class Partitioner {
   [[nodiscard]] std::int64_t size_of_iteration(const Node& node, const IterationSpace& space, const Dim& dim) const {
     for (std::size_t i = 0; i < space.operands.size(); ++i) {
       const int at = find_dim(space.operands[i], dim);
-      if (at >= 0) return request_.graph.shape(node.operands[i])[static_cast<std::size_t>(at)];
+      if (at >= 0) return model_.graph.shape(node.operands[i])[static_cast<std::size_t>(at)];
     }
-    return request_.graph.sizes.at(dim);
+    return model_.graph.sizes.at(dim);
   }
 
-  const PartitionRequest& request_;
+  const PlacedModel& model_;
+  const StoredParameters& parameters_;
+  /// No value is a partial sum over these axes.
+  AxisSet apart_;
   ProgramBuilder& builder_;
-  std::set<Axis> used_axes_;
-  std::set<std::string> lowered_by_;
-  std::set<std::string> notes_;
-  std::set<Undivided> undivided_;
+  Findings found_;
   GatheredValues gathered_;
   Values values_;
   GradientSinks sinks_;
@@ -331,8 +331,9 @@ class Partitioner {
 
 }  // namespace
 
-PartitionResult partition(const PartitionRequest& request, ProgramBuilder& builder) {
-  return Partitioner(request, builder).run();
+PartitionResult partition(const PlacedModel& model, const StoredParameters& parameters, int stage,
+                          ProgramBuilder& builder) {
+  return Partitioner(model, parameters, stage, builder).run();
 }
 
 }  // namespace strata::host

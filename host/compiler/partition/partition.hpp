@@ -1,34 +1,36 @@
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "compiler/partition/accumulators.hpp"
-#include "compiler/placement/stages.hpp"
 #include "compiler/placement/stored_parameters.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "compiler/stack.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 #include "strata/op.hpp"
+#include "strata/program.hpp"
 
 namespace strata::host {
 
-/// The inputs of partition().
-struct PartitionRequest {
-  const Graph& graph;
-  const OpRegistry& registry;
-  const LayoutRules& rules;
-  const std::vector<NamedStrategy>& strategies;
-  const Stages& stages;
-  const StoredParameters& parameters;
-  int stage = 0;
-  bool training = true;
-  /// Unsynchronized and self-reduced axes (Stack::unsynchronized, Stack::reduced) of a training step. No value is a
-  /// partial sum over them: each replica or worker has its own.
-  AxisSet apart = {};
-};
+/// Accumulators of one quantity over the micro-batches of a step: one per set of axes over which contributions are
+/// partial. Example: under sequence parallelism a norm's gradient is partial over {dp, tp} and a matrix's over {dp}.
+/// Each set has its own reduction.
+using PartialAccumulators = std::map<AxisSet, BufferId>;
+
+/// Accumulators of each parameter, in the order in which the backward pass completes the gradients.
+using GradientAccumulators = std::vector<std::pair<std::string, PartialAccumulators>>;
+
+/// Flat gradients of a bucket, accumulated over micro-batches: one per set of axes over which they are partial.
+using PartialGradients = std::vector<std::pair<AxisSet, BufferId>>;
+
+/// Suffix for the name of a gradient that is partial over `partial`, such as " partial dp+tp". Empty for a whole one.
+[[nodiscard]] inline std::string partial_suffix(const AxisSet& partial) {
+  return partial.empty() ? "" : " partial " + join({partial.begin(), partial.end()}, "+");
+}
 
 /// Gradients, loss and count before the end of the step completes them.
 struct PartitionResult {
@@ -39,20 +41,14 @@ struct PartitionResult {
   GradientAccumulators gradients;
   PartialAccumulators loss;
   PartialAccumulators count;
-  /// Mesh axes that shard something.
-  std::set<Axis> used_axes;
-  /// Names of the strategies that claimed a node (Strategy::lower).
-  std::set<std::string> lowered_by;
-  /// What strategies could not do for a node (NodeToLower::note), with their names.
-  std::set<std::string> notes;
-  /// Dimensions of ops that rules could not divide.
-  std::set<Undivided> undivided;
+  Findings found;
 };
 
 /// Turns the logical graph into the tasks of one stage. Each chunk gets a forward and a backward task. The backward
 /// task computes parameter gradients too, unless the schedule has tasks for them. The partitioner knows rules and ops,
 /// but no strategy. Every accumulator gets a persistent buffer that each micro-batch adds to. A stage sends a value as
 /// soon as it is ready, and another stage receives it before its first use there.
-[[nodiscard]] PartitionResult partition(const PartitionRequest& request, ProgramBuilder& builder);
+[[nodiscard]] PartitionResult partition(const PlacedModel& model, const StoredParameters& parameters, int stage,
+                                        ProgramBuilder& builder);
 
 }  // namespace strata::host

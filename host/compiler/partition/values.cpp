@@ -4,16 +4,15 @@
 #include <iterator>
 #include <limits>
 
-#include "compiler/partition/conversion.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 
 namespace strata::host {
 
-Values::Values(const PartitionRequest& request, ProgramBuilder& builder, GatheredValues& gathered)
-    : request_(request), builder_(builder), gathered_(gathered) {
-  for (const Node& node : request.graph.nodes()) {
+Values::Values(const PlacedModel& model, int stage, ProgramBuilder& builder, GatheredValues& gathered)
+    : model_(model), stage_(stage), builder_(builder), gathered_(gathered) {
+  for (const Node& node : model.graph.nodes()) {
     position_.emplace(node.id, position_.size());
     for (std::size_t i = 0; i < node.operands.size(); ++i)
       uses_[node.operands[i]].push_back({&node, static_cast<int>(i)});
@@ -21,9 +20,9 @@ Values::Values(const PartitionRequest& request, ProgramBuilder& builder, Gathere
 }
 
 TaskKey Values::task_of(const Node& node) const {
-  const int chunk = request_.stages.chunk(node.block);
+  const int chunk = model_.stages.chunk(node.block);
   if (node.phase == Phase::forward) return {Task::Kind::forward, chunk};
-  const bool apart = node.phase == Phase::weight && request_.stages.splits_weight_gradients;
+  const bool apart = node.phase == Phase::weight && model_.stages.splits_weight_gradients;
   return {apart ? Task::Kind::weight : Task::Kind::backward, chunk};
 }
 
@@ -43,7 +42,7 @@ void Values::define(Value value, Home home) {
   if (!stays) complete(value);
 }
 
-void Values::alias(Value value, Value of) { home_[value] = home_.at(of); }
+void Values::alias(Value value, Value other) { home_[value] = home_.at(other); }
 
 /// A partial sum may stay partial if its only reader is in the same task and accepts it.
 bool Values::may_stay_partial(Value value, const Home& home) const {
@@ -52,8 +51,9 @@ bool Values::may_stay_partial(Value value, const Home& home) const {
   if (uses.size() != 1) return false;
   const Node& reader = *uses.front().node;
   return is_here(reader) && task_of(reader) == home.task &&
-         request_.registry.get(reader.op)
-             .iteration(request_.graph, reader)
+         model_.registry()
+             .get(reader.op)
+             .iteration(model_.graph, reader)
              .partial_operands.contains(uses.front().operand);
 }
 
@@ -61,7 +61,7 @@ void Values::complete(Value value) {
   const auto found = home_.find(value);
   if (found == home_.end()) return;
   Home& home = found->second;
-  const Layout canonical = request_.rules.canonical(request_.graph.type(value).dims);
+  const Layout canonical = model_.rules.canonical(model_.graph.type(value).dims);
   if (!home.partial.empty() || home.layout != canonical) {
     home.buffer = convert(value, home, canonical, {}, home.task);
     home.layout = canonical;
@@ -71,7 +71,7 @@ void Values::complete(Value value) {
 }
 
 BufferId Values::fetch(Value value, const Layout& layout, const TaskKey& task, int block) {
-  const Node& producer = request_.graph.node(value.node);
+  const Node& producer = model_.graph.node(value.node);
   if (producer.is_input()) return load(producer, layout, task);
   BufferId buffer = -1;
   Home home;
@@ -83,11 +83,11 @@ BufferId Values::fetch(Value value, const Layout& layout, const TaskKey& task, i
     buffer = gathers ? gathered_.view(parameter->second, builder_.buffer(home.buffer), task, block) : home.buffer;
   } else {
     buffer = receive(value, task);
-    home.layout = request_.rules.canonical(request_.graph.type(value).dims);
+    home.layout = model_.rules.canonical(model_.graph.type(value).dims);
   }
   if (home.layout == layout) return buffer;
-  const TaskKey beside{Task::Kind::backward, task.chunk};
-  for (const TaskKey& where : {task, task.kind == Task::Kind::weight ? beside : task}) {
+  const TaskKey backward{Task::Kind::backward, task.chunk};
+  for (const TaskKey& where : {task, task.kind == Task::Kind::weight ? backward : task}) {
     const auto known = converted_.find({buffer, layout, where});
     if (known != converted_.end()) return known->second;
   }
@@ -100,14 +100,14 @@ BufferId Values::fetch(Value value, const Layout& layout, const TaskKey& task, i
 BufferId Values::convert(Value value, const Home& home, const Layout& to, const AxisSet& keep, const TaskKey& task) {
   ConversionRequest conversion;
   conversion.buffer = home.buffer;
-  conversion.dims = request_.graph.type(value).dims;
+  conversion.dims = model_.graph.type(value).dims;
   conversion.from = home.layout;
   std::set_difference(home.partial.begin(), home.partial.end(), keep.begin(), keep.end(),
                       std::inserter(conversion.partial, conversion.partial.end()));
   conversion.reduction = home.reduction;
   conversion.to = to;
   conversion.label = label(value, task);
-  return emit_conversion(builder_, request_.rules, conversion, builder_.task(task.kind, task.chunk).instructions);
+  return emit_conversion(builder_, model_.rules, conversion, builder_.task(task).instructions);
 }
 
 /// Loads an input in the forward task, and keeps the copy for the backward pass. Inputs are small integer tensors.
@@ -117,16 +117,13 @@ BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& ta
   if (known != loaded_.end()) return known->second;
   const TensorType& type = input.results.front();
   const BufferId buffer = builder_.add_buffer(input.name, BufferKind::activation, type.dtype, type.dims,
-                                              request_.rules.local_shape(type.dims, layout));
+                                              model_.rules.local_shape(type.dims, layout));
   LoadInput work;
   for (std::size_t i = 0; i < type.dims.size(); ++i) {
-    work.dims.push_back(sharded_dim(request_.rules, type.dims[i], request_.graph.sizes.at(type.dims[i]), layout[i]));
+    work.dims.push_back(sharded_dim(model_.rules, type.dims[i], model_.graph.sizes.at(type.dims[i]), layout[i]));
   }
-  Instruction instruction;
-  instruction.name = input.name;
-  instruction.work = std::move(work);
-  instruction.outputs = {buffer};
-  auto& forward = builder_.task(Task::Kind::forward, task.chunk).instructions;
+  Instruction instruction{.name = input.name, .work = std::move(work), .outputs = {buffer}};
+  auto& forward = builder_.task({Task::Kind::forward, task.chunk}).instructions;
   // Loads go to the front of the forward task, because the backward task may be the first to ask for this layout.
   forward.insert(forward.begin() + load_count_[task.chunk]++, std::move(instruction));
   loaded_.emplace(key, buffer);
@@ -145,18 +142,18 @@ Task::Kind Values::receiving_kind(Value value, int to_chunk) const {
 }
 
 Values::Message Values::message(Value value, int stage, int to_chunk) const {
-  const Node& node = request_.graph.node(value.node);
+  const Node& node = model_.graph.node(value.node);
   const TaskKey from = task_of(node);
   Message message;
   message.name = label(value, from) + " to chunk " + std::to_string(to_chunk);
-  message.peer = {request_.stages.axis, stage};
+  message.peer = {model_.stages.axis, stage};
   message.receiver = {receiving_kind(value, to_chunk), to_chunk};
   // A number for each pair of tasks. No task sends to itself, so the number is not 0.
   const auto number = [&](const TaskKey& task) {
     const int kind = static_cast<int>(task.kind) - static_cast<int>(Task::Kind::forward);
-    return kind * static_cast<int>(request_.stages.stage_of_chunk.size()) + task.chunk;
+    return kind * static_cast<int>(model_.stages.stage_of_chunk.size()) + task.chunk;
   };
-  const int tasks = 3 * static_cast<int>(request_.stages.stage_of_chunk.size());
+  const int tasks = 3 * static_cast<int>(model_.stages.stage_of_chunk.size());
   message.channel = number(from) * tasks + number(message.receiver);
   // The id uses the node's number, which both stages share. The node's name need not be unique.
   message.id =
@@ -170,15 +167,13 @@ void Values::send_to_readers(Value value, const Home& home) {
   if (uses == uses_.end()) return;
   std::set<int> chunks;
   for (const Use& use : uses->second) {
-    if (!is_here(*use.node)) chunks.insert(request_.stages.chunk(use.node->block));
+    if (!is_here(*use.node)) chunks.insert(model_.stages.chunk(use.node->block));
   }
   for (const int chunk : chunks) {
-    Message message = this->message(value, request_.stages.stage(chunk), chunk);
-    Instruction send;
-    send.name = std::move(message.name);
-    send.work = Send{std::move(message.peer), message.id, message.channel};
-    send.inputs = {home.buffer};
-    builder_.task(home.task.kind, home.task.chunk).instructions.push_back(std::move(send));
+    Message message = this->message(value, model_.stages.stage(chunk), chunk);
+    builder_.task(home.task).instructions.push_back({.name = std::move(message.name),
+                                                     .work = Send{message.peer, message.id, message.channel},
+                                                     .inputs = {home.buffer}});
   }
 }
 
@@ -186,17 +181,15 @@ BufferId Values::receive(Value value, const TaskKey& task) {
   const auto key = std::make_pair(value, task.chunk);
   const auto known = received_.find(key);
   if (known != received_.end()) return known->second;
-  const Node& producer = request_.graph.node(value.node);
-  const TensorType& type = request_.graph.type(value);
-  Message message = this->message(value, request_.stages.stage(producer), task.chunk);
-  const BufferId buffer =
-      builder_.add_buffer(message.name, BufferKind::activation, type.dtype, type.dims,
-                          request_.rules.local_shape(type.dims, request_.rules.canonical(type.dims)));
-  Instruction receive;
-  receive.name = std::move(message.name);
-  receive.work = Receive{std::move(message.peer), message.id, message.channel};
-  receive.outputs = {buffer};
-  builder_.task(message.receiver.kind, task.chunk).instructions.push_back(std::move(receive));
+  const Node& producer = model_.graph.node(value.node);
+  const TensorType& type = model_.graph.type(value);
+  Message message = this->message(value, model_.stages.stage(producer), task.chunk);
+  const BufferId buffer = builder_.add_buffer(message.name, BufferKind::activation, type.dtype, type.dims,
+                                              model_.rules.local_shape(type.dims, model_.rules.canonical(type.dims)));
+  builder_.task(message.receiver)
+      .instructions.push_back({.name = std::move(message.name),
+                               .work = Receive{message.peer, message.id, message.channel},
+                               .outputs = {buffer}});
   receives_.emplace(message.id, SendOrder{position_.at(value.node), value.result});
   received_.emplace(key, buffer);
   return buffer;
@@ -233,7 +226,7 @@ void Values::order_receives() {
 }
 
 std::string Values::label(Value value, const TaskKey& task) const {
-  const Node& node = request_.graph.node(value.node);
+  const Node& node = model_.graph.node(value.node);
   std::string text = node.name;
   if (node.phase != Phase::forward && !node.is_leaf()) text += "." + node.op;
   if (value.result != 0) text += "." + std::to_string(value.result);

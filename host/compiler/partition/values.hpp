@@ -10,7 +10,7 @@
 #include "compiler/partition/gathered_values.hpp"
 #include "compiler/partition/partition.hpp"
 #include "compiler/program/program_builder.hpp"
-#include "compiler/program/task_key.hpp"
+#include "strata/layout.hpp"
 
 namespace strata::host {
 
@@ -26,12 +26,12 @@ struct Home {
 /// All values of the graph on a rank of one stage: their buffers, and their conversions to other layouts.
 class Values {
  public:
-  Values(const PartitionRequest& request, ProgramBuilder& builder, GatheredValues& gathered);
+  Values(const PlacedModel& model, int stage, ProgramBuilder& builder, GatheredValues& gathered);
 
   /// The task of a node. A W node belongs to the task of the B node beside it, whose operands are alive there, unless
   /// the schedule has tasks for W nodes.
   [[nodiscard]] TaskKey task_of(const Node& node) const;
-  [[nodiscard]] bool is_here(const Node& node) const { return request_.stages.stage(node) == request_.stage; }
+  [[nodiscard]] bool is_here(const Node& node) const { return model_.stages.stage(node) == stage_; }
 
   /// Registers a parameter of the stage. `index` is its number in the program.
   void add_parameter(const Parameter& parameter, std::size_t index, BufferId buffer, Layout layout);
@@ -39,8 +39,8 @@ class Values {
   [[nodiscard]] const Home* find(Value value) const;
   /// Records where a value is. A partial value is completed at once, unless its only reader accepts it as it is.
   void define(Value value, Home home);
-  /// Makes `value` an alias of `of`.
-  void alias(Value value, Value of);
+  /// Makes `value` an alias of `other`.
+  void alias(Value value, Value other);
   /// Converts a value to its canonical layout, not partial, in its producer's task. Then sends it to the stages that
   /// read it.
   void complete(Value value);
@@ -85,7 +85,8 @@ class Values {
   [[nodiscard]] Task::Kind receiving_kind(Value value, int to_chunk) const;
   [[nodiscard]] Message message(Value value, int stage, int to_chunk) const;
 
-  const PartitionRequest& request_;
+  const PlacedModel& model_;
+  int stage_;
   ProgramBuilder& builder_;
   GatheredValues& gathered_;
   std::map<Value, std::vector<Use>> uses_;
@@ -99,5 +100,26 @@ class Values {
   std::set<Value> sent_;
   std::map<int, std::ptrdiff_t> load_count_;  // by chunk
 };
+
+/// The conversion of one value from one layout to another.
+struct ConversionRequest {
+  BufferId buffer = -1;
+  Dims dims;
+  Layout from;
+  /// Axes over which the value is partial and which the conversion resolves. The value may stay partial over others.
+  AxisSet partial;
+  Reduction reduction = Reduction::sum;
+  Layout to;
+  /// Prefix for the names of buffers and communications.
+  std::string label;
+};
+
+/// Emits the conversion to `instructions`, in this order:
+/// 1. Partial axes: reduce_scatter if the target is sharded over the axis right there, else all_reduce.
+/// 2. Axes that leave a dimension: all_to_all if another dimension takes the axis, else all_gather.
+/// 3. Local slices for axes that are added.
+/// \return the buffer in the new layout, which is the given buffer if no instruction is needed.
+BufferId emit_conversion(ProgramBuilder& builder, const LayoutRules& rules, const ConversionRequest& request,
+                         std::vector<Instruction>& instructions);
 
 }  // namespace strata::host

@@ -169,17 +169,18 @@ class TaskOverlap {
   BufferId view(BufferId whole, int part, int count) {
     const auto known = views_.find({whole, count, part});
     if (known != views_.end()) return known->second;
-    const Buffer of = builder_.buffer(whole);
-    const BufferId made = new_part(of, part, count);
-    builder_.make_view(made, whole, of.elements() / count * part);
+    const Buffer source = builder_.buffer(whole);
+    const BufferId made = new_part(source, part, count);
+    builder_.make_view(made, whole, source.elements() / count * part);
     views_[{whole, count, part}] = made;
     return made;
   }
 
-  BufferId new_part(const Buffer& of, int part, int count) {
-    Shape shape = of.shape;
+  BufferId new_part(const Buffer& whole, int part, int count) {
+    Shape shape = whole.shape;
     shape.front() /= count;
-    return builder_.add_buffer(of.name + " part " + std::to_string(part), of.kind, of.dtype, of.dims, shape);
+    return builder_.add_buffer(whole.name + " part " + std::to_string(part), whole.kind, whole.dtype, whole.dims,
+                               shape);
   }
 
   /// A separate buffer for one part of an instruction's output. A view does not work here, because packed pieces of one

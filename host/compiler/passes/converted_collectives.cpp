@@ -10,12 +10,12 @@
 namespace strata::host {
 namespace {
 
-/// The ConversionContext that the host passes to the strategy `by`. It collects the replacing instructions.
+/// The ConversionContext that the host passes to a strategy. It collects the replacing instructions.
 class Replacement final : public ConversionContext {
  public:
   Replacement(ProgramBuilder& builder, const Instruction& collective, const PlannedCollective& planned,
-              const NamedStrategy& by)
-      : builder_(builder), collective_(collective), planned_(planned), by_(by) {}
+              const NamedStrategy& claimant)
+      : builder_(builder), collective_(collective), planned_(planned), claimant_(claimant) {}
 
   [[nodiscard]] const Mesh& mesh() const override { return builder_.mesh(); }
   [[nodiscard]] const PlannedCollective& planned() const override { return planned_; }
@@ -36,7 +36,7 @@ class Replacement final : public ConversionContext {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    throw by_.error("converts the collective '" + label() + "' wrongly: " + what);
+    throw claimant_.error("converts the collective '" + label() + "' wrongly: " + what);
   }
 
   std::vector<Instruction> instructions;
@@ -45,7 +45,7 @@ class Replacement final : public ConversionContext {
   ProgramBuilder& builder_;
   const Instruction& collective_;
   const PlannedCollective& planned_;
-  const NamedStrategy& by_;
+  const NamedStrategy& claimant_;
 };
 
 void require_conversion(const Replacement& made) {
@@ -131,10 +131,10 @@ class Converter {
     const auto claim = find_claim(strategies_, "convert", "the collective '" + instruction.name + "'",
                                   [&](const NamedStrategy& each) { return each.strategy->convert(planned); });
     if (!claim) return {std::move(instruction)};
-    Replacement replacement(builder_, instruction, planned, *claim->by);
-    claim->by->ask("convert", [&](const Strategy& /*strategy*/) { claim->decision(replacement); });
+    Replacement replacement(builder_, instruction, planned, *claim->claimant);
+    claim->claimant->ask("convert", [&](const Strategy& /*strategy*/) { claim->decision(replacement); });
     require_conversion(replacement);
-    converted_by_.insert(claim->by->name);
+    converted_by_.insert(claim->claimant->name);
     return std::move(replacement.instructions);
   }
 

@@ -56,9 +56,6 @@ void add_workspaces(ProgramBuilder& builder, const Device& device, const PluginO
 /// they run in the order in which they start. Messages and transfers have no order.
 void insert_waits(Program& program);
 
-/// True if the program sends messages, so that the two passes below have work.
-[[nodiscard]] bool has_sends(const Program& program);
-
 /// Adds waits for sends, so that the memory of sent buffers can be reused within the step. A send is complete when its
 /// peer has received, so a wait too early is a deadlock. The wait stands at the first instruction of the same
 /// micro-batch that follows the last use of the memory and, by the StepClock of all ranks, the receive. Example: the

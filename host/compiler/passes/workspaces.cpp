@@ -1,5 +1,5 @@
 #include "compiler/passes/passes.hpp"
-#include "compiler/program/op_instance.hpp"
+#include "compiler/program/instructions.hpp"
 
 namespace strata::host {
 namespace {

@@ -6,23 +6,13 @@
 namespace strata::host {
 namespace {
 
-AxisSet shard_axes(const StoredParameter& parameter) {
-  AxisSet axes;
-  for (const ShardedDim& dim : parameter.dims) {
-    for (const AxisShard& shard : dim.axes) axes.insert(shard.axis);
-  }
-  return axes;
+Instruction collective(ProgramBuilder& builder, CollectiveKind kind, BufferKind content, BufferId input,
+                       BufferId output, const std::vector<Axis>& axes, const std::string& label) {
+  return builder.collective({.kind = kind, .axes = axes, .content = content}, input, output,
+                            label + " " + std::string(to_string(kind)) + " " + join(axes, "+"));
 }
 
 }  // namespace
-
-bool BucketMaker::is_alike(const Bucket& bucket, const Bucket& other) {
-  return bucket.storage == other.storage && bucket.shard_axes == other.shard_axes && bucket.stages == other.stages &&
-         bucket.role == other.role && bucket.group == other.group &&
-         bucket.has_one_parameter == other.has_one_parameter && bucket.fragments == other.fragments &&
-         bucket.has_gradient == other.has_gradient && bucket.type == other.type &&
-         bucket.gradient_type == other.gradient_type;
-}
 
 std::int64_t BucketMaker::size_of_member(const BucketMember& member) const {
   const StoredParameter& parameter = builder_.program().parameters[member.index];
@@ -30,26 +20,16 @@ std::int64_t BucketMaker::size_of_member(const BucketMember& member) const {
 }
 
 Bucket BucketMaker::open(const BucketMember& member) const {
-  const StoredParameter& parameter = builder_.program().parameters[member.index];
   Bucket bucket;
+  static_cast<BucketKind&>(bucket) = member.kind;
   bucket.parameters = {member.index};
   bucket.elements = size_of_member(member);
-  bucket.storage = member.storage;
-  bucket.pieces = member.storage.single_writer ? 1 : builder_.mesh().size(member.storage.axes);
-  bucket.shard_axes = shard_axes(parameter);
-  bucket.stages = member.stages;
-  bucket.role = parameter.role;
-  bucket.group = member.group;
-  bucket.has_one_parameter = member.has_own_bucket;
-  bucket.fragments = member.fragments;
-  bucket.has_gradient = member.has_gradient;
-  bucket.type = builder_.buffer(parameter.value).dtype;
-  bucket.gradient_type = member.gradient_type;
+  bucket.pieces = bucket.storage.single_writer ? 1 : builder_.mesh().size(bucket.storage.axes);
   return bucket;
 }
 
 bool BucketMaker::add(Bucket& bucket, const BucketMember& member) const {
-  if (bucket.has_one_parameter || member.has_own_bucket) return false;
+  if (bucket.has_own_bucket) return false;
   const std::int64_t elements = bucket.elements + size_of_member(member);
   if (elements * static_cast<std::int64_t>(size_of(bucket.gradient_type)) > bytes_) return false;
   bucket.parameters.push_back(member.index);
@@ -105,7 +85,7 @@ std::vector<ShardedDim> piece_iteration(const Program& program, const Bucket& bu
   if (bucket.pieces > 1) {
     for (const Axis& axis : bucket.storage.axes) iteration.front().axes.push_back({axis, Distribution::block});
   }
-  if (bucket.has_one_parameter) {
+  if (bucket.has_own_bucket) {
     const std::vector<ShardedDim>& dims = program.parameters[bucket.parameters.front()].dims;
     iteration.insert(iteration.end(), dims.begin(), dims.end());
   }
@@ -115,6 +95,72 @@ std::vector<ShardedDim> piece_iteration(const Program& program, const Bucket& bu
 void put_buffer(ProgramBuilder& builder, BufferId buffer, const Bucket& bucket, MemoryPlace place) {
   builder.buffer(buffer).place = place;
   if (place == MemoryPlace::file) builder.program().offload_directory = bucket.storage.directory;
+}
+
+std::vector<Axis> in_mesh_order(const Mesh& mesh, const AxisSet& axes) {
+  std::vector<Axis> ordered;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axes.contains(axis.name)) ordered.push_back(axis.name);
+  }
+  return ordered;
+}
+
+BufferId gather_pieces(ProgramBuilder& builder, BufferId piece, const std::vector<Axis>& axes, std::int64_t elements,
+                       const std::string& label, std::vector<Instruction>& instructions) {
+  const Buffer& source = builder.buffer(piece);
+  const BufferId whole = builder.add_flat(label + " gathered", source.kind, source.dtype, elements);
+  gather_into(builder, piece, whole, axes, label, instructions);
+  return whole;
+}
+
+void gather_into(ProgramBuilder& builder, BufferId piece, BufferId whole, const std::vector<Axis>& axes,
+                 const std::string& label, std::vector<Instruction>& instructions) {
+  instructions.push_back(
+      collective(builder, CollectiveKind::all_gather, BufferKind::parameter, piece, whole, axes, label));
+}
+
+BufferId slice_piece(ProgramBuilder& builder, BufferId flat, const std::vector<Axis>& axes, const std::string& label,
+                     std::vector<Instruction>& instructions) {
+  for (const Axis& axis : axes) {
+    const Buffer whole = builder.buffer(flat);
+    const int ranks = builder.mesh().size(axis);
+    const std::string name = label + " piece over " + axis;
+    const BufferId piece = builder.add_flat(name, whole.kind, whole.dtype, whole.elements() / ranks);
+    instructions.push_back({.name = name,
+                            .work = Copy{.size = whole.elements(), .axis = {axis, Distribution::block}},
+                            .inputs = {flat},
+                            .outputs = {piece}});
+    flat = piece;
+  }
+  return flat;
+}
+
+BufferId scatter_gradient(ProgramBuilder& builder, const Bucket& bucket, BufferId flat, AxisSet& partial,
+                          const std::string& label, std::vector<Instruction>& instructions) {
+  const std::vector<Axis>& axes = bucket.storage.axes;
+  for (std::size_t i = 0; i < axes.size();) {
+    if (!partial.contains(axes[i])) {
+      flat = slice_piece(builder, flat, {axes[i++]}, label, instructions);
+      continue;
+    }
+    std::vector<Axis> together;
+    for (; i < axes.size() && partial.contains(axes[i]); ++i) together.push_back(axes[i]);
+    const Buffer whole = builder.buffer(flat);
+    const int ranks = builder.mesh().size(together);
+    const BufferId piece = builder.add_flat(label + " piece", whole.kind, whole.dtype, whole.elements() / ranks);
+    instructions.push_back(
+        collective(builder, CollectiveKind::reduce_scatter, BufferKind::gradient, flat, piece, together, label));
+    for (const Axis& axis : together) partial.erase(axis);
+    flat = piece;
+  }
+  return flat;
+}
+
+void reduce_gradient(ProgramBuilder& builder, BufferId gradient, const AxisSet& partial, const std::string& label,
+                     std::vector<Instruction>& instructions) {
+  if (partial.empty()) return;
+  const std::vector<Axis> axes = in_mesh_order(builder.mesh(), partial);
+  instructions.push_back(builder.all_reduce(gradient, axes, BufferKind::gradient, label));
 }
 
 }  // namespace strata::host

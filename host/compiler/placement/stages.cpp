@@ -1,14 +1,22 @@
 #include "compiler/placement/stages.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
+
+#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
 /// Checks that every block has a chunk, every chunk a stage, and every stage work.
-void require_placement(const Placement& placement, const NamedStrategy& by, std::size_t blocks, const Mesh& mesh) {
-  const auto fail = [&](const std::string& what) { throw by.error("places blocks wrongly: " + what); };
+void require_placement(const Placement& placement, const NamedStrategy& claimant, std::size_t blocks,
+                       const Mesh& mesh) {
+  const auto fail = [&](const std::string& what) { throw claimant.error("places blocks wrongly: " + what); };
   if (!mesh.has(placement.axis)) fail("the mesh has no axis '" + placement.axis + "'");
   const int chunks = static_cast<int>(placement.stage_of_chunk.size());
   if (placement.chunk_of_block.size() != blocks) {
@@ -54,6 +62,55 @@ void require_schedule(const std::vector<ScheduledTask>& tasks, const Stages& sta
   const std::size_t expected = phases * static_cast<std::size_t>(chunks) * static_cast<std::size_t>(micro_batches);
   if (done.size() != expected) {
     fail("it has " + std::to_string(done.size()) + " tasks of " + std::to_string(expected));
+  }
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw ConfigurationError(what); }
+
+/// "8 x 16"
+std::string describe(const Shape& shape) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : shape) sizes.push_back(std::to_string(size));
+  return join(sizes, " x ");
+}
+
+void require_values(const Graph& evaluation, const Graph& training) {
+  for (const Parameter& parameter : evaluation.parameters) {
+    const Parameter* trained = training.find_parameter(parameter.name);
+    const std::string name = parameter.role == ParameterRole::constant ? "constant" : "parameter";
+    if (trained == nullptr) {
+      refuse("its evaluation graph has " + name + " '" + parameter.name +
+             "', which its training graph lacks; ask for it in both");
+    }
+    const TensorType& found = evaluation.type(parameter.value);
+    const TensorType& wanted = training.type(trained->value);
+    if (found != wanted || evaluation.shape(parameter.value) != training.shape(trained->value)) {
+      refuse("its evaluation graph has " + name + " '" + parameter.name + "' as " + to_string(found) + " of " +
+             describe(evaluation.shape(parameter.value)) + ", its training graph as " + to_string(wanted) + " of " +
+             describe(training.shape(trained->value)));
+    }
+  }
+}
+
+void require_blocks(const Graph& evaluation, const Graph& training) {
+  if (evaluation.block_count() <= training.block_count()) return;
+  refuse("its evaluation graph has " + std::to_string(evaluation.block_count()) + " blocks, its training graph " +
+         std::to_string(training.block_count()) + "; accepted: at most as many");
+}
+
+/// A parameter lies on the stages that read it in the training step.
+void require_homes(const Graph& evaluation, const Graph& training, const Stages& stages) {
+  const auto readers = stages.readers(training);
+  for (const Node& node : evaluation.nodes()) {
+    for (const Value& operand : node.operands) {
+      const Node& leaf = evaluation.node(operand.node);
+      if (!leaf.is_parameter()) continue;
+      const auto found = readers.find(training.find_parameter(leaf.name)->value);
+      const std::set<int> homes = found == readers.end() ? std::set<int>{0} : found->second;
+      if (homes.contains(stages.stage(node))) continue;
+      refuse("its evaluation graph reads parameter '" + leaf.name + "' in block " + std::to_string(node.block) +
+             ", on stage " + std::to_string(stages.stage(node)) + ", which its training graph does not");
+    }
   }
 }
 
@@ -118,14 +175,53 @@ Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& 
                                 [&](const NamedStrategy& each) { return each.strategy->place(costs); });
   if (!claim) return stages;
   const Placement& placement = *claim->decision;
-  require_placement(placement, *claim->by, costs.size(), mesh);
+  require_placement(placement, *claim->claimant, costs.size(), mesh);
   stages.axis = placement.axis;
   stages.count = mesh.size(stages.axis);
   stages.chunk_of_block = placement.chunk_of_block;
   stages.stage_of_chunk = placement.stage_of_chunk;
   stages.splits_weight_gradients = placement.splits_weight_gradients;
-  stages.scheduler = *claim->by;
+  stages.scheduler = *claim->claimant;
   return stages;
+}
+
+RankClasses classify_ranks(const Mesh& mesh, const Stages& stages, const std::vector<PlacedParameter>& parameters) {
+  const auto single = std::find_if(parameters.begin(), parameters.end(),
+                                   [](const PlacedParameter& each) { return each.storage.single_writer; });
+  RankClasses classes;
+  std::map<std::pair<int, bool>, int> numbers;
+  for (int rank = 0; rank < mesh.rank_count(); ++rank) {
+    const Coordinates at = mesh.coordinates(rank);
+    const RankClass mine{stages.axis.empty() ? 0 : at.at(stages.axis),
+                         single == parameters.end() || at.at(single->storage.axes.front()) == 0};
+    const auto [number, added] =
+        numbers.try_emplace({mine.stage, mine.updates}, static_cast<int>(classes.classes.size()));
+    if (added) classes.classes.push_back(mine);
+    classes.of_rank.push_back(number->second);
+  }
+  return classes;
+}
+
+void keep_values_between_chunks(Graph& graph, const Stages& stages) {
+  std::vector<Node> nodes = graph.nodes();
+  bool changed = false;
+  for (Node& node : nodes) {
+    for (Value& operand : node.operands) {
+      const Node& producer = graph.node(operand.node);
+      if (producer.recomputes < 0 || stages.chunk(producer.block) == stages.chunk(node.block)) continue;
+      operand.node = producer.recomputes;
+      changed = true;
+    }
+  }
+  if (!changed) return;
+  graph.replace_nodes(std::move(nodes));
+  graph.remove_dead_nodes();
+}
+
+void require_shared_parameters(const Graph& evaluation, const Graph& training, const Stages& stages) {
+  require_values(evaluation, training);
+  require_blocks(evaluation, training);
+  require_homes(evaluation, training, stages);
 }
 
 }  // namespace strata::host

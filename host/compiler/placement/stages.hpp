@@ -4,11 +4,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compiler/placement/storage.hpp"
 #include "compiler/stack.hpp"
 #include "strata/graph.hpp"
+#include "strata/mesh.hpp"
 #include "strata/op.hpp"
+#include "strata/strategy.hpp"
 
 namespace strata::host {
 
@@ -41,5 +45,32 @@ struct Stages {
 /// not place these blocks.
 [[nodiscard]] Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& mesh,
                                   const std::vector<NamedStrategy>& strategies);
+
+/// Ranks that share one program. Everything else that depends on a rank is resolved from its coordinates at run time.
+struct RankClass {
+  /// The stage of the ranks.
+  int stage = 0;
+  /// False for ranks that do not update, because another rank does (ParameterStorage::single_writer).
+  bool updates = true;
+};
+
+/// The classes of the ranks of a mesh.
+struct RankClasses {
+  std::vector<RankClass> classes;
+  /// Index into `classes` of each rank.
+  std::vector<int> of_rank;
+};
+
+[[nodiscard]] RankClasses classify_ranks(const Mesh& mesh, const Stages& stages,
+                                         const std::vector<PlacedParameter>& parameters);
+
+/// If a node reads a value that another chunk recomputes, redirects it to the stashed forward value. The other chunk's
+/// backward pass, which would recompute the value, runs later. Then removes nodes that are no longer needed.
+void keep_values_between_chunks(Graph& graph, const Stages& stages);
+
+/// An evaluation pass has the values and the stages of the training step beside it, and no others. `stages`: those of
+/// the training step. \throws ConfigurationError if the evaluation graph has a parameter or a block that the training
+/// graph lacks, or reads a parameter on a stage that does not hold it.
+void require_shared_parameters(const Graph& evaluation, const Graph& training, const Stages& stages);
 
 }  // namespace strata::host

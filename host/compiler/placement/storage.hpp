@@ -10,10 +10,21 @@
 
 namespace strata::host {
 
-/// The storage of every parameter of a graph.
+/// The numbers that strategies give one parameter (ReplicaHooks::fragment), by strategy.
+using Fragments = std::vector<int>;
+
+/// What the strategies decide on one parameter.
+struct PlacedParameter {
+  ParameterStorage storage;
+  Fragments fragments;
+  /// True if a strategy wants it alone in its bucket (GradientHooks::wants_own_bucket). Only trained parameters are
+  /// asked for.
+  bool has_own_bucket = false;
+};
+
+/// The parameters of a graph, by position in Graph::parameters.
 struct ResolvedStorage {
-  /// Storage by position in Graph::parameters.
-  std::vector<ParameterStorage> storages;
+  std::vector<PlacedParameter> parameters;
   /// Names of the strategies that chose other than default storage.
   std::set<std::string> decided_by;
 };

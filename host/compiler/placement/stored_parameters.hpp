@@ -3,43 +3,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "compiler/optimizer_groups.hpp"
 #include "compiler/placement/bucket.hpp"
-#include "compiler/placement/stages.hpp"
+#include "compiler/placement/placed_model.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 
 namespace strata::host {
-
-/// The inputs of store_parameters().
-struct StorageRequest {
-  const Graph& graph;
-  const LayoutRules& rules;
-  const Stages& stages;
-  /// Storage by position in Graph::parameters.
-  const std::vector<ParameterStorage>& storage;
-  /// Empty without training.
-  const AssignedGroups& groups;
-  /// Fragments by position in Graph::parameters.
-  const std::vector<Fragments>& fragments;
-  /// own_buckets(), by parameter.
-  const std::vector<bool>& own_buckets;
-  int stage = 0;
-  /// Largest size of a bucket in bytes.
-  std::int64_t bucket_bytes = 0;
-};
-
-/// The inputs of store_parameters_beside.
-struct SharedStorageRequest {
-  const Graph& graph;
-  const LayoutRules& rules;
-  /// Of the training step of the same ranks.
-  const std::vector<StoredParameter>& parameters;
-  const std::vector<Bucket>& dealt;
-  /// Buckets whose values the evaluation pass does not share. Their values get memory of their own.
-  const std::vector<Bucket>& averaged;
-};
 
 /// A parameter of the stage and its buffer in the compute layout.
 struct ParameterHome {
@@ -62,11 +32,20 @@ struct StoredParameters {
 /// Adds a persistent buffer and a StoredParameter for every parameter that the stage reads, and makes the sharded
 /// buckets. A parameter that no stage reads belongs to the first stage, because the model and its checkpoints contain
 /// it.
-[[nodiscard]] StoredParameters store_parameters(const StorageRequest& request, ProgramBuilder& builder);
+[[nodiscard]] StoredParameters store_parameters(const PlacedModel& model, int stage, ProgramBuilder& builder);
+
+/// Of the training step of the same ranks.
+struct TrainingParameters {
+  const std::vector<StoredParameter>& parameters;
+  const std::vector<Bucket>& dealt;
+  /// Buckets whose values the evaluation pass does not share. Their values get memory of their own.
+  const std::vector<Bucket>& averaged;
+};
 
 /// Stores the parameters of an evaluation pass that shares the values of a training step. A parameter lies at its place
 /// in the training step's bucket, so a bucket has gaps if the evaluation pass lacks some of its parameters. Example:
 /// training deals "last" and "aux" in one bucket, and evaluation reads "last" alone.
-[[nodiscard]] StoredParameters store_parameters_beside(const SharedStorageRequest& request, ProgramBuilder& builder);
+[[nodiscard]] StoredParameters store_parameters_beside(const PlacedModel& model, const TrainingParameters& training,
+                                                       ProgramBuilder& builder);
 
 }  // namespace strata::host

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +54,51 @@ class BufferRanges {
 
   const Program& program_;
   std::vector<Root> roots_;
+};
+
+/// A value for every run of bytes.
+template <class Value>
+class ByteMap {
+ public:
+  /// Gives the bytes [begin, end) another value.
+  void set(std::int64_t begin, std::int64_t end, Value value) {
+    split(begin);
+    split(end);
+    runs_.erase(runs_.lower_bound(begin), runs_.lower_bound(end));
+    runs_[begin] = {end, std::move(value)};
+  }
+
+  /// Calls `visit(begin, end, value)` for every run in [begin, end). The value is null for a run that has none.
+  template <class Visit>
+  void for_each_run(std::int64_t begin, std::int64_t end, const Visit& visit) const {
+    auto next = runs_.upper_bound(begin);
+    if (next != runs_.begin() && std::prev(next)->second.end > begin) --next;
+    while (begin < end) {
+      const bool has_value = next != runs_.end() && next->first <= begin;
+      const std::int64_t run_end = has_value ? next->second.end : next == runs_.end() ? end : next->first;
+      visit(begin, std::min(run_end, end), has_value ? &next->second.value : nullptr);
+      begin = run_end;
+      if (has_value) ++next;
+    }
+  }
+
+ private:
+  struct Run {
+    std::int64_t end = 0;
+    Value value = {};
+  };
+
+  void split(std::int64_t at) {
+    auto found = runs_.upper_bound(at);
+    if (found == runs_.begin()) return;
+    --found;
+    if (found->first == at || found->second.end <= at) return;
+    const Run rest = found->second;
+    found->second.end = at;
+    runs_[at] = rest;
+  }
+
+  std::map<std::int64_t, Run> runs_;  // by first byte
 };
 
 /// Offsets of `buffer` within its root, in bytes: of its first byte, and after its last.

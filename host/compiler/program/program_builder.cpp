@@ -8,15 +8,13 @@ namespace strata::host {
 
 BufferId ProgramBuilder::add_buffer(std::string name, BufferKind kind, DType dtype, Dims dims, Shape shape,
                                     bool persistent) {
-  Buffer buffer;
-  buffer.id = static_cast<BufferId>(program_.buffers.size());
-  buffer.name = std::move(name);
-  buffer.kind = kind;
-  buffer.dtype = dtype;
-  buffer.dims = std::move(dims);
-  buffer.shape = std::move(shape);
-  buffer.persistent = persistent;
-  program_.buffers.push_back(std::move(buffer));
+  program_.buffers.push_back({.id = static_cast<BufferId>(program_.buffers.size()),
+                              .name = std::move(name),
+                              .kind = kind,
+                              .dtype = dtype,
+                              .dims = std::move(dims),
+                              .shape = std::move(shape),
+                              .persistent = persistent});
   return program_.buffers.back().id;
 }
 
@@ -30,7 +28,8 @@ void ProgramBuilder::make_view(BufferId view, BufferId base, std::int64_t offset
   buffer(view).offset = offset;
 }
 
-Task& ProgramBuilder::task(Task::Kind kind, int chunk) {
+Task& ProgramBuilder::task(const TaskKey& key) {
+  const auto [kind, chunk] = key;
   for (Task& task : program_.tasks) {
     if (task.kind == kind && task.chunk == chunk) return task;
   }
@@ -44,13 +43,8 @@ Task& ProgramBuilder::task(Task::Kind kind, int chunk) {
 
 Instruction ProgramBuilder::collective(Collective collective, BufferId input, BufferId output,
                                        const std::string& label) {
-  Instruction instruction;
-  instruction.name = label;
-  instruction.inputs = {input};
-  instruction.outputs = {output};
   collective.id = communication_id(label);
-  instruction.work = std::move(collective);
-  return instruction;
+  return {.name = label, .work = std::move(collective), .inputs = {input}, .outputs = {output}};
 }
 
 Instruction ProgramBuilder::all_reduce(BufferId buffer, std::vector<Axis> axes, std::optional<BufferKind> content,
@@ -67,27 +61,28 @@ std::uint64_t ProgramBuilder::communication_id(const std::string& label) {
 
 Instruction flat_op(std::string op, std::string name, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
                     Attributes attributes) {
-  Instruction instruction;
-  instruction.name = std::move(name);
-  instruction.work = Compute{.op = std::move(op), .attributes = std::move(attributes)};
-  instruction.inputs = std::move(inputs);
-  instruction.outputs = std::move(outputs);
-  return instruction;
+  return {.name = std::move(name),
+          .work = Compute{.op = std::move(op), .attributes = std::move(attributes)},
+          .inputs = std::move(inputs),
+          .outputs = std::move(outputs)};
 }
 
 Instruction transfer(BufferId from, BufferId to, std::string name) {
-  Instruction instruction;
-  instruction.name = std::move(name);
-  instruction.work = Transfer{};
-  instruction.inputs = {from};
-  instruction.outputs = {to};
-  return instruction;
+  return {.name = std::move(name), .work = Transfer{}, .inputs = {from}, .outputs = {to}};
 }
 
 ShardedDim sharded_dim(const LayoutRules& rules, const Dim& dim, std::int64_t size, const std::vector<Axis>& axes) {
   ShardedDim sharded{dim, size, {}, dim == "batch"};
   for (const Axis& axis : axes) sharded.axes.push_back({axis, rules.distribution(dim, axis)});
   return sharded;
+}
+
+DType accumulation_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
+
+DType gradient_type(const Parameter& parameter, DType value_type) {
+  // Verification in f64 needs every sum in f64.
+  if (value_type == DType::f64) return DType::f64;
+  return parameter.gradient_type.value_or(accumulation_type(value_type));
 }
 
 }  // namespace strata::host

@@ -1,15 +1,25 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "strata/graph.hpp"
 #include "strata/layout.hpp"
 #include "strata/program.hpp"
 
 namespace strata::host {
+
+/// Identifies a task of a program.
+struct TaskKey {
+  Task::Kind kind = Task::Kind::forward;
+  int chunk = 0;
+
+  auto operator<=>(const TaskKey&) const = default;
+};
 
 /// Builds the buffers, tasks and communication ids of one program. The phases of the compiler share it.
 class ProgramBuilder {
@@ -34,7 +44,9 @@ class ProgramBuilder {
   void make_view(BufferId view, BufferId base, std::int64_t offset);
 
   /// The task of a kind and chunk, which is added on first use. The reference is valid until the next task is added.
-  Task& task(Task::Kind kind, int chunk = 0);
+  Task& task(const TaskKey& key);
+  /// The instructions of a task that runs once in a step.
+  std::vector<Instruction>& instructions(Task::Kind kind) { return task({kind, 0}).instructions; }
 
   /// A collective from `input` to `output`. Its id is derived from the label, which is made unique.
   Instruction collective(Collective collective, BufferId input, BufferId output, const std::string& label);
@@ -61,5 +73,11 @@ Instruction transfer(BufferId from, BufferId to, std::string name);
 /// per_micro_batch.
 [[nodiscard]] ShardedDim sharded_dim(const LayoutRules& rules, const Dim& dim, std::int64_t size,
                                      const std::vector<Axis>& axes);
+
+/// The type in which losses, counts and results of a node of `type` are accumulated: `type`, but at least f32.
+[[nodiscard]] DType accumulation_type(DType type);
+
+/// The type in which gradients of a parameter with values of `value_type` are accumulated.
+[[nodiscard]] DType gradient_type(const Parameter& parameter, DType value_type);
 
 }  // namespace strata::host

@@ -73,6 +73,12 @@ StepVariants step_variants(const std::vector<const Program*>& programs) {
   return found;
 }
 
+StepVariants step_variants(const std::vector<Program>& programs) {
+  std::vector<const Program*> pointers;
+  for (const Program& program : programs) pointers.push_back(&program);
+  return step_variants(pointers);
+}
+
 StepVariants step_variants(const Program& program) { return step_variants(std::vector<const Program*>{&program}); }
 
 }  // namespace strata::host

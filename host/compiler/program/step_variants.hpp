@@ -38,6 +38,7 @@ struct StepVariants {
 
 /// The variants of programs that run together. \throws ConfigurationError if they repeat only after very many steps.
 [[nodiscard]] StepVariants step_variants(const std::vector<const Program*>& programs);
+[[nodiscard]] StepVariants step_variants(const std::vector<Program>& programs);
 [[nodiscard]] StepVariants step_variants(const Program& program);
 
 }  // namespace strata::host

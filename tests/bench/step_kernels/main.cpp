@@ -12,11 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.hpp"
-#include "compiler/graph/loss_elements.hpp"
 #include "loading/plugin_registry.hpp"
+#include "reports/program_summary.hpp"
 #include "setup/run_setup.hpp"
-#include "step_kernels/kernel_timer.hpp"
-#include "step_kernels/machine_rates.hpp"
 #include "strata/error.hpp"
 
 namespace strata::bench {

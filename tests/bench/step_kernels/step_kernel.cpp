@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/program/op_instance.hpp"
+#include "compiler/program/instructions.hpp"
 
 namespace strata::bench {
 namespace {

@@ -1,5 +1,6 @@
-#include "compiler/program/op_instance.hpp"
+#include "compiler/program/instructions.hpp"
 
+#include <iterator>
 #include <utility>
 
 #include "compiler/program/buffer_ranges.hpp"
@@ -27,6 +28,20 @@ OperandDescription describe_operand(const OpInstance& instance, const Buffer& bu
 }
 
 }  // namespace
+
+void insert(Task& task, Insertions insertions) {
+  std::vector<Instruction> result;
+  const auto add = [&](std::ptrdiff_t position) {
+    const auto due = insertions.find(position);
+    if (due != insertions.end()) std::move(due->second.begin(), due->second.end(), std::back_inserter(result));
+  };
+  add(-1);
+  for (std::ptrdiff_t at = 0; at < std::ssize(task.instructions); ++at) {
+    result.push_back(std::move(task.instructions[static_cast<std::size_t>(at)]));
+    add(at);
+  }
+  task.instructions = std::move(result);
+}
 
 OpInstance describe_instruction(const Program& program, const Instruction& instruction, const Coordinates& coordinates,
                                 std::uint64_t seed) {
