@@ -311,7 +311,7 @@ Preparation prepare_run(const RunSetup& setup, const TrainArguments& arguments, 
   const fs::path output = run.output;
   held.open(reports);
   if (!reports) return preparation;
-  if (!held.has_own_bucket()) {
+  if (!held.is_alone()) {
     context.log.warning("run.output '" + output.string() +
                         "' is on a file system without locks; another run could write there");
   }

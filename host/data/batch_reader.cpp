@@ -78,6 +78,13 @@ void copy_part(const TensorPart& part, const std::byte* source, DType from, DTyp
 
 }  // namespace
 
+BatchNeeds batch_needs(const Compiled& compiled, const std::vector<int>& ranks,
+                       const std::vector<DatasetInput>& inputs) {
+  NeedsCollector collector(inputs);
+  for (const int rank : ranks) collector.add(compiled.program(rank), rank);
+  return collector.take();
+}
+
 BatchReader::BatchReader(const DataSource& source, const DimSizes& sizes, BatchNeeds needs, FindSample find)
     : source_(source), needs_(std::move(needs)), find_(std::move(find)) {
   std::vector<void*> destinations;

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "compiler/memory/memory_plan.hpp"
-#include "strata/memory_place.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 

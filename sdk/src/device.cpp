@@ -6,7 +6,7 @@
 
 #include "enum_names.hpp"
 #include "strata/error.hpp"
-#include "strata/memory_place.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata {
 

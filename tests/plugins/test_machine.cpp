@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "../../sdk/src/control_groups.hpp"
+#include "../../sdk/src/system/control_groups.hpp"
 #include "one_core.hpp"
 #include "strata/machine.hpp"
 #include "train/temporary_folder.hpp"

@@ -69,7 +69,7 @@ class NodeLowering final : public DescribedNode<LoweringContext> {
   BufferId add_buffer(const std::string& name, BufferKind kind, const TensorType& type, const Shape& shape) override;
   [[nodiscard]] ShardedDim sharded_dim(const Dim& dim, std::int64_t global_size,
                                        const std::vector<Axis>& axes) const override;
-  [[nodiscard]] const Mesh& mesh() const override { return at_.request.rules.mesh(); }
+  [[nodiscard]] const Mesh& mesh() const override { return at_.model.rules.mesh(); }
   [[nodiscard]] const std::string& label() const override { return at_.node.name; }
   BufferId add_flat(const std::string& name, DType dtype, std::int64_t elements) override {
     return add_buffer(name, BufferKind::communication, {{"flat"}, dtype}, {elements});

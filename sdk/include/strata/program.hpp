@@ -13,7 +13,6 @@
 #include "strata/export.hpp"
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
-#include "strata/memory_place.hpp"
 #include "strata/mesh.hpp"
 #include "strata/tensor.hpp"
 

@@ -12,10 +12,10 @@
 #include "strata/graph.hpp"
 #include "strata/layout.hpp"
 #include "strata/lowering.hpp"
-#include "strata/memory_place.hpp"
 #include "strata/mesh.hpp"
 #include "strata/op.hpp"
 #include "strata/plugin.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata {
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/dtype.hpp"
@@ -27,6 +28,15 @@ struct TensorType {
 
   bool operator==(const TensorType&) const = default;
 };
+
+/// Where a buffer is stored.
+enum class MemoryPlace : std::uint8_t {
+  device,
+  host,  ///< host memory, outside of the device's arena
+  file   ///< a file
+};
+
+STRATA_API std::string_view to_string(MemoryPlace place);
 
 /// Position of `dim` in `dims`, or -1.
 STRATA_API int find_dim(const Dims& dims, const Dim& dim);

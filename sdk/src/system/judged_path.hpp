@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "descriptor.hpp"
+#include "system/descriptor.hpp"
 
 namespace strata {
 

@@ -1,4 +1,4 @@
-#include "private_group.hpp"
+#include "system/private_group.hpp"
 
 #include <grp.h>
 #include <pwd.h>

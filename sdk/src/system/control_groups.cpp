@@ -1,4 +1,4 @@
-#include "control_groups.hpp"
+#include "system/control_groups.hpp"
 
 #include <algorithm>
 #include <fstream>
