@@ -42,6 +42,8 @@ void Message::await() {
     endpoint_.await(operation_, transfer, call.peer, endpoint_.deadline());
   };
   await(*card_of_peer_);
+  // The peer has this rank's card before this rank may fail, so that it fails for the same reason.
+  await(*own_card_);
   const std::int64_t bytes_of_peer = received_->card.elements;
   const bool sends = operation_.kind == Operation::Kind::send;
   if (bytes_of_peer != call.bytes) {
@@ -52,7 +54,6 @@ void Message::await() {
     throw RuntimeError(sends ? own_text + " bytes, " + text_of_peer : text_of_peer + " bytes, " + own_text);
   }
   if (data_) await(*data_);
-  await(*own_card_);
   if (is_short_ && !sends) stream_.copy(call.data, received_->payload, call.bytes);
 }
 

@@ -3,11 +3,16 @@
 #include <chrono>
 #include <utility>
 
+#include "collectives/transport.hpp"
+
 namespace strata::communicators {
 namespace {
 
-/// Time that a task waits for a thread that has nothing else to do.
+/// Time that a task waits for the rank's thread, which may be about to wait for it. Then that thread runs it itself,
+/// and none has to wake another.
 constexpr std::chrono::microseconds kHeadStart{50};
+/// Time after a task in which this thread looks for the next one by itself.
+constexpr std::chrono::milliseconds kAwake{1};
 
 }  // namespace
 
@@ -27,7 +32,8 @@ void Worker::close() {
 void Worker::add(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   tasks_.push_back(std::move(task));
-  changed_.notify_all();
+  last_added_ = Clock::now();
+  if (sleeps_) changed_.notify_all();
 }
 
 bool Worker::is_idle() {
@@ -42,16 +48,17 @@ void Worker::help_until(const std::function<bool()>& done) {
 
 void Worker::run() {
   std::unique_lock lock(mutex_);
-  while (true) {
-    const auto has_work = [this] { return !running_ && (closing_ || !tasks_.empty()); };
-    if (!has_work()) {
-      changed_.wait(lock, has_work);
-      // The rank's thread may be about to wait. Then it runs the task itself, earlier than this thread would.
-      if (!closing_) changed_.wait_for(lock, kHeadStart, [this] { return closing_; });
+  while (!closing_ || running_ || !tasks_.empty()) {
+    const Clock::time_point now = Clock::now();
+    if (!running_ && !tasks_.empty() && (closing_ || now - last_added_ >= kHeadStart)) {
+      run_next(lock);
+    } else if ((running_ || tasks_.empty()) && now - last_added_ > kAwake) {
+      sleeps_ = true;
+      changed_.wait(lock, [this] { return !running_ && (closing_ || !tasks_.empty()); });
+      sleeps_ = false;
+    } else {
+      changed_.wait_for(lock, kHeadStart);
     }
-    if (!has_work()) continue;
-    if (tasks_.empty()) return;
-    run_next(lock);
   }
 }
 
@@ -63,7 +70,7 @@ void Worker::run_next(std::unique_lock<std::mutex>& lock) {
   task();
   lock.lock();
   running_ = false;
-  if (closing_ || !tasks_.empty()) changed_.notify_all();
+  if (sleeps_ && (closing_ || !tasks_.empty())) changed_.notify_all();
 }
 
 }  // namespace strata::communicators

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -34,7 +35,10 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
+  std::chrono::steady_clock::time_point last_added_{};
   bool running_ = false;
+  /// True if the thread has to be woken.
+  bool sleeps_ = false;
   bool closing_ = false;
   std::thread thread_;
 };
