@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -25,6 +26,10 @@ class DeviceStream {
   }
   void copy(void* destination, const void* source, std::int64_t bytes) {
     if (destination == source || bytes == 0) return;
+    if (bytes <= kShort && device_.is_host_memory()) {
+      std::memcpy(destination, source, static_cast<std::size_t>(bytes));
+      return;
+    }
     const std::lock_guard lock(mutex_);
     device_.copy(StreamKind::communication, destination, source, bytes);
     device_.synchronize(StreamKind::communication);
@@ -44,6 +49,9 @@ class DeviceStream {
   }
 
  private:
+  /// Bytes that this thread copies sooner than the threads of a device that shares its memory.
+  static constexpr std::int64_t kShort = std::int64_t{16} << 10;
+
   Device& device_;
   std::mutex mutex_;
 };
