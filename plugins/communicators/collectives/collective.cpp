@@ -19,7 +19,7 @@ constexpr std::int64_t kSmallestChunk = std::int64_t{1} << 16;
 /// Bytes of all contributions in flight, as long as chunks are not the smallest.
 constexpr std::int64_t kStagingBytes = std::int64_t{12} << 20;
 /// Bytes that a rank sends at most to reduce at once.
-constexpr std::int64_t kMostSentAtOnce = std::int64_t{1} << 18;
+constexpr std::int64_t kMostSentAtOnce = std::int64_t{1} << 16;
 /// Bytes from which a broadcast sends pieces that the receivers exchange.
 constexpr std::int64_t kBroadcastInPieces = std::int64_t{1} << 18;
 /// Time in which data usually arrives, so that no question is asked.
@@ -92,9 +92,10 @@ void Collective::exchange_cards() {
     Envelope& place = received_[static_cast<std::size_t>(peer)];
     received_cards_.push_back({peer, endpoint_.transport().receive({rank_at(peer), slot, &place, kEnvelopeBytes})});
   });
+  const std::int64_t unused = Envelope::kPayload - (is_short_ && !is_silent ? piece * width() : 0);
   for_each_peer([&](int peer) {
     Envelope& envelope = sent_[static_cast<std::size_t>(peer)];
-    cards_.push_back({peer, endpoint_.transport().send({rank_at(peer), slot, &envelope, kEnvelopeBytes})});
+    cards_.push_back({peer, endpoint_.transport().send({rank_at(peer), slot, &envelope, kEnvelopeBytes, unused})});
   });
 }
 

@@ -27,7 +27,8 @@ void Message::post() {
   if (operation_.kind == Operation::Kind::send) {
     if (is_short_) stream_.copy(sent_->payload, call.data, call.bytes);
     card_of_peer_ = transport.receive({call.peer, mix(kFromReceiver, call.id), received_.get(), kCardBytes});
-    own_card_ = transport.send({call.peer, mix(kFromSender, call.id), sent_.get(), kEnvelopeBytes});
+    const std::int64_t unused = Envelope::kPayload - (is_short_ ? call.bytes : 0);
+    own_card_ = transport.send({call.peer, mix(kFromSender, call.id), sent_.get(), kEnvelopeBytes, unused});
     if (!is_short_) data_ = transport.send(parcel);
   } else {
     card_of_peer_ = transport.receive({call.peer, mix(kFromSender, call.id), received_.get(), kEnvelopeBytes});

@@ -25,6 +25,8 @@ struct Parcel {
   /// Null for a receive: the message may stay where it is, see Transport::lends().
   void* data = nullptr;
   std::int64_t bytes = 0;
+  /// Bytes at the end of a send that mean nothing. The transport may leave them out.
+  std::int64_t unused = 0;
 };
 
 /// The connection to a peer is lost, for the reason that the network gives.

@@ -11,8 +11,9 @@ namespace {
 /// Time that a task waits for the rank's thread, which may be about to wait for it. Then that thread runs it itself,
 /// and none has to wake another.
 constexpr std::chrono::microseconds kHeadStart{50};
-/// Time after a task in which this thread looks for the next one by itself.
-constexpr std::chrono::milliseconds kAwake{1};
+/// Time for which a rank's thread that has run a task itself is expected to do so again. Nobody wakes this thread
+/// meanwhile, because it would take a processor from those who communicate.
+constexpr std::chrono::microseconds kHelped{500};
 
 }  // namespace
 
@@ -43,21 +44,27 @@ bool Worker::is_idle() {
 
 void Worker::help_until(const std::function<bool()>& done) {
   std::unique_lock lock(mutex_);
-  while (!running_ && !tasks_.empty() && !done()) run_next(lock);
+  while (!running_ && !tasks_.empty() && !done()) {
+    run_next(lock);
+    last_helped_ = Clock::now();
+  }
 }
 
 void Worker::run() {
   std::unique_lock lock(mutex_);
   while (!closing_ || running_ || !tasks_.empty()) {
     const Clock::time_point now = Clock::now();
-    if (!running_ && !tasks_.empty() && (closing_ || now - last_added_ >= kHeadStart)) {
+    const bool has_task = !running_ && !tasks_.empty();
+    if (has_task && (closing_ || now - last_added_ >= kHeadStart)) {
       run_next(lock);
-    } else if ((running_ || tasks_.empty()) && now - last_added_ > kAwake) {
+    } else if (has_task) {
+      changed_.wait_for(lock, kHeadStart);
+    } else if (now - last_helped_ < kHelped) {
+      changed_.wait_for(lock, kHelped);
+    } else {
       sleeps_ = true;
       changed_.wait(lock, [this] { return !running_ && (closing_ || !tasks_.empty()); });
       sleeps_ = false;
-    } else {
-      changed_.wait_for(lock, kHeadStart);
     }
   }
 }

@@ -36,6 +36,7 @@ class Worker {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   std::chrono::steady_clock::time_point last_added_{};
+  std::chrono::steady_clock::time_point last_helped_{};
   bool running_ = false;
   /// True if the thread has to be woken.
   bool sleeps_ = false;

@@ -31,7 +31,7 @@ constexpr std::chrono::seconds kPatience{2};
 constexpr std::chrono::duration<double> kGrace{5};
 
 /// Time without progress after which a thread that waits sleeps between its calls of MPI.
-constexpr microseconds kSpinning{200};
+constexpr microseconds kSpinning{1000};
 
 /// True if communication of the rank did not end well.
 bool is_bad(const Notice& notice) { return notice.kind == Notice::Kind::failure || !notice.text.empty(); }
@@ -108,7 +108,7 @@ std::unique_ptr<Transfer> Network::send(const Parcel& parcel) {
       std::make_shared<Post>(Post{parcel.peer, parcel.slot, static_cast<std::byte*>(parcel.data), parcel.bytes, true});
   Header header{.tag = next_tag_, .slot = parcel.slot, .bytes = parcel.bytes};
   if (parcel.bytes <= kMostPayload) {
-    header.payload = parcel.bytes;
+    header.payload = parcel.bytes - parcel.unused;
     send_control(parcel.peer, header, parcel.data);
     post->done = true;
   } else {
@@ -246,7 +246,7 @@ void Network::deliver(const PostPointer& post, const Arrival& arrival) {
     post->fault =
         "found a message of " + std::to_string(arrival.bytes) + " bytes; accepted: " + std::to_string(post->bytes);
   } else if (!arrival.payload.empty() || arrival.bytes == 0) {
-    stream_->copy(post->data, arrival.payload.data(), post->bytes);
+    stream_->copy(post->data, arrival.payload.data(), std::ssize(arrival.payload));
     post->done = true;
   } else {
     start(post, [&](std::int64_t begin, int count, MPI_Request* request) {
@@ -331,6 +331,7 @@ bool Network::progress_until(std::unique_lock<std::mutex>& lock, Clock::time_poi
                              const std::function<bool()>& is_over) {
   if (is_over()) return true;
   Pause pause(kSpinning);
+  waited_ = true;
   ++waiting_;
   const auto leave = [](std::atomic<int>* waiting) { --*waiting; };
   const std::unique_ptr<std::atomic<int>, decltype(leave)> guard(&waiting_, leave);
@@ -349,8 +350,8 @@ void Network::pump() {
   Pause pause{microseconds(0)};
   while (!closing_) {
     bool progressed = false;
-    // A thread that waits lets MPI work more often.
-    if (waiting_ == 0) {
+    // A thread that waits lets MPI work more often, and soon does so again.
+    if (waiting_ == 0 && !waited_.exchange(false)) {
       const std::lock_guard lock(mutex_);
       try {
         progressed = progress();

@@ -119,6 +119,8 @@ class Network : public std::enable_shared_from_this<Network> {
   bool is_over_ = false;
   /// Threads that wait, and let MPI work.
   std::atomic<int> waiting_ = 0;
+  /// True if one has waited since the network's thread looked.
+  std::atomic<bool> waited_ = false;
   std::atomic<bool> closing_ = false;
   std::thread pump_;
 };

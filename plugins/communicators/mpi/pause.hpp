@@ -20,7 +20,10 @@ class Pause {
 
   void rest(bool progressed) {
     const Clock::time_point now = Clock::now();
-    if (progressed) last_progress_ = now;
+    if (progressed) {
+      last_progress_ = now;
+      return;
+    }
     const auto quiet = std::chrono::duration_cast<microseconds>(now - last_progress_);
     if (quiet < spinning_) {
       ::sched_yield();
