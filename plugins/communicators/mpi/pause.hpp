@@ -26,7 +26,7 @@ class Pause {
     }
     const auto quiet = std::chrono::duration_cast<microseconds>(now - last_progress_);
     if (quiet < spinning_) {
-      ::sched_yield();
+      if (++rests_ % kRestsPerYield == 0) ::sched_yield();
     } else {
       std::this_thread::sleep_for(std::clamp(quiet / 8, kShortestSleep, kLongestSleep));
     }
@@ -35,8 +35,11 @@ class Pause {
  private:
   static constexpr microseconds kShortestSleep{20};
   static constexpr microseconds kLongestSleep{1000};
+  /// Each yield is a call of the system, and takes longer than one of MPI that finds nothing.
+  static constexpr int kRestsPerYield = 4;
 
   microseconds spinning_;
+  int rests_ = 0;
   Clock::time_point last_progress_ = Clock::now();
 };
 
