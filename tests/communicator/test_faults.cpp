@@ -145,30 +145,27 @@ TEST(Timeout, NamesWhoDidNotCome) {
   EXPECT_EQ(errors[3], "");
 }
 
+/// Each rank waits for the next one. The ranks say where they wait, so errors name the cause, which is rank 3.
 TEST(Timeout, TellsWhatAPeerWaitsFor) {
-  local::SharedState shared(2, std::chrono::seconds(1));
-  const auto operation = [](local::Operation::Kind kind, const std::string& name, std::uint64_t id) {
-    auto made = std::make_shared<local::Operation>();
-    made->kind = kind;
-    made->name = name;
-    made->call.id = made->message.id = id;
-    return made;
-  };
-  EXPECT_EQ(shared.describe_rank(1), "rank 1, which has not connected");
-  local::RankState& state = shared.rank(1);
-  state.connected = true;
-  EXPECT_EQ(shared.describe_rank(1), "rank 1, which waits in no communication");
-  state.collective = operation(local::Operation::Kind::collective, "a", 3);
-  state.receives.push_back(operation(local::Operation::Kind::receive, "b", 4));
-  EXPECT_EQ(shared.describe_rank(1),
-            "rank 1, which waits in all_reduce 'a' (id 3) and waits in receive 'b' (id 4) from rank 0");
-  state.collective = nullptr;
-  state.receives.clear();
-  state.awaited_send = operation(local::Operation::Kind::send, "c", 5);
-  EXPECT_EQ(shared.describe_rank(1), "rank 1, which waits in send 'c' (id 5) to rank 0");
-  state.awaited_send = nullptr;
-  state.left = true;
-  EXPECT_EQ(shared.describe_rank(1), "rank 1, which has left");
+  std::latch given_up(4);
+  const auto errors = run(4, 1, [&](End& end) {
+    double data = 0;
+    const std::string name = "activations";
+    const MessageCall message{.peer = end.rank + 1, .data = &data, .bytes = 8, .id = 4, .name = &name};
+    const auto stay = [&given_up](void*) { given_up.arrive_and_wait(); };
+    const std::unique_ptr<void, decltype(stay)> guard(&data, stay);
+    if (end.rank == 0) end.communicator.send(message)->wait();
+    if (end.rank == 1) {
+      CollectiveCall call = end.call("bucket", 17);
+      call.group = end.communicator.create_group({1, 2});
+      end.run(call);
+    }
+    if (end.rank == 2) end.communicator.receive(message)->wait();
+  });
+  EXPECT_THAT(errors[0], HasSubstr("rank 1, which waits in all_reduce 'bucket' (id 17)"));
+  EXPECT_THAT(errors[1], HasSubstr("rank 2, which waits in receive 'activations' (id 4) from rank 3"));
+  EXPECT_THAT(errors[2], HasSubstr("rank 3, which did not take part"));
+  EXPECT_EQ(errors[3], "");
 }
 
 TEST(DeadEnd, RanksInDifferentOrderAreToldAtOnce) {
@@ -237,6 +234,7 @@ class FailingDevice final : public testing::HostDevice {
   }
 };
 
+/// In a long collective, every rank needs the sums of the others.
 TEST(DeviceFaults, ReachEveryRankOfTheCollective) {
   local::LocalWorld world(2, 3600);
   std::vector<std::string> errors(2);
@@ -246,8 +244,12 @@ TEST(DeviceFaults, ReachEveryRankOfTheCollective) {
     Device& device = rank == 0 ? static_cast<Device&>(failing) : sound;
     const auto communicator = world.connect(rank, device);
     End end(*communicator);
+    end.input.resize(1 << 20);
+    end.output.resize(1 << 20);
+    CollectiveCall call = end.call("bucket", 17);
+    call.elements = 1 << 20;
     try {
-      end.run(end.call("bucket", 17));
+      end.run(call);
     } catch (const Error& error) {
       errors[static_cast<std::size_t>(rank)] = error.what();
     }

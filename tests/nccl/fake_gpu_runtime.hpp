@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "communicator/host_stream.hpp"
-#include "nccl/gpu_runtime.hpp"
+#include "nccl/backend.hpp"
 
 namespace strata::testing {
 

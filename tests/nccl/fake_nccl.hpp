@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "nccl/nccl_library.hpp"
+#include "nccl/backend.hpp"
 #include "strata/program.hpp"
 
 namespace strata::testing {

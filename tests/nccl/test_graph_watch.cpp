@@ -10,7 +10,7 @@
 
 #include "nccl/graph_watch.hpp"
 #include "nccl_ranks.hpp"
-#include "rendezvous/board.hpp"
+#include "rendezvous/store.hpp"
 #include "strata/error.hpp"
 
 namespace strata::nccl {

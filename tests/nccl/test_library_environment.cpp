@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "nccl/library_environment.hpp"
+#include "nccl/backend.hpp"
 
 namespace strata::nccl {
 namespace {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "rendezvous/exchange.hpp"
+#include "rendezvous/heartbeat.hpp"
 #include "rendezvous/join.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/protocol.hpp"
-#include "rendezvous/waiting.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
 

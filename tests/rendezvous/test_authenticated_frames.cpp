@@ -1,9 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/authenticated_frames.hpp"
-#include "rendezvous/hashing.hpp"
-#include "rendezvous/printable.hpp"
+#include "rendezvous/protocol.hpp"
+#include "rendezvous/bytes.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {

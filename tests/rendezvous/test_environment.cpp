@@ -4,7 +4,6 @@
 #include <map>
 
 #include "rendezvous/process_environment.hpp"
-#include "rendezvous/slurm_hosts.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {

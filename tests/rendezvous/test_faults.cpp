@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "proxy.hpp"
-#include "rendezvous/authenticated_frames.hpp"
-#include "rendezvous/hashing.hpp"
+#include "rendezvous/protocol.hpp"
+#include "rendezvous/bytes.hpp"
 #include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {

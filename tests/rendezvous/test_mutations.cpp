@@ -4,9 +4,8 @@
 #include <atomic>
 
 #include "mutator.hpp"
-#include "rendezvous/authenticated_frames.hpp"
-#include "rendezvous/hashing.hpp"
-#include "rendezvous/messages.hpp"
+#include "rendezvous/protocol.hpp"
+#include "rendezvous/bytes.hpp"
 #include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {

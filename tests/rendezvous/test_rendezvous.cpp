@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/hashing.hpp"
+#include "rendezvous/bytes.hpp"
 #include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {

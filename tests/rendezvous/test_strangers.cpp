@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "rendezvous/address.hpp"
 #include "rendezvous/admission.hpp"
-#include "rendezvous/authenticated_frames.hpp"
-#include "rendezvous/hashing.hpp"
+#include "rendezvous/protocol.hpp"
+#include "rendezvous/bytes.hpp"
+#include "rendezvous/socket.hpp"
 #include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {

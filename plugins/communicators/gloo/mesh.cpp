@@ -6,17 +6,22 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <net/if.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <utility>
 
-#include "pipe_signal.hpp"
 #include "rendezvous/bytes.hpp"
 #include "rendezvous/exchange.hpp"
 #include "strata/error.hpp"
@@ -51,7 +56,36 @@ bool is_loopback(const std::string& address) {
          address.find("[::1]") != std::string::npos;
 }
 
+/// The source address of packets to `address`. Empty if there is no route. Connecting a datagram socket sends nothing.
+std::string source_towards(const addrinfo& address) {
+  const int socket = ::socket(address.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return {};
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  auto* generic = reinterpret_cast<sockaddr*>(&own);
+  std::array<char, NI_MAXHOST> text{};
+  const bool found = ::connect(socket, address.ai_addr, address.ai_addrlen) == 0 &&
+                     ::getsockname(socket, generic, &size) == 0 &&
+                     ::getnameinfo(generic, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+  ::close(socket);
+  return found ? text.data() : "";
+}
+
 }  // namespace
+
+std::string own_address_towards(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) throw ConfigurationError("MASTER_ADDR: found '" + host + "': " + ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    if (std::string own = source_towards(*each); !own.empty()) return own;
+  }
+  throw ConfigurationError("no network interface of this machine leads to MASTER_ADDR '" + host +
+                           "'; set communicator.interface to the one that reaches the other ranks");
+}
 
 Mesh::Mesh(const std::string& place, int rank, int rank_count, std::function<bool(int rank)> is_local,
            std::chrono::duration<double> start_timeout)
@@ -68,13 +102,6 @@ Mesh::Mesh(const std::string& place, int rank, int rank_count, std::function<boo
 }
 
 Mesh::~Mesh() = default;
-
-template <class Function>
-void Mesh::for_each_peer(Function function) const {
-  for (int peer = 0; peer < rank_count_; ++peer) {
-    if (!is_local_(peer)) function(peer);
-  }
-}
 
 std::string Mesh::addresses() const {
   rendezvous::ByteWriter writer;
@@ -147,6 +174,21 @@ std::unique_ptr<::gloo::transport::UnboundBuffer> Mesh::buffer(Direction directi
                                                                std::size_t bytes) {
   const bool is_upwards = (direction == Direction::send) == (rank_ < peer);
   return contexts_[is_upwards ? 0 : 1]->createUnboundBuffer(data, bytes);
+}
+
+PipeSignalBlocked::PipeSignalBlocked() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+  ::sigemptyset(&signal_);
+  ::sigaddset(&signal_, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &signal_, &previous_);
+}
+
+PipeSignalBlocked::~PipeSignalBlocked() {
+  constexpr timespec kAtOnce{0, 0};
+  if (!was_pending_) ::sigtimedwait(&signal_, nullptr, &kAtOnce);
+  ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
 }
 
 }  // namespace strata::gloo

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "rendezvous/store.hpp"
 
 namespace gloo::transport {
+
 class Context;
 class Device;
 class UnboundBuffer;
@@ -49,18 +51,21 @@ class Mesh {
   /// Ends all connections at once. Gloo accesses no memory afterwards. Thread-safe.
   void close() noexcept;
 
-  [[nodiscard]] int rank() const { return rank_; }
   /// Memory that transfers in one direction between this rank and `peer` read or write.
   [[nodiscard]] std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(Direction direction, int peer, void* data,
                                                                          std::size_t bytes);
+  /// Calls `function` for the ranks of other processes.
+  template <class Function>
+  void for_each_peer(Function function) const {
+    for (int peer = 0; peer < rank_count_; ++peer) {
+      if (!is_local_(peer)) function(peer);
+    }
+  }
 
  private:
   [[nodiscard]] std::string addresses() const;
   /// \return why there is no connection, or empty.
   [[nodiscard]] std::string connect_to(::gloo::transport::Context& context, int peer, const std::string& address) const;
-  template <class Function>
-  void for_each_peer(Function function) const;
-
   int rank_;
   int rank_count_;
   std::function<bool(int rank)> is_local_;
@@ -70,6 +75,25 @@ class Mesh {
   std::array<std::shared_ptr<::gloo::transport::Context>, 2> contexts_;
   std::mutex mutex_;
   bool closed_ = false;
+};
+
+/// The address of this machine's network interface that leads to `host`. \throws ConfigurationError if there is none.
+[[nodiscard]] std::string own_address_towards(const std::string& host, std::uint16_t port);
+
+/// Keeps SIGPIPE away from this thread, and from threads that it starts meanwhile. Gloo's writes to a connection that
+/// the peer has closed raise this signal, which ends a process by default.
+class PipeSignalBlocked {
+ public:
+  PipeSignalBlocked();
+  /// Also drops a signal that was raised meanwhile.
+  ~PipeSignalBlocked();
+  PipeSignalBlocked(const PipeSignalBlocked&) = delete;
+  PipeSignalBlocked& operator=(const PipeSignalBlocked&) = delete;
+
+ private:
+  sigset_t signal_{};
+  sigset_t previous_{};
+  bool was_pending_ = false;
 };
 
 }  // namespace strata::gloo

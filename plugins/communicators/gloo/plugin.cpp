@@ -1,6 +1,6 @@
 #include "strata/plugin.hpp"
 
-#include "factory.hpp"
+#include "world.hpp"
 
 STRATA_PLUGIN(communicator, "gloo", STRATA_VERSION, "Apache-2.0",
               "CPU ranks as processes on one or more machines, over TCP.", strata::gloo::GlooCommunicatorFactory);

@@ -4,17 +4,18 @@
 #include <numeric>
 #include <utility>
 
-#include "communicator.hpp"
-#include "own_address.hpp"
-#include "rendezvous/board.hpp"
+#include "collectives/communicator.hpp"
+#include "gloo/transport.hpp"
 #include "rendezvous/exchange.hpp"
 #include "rendezvous/heartbeat.hpp"
 #include "rendezvous/join.hpp"
+#include "rendezvous/store.hpp"
 #include "strata/error.hpp"
 
 namespace strata::gloo {
 namespace {
 
+using communicators::Clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kMostAttempts = 5;
@@ -32,7 +33,7 @@ GlooWorld::GlooWorld(const std::optional<rendezvous::ProcessEnvironment>& enviro
     first_rank_ = environment_->rank * settings_.ranks_per_process;
   }
   for (int local = 0; local < settings_.ranks_per_process; ++local) missing_.insert(first_rank_ + local);
-  mail_ = std::make_shared<ProcessMail>(first_rank_, settings_.ranks_per_process);
+  memory_ = std::make_shared<communicators::Memory>(first_rank_, settings_.ranks_per_process);
   if (!environment_) {
     store_ = std::make_shared<rendezvous::Board>();
     place_.ranks_on_host = rank_count / settings_.ranks_per_process;
@@ -68,7 +69,7 @@ void GlooWorld::require_connectable(int rank, const Device& device) {
         "MASTER_ADDR, MASTER_PORT and STRATA_SECRET; or --set communicator.plugin=local, which runs all ranks in this "
         "process");
   }
-  if (!mail_->has(rank)) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
+  if (!memory_->has(rank)) throw RuntimeError("rank " + std::to_string(rank) + " is not one of this process");
   {
     const std::lock_guard lock(mutex_);
     if (!connecting_.insert(rank).second) {
@@ -85,22 +86,19 @@ void GlooWorld::require_connectable(int rank, const Device& device) {
 std::unique_ptr<Mesh> GlooWorld::make_mesh(int rank) const {
   const std::string place = settings_.interface.empty() ? own_address_towards(environment_->address, environment_->port)
                                                         : settings_.interface;
-  const auto is_local = [mail = mail_](int peer) { return mail->has(peer); };
+  const auto is_local = [memory = memory_](int peer) { return memory->has(peer); };
   return std::make_unique<Mesh>(place, rank, rank_count_, is_local, Seconds(settings_.timeouts.start));
 }
 
-std::shared_ptr<Endpoint> GlooWorld::connect_endpoint(int rank) const {
-  const Seconds timeout(settings_.timeouts.communication);
-  if (rank_count_ == settings_.ranks_per_process) {
-    return std::make_shared<Endpoint>(nullptr, mail_, store_, rank, timeout);
-  }
+std::unique_ptr<Mesh> GlooWorld::connect_mesh(int rank) const {
+  if (rank_count_ == settings_.ranks_per_process) return nullptr;
   rendezvous::Exchange exchange(*store_, rank, rank_count_, Seconds(settings_.timeouts.start));
   for (int attempt = 1;; ++attempt) {
     // Gloo takes whoever connects first, so ports are open for as short as possible.
     (void)exchange.all_gather("gloo attempt " + std::to_string(attempt), "");
-    auto endpoint = std::make_shared<Endpoint>(make_mesh(rank), mail_, store_, rank, timeout);
-    const Mesh::Problem problem = endpoint->mesh().connect(*store_, place_.is_only_host, attempt);
-    if (problem.text.empty()) return endpoint;
+    auto mesh = make_mesh(rank);
+    const Mesh::Problem problem = mesh->connect(*store_, place_.is_only_host, attempt);
+    if (problem.text.empty()) return mesh;
     if (!problem.is_early || attempt == kMostAttempts) throw RuntimeError(problem.text + kStranger);
     if (rank == 0) rendezvous::Heartbeat().tell(problem.text + kStranger + "; all ranks try again");
   }
@@ -109,8 +107,12 @@ std::shared_ptr<Endpoint> GlooWorld::connect_endpoint(int rank) const {
 std::unique_ptr<Communicator> GlooWorld::connect(int rank, Device& device) {
   try {
     require_connectable(rank, device);
-    const std::shared_ptr<Endpoint> endpoint = connect_endpoint(rank);
-    auto communicator = std::make_unique<GlooCommunicator>(endpoint, rank, rank_count_, device);
+    const Seconds timeout(settings_.timeouts.communication);
+    const auto stream = std::make_shared<communicators::DeviceStream>(device);
+    auto transport = std::make_unique<GlooTransport>(
+        connect_mesh(rank), communicators::MemoryTransport(memory_, rank, stream), store_, timeout);
+    auto communicator = std::make_unique<communicators::TransportCommunicator>(std::move(transport), rank, rank_count_,
+                                                                               device, stream, timeout);
     const std::lock_guard lock(mutex_);
     missing_.erase(rank);
     return communicator;
@@ -121,6 +123,48 @@ std::unique_ptr<Communicator> GlooWorld::connect(int rank, Device& device) {
     throw AbortedError("rank " + std::to_string(rank) + ": stopped because rank " + std::to_string(cause->rank) +
                        " failed: " + cause->reason);
   }
+}
+
+GlooCommunicatorFactory::GlooCommunicatorFactory()
+    : schema_{communicators::timeout_option(),
+              communicators::start_timeout_option(),
+              {.name = "interface",
+               .type = OptionType::word,
+               .default_value = std::string(""),
+               .documentation = "Network interface of this machine, such as eth0, or one of its addresses, through "
+                                "which ranks send their data. Empty: the one that leads to MASTER_ADDR.",
+               .minimum = {},
+               .maximum = {},
+               .choices = {},
+               .may_differ = true},
+              {.name = "ranks_per_process",
+               .type = OptionType::integer,
+               .default_value = std::int64_t{1},
+               .documentation = "Ranks that each process runs, each on a thread of its own. They exchange data through "
+                                "memory.",
+               .minimum = 1,
+               .maximum = 1024,
+               .choices = {}}} {}
+
+std::unique_ptr<World> GlooCommunicatorFactory::create(const Options& options, int rank_count) const {
+  const auto environment = rendezvous::read_process_environment(rendezvous::environment_variable);
+  const auto per_process = static_cast<int>(options.integer("ranks_per_process"));
+  if (rank_count % per_process != 0) {
+    throw OptionError("ranks_per_process", "found " + std::to_string(per_process) +
+                                               "; accepted: a divisor of the mesh's " + std::to_string(rank_count) +
+                                               " ranks");
+  }
+  if (environment && environment->rank_count != rank_count / per_process) {
+    const std::string found = "found " + std::to_string(environment->rank_count) + " processes; accepted: ";
+    if (per_process == 1) {
+      throw ConfigurationError(found + "one for each of the mesh's " + std::to_string(rank_count) + " ranks");
+    }
+    throw ConfigurationError(found + std::to_string(rank_count / per_process) + ", each with " +
+                             std::to_string(per_process) + " (ranks_per_process) of the mesh's " +
+                             std::to_string(rank_count) + " ranks");
+  }
+  return std::make_unique<GlooWorld>(
+      environment, rank_count, Settings{communicators::read_timeouts(options), options.word("interface"), per_process});
 }
 
 }  // namespace strata::gloo

@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "endpoint.hpp"
-#include "mesh.hpp"
-#include "process_mail.hpp"
-#include "rendezvous/host_place.hpp"
+#include "collectives/memory.hpp"
+#include "collectives/timeouts.hpp"
+#include "gloo/mesh.hpp"
+#include "rendezvous/exchange.hpp"
 #include "rendezvous/process_environment.hpp"
 #include "rendezvous/store.hpp"
-#include "shared/timeouts.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::gloo {
@@ -49,7 +48,7 @@ class GlooWorld final : public World {
   void require_connectable(int rank, const Device& device);
   [[nodiscard]] std::unique_ptr<Mesh> make_mesh(int rank) const;
   /// Connects a rank to those of other processes. All ranks try again if something else has connected to their ports.
-  [[nodiscard]] std::shared_ptr<Endpoint> connect_endpoint(int rank) const;
+  [[nodiscard]] std::unique_ptr<Mesh> connect_mesh(int rank) const;
 
   std::optional<rendezvous::ProcessEnvironment> environment_;
   int rank_count_;
@@ -57,11 +56,21 @@ class GlooWorld final : public World {
   Settings settings_;
   std::shared_ptr<rendezvous::Store> store_;
   rendezvous::HostPlace place_;
-  std::shared_ptr<ProcessMail> mail_;
+  std::shared_ptr<communicators::Memory> memory_;
   std::mutex mutex_;
   /// Ranks of this process that have not connected, and those of them that are connecting.
   std::set<int> missing_;
   std::set<int> connecting_;
+};
+
+class GlooCommunicatorFactory final : public CommunicatorFactory {
+ public:
+  GlooCommunicatorFactory();
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] std::unique_ptr<World> create(const Options& options, int rank_count) const override;
+
+ private:
+  OptionSchema schema_;
 };
 
 }  // namespace strata::gloo

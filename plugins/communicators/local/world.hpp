@@ -1,9 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <vector>
 
-#include "shared_state.hpp"
+#include "collectives/memory.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::local {
@@ -14,14 +15,18 @@ class LocalWorld final : public World {
   /// `timeout`: seconds after which a rank stops waiting for its peers.
   LocalWorld(int rank_count, double timeout);
 
-  [[nodiscard]] int rank_count() const override { return shared_->rank_count(); }
+  [[nodiscard]] int rank_count() const override { return rank_count_; }
   [[nodiscard]] std::vector<int> local_ranks() const override;
   /// Sends never block, and receives match by id.
   [[nodiscard]] CommunicatorLimits limits() const override { return {0, true}; }
   [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
 
  private:
-  std::shared_ptr<SharedState> shared_;
+  int rank_count_;
+  double timeout_;
+  std::shared_ptr<communicators::Memory> memory_;
+  std::mutex mutex_;
+  std::set<int> connected_;
 };
 
 class LocalCommunicatorFactory final : public CommunicatorFactory {

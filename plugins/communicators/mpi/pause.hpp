@@ -1,33 +1,46 @@
 #pragma once
 
+#include <sched.h>
+
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <mutex>
+#include <thread>
 
 namespace strata::mpi {
 
-/// How urgent progress is.
-enum class Urgency : std::uint8_t {
-  none,    ///< this rank takes part in nothing
-  some,    ///< peers may come, while this rank computes
-  highest  ///< a thread waits, or data moves
-};
-
-/// The pauses of the progress thread. MPI makes progress only while it is called, but a thread that calls it all the
-/// time takes a processor from the computation.
+/// Pauses between calls of MPI. The longer nothing has come, the later the next call, so that a rank that computes
+/// keeps its processor.
 class Pause {
- public:
-  /// Makes short sleeps of the calling thread precise.
-  Pause();
+  using microseconds = std::chrono::microseconds;
+  using Clock = std::chrono::steady_clock;
 
-  /// Pauses between two rounds of progress. `lock`: held, and released meanwhile. A notification of `ordered` ends a
-  /// sleep.
-  void between_rounds(std::unique_lock<std::mutex>& lock, std::condition_variable& ordered, bool progressed,
-                      Urgency urgency);
+ public:
+  /// `spinning`: time without progress after which a thread sleeps.
+  explicit Pause(microseconds spinning) : spinning_(spinning) {}
+
+  void rest(bool progressed) {
+    const Clock::time_point now = Clock::now();
+    if (progressed) {
+      last_progress_ = now;
+      return;
+    }
+    const auto quiet = std::chrono::duration_cast<microseconds>(now - last_progress_);
+    if (quiet < spinning_) {
+      if (++rests_ % kRestsPerYield == 0) ::sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::clamp(quiet / 8, kShortestSleep, kLongestSleep));
+    }
+  }
 
  private:
-  std::chrono::steady_clock::time_point last_progress_;
+  static constexpr microseconds kShortestSleep{20};
+  static constexpr microseconds kLongestSleep{1000};
+  /// Each yield is a call of the system, and takes longer than one of MPI that finds nothing.
+  static constexpr int kRestsPerYield = 4;
+
+  microseconds spinning_;
+  int rests_ = 0;
+  Clock::time_point last_progress_ = Clock::now();
 };
 
 }  // namespace strata::mpi

@@ -1,6 +1,6 @@
 #include "strata/plugin.hpp"
 
-#include "factory.hpp"
+#include "world.hpp"
 
 STRATA_PLUGIN(communicator, "mpi", STRATA_VERSION, "Apache-2.0",
               "Ranks are processes that an MPI launcher starts, on one machine or many.",

@@ -3,13 +3,59 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <sstream>
+#include <thread>
 
-#include "library.hpp"
 #include "strata/error.hpp"
 
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
 namespace strata::mpi {
+namespace {
+
+/// Open MPI and MPICH extend MPI by this question, each with a header or version of its own.
+bool knows_cuda() {
+#if defined(MPIX_CUDA_AWARE_SUPPORT) || (defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40000000)
+  return MPIX_Query_cuda_support() == 1;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+std::string library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  // Open MPI adds its package and dates after a comma, MPICH its options after a line's end, and tabulators.
+  std::string version(text.data());
+  version.resize(std::min(version.find_first_of(",\n"), version.size()));
+  std::replace(version.begin(), version.end(), '\t', ' ');
+  return version;
+}
+
+std::string error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) return "error " + std::to_string(code);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+void check(int code, const char* call) {
+  if (code != MPI_SUCCESS) throw RuntimeError(std::string(call) + ": " + error_text(code));
+}
+
+std::string no_device_memory() {
+  return knows_cuda() ? "" : "this MPI does not read or write the memory of GPUs (it is not CUDA-aware)";
+}
 
 Process& Process::get() {
   static Process process;
@@ -62,6 +108,42 @@ Stay::Stay(Process& process) : process_(process) {
   }
   process_.occupied_ = true;
   process_.complete_ = false;
+}
+
+Connection::Connection(double timeout) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Comm_idup(MPI_COMM_WORLD, &communicator_, &request), "MPI_Comm_idup");
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) break;
+    if (std::chrono::steady_clock::now() - start >= std::chrono::duration<double>(timeout)) {
+      std::ostringstream text;
+      text << "waited " << timeout << " s for the other processes of MPI to start this world";
+      throw RuntimeError(text.str());
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+Connection::~Connection() {
+  if (communicator_ != MPI_COMM_NULL) MPI_Comm_free(&communicator_);
+}
+
+HostPlace find_host_place(const Connection& connection) {
+  int rank = 0;
+  check(MPI_Comm_rank(connection.get(), &rank), "MPI_Comm_rank");
+  MPI_Comm host = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(connection.get(), MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+  HostPlace place;
+  const int size_code = MPI_Comm_size(host, &place.ranks_on_host);
+  const int rank_code = MPI_Comm_rank(host, &place.index_on_host);
+  MPI_Comm_free(&host);
+  check(size_code, "MPI_Comm_size");
+  check(rank_code, "MPI_Comm_rank");
+  return place;
 }
 
 }  // namespace strata::mpi

@@ -1,10 +1,25 @@
 #pragma once
 
+#include <mpi.h>
+
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace strata::mpi {
+
+/// MPI's own text of an error code.
+[[nodiscard]] std::string error_text(int code);
+
+/// \throws RuntimeError that names `call` and MPI's reason unless `code` is MPI_SUCCESS.
+void check(int code, const char* call);
+
+/// The name and the version of this MPI, such as "Open MPI v4.1.4".
+[[nodiscard]] std::string library_version();
+
+/// Why this MPI cannot read and write the memory of a GPU. Empty if it can.
+[[nodiscard]] std::string no_device_memory();
 
 class Stay;
 
@@ -57,5 +72,31 @@ class Stay {
  private:
   Process& process_;
 };
+
+/// An MPI communicator of all processes. Its messages meet no others.
+class Connection {
+ public:
+  /// Returns when all processes have called it. \throws RuntimeError after `timeout` seconds.
+  explicit Connection(double timeout);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  [[nodiscard]] MPI_Comm get() const { return communicator_; }
+  /// Leaves the communicator to MPI, because not all processes can end it together.
+  void abandon() { communicator_ = MPI_COMM_NULL; }
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+};
+
+/// Place of this process among the processes of its machine.
+struct HostPlace {
+  int ranks_on_host = 1;
+  int index_on_host = 0;
+};
+
+/// All processes call it together, and it waits for all.
+[[nodiscard]] HostPlace find_host_place(const Connection& connection);
 
 }  // namespace strata::mpi

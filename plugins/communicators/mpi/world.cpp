@@ -4,8 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "communicator.hpp"
-#include "library.hpp"
+#include "collectives/communicator.hpp"
+#include "collectives/memory.hpp"
+#include "mpi/process.hpp"
 #include "strata/error.hpp"
 
 namespace strata::mpi {
@@ -31,16 +32,38 @@ std::string describe_count(int found, int ranks) {
          (found == 1 ? describe_foreign_launcher() : "");
 }
 
+/// The messages of one rank: over the network, and through memory to itself.
+class MpiTransport final : public communicators::Transport {
+ public:
+  MpiTransport(std::shared_ptr<Network> network, int rank, const std::shared_ptr<communicators::DeviceStream>& stream)
+      : network_(std::move(network)), own_(std::make_shared<communicators::Memory>(rank, 1), rank, stream) {
+    network_->set_stream(stream);
+  }
+
+  std::unique_ptr<Transfer> send(const Parcel& parcel) override {
+    return own_.lends(parcel.peer) ? own_.send(parcel) : network_->send(parcel);
+  }
+  std::unique_ptr<Transfer> receive(const Parcel& parcel) override {
+    return own_.lends(parcel.peer) ? own_.receive(parcel) : network_->receive(parcel);
+  }
+  [[nodiscard]] bool lends(int peer) const override { return own_.lends(peer); }
+  void tell(const Notice& notice) noexcept override { network_->tell(notice); }
+  std::vector<Notice> notices() override { return network_->notices(); }
+
+ private:
+  std::shared_ptr<Network> network_;
+  communicators::MemoryTransport own_;
+};
+
 }  // namespace
 
 MpiWorld::Joined::Joined(Process& process, const Timeouts& timeouts)
     : stay(process), control(timeouts.start), data(timeouts.start), place(find_host_place(control)) {
-  engine = std::make_shared<Engine>(control.get(), data.get(), process.rank(), process.rank_count(),
-                                    std::chrono::duration<double>(timeouts.communication));
+  network = std::make_shared<Network>(control.get(), data.get(), process.rank(), process.rank_count());
 }
 
 MpiWorld::MpiWorld(Process& process, int rank_count, const Timeouts& timeouts)
-    : process_(process), rank_count_(rank_count) {
+    : process_(process), rank_count_(rank_count), timeout_(timeouts.communication) {
   if (process.rank_count() == rank_count) {
     joined_ = std::make_unique<Joined>(process, timeouts);
     place_ = joined_->place;
@@ -51,13 +74,13 @@ MpiWorld::MpiWorld(Process& process, int rank_count, const Timeouts& timeouts)
 
 MpiWorld::~MpiWorld() {
   if (!joined_) return;
-  if (joined_->engine->finish()) {
+  if (joined_->network->finish(timeout_)) {
     joined_->stay.end();
     return;
   }
   joined_->control.abandon();
   joined_->data.abandon();
-  joined_->stay.keep(std::move(joined_->engine));
+  joined_->stay.keep(std::move(joined_->network));
 }
 
 void MpiWorld::require_connectable(int rank, const Device& device) const {
@@ -75,7 +98,17 @@ void MpiWorld::require_connectable(int rank, const Device& device) const {
 std::unique_ptr<Communicator> MpiWorld::connect(int rank, Device& device) {
   require_connectable(rank, device);
   connected_ = true;
-  return std::make_unique<MpiCommunicator>(joined_->engine, rank, rank_count_, device);
+  const auto stream = std::make_shared<communicators::DeviceStream>(device);
+  auto transport = std::make_unique<MpiTransport>(joined_->network, rank, stream);
+  return std::make_unique<communicators::TransportCommunicator>(std::move(transport), rank, rank_count_, device, stream,
+                                                                timeout_);
+}
+
+MpiCommunicatorFactory::MpiCommunicatorFactory()
+    : schema_{communicators::timeout_option(), communicators::start_timeout_option()} {}
+
+std::unique_ptr<World> MpiCommunicatorFactory::create(const Options& options, int rank_count) const {
+  return std::make_unique<MpiWorld>(Process::get(), rank_count, communicators::read_timeouts(options));
 }
 
 }  // namespace strata::mpi

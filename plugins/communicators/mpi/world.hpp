@@ -3,10 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "connection.hpp"
-#include "engine.hpp"
+#include "collectives/timeouts.hpp"
+#include "mpi/network.hpp"
 #include "process.hpp"
-#include "shared/timeouts.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::mpi {
@@ -42,17 +41,29 @@ class MpiWorld final : public World {
     Connection control;
     Connection data;
     HostPlace place;
-    std::shared_ptr<Engine> engine;
+    std::shared_ptr<Network> network;
   };
 
   void require_connectable(int rank, const Device& device) const;
 
   Process& process_;
   int rank_count_;
+  std::chrono::duration<double> timeout_;
   /// Null if no launcher has started this process.
   std::unique_ptr<Joined> joined_;
   HostPlace place_;
   bool connected_ = false;
+};
+
+class MpiCommunicatorFactory final : public CommunicatorFactory {
+ public:
+  MpiCommunicatorFactory();
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+  /// Initialises MPI, if this is the process's first world.
+  [[nodiscard]] std::unique_ptr<World> create(const Options& options, int rank_count) const override;
+
+ private:
+  OptionSchema schema_;
 };
 
 }  // namespace strata::mpi

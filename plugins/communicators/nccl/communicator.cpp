@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "rendezvous/hashing.hpp"
-#include "shared/calls.hpp"
+#include "collectives/operation.hpp"
+#include "rendezvous/bytes.hpp"
 #include "strata/error.hpp"
 
 namespace strata::nccl {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gpu_runtime.hpp"
+#include "backend.hpp"
 
 namespace strata::nccl {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "shared/calls.hpp"
+#include "collectives/operation.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
 

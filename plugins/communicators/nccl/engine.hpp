@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "graph_watch.hpp"
-#include "launch_queue.hpp"
+#include "lane.hpp"
 
 namespace strata::nccl {
 

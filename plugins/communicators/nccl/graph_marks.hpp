@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "gpu_runtime.hpp"
+#include "backend.hpp"
 
 namespace strata::nccl {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend.hpp"
-#include "patience.hpp"
+#include "lane.hpp"
 
 namespace strata::nccl {
 

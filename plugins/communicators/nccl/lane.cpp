@@ -1,6 +1,11 @@
 #include "lane.hpp"
 
+#include <sstream>
 #include <utility>
+
+#include "backend.hpp"
+#include "collectives/operation.hpp"
+#include "strata/error.hpp"
 
 namespace strata::nccl {
 namespace {
@@ -8,6 +13,28 @@ namespace {
 constexpr unsigned char kSet = 1;
 
 }  // namespace
+
+void give_up(const Operation& operation, std::chrono::duration<double> timeout) {
+  std::ostringstream why;
+  why << "waited " << timeout.count() << " s for ";
+  if (operation.kind == Operation::Kind::collective) {
+    why << "the other ranks of " << communicators::rank_list(operation.link->ranks());
+  } else {
+    why << "rank " << operation.message.peer;
+  }
+  if (!operation.launched) why << ", to whom no connection was established";
+  throw RuntimeError(fault_text(operation, why.str()));
+}
+
+void Patience::watch(const OperationPointer& operation, bool may_run) {
+  if (watched_ != operation) {
+    watched_ = operation;
+    since_.reset();
+  }
+  const rendezvous::Clock::time_point now = rendezvous::Clock::now();
+  if (!since_ && may_run) since_ = now;
+  if (since_ && now - *since_ > timeout_) give_up(*operation, timeout_);
+}
 
 Lane::Lane(Backend backend, std::shared_ptr<EventPool> events, std::chrono::duration<double> timeout)
     : backend_(std::move(backend)),
@@ -61,6 +88,41 @@ bool Lane::drain() noexcept {
     // A failed GPU executes nothing. Neither does a stream that was being captured.
     return true;
   }
+}
+
+LaunchQueue::LaunchQueue(std::shared_ptr<GpuRuntime> gpu, std::chrono::duration<double> timeout,
+                         std::function<void(const OperationPointer&)> launched)
+    : gpu_(std::move(gpu)), patience_(timeout), launched_(std::move(launched)) {}
+
+Activity LaunchQueue::advance(int blocks) {
+  while (!queue_.empty() && launch_front(blocks)) {
+  }
+  if (queue_.empty()) return Activity::idle;
+  const OperationPointer& first = queue_.front().operation;
+  patience_.watch(first, may_run(*first));
+  return Activity::launching;
+}
+
+bool LaunchQueue::launch_front(int blocks) {
+  Entry& entry = queue_.front();
+  const OperationPointer operation = entry.operation;
+  const bool is_there = named(*operation, [&] {
+    if (entry.is_launching) return operation->link->is_idle();
+    if (operation->uses_link() && !operation->link->advance(blocks)) return false;
+    entry.is_launching = entry.lane->begin(*operation);
+    return !entry.is_launching || operation->link->is_idle();
+  });
+  if (!is_there) return false;
+  entry.lane->finish(operation);
+  queue_.pop_front();
+  launched_(operation);
+  return true;
+}
+
+/// True if the timeout of an operation runs. During a capture nothing runs on the GPU, so the timeout then covers the
+/// set-up by NCCL.
+bool LaunchQueue::may_run(const Operation& operation) const {
+  return operation.captured || gpu_->is_reached(operation.ready.get());
 }
 
 }  // namespace strata::nccl

@@ -2,12 +2,41 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "backend.hpp"
-#include "patience.hpp"
+#include "operation.hpp"
+#include "rendezvous/store.hpp"
 
 namespace strata::nccl {
+
+/// The progress of communication, in ascending order of how soon the progress thread must poll again.
+enum class Activity : std::uint8_t {
+  idle,
+  running,   ///< all communication is on its stream
+  launching  ///< NCCL is setting up a communication
+};
+
+/// \throws RuntimeError always: `operation` has waited for its peers for longer than `timeout`.
+[[noreturn]] void give_up(const Operation& operation, std::chrono::duration<double> timeout);
+
+/// The timeout of one operation at a time.
+class Patience {
+ public:
+  explicit Patience(std::chrono::duration<double> timeout) : timeout_(timeout) {}
+
+  /// Watches `operation`, the oldest that has not made progress. Its timeout starts when `may_run` is true for the
+  /// first time. \throws as give_up() when the timeout is over.
+  void watch(const OperationPointer& operation, bool may_run);
+
+ private:
+  std::chrono::duration<double> timeout_;
+  OperationPointer watched_;
+  std::optional<rendezvous::Clock::time_point> since_;
+};
 
 /// A stream and the communications on it: those of one link, or the copies of a rank's messages to itself. Lanes do not
 /// wait for each other. Used by the progress thread only.
@@ -42,6 +71,40 @@ class Lane {
   std::deque<OperationPointer> running_;
   /// The event at the end of the stream while it drains.
   EventPointer end_;
+};
+
+/// The communications that are not yet on their lanes. Each is passed to NCCL when the previous one is on its stream.
+/// Used by the progress thread only.
+class LaunchQueue {
+ public:
+  /// `launched` is called for every operation that is on its stream.
+  LaunchQueue(std::shared_ptr<GpuRuntime> gpu, std::chrono::duration<double> timeout,
+              std::function<void(const OperationPointer&)> launched);
+
+  void push(Lane& lane, OperationPointer operation) { queue_.push_back({&lane, std::move(operation)}); }
+  [[nodiscard]] bool is_empty() const { return queue_.empty(); }
+  /// Launches as many operations as possible without waiting. `blocks`: upper limit of blocks for kernels on links that
+  /// are created. \throws RuntimeError that names a communication that has failed, or whose peers did not take part in
+  /// time.
+  [[nodiscard]] Activity advance(int blocks);
+  /// Drops the operations that are not on their streams.
+  void clear() { queue_.clear(); }
+
+ private:
+  struct Entry {
+    Lane* lane = nullptr;
+    OperationPointer operation;
+    /// True if the operation was passed to NCCL and is not yet on the stream.
+    bool is_launching = false;
+  };
+
+  [[nodiscard]] bool launch_front(int blocks);
+  [[nodiscard]] bool may_run(const Operation& operation) const;
+
+  std::shared_ptr<GpuRuntime> gpu_;
+  Patience patience_;
+  std::function<void(const OperationPointer&)> launched_;
+  std::deque<Entry> queue_;
 };
 
 }  // namespace strata::nccl

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nccl_library.hpp"
+#include "backend.hpp"
 #include "rendezvous/store.hpp"
 
 namespace strata::nccl {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "nccl_library.hpp"
+#include "backend.hpp"
 
 namespace strata::nccl {
 

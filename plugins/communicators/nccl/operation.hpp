@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/operation.hpp"
 #include "graph_marks.hpp"
 #include "link.hpp"
-#include "shared/operation.hpp"
 #include "strata/error.hpp"
 
 namespace strata::nccl {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "communicator.hpp"
-#include "rendezvous/board.hpp"
-#include "rendezvous/host_place.hpp"
+#include "rendezvous/exchange.hpp"
 #include "rendezvous/join.hpp"
+#include "rendezvous/store.hpp"
 #include "strata/error.hpp"
 
 namespace strata::nccl {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "backend.hpp"
+#include "collectives/timeouts.hpp"
 #include "rendezvous/process_environment.hpp"
 #include "rendezvous/store.hpp"
-#include "shared/timeouts.hpp"
 #include "strata/communicator.hpp"
 
 namespace strata::nccl {

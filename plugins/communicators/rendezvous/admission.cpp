@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "hashing.hpp"
+#include "bytes.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "hashing.hpp"
-#include "messages.hpp"
-#include "printable.hpp"
+#include "bytes.hpp"
+#include "protocol.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {

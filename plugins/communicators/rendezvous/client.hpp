@@ -9,12 +9,11 @@
 #include <string>
 #include <thread>
 
-#include "authenticated_frames.hpp"
 #include "heartbeat.hpp"
 #include "process_environment.hpp"
+#include "protocol.hpp"
 #include "socket.hpp"
 #include "store.hpp"
-#include "waiting.hpp"
 
 namespace strata::rendezvous {
 

@@ -1,7 +1,7 @@
 #include "join.hpp"
 
 #include "client.hpp"
-#include "messages.hpp"
+#include "protocol.hpp"
 #include "server.hpp"
 
 namespace strata::rendezvous {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "address.hpp"
+#include "socket.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {

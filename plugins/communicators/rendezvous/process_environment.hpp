@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace strata::rendezvous {
 
@@ -35,5 +36,9 @@ using Lookup = std::function<std::optional<std::string>(const char* name)>;
 
 /// Looks up an environment variable of this process.
 [[nodiscard]] std::optional<std::string> environment_variable(const char* name);
+
+/// The first host of a list in Slurm's notation. Example: "gpu[07-09,12],login" gives "gpu07". \throws
+/// ConfigurationError if there is none.
+[[nodiscard]] std::string first_slurm_host(std::string_view list);
 
 }  // namespace strata::rendezvous

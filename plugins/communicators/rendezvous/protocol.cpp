@@ -1,8 +1,9 @@
 #include "protocol.hpp"
 
+#include <limits>
+#include <string_view>
+
 #include "bytes.hpp"
-#include "hashing.hpp"
-#include "printable.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {
@@ -39,6 +40,34 @@ std::string read_challenge(ByteReader& reader) {
                        " bytes; accepted: " + std::to_string(kChallengeBytes));
   }
   return challenge;
+}
+
+constexpr std::size_t kLongestReason = std::size_t{64} << 10U;
+/// Bytes of a frame's contents beside key and value.
+constexpr std::size_t kNumbers = 12;
+
+int read_count(ByteReader& reader, const char* what) {
+  const std::uint32_t number = reader.number();
+  if (number <= static_cast<std::uint32_t>(std::numeric_limits<int>::max())) return static_cast<int>(number);
+  throw RuntimeError("rendezvous: found " + std::to_string(number) + " as the number of " + what);
+}
+
+std::string number_of_frame(std::uint64_t count) {
+  ByteWriter writer;
+  writer.number(static_cast<std::uint32_t>(count >> 32U));
+  writer.number(static_cast<std::uint32_t>(count));
+  return writer.take();
+}
+
+std::string tag_of(const std::string& key, std::uint64_t count, const char* part, std::string_view bytes) {
+  return keyed_digest(key, {number_of_frame(count), part, bytes}, kTagBytes);
+}
+
+void require_equal(std::string_view found, const std::string& expected) {
+  if (equal_in_constant_time(found, expected)) return;
+  throw RuntimeError(
+      "rendezvous: a frame is not the next one that the peer has sent: something between the two has altered, repeated "
+      "or removed bytes");
 }
 
 }  // namespace
@@ -114,6 +143,105 @@ std::optional<Join> read_join(const Frame& frame, const Greeting& greeting, cons
 
 SessionKeys session_keys(const Join& join, const Greeting& greeting, const std::string& secret) {
   return {derive("to rank 0", join, greeting, secret), derive("from rank 0", join, greeting, secret)};
+}
+
+void require_storable(const std::string& key, const std::string& value) {
+  if (key.size() + value.size() + kNumbers <= kLongestFrame) return;
+  throw RuntimeError("rendezvous: found a value of " + std::to_string(value.size()) + " bytes; accepted: at most " +
+                     std::to_string(kLongestFrame - kNumbers - key.size()));
+}
+
+Frame put_frame(const Put& put) {
+  ByteWriter writer;
+  writer.text(put.key);
+  writer.number(static_cast<std::uint32_t>(put.readers));
+  writer.text(put.value);
+  return {FrameKind::put, writer.take()};
+}
+
+Put read_put(const Frame& frame) {
+  ByteReader reader(frame.contents);
+  Put put;
+  put.key = reader.text();
+  put.readers = read_count(reader, "readers");
+  put.value = reader.text();
+  reader.end();
+  return put;
+}
+
+Frame take_frame(const std::string& key) {
+  ByteWriter writer;
+  writer.text(key);
+  return {FrameKind::take, writer.take()};
+}
+
+std::string read_take(const Frame& frame) {
+  ByteReader reader(frame.contents);
+  std::string key = reader.text();
+  reader.end();
+  return key;
+}
+
+Frame value_frame(const Value& value) {
+  ByteWriter writer;
+  writer.text(value.key);
+  writer.text(value.value);
+  return {FrameKind::value, writer.take()};
+}
+
+Value read_value(const Frame& frame) {
+  ByteReader reader(frame.contents);
+  Value value;
+  value.key = reader.text();
+  value.value = reader.text();
+  reader.end();
+  return value;
+}
+
+Frame failure_frame(const Failure& failure) {
+  ByteWriter writer;
+  writer.number(static_cast<std::uint32_t>(failure.rank));
+  writer.text(std::string_view(failure.reason).substr(0, kLongestReason));
+  return {FrameKind::failure, writer.take()};
+}
+
+Failure read_failure(const Frame& frame) {
+  ByteReader reader(frame.contents);
+  Failure failure;
+  failure.rank = read_count(reader, "a rank");
+  failure.reason = reader.text();
+  reader.end();
+  return failure;
+}
+
+std::string FrameWriter::write(const Frame& frame) {
+  const std::uint64_t count = count_++;
+  std::string bytes = header_of(frame);
+  const std::string tag_of_header = tag_of(key_, count, "header", bytes);
+  if (frame.contents.empty()) return bytes + tag_of_header;
+  const std::string tag = keyed_digest(key_, {number_of_frame(count), "contents", bytes, frame.contents}, kTagBytes);
+  return bytes + tag_of_header + frame.contents + tag;
+}
+
+std::optional<Frame> FrameReader::read(std::string& bytes) {
+  constexpr std::size_t kBegin = kHeaderBytes + kTagBytes;
+  if (bytes.size() < kBegin) return std::nullopt;
+  const std::string_view all = bytes;
+  const std::string_view header = all.substr(0, kHeaderBytes);
+  if (!header_is_true_) require_equal(all.substr(kHeaderBytes, kTagBytes), tag_of(key_, count_, "header", header));
+  header_is_true_ = true;
+  const auto [kind, length] = read_header(bytes, kLongestFrame);
+  const std::size_t size = length == 0 ? kBegin : kBegin + length + kTagBytes;
+  if (bytes.size() < size) return std::nullopt;
+  Frame frame{kind, bytes.substr(kBegin, length)};
+  if (length > 0) {
+    require_equal(all.substr(kBegin + length, kTagBytes),
+                  keyed_digest(key_, {number_of_frame(count_), "contents", header, frame.contents}, kTagBytes));
+  }
+  bytes.erase(0, size);
+  header_is_true_ = false;
+  ++count_;
+  return frame;
 }
 
 }  // namespace strata::rendezvous

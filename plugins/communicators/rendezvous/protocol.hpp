@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "store.hpp"
+
 namespace strata::rendezvous {
 
 /// \file
@@ -23,7 +25,7 @@ namespace strata::rendezvous {
 ///     to_first       authenticates the frames of rank r
 ///     from_first     authenticates the frames of rank 0
 ///
-/// From then on every frame is authenticated (see authenticated_frames.hpp). Each connection has new challenges, so its
+/// From then on every frame is authenticated, as FrameWriter does. Each connection has new challenges, so its
 /// keys are new as well, and frames of another connection or run are refused. A welcome that rank r can verify proves
 /// that rank 0 knows the secret.
 
@@ -91,5 +93,72 @@ struct SessionKeys {
 [[nodiscard]] std::optional<Join> read_join(const Frame& frame, const Greeting& greeting, const std::string& secret);
 
 [[nodiscard]] SessionKeys session_keys(const Join& join, const Greeting& greeting, const std::string& secret);
+
+/// \file
+/// What the frames of ranks say about the store. The functions that read throw a RuntimeError if the contents are not
+/// what the functions that write make.
+
+struct Put {
+  std::string key;
+  int readers = 0;
+  std::string value;
+};
+struct Value {
+  std::string key;
+  std::string value;
+};
+
+/// \throws RuntimeError if key and value do not fit in a frame.
+void require_storable(const std::string& key, const std::string& value);
+
+[[nodiscard]] Frame put_frame(const Put& put);
+[[nodiscard]] Put read_put(const Frame& frame);
+
+[[nodiscard]] Frame take_frame(const std::string& key);
+[[nodiscard]] std::string read_take(const Frame& frame);
+
+[[nodiscard]] Frame value_frame(const Value& value);
+[[nodiscard]] Value read_value(const Frame& frame);
+
+/// A very long reason is cut.
+[[nodiscard]] Frame failure_frame(const Failure& failure);
+[[nodiscard]] Failure read_failure(const Frame& frame);
+
+/// \file
+/// Frames that only the two ends of a connection can make. Each direction has its key and counts its frames:
+///
+///     header  5 bytes   length and kind
+///     tag    16 bytes   of the frame's number and the header, under the key
+///     contents
+///     tag    16 bytes   of the frame's number, the header and the contents; only if there are contents
+///
+/// A frame that was altered, repeated, left out, or moved has a wrong tag. The header has a tag of its own, because the
+/// receiver waits for as many bytes as the header says.
+
+/// Writes the frames of one direction.
+class FrameWriter {
+ public:
+  explicit FrameWriter(std::string key) : key_(std::move(key)) {}
+  [[nodiscard]] std::string write(const Frame& frame);
+
+ private:
+  std::string key_;
+  std::uint64_t count_ = 0;
+};
+
+/// Reads the frames of one direction.
+class FrameReader {
+ public:
+  explicit FrameReader(std::string key) : key_(std::move(key)) {}
+  /// Removes the first complete frame from `bytes` and returns it. \throws RuntimeError if it is not the next frame
+  /// that the holder of the key has written.
+  [[nodiscard]] std::optional<Frame> read(std::string& bytes);
+
+ private:
+  std::string key_;
+  std::uint64_t count_ = 0;
+  /// The header at the beginning of the bytes has been checked.
+  bool header_is_true_ = false;
+};
 
 }  // namespace strata::rendezvous

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "messages.hpp"
+#include "protocol.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
 

@@ -11,12 +11,11 @@
 #include <vector>
 
 #include "admission.hpp"
-#include "authenticated_frames.hpp"
-#include "board.hpp"
 #include "heartbeat.hpp"
 #include "process_environment.hpp"
+#include "protocol.hpp"
 #include "socket.hpp"
-#include "waiting.hpp"
+#include "store.hpp"
 
 namespace strata::rendezvous {
 

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "collectives/card.hpp"
+#include "collectives/device_stream.hpp"
+#include "collectives/endpoint.hpp"
+
+namespace strata::communicators {
+
+/// One rank's part of a collective. Every rank adds in the order of the group, so results are the same on all ranks, in
+/// every run and over every transport.
+class Collective {
+ public:
+  Collective(Endpoint& endpoint, DeviceStream& stream, const TransportOperation& operation, Staging& staging);
+  Collective(const Collective&) = delete;
+  Collective& operator=(const Collective&) = delete;
+
+  /// Returns when the result is in memory and no rank reads this rank's input any more. After an error, transfers end
+  /// with this object.
+  void run();
+
+ private:
+  /// Elements of the call's memory.
+  struct Piece {
+    std::int64_t begin = 0;
+    std::int64_t elements = 0;
+  };
+  /// A posted transfer, and the position of its peer in the group.
+  struct Posted {
+    int peer = 0;
+    std::unique_ptr<Transfer> transfer;
+  };
+
+  /// Sends every member an envelope, and expects one of each.
+  void exchange_cards();
+  /// Waits for the envelopes of all members, once. \throws RuntimeError if they mean different things.
+  void verify();
+
+  void run_short();
+  void all_reduce();
+  /// For few elements: every rank sends everything to every other, and adds all of it.
+  void all_reduce_at_once();
+  void reduce_scatter();
+  void all_gather();
+  void all_to_all();
+  void broadcast();
+  /// The root sends one piece to every rank, and the ranks exchange their pieces. So the root does not send everything
+  /// to everyone.
+  void broadcast_in_pieces();
+
+  /// Sends every other rank its piece of the input, and reduces the own piece to `destination`, in chunks. Calls
+  /// `reduced` for every chunk that is complete.
+  void exchange_and_reduce(const std::vector<Piece>& pieces, std::byte* destination,
+                           const std::function<void(Piece)>& reduced);
+  void reduce(void* destination, const std::vector<const void*>& sources, std::int64_t elements);
+  void copy(void* destination, const void* source, std::int64_t elements);
+
+  /// The pieces of all ranks, in group order: equal ones, or ones that begin at cache lines.
+  [[nodiscard]] std::vector<Piece> even_pieces() const;
+  [[nodiscard]] std::vector<Piece> aligned_pieces() const;
+  [[nodiscard]] std::int64_t chunk_elements() const;
+  [[nodiscard]] std::vector<Piece> chunks(const Piece& piece) const;
+
+  /// True if every member needs another part of the input.
+  [[nodiscard]] bool splits() const;
+  [[nodiscard]] std::int64_t width() const { return static_cast<std::int64_t>(size_of(call_.dtype)); }
+  [[nodiscard]] const std::byte* input(std::int64_t element) const;
+  [[nodiscard]] std::byte* output(std::int64_t element) const;
+  [[nodiscard]] int rank_at(int index) const { return operation_.group->ranks[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] bool lends(int index) const { return endpoint_.transport().lends(rank_at(index)); }
+  /// Calls `function` for the positions of the other ranks. Each rank begins with its successor, so that they do not
+  /// all send to one rank at once.
+  template <class Function>
+  void for_each_peer(Function function) const {
+    for (int step = 1; step < size_; ++step) function((index_ + step) % size_);
+  }
+
+  /// Posts transfers that finish() waits for. An empty one is not posted.
+  void send(int peer, Slot phase, const void* data, std::int64_t elements);
+  void receive(int peer, Slot phase, void* data, std::int64_t elements);
+  [[nodiscard]] Posted post_receive(int peer, Slot phase, void* data, std::int64_t elements);
+  /// Waits for a transfer. Data arrives only from ranks that mean the same, so cards are read if it does not arrive
+  /// soon.
+  void await(const Posted& posted);
+  /// Waits for all transfers, also those of the cards.
+  void finish();
+
+  Endpoint& endpoint_;
+  DeviceStream& stream_;
+  const TransportOperation& operation_;
+  Staging& staging_;
+  const CollectiveCall& call_;
+  int index_;
+  int size_;
+  /// True if the data travels with the cards.
+  bool is_short_;
+  bool verified_ = false;
+  /// The slot of all data. Ranks that mean different things compute different slots.
+  Slot slot_ = 0;
+  /// Envelopes for the other ranks and of them, by position in the group.
+  std::vector<Envelope> sent_;
+  std::vector<Envelope> received_;
+  std::vector<Posted> cards_;
+  std::vector<Posted> received_cards_;
+  std::vector<Posted> receives_;
+  std::vector<Posted> sends_;
+};
+
+}  // namespace strata::communicators
