@@ -38,7 +38,7 @@ void register_vocabulary(OpRegistry& ops, KernelRegistry& kernels) {
   register_core(ops, kernels);
   for (const auto& file : std::filesystem::directory_iterator(plugin_folder())) {
     const std::string name = file.path().stem().string();
-    if (name.starts_with("optimizer_") || name == "strategy_compress") provide(load(file.path()), name, ops, kernels);
+    if (name.starts_with("optimizer_") || name.starts_with("strategy_")) provide(load(file.path()), name, ops, kernels);
   }
 }
 

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/protocol.hpp"
 #include "rendezvous/bytes.hpp"
+#include "rendezvous/protocol.hpp"
 #include "strata/error.hpp"
 
 namespace strata::rendezvous {

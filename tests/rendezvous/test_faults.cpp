@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "proxy.hpp"
-#include "rendezvous/protocol.hpp"
 #include "rendezvous/bytes.hpp"
+#include "rendezvous/protocol.hpp"
 #include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {

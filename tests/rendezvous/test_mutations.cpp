@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "mutator.hpp"
-#include "rendezvous/protocol.hpp"
 #include "rendezvous/bytes.hpp"
+#include "rendezvous/protocol.hpp"
 #include "rendezvous_run.hpp"
 
 namespace strata::rendezvous {

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "rendezvous/admission.hpp"
-#include "rendezvous/protocol.hpp"
 #include "rendezvous/bytes.hpp"
+#include "rendezvous/protocol.hpp"
 #include "rendezvous/socket.hpp"
 #include "rendezvous_run.hpp"
 

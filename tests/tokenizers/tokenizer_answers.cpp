@@ -17,9 +17,7 @@ int main(int argument_count, char** arguments) {
     const auto text_encoder = tokenizer->make_encoder(strata::host::SpecialInText::text);
     std::ifstream texts(arguments[2]);
     std::ofstream answers(arguments[3]);
-    answers << json{{"size", tokenizer->size()},
-                    {"first", tokenizer->frame().first},
-                    {"last", tokenizer->frame().last}}
+    answers << json{{"size", tokenizer->size()}, {"first", tokenizer->frame().first}, {"last", tokenizer->frame().last}}
             << '\n';
     for (std::string line; std::getline(texts, line);) {
       std::vector<std::int32_t> tokens;
