@@ -286,7 +286,7 @@ TEST_F(QuantizedStep, WeightsAreWithinTheirBoundAndAlikeOnAllRanks) {
 std::map<std::string, Traffic> summary_of(const Program& program) {
   std::map<std::string, Traffic> summary;
   for (const host::CommunicationSummary& each : host::summarize_communication(program)) {
-    summary[each.kind + " " + each.axes] = {each.calls, each.bytes};
+    summary[each.kind + " " + each.axes] = {static_cast<std::int64_t>(each.calls), each.bytes};
   }
   return summary;
 }

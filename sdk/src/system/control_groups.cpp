@@ -1,4 +1,4 @@
-#include "system/control_groups.hpp"
+#include "control_groups.hpp"
 
 #include <algorithm>
 #include <fstream>

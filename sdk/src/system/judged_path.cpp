@@ -1,4 +1,4 @@
-#include "system/judged_path.hpp"
+#include "judged_path.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include <climits>
 #include <cstring>
 
+#include "private_group.hpp"
 #include "strata/error.hpp"
-#include "system/private_group.hpp"
 
 namespace strata {
 namespace {

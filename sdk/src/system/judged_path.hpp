@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "system/descriptor.hpp"
+#include "descriptor.hpp"
 
 namespace strata {
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <vector>
 
+#include "judged_path.hpp"
 #include "strata/error.hpp"
-#include "system/judged_path.hpp"
 
 namespace strata {
 namespace {

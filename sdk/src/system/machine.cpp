@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "system/control_groups.hpp"
+#include "control_groups.hpp"
 
 namespace strata {
 namespace {

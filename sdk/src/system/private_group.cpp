@@ -1,4 +1,4 @@
-#include "system/private_group.hpp"
+#include "private_group.hpp"
 
 #include <grp.h>
 #include <pwd.h>
