@@ -246,7 +246,7 @@ void CheckpointReader::restore(const Program& program, int rank, const WriteSlic
     const Shard shard = shard_of(program, *tensor.parameter, tensor.buffer, rank);
     if (shard.local_elements() == 0) continue;
     data.assign(static_cast<std::size_t>(shard.local_elements()) * size_of(tensor.dtype), std::byte{0});
-    const TensorPart part = shard.part();
+    const TensorPart& part = shard.part();
     const TensorRestore restore(*this, tensor, part, differing);
     restore.require_summable(program.mesh);
     restore.read(restore.source(weights), data);
@@ -275,7 +275,7 @@ void CheckpointReader::restore_values(const Program& program, int rank, const Wr
     } else {
       // Every replica of the run starts from the values on which the stored ones agree.
       data.resize(static_cast<std::size_t>(shard.local_elements()) * size_of(tensor.dtype));
-      const TensorPart part = shard.part();
+      const TensorPart& part = shard.part();
       TensorRestore(*this, tensor, part, DifferingReplicas::last_agreed)
           .read(value_source(tensors, value, value, tensor.dtype), data);
     }

@@ -32,7 +32,7 @@ std::vector<OptimizerState> states_of(const OptimizerGroup& group, const Paramet
                         kAverageState + "'");
     }
     if (!state.dims) continue;
-    if (!has_own_bucket) refuse(state, " with dimensions of its own; accepted: only if it wants parameters alone");
+    if (!has_own_bucket) refuse(state, " with dimensions of its own; accepted: only if wants_own_bucket() is true");
     for (const Dim& dim : *state.dims) {
       if (find_dim(parameter.dims, dim) >= 0) continue;
       refuse(state,

@@ -169,7 +169,7 @@ class Trainer::Rank {
     values.insert(values.end(), times.begin(), times.end());
     agreement_.largest(values);
     std::copy(values.begin() + 2, values.end(), times.begin());
-    const Decision common{values[0] > 0, static_cast<StopReason>(static_cast<int>(values[1]))};
+    const Decision common{values[0] > 0.5, static_cast<StopReason>(static_cast<int>(values[1]))};
     if (!common.data_failed && !common.goes_on() && leads()) trainer_.observer_.stopping(step, common.stop);
     return common;
   }

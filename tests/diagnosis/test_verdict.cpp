@@ -172,10 +172,10 @@ TEST_F(DiagnoseCommand, NamesEveryDamagedFileAndUsesTheOthers) {
   wrong.replace(wrong.find("\"step\": 7"), 9, "\"step\": -7");
   const std::vector<std::pair<std::string, std::string>> rows{
       {"", "is no regular file or is empty"},
-      {whole.substr(0, whole.size() / 2), "is no JSON, or was cut off"},
+      {whole.substr(0, whole.size() / 2), "is no JSON object, or was cut off"},
       {std::string(100000, '['), "nested deeper than 32 levels"},
       {"[]", "is no JSON object"},
-      {wrong, "'step' is a number; accepted: a number that is not negative"},
+      {wrong, "step: found -7; accepted: an integer from 0 to "},
       {test::read_file(records() / "rank-00002.json"), "is the record of rank 2"},
   };
   for (const auto& [text, message] : rows) {

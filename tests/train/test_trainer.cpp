@@ -252,7 +252,7 @@ TEST_F(TrainerTest, DataThatDoesNotFitIsRefusedWithItsPlace) {
   EXPECT_THAT(refusal({"data.plugin=tokens", "data.path=" + tokens}),
               HasSubstr("dimension 'vocab' has no size: dataset 'tokens' does not fix it"));
   EXPECT_THAT(refusal({"data.format=tokens"}),
-              HasSubstr("data.format: a dataset is a plugin now; accepted: plugin = \"tokens\""));
+              HasSubstr("data.format: unknown option of plugin 'text'; accepted: plugin, "));
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ class TaskFuser {
   void run() {
     for (std::size_t at = 0; at < instructions_.size(); ++at) {
       if (removed_[at] || !instructions_[at].is<Compute>()) continue;
-      if (registry_.get(compute(at).op).is_sum()) fuse_sum(at);
+      // The device refuses an op that nobody registered.
+      if (const std::string& op = compute(at).op; registry_.has(op) && registry_.get(op).is_sum()) fuse_sum(at);
       if (!removed_[at]) fuse_pair(at);
     }
     std::vector<Instruction> kept;

@@ -46,6 +46,7 @@ void Endpoint::perform(const TransportOperation& operation, const std::function<
   } catch (const Late& late) {
     why = describe_missing({late.peer}, "did not take part");
   } catch (const Lost& lost) {
+    wait_for_the_cause();
     check(&operation);
     why = lost.reason;
   } catch (const std::exception& error) {
@@ -78,14 +79,17 @@ void Endpoint::await(const TransportOperation& operation, Transfer& transfer, in
   }
 }
 
+void Endpoint::wait_for_the_cause() {
+  const Clock::time_point end = Clock::now() + kTimeForTheCause;
+  while (!has_ended() && Clock::now() < end) std::this_thread::sleep_for(kPause);
+}
+
 bool Endpoint::move(Transfer& transfer, int peer, Clock::time_point deadline) {
   try {
     return transfer.await(deadline);
   } catch (const Lost& lost) {
-    for (const Clock::time_point end = Clock::now() + kTimeForTheCause; Clock::now() < end;) {
-      if (has_ended()) throw Stopped();
-      std::this_thread::sleep_for(kPause);
-    }
+    wait_for_the_cause();
+    if (has_ended()) throw Stopped();
     throw RuntimeError("the connection to rank " + std::to_string(peer) + " is lost: " + lost.reason);
   }
 }

@@ -54,6 +54,8 @@ class Endpoint {
   void look();
   /// \throws why `operation` cannot end well, if that is known.
   void require_hope(const TransportOperation& operation);
+  /// Returns when a failure of the run is known, or after some seconds without one.
+  void wait_for_the_cause();
   /// As Transfer::await(). \throws RuntimeError for a lost connection.
   bool move(Transfer& transfer, int peer, Clock::time_point deadline);
   [[nodiscard]] bool has_left(int peer);

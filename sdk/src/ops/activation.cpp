@@ -46,7 +46,11 @@ class ActivationGradient final : public NamedOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
 };
 
-using namespace reference;
+using reference::elements;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 Work prepare_activation(const OpInstance& op) {
   const auto value = activation_function(op.attributes.word("kind")).value;

@@ -9,7 +9,16 @@
 namespace strata::ops {
 namespace {
 
-using namespace reference;
+using reference::columns;
+using reference::elements;
+using reference::global_shape;
+using reference::GlobalIndex;
+using reference::index_map;
+using reference::Launch;
+using reference::Reader;
+using reference::Values;
+using reference::Work;
+using reference::Writer;
 
 /// Sizes of q, o [batch, queries, heads, width] and k, v [batch, keys, kv_heads, width]. Several head dims count as
 /// one.

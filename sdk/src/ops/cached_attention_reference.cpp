@@ -8,7 +8,12 @@
 namespace strata::ops {
 namespace {
 
-using namespace reference;
+using reference::columns;
+using reference::elements;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 /// Sizes of q, o [batch, positions, heads, width] and the caches [batch, capacity, kv_heads, width]. Several head dims
 /// count as one.

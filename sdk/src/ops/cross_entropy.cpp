@@ -160,7 +160,14 @@ class CrossEntropyGradient final : public TargetOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
-using namespace reference;
+using reference::columns;
+using reference::elements;
+using reference::index_map;
+using reference::Launch;
+using reference::Reader;
+using reference::rows;
+using reference::Work;
+using reference::Writer;
 
 std::int64_t target_of(const Reader& targets, std::int64_t row) { return static_cast<std::int64_t>(targets[row]); }
 

@@ -62,7 +62,10 @@ class DequantizeWeight final : public NamedOp {
   }
 };
 
-using namespace reference;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 Work prepare_dequantize_weight(const OpInstance& op) {
   const BlockedWeight shape = BlockedWeight::from(op);

@@ -70,7 +70,14 @@ class DropoutAdd final : public NamedOp {
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
 };
 
-using namespace reference;
+using reference::elements;
+using reference::global_shape;
+using reference::GlobalIndex;
+using reference::is_micro_batch_dim;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 /// Row-major index of an element among all elements of the step, from its global coordinates. The dim that advances
 /// with the micro-batch counts as the outermost, so that masks do not depend on the number of micro-batches.

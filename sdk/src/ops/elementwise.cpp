@@ -153,7 +153,14 @@ class Normalize final : public NamedOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
-using namespace reference;
+using reference::elements;
+using reference::Launch;
+using reference::offset;
+using reference::Reader;
+using reference::Strides;
+using reference::strides_along;
+using reference::Work;
+using reference::Writer;
 
 /// y[i] = function(x[i])
 Work map_elements(std::int64_t count, double (*function)(double)) {

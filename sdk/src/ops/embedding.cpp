@@ -57,7 +57,13 @@ class EmbeddingGradient final : public NamedOp {
   }
 };
 
-using namespace reference;
+using reference::columns;
+using reference::elements;
+using reference::index_map;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 /// The local row that holds global row `id`, or -1 if this rank does not hold it.
 std::int64_t local_row(const IndexMap& map, std::int64_t id) {

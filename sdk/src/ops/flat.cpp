@@ -83,7 +83,11 @@ class WeightedSum final : public NamedOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
-using namespace reference;
+using reference::elements;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 Work prepare_fill_zero(const OpInstance& op) {
   const std::int64_t count = elements(op.results[0]);

@@ -98,7 +98,11 @@ class GatedActivationGradient final : public NamedOp {
   }
 };
 
-using namespace reference;
+using reference::elements;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 Work prepare_multiply(const OpInstance& op) {
   return [count = elements(op.results[0])](const Launch& launch) {

@@ -210,7 +210,11 @@ class LinearActivationGradient final : public WholeLinearOp {
   }
 };
 
-using namespace reference;
+using reference::Launch;
+using reference::offset;
+using reference::Strides;
+using reference::strides_along;
+using reference::Work;
 
 /// Nested loops over named dims, with their strides in x and w.
 struct Loops {

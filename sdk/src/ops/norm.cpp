@@ -118,7 +118,12 @@ class NormParameterGradient final : public NormOp {
   }
 };
 
-using namespace reference;
+using reference::columns;
+using reference::Launch;
+using reference::Reader;
+using reference::rows;
+using reference::Work;
+using reference::Writer;
 
 // Layer norm (kCentered) and RMS norm, which is layer norm with a mean of 0 and without a bias.
 

@@ -75,7 +75,10 @@ class DequantizeBlocks final : public NamedOp {
   }
 };
 
-using namespace reference;
+using reference::Launch;
+using reference::Reader;
+using reference::Work;
+using reference::Writer;
 
 /// The smallest normal number of the scales' type.
 double smallest_scale(const OperandDescription& scales) {
