@@ -118,7 +118,7 @@ void TransportCommunicator::add(Worker& worker, const std::shared_ptr<Completion
     }
     // Before the rank's thread goes on, which may destroy the communicator.
     --tasks_;
-    completion->set(error);
+    completion->set(std::move(error));
   });
 }
 

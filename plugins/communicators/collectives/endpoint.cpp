@@ -132,6 +132,8 @@ void Endpoint::look() {
 void Endpoint::require_hope(const TransportOperation& operation) {
   const std::lock_guard lock(mutex_);
   if (failure_) throw Stopped();
+  // The rank's thread may be unwinding, and with it the memory of operations that it has not waited for.
+  if (own_error_) throw RuntimeError("an earlier communication of this rank has failed: " + *own_error_);
   const auto fault = faults_.find(operation.slot);
   if (operation.kind == Operation::Kind::collective && fault != faults_.end()) {
     throw RuntimeError("rank " + std::to_string(fault->second.rank) + ": " + fault->second.operation + ": " +

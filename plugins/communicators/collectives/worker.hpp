@@ -7,6 +7,9 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
+
+#include "strata/error.hpp"
 
 namespace strata::communicators {
 
@@ -50,6 +53,7 @@ class Completion {
   void set(std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     done_ = true;
+    has_failed_ = error != nullptr;
     error_ = std::move(error);
     changed_.notify_all();
   }
@@ -57,17 +61,20 @@ class Completion {
     const std::lock_guard lock(mutex_);
     return done_;
   }
-  /// Waits for set(). \throws its error.
+  /// Waits for set(). \throws its error. The thread that waits owns it then, so that no other thread destroys what it
+  /// reads. A further call throws a RuntimeError.
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return done_; });
-    if (error_) std::rethrow_exception(error_);
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (has_failed_) throw RuntimeError("this communication has failed, and its error has been taken");
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
+  bool has_failed_ = false;
   std::exception_ptr error_;
 };
 

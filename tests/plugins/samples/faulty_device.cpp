@@ -82,7 +82,8 @@ class FaultyDevice final : public strata::HostMemoryDevice {
     HostMemoryDevice::copy_to_host(stream, host, device, bytes);
     // Of a whole process, one bit of the first large copy.
     static std::atomic<bool> has_flipped{false};
-    if (fault_ == "a bit flips" && bytes >= 128 && !has_flipped.exchange(true)) *static_cast<unsigned char*>(host) ^= 1U;
+    if (fault_ == "a bit flips" && bytes >= 128 && !has_flipped.exchange(true))
+      *static_cast<unsigned char*>(host) ^= 1U;
   }
 
  private:
