@@ -16,26 +16,30 @@
 namespace strata {
 namespace {
 
-/// A loaded library's program headers, as the dynamic loader uses them.
+/// A loaded library, as the dynamic loader describes it.
 struct Image {
   ElfW(Addr) base = 0;
+  std::string name;
   std::vector<ElfW(Phdr)> headers;
 };
 
-int find_image(dl_phdr_info* info, std::size_t /*size*/, void* result) {
-  auto* image = static_cast<Image*>(result);
-  if (info->dlpi_addr != image->base) return 0;
-  image->headers.assign(info->dlpi_phdr, info->dlpi_phdr + info->dlpi_phnum);
-  return 1;
-}
-
+/// Describes the library of `handle`, a result of dlopen(). It is empty if the loader does not know the handle.
+/// The loader's own link_map is not read: the thread sanitizer does not see the loader's lock, under which another
+/// thread may have written it, whereas it knows dl_iterate_phdr().
 Image image_of(void* handle) {
-  link_map* map = nullptr;
-  Image image;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) return image;
-  image.base = map->l_addr;
-  ::dl_iterate_phdr(find_image, &image);
-  return image;
+  struct Search {
+    const ElfW(Phdr) * headers = nullptr;
+    Image image;
+  } search;
+  if (::dlinfo(handle, RTLD_DI_PHDR, &search.headers) < 0) return {};
+  const auto compare = [](dl_phdr_info* info, std::size_t /*size*/, void* argument) {
+    auto* wanted = static_cast<Search*>(argument);
+    if (info->dlpi_phdr != wanted->headers) return 0;
+    wanted->image = {info->dlpi_addr, info->dlpi_name, {info->dlpi_phdr, info->dlpi_phdr + info->dlpi_phnum}};
+    return 1;
+  };
+  ::dl_iterate_phdr(compare, &search);
+  return std::move(search.image);
 }
 
 std::vector<ElfW(Phdr)> headers_of(const LibraryFile& file) {
@@ -55,10 +59,9 @@ bool is_loaded(const ElfW(Phdr) & note, const std::vector<ElfW(Phdr)>& headers) 
   });
 }
 
-/// True if `handle`, a result of dlopen(), is of a library with the program headers and notes of `file`. A linker
-/// writes its build ID, a hash of the whole library, into the notes.
-bool has_headers_of(void* handle, const LibraryFile& file) {
-  const Image image = image_of(handle);
+/// True if the loaded library has the program headers and notes of `file`. A linker writes its build ID, a hash of the
+/// whole library, into the notes.
+bool has_headers_of(const Image& image, const LibraryFile& file) {
   const std::vector<ElfW(Phdr)> headers = headers_of(file);
   const std::size_t bytes = headers.size() * sizeof(ElfW(Phdr));
   if (headers.empty() || image.headers.size() != headers.size() ||
@@ -147,9 +150,8 @@ void LibraryFile::require_unchanged() const {
 void LibraryFile::require_loaded(void* handle) const {
   require_unchanged();
   struct stat status {};
-  link_map* map = nullptr;
-  if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && ::fstat(descriptor_, &status) == 0 &&
-      is_same_file(map->l_name, status) && has_headers_of(handle, *this)) {
+  const Image image = image_of(handle);
+  if (::fstat(descriptor_, &status) == 0 && is_same_file(image.name.c_str(), status) && has_headers_of(image, *this)) {
     return;
   }
   throw ConfigurationError("another file was loaded from this path before; start again");
