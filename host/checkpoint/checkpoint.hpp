@@ -146,8 +146,8 @@ class CheckpointReader {
   /// decides. Replica i of the run then takes the optimizer's states of the stored replica i, modulo their number. A
   /// parameter without an average is restored as it was trained.
   ///
-  /// Workers along reduced axes: of a state that they sum (StateTraits::is_summed), worker i takes the sum of those of
-  /// the stored workers i, i + n, i + 2n, …, where n is the number of workers of the run.
+  /// Workers along self-reduced axes: of a state that they sum (StateTraits::is_summed), worker i takes the sum of
+  /// those of the stored workers i, i + n, i + 2n, …, where n is the number of workers of the run.
   ///
   /// `restored`: called after each tensor. Ranks that wait for each other meet there, so that none waits for the whole
   /// reading of another one.

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "files/text_format.hpp"
 #include "huggingface/import_model.hpp"
 
 namespace strata::host {

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
-#include "config/reference.hpp"
 #include "loading/plugin_project.hpp"
 
 namespace strata::host {

@@ -18,7 +18,6 @@
 #include "compiler/placement/stored_parameters.hpp"
 #include "compiler/program/instructions.hpp"
 #include "compiler/program/program_builder.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -126,7 +125,7 @@ std::set<std::string> run_passes(const PlacedModel& model, ProgramBuilder& build
   return converted_by;
 }
 
-/// Without training, ranks along a reduced axis hold the same. Outputs are gathered from all ranks for the host.
+/// Without training, ranks along a self-reduced axis hold the same. Outputs are gathered from all ranks for the host.
 void require_replicas_apart(const PlacedModel& model, const Program& program) {
   if (!model.is_training() && !model.request.outputs.empty()) return;
   const std::optional<ReplicaFault> fault =

@@ -83,13 +83,13 @@ struct Stack {
   /// For each axis, the number of chunks of its collectives (ChunkedOverlap).
   std::map<Axis, int> chunks;
 
-  /// The unsynchronized and the reduced axes. Along them, ranks of a training step have gradients of their own.
+  /// The unsynchronized and the self-reduced axes. Along them, ranks of a training step have gradients of their own.
   [[nodiscard]] AxisSet apart() const;
   /// The strategy that adds `axis` to the mesh.
   [[nodiscard]] const NamedStrategy& owner(const Axis& axis) const;
 
   /// The mesh with its axes in the order in which they nest in a dimension, outermost first:
-  /// 1. unsynchronized and reduced axes, because no activation may be gathered over them,
+  /// 1. unsynchronized and self-reduced axes, because no activation may be gathered over them,
   /// 2. axes that shard one dimension only, which keep it in every op,
   /// 3. axes that shard several dimensions. Between ops they leave one for another, which costs a gather of each axis
   ///    inside of them.
@@ -99,7 +99,7 @@ struct Stack {
 
 /// Asks the strategies for axes and rules. \throws PluginError if two axes have one name, if the size of an axis is
 /// impossible, if a rule names an unknown axis, if one maps another dimension than "batch" onto an unsynchronized or
-/// reduced axis, if two strategies reduce gradients or chunk the collectives of an axis, if they differ in their
+/// self-reduced axis, if two strategies reduce gradients or chunk the collectives of an axis, if they differ in their
 /// buckets, or if sizes of buckets or numbers of chunks are not positive.
 [[nodiscard]] Stack make_stack(std::vector<NamedStrategy> strategies);
 

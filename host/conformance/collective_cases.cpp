@@ -4,7 +4,6 @@
 
 #include "conformance/check.hpp"
 #include "conformance/communicator_bench.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "conformance/check.hpp"
 #include "conformance/communicator_bench.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {

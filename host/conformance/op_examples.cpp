@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "conformance/check.hpp"
-#include "strata/error.hpp"
 #include "strata/graph.hpp"
 #include "strata/random.hpp"
 #include "verify/graph_evaluator.hpp"

@@ -11,7 +11,6 @@
 #include "conformance/subject.hpp"
 #include "conformance/temporary_folder.hpp"
 #include "data/data_source.hpp"
-#include "runtime/element.hpp"
 #include "strata/random.hpp"
 #include "train/run_recorder.hpp"
 #include "train/trainer.hpp"

@@ -5,7 +5,6 @@
 
 #include "conformance/check.hpp"
 #include "conformance/subject.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {

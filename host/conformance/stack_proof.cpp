@@ -74,17 +74,17 @@ const Tolerance& tolerance_in_short_types(const RunConfiguration& configuration)
   return has_option(configuration, "quantized_gradients", true) ? kQuantizedGradients : kShortTypes;
 }
 
-/// What distinguishes the replicas of two stacks: who trains on which samples, the options of strategies with loose or
-/// reduced axes, and the pieces in which gradients are reduced.
+/// What distinguishes the replicas of two stacks: who trains on which samples, the options of strategies with
+/// unsynchronized or self-reduced axes, and the pieces in which gradients are reduced.
 std::string describe_replicas(const RunSetup& setup, const SimulatedReplicas& replicas) {
   std::string text;
   for (const int replica : replicas.part_of_sample) text += std::to_string(replica) + ' ';
-  RunConfiguration loose = setup.configuration;
-  loose.strategies.clear();
+  RunConfiguration replicated = setup.configuration;
+  replicated.strategies.clear();
   for (std::size_t i = 0; i < setup.stack.strategies.size(); ++i) {
     const bool reduces = static_cast<int>(i) == replicas.reducer;
     if (!replicas.unsynchronized_of[i].empty() || reduces)
-      loose.strategies.push_back(setup.configuration.strategies[i]);
+      replicated.strategies.push_back(setup.configuration.strategies[i]);
   }
   std::size_t pieces = 0;
   for (const auto& [name, of_parameter] : replicas.pieces) {
@@ -94,7 +94,7 @@ std::string describe_replicas(const RunSetup& setup, const SimulatedReplicas& re
       pieces = random::mix(pieces ^ static_cast<std::size_t>(piece.size));
     }
   }
-  return text + std::to_string(pieces) + to_toml(loose);
+  return text + std::to_string(pieces) + to_toml(replicated);
 }
 
 /// One unit in the last place of the shortest type that parameters have.
@@ -128,9 +128,9 @@ SingleRun single_run(const RunSetup& setup, const Compiled& compiled, DType floa
   alone.batch.micro = alone.batch.global;
   run.key = std::string(to_string(float_type)) + to_toml(alone) + describe_replicas(setup, run.replicas) +
             std::to_string(steps);
-  // Strategies work on values along loose axes of one rank too.
+  // Strategies work on values along unsynchronized axes of one rank too.
   const bool works = std::any_of(run.replicas.unsynchronized_of.begin(), run.replicas.unsynchronized_of.end(),
-                                 [](const std::vector<Axis>& loose) { return !loose.empty(); });
+                                 [](const std::vector<Axis>& axes) { return !axes.empty(); });
   run.is_defined = float_type == DType::f64 || works || setup.stack.reducer >= 0;
   return run;
 }

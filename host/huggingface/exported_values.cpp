@@ -8,7 +8,6 @@
 
 #include "huggingface/model_parameters.hpp"
 #include "runtime/element.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {

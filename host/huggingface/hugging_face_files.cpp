@@ -99,17 +99,18 @@ json value_json(const std::optional<OptionValue>& value) {
 }
 
 /// Calls `visit(object, key)` for the object within `root` that has the field `path`, such as "rope_scaling.factor".
-/// `makes`: makes missing objects, and replaces other values by them. If not, it does nothing for a missing one.
+/// `creates`: an object on the way that is missing, or is another value, becomes an empty object. Otherwise the call
+/// does nothing then.
 template <class Visit>
-void at_field(json& root, const std::string& path, bool makes, const Visit& visit) {
+void at_field(json& root, const std::string& path, bool creates, const Visit& visit) {
   json* object = &root;
   std::size_t begin = 0;
   for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
     const std::string name = path.substr(begin, dot - begin);
-    if (!makes && !object->contains(name)) return;
+    if (!creates && !object->contains(name)) return;
     object = &(*object)[name];
     if (!object->is_object()) {
-      if (!makes) return;
+      if (!creates) return;
       *object = json::object();
     }
     begin = dot + 1;

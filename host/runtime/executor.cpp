@@ -20,6 +20,13 @@ Arena::Arena(Device& device, std::int64_t bytes) : bytes_(bytes), memory_(device
 }
 
 struct Executor::State {
+  /// A slice of a buffer, in bytes from the buffer's begin.
+  struct SliceBytes {
+    const Buffer& buffer;
+    std::int64_t begin;
+    std::int64_t count;
+  };
+
   State(const RankContext& rank, std::shared_ptr<Arena> arena_memory, std::shared_ptr<OffloadMemory> offload_memory,
         bool communicates_in_graphs)
       : context(rank),
@@ -44,6 +51,7 @@ struct Executor::State {
   /// instance.
   [[nodiscard]] std::byte* memory(BufferId buffer) const;
   [[nodiscard]] double scalar(BufferId buffer) const;
+  [[nodiscard]] SliceBytes bytes_of(const BufferSlice& slice) const;
 
   RankContext context;
   std::shared_ptr<Arena> arena;
@@ -53,6 +61,12 @@ struct Executor::State {
   StepRunner runner;
   FlightRecorder* recorder = nullptr;
 };
+
+Executor::State::SliceBytes Executor::State::bytes_of(const BufferSlice& slice) const {
+  const Buffer& buffer = context.program.buffer(slice.buffer);
+  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
+  return {buffer, slice.begin * size, slice.elements * size};
+}
 
 std::byte* Executor::State::memory(BufferId buffer) const {
   const std::vector<std::int64_t>& offsets = context.plan.offsets.at(static_cast<std::size_t>(buffer));
@@ -116,10 +130,7 @@ void Executor::write(BufferId buffer, const void* host) {
 
 void Executor::read(const BufferSlice& slice, void* host) {
   const RankContext& context = state_->context;
-  const Buffer& buffer = context.program.buffer(slice.buffer);
-  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
-  const std::int64_t begin = slice.begin * size;
-  const std::int64_t bytes = slice.elements * size;
+  const auto [buffer, begin, bytes] = state_->bytes_of(slice);
   if (buffer.place != MemoryPlace::device) {
     return state_->offload->read(buffer.place, context.plan.offset(buffer.id, -1) + begin, host, bytes);
   }
@@ -128,10 +139,7 @@ void Executor::read(const BufferSlice& slice, void* host) {
 
 void Executor::write(const BufferSlice& slice, const void* host) {
   const RankContext& context = state_->context;
-  const Buffer& buffer = context.program.buffer(slice.buffer);
-  const auto size = static_cast<std::int64_t>(size_of(buffer.dtype));
-  const std::int64_t begin = slice.begin * size;
-  const std::int64_t bytes = slice.elements * size;
+  const auto [buffer, begin, bytes] = state_->bytes_of(slice);
   if (buffer.place != MemoryPlace::device) {
     return state_->offload->write(buffer.place, context.plan.offset(buffer.id, -1) + begin, host, bytes);
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "strata/error.hpp"
 #include "tokenizers/unicode.hpp"
 
 namespace strata::host {

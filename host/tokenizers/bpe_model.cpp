@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "strata/error.hpp"
 #include "tokenizers/byte_alphabet.hpp"
 #include "tokenizers/flat_table.hpp"
 #include "tokenizers/token_model.hpp"

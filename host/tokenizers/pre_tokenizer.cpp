@@ -2,7 +2,6 @@
 #include <array>
 #include <utility>
 
-#include "strata/error.hpp"
 #include "tokenizers/byte_alphabet.hpp"
 #include "tokenizers/text_steps.hpp"
 #include "tokenizers/token_model.hpp"

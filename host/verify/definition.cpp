@@ -125,7 +125,7 @@ class DefinedOptimizer {
   std::map<std::string, States> states_;
 };
 
-/// The definitions of what strategies do with replicas at the end of a step (Strategy::define).
+/// The definitions of what strategies do with replicas at the end of a step (ReplicaHooks::define).
 class DefinedExchange {
  public:
   /// `replicas` and `groups` outlive the object. `initial`: the values before the first step.
@@ -356,10 +356,7 @@ StackResult run_definition(const Compiled& single, World& world, const MakeDevic
       evaluation.emplace(evaluated->program(0), evaluated->plan(0), 0, settings.seed, device, communicator, arena);
     }
     std::uint64_t evaluations = 0;
-    if (settings.evaluation_alone != nullptr) {
-      const double loss = evaluate_alone(*settings.evaluation_alone, device, communicator, settings.seed, inputs);
-      if (communicator.rank() == 0) result.evaluations.push_back(loss);
-    }
+    evaluate_alone(settings, device, communicator, inputs, result);
     initialize(executor, settings.seed);
     disturb_parameters(executor, settings.disturbance);
     DefinedRun run(single, executor, optimizer, replicas);

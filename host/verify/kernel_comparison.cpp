@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/element.hpp"
-#include "strata/error.hpp"
 #include "strata/kernel_tools.hpp"
 #include "strata/random.hpp"
 

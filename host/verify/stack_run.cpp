@@ -170,16 +170,19 @@ void disturb_parameters(Executor& executor, const Disturbance& disturbance) {
   }
 }
 
-double evaluate_alone(const Compiled& evaluation, Device& device, Communicator& communicator, std::uint64_t seed,
-                      InputSource& inputs) {
+void evaluate_alone(const StackSettings& settings, Device& device, Communicator& communicator, InputSource& inputs,
+                    StackResult& result) {
+  if (settings.evaluation_alone == nullptr) return;
+  const Compiled& evaluation = *settings.evaluation_alone;
   const int rank = communicator.rank();
   const Program& program = evaluation.program(rank);
   const MemoryPlan& plan = evaluation.plan(rank);
-  Executor executor(program, plan, rank, seed, device, communicator, std::make_shared<Arena>(device, plan.arena_bytes),
+  Executor executor(program, plan, rank, settings.seed, device, communicator,
+                    std::make_shared<Arena>(device, plan.arena_bytes),
                     make_offload_memory(plan.offload, offload_directory(program)), !evaluation.has_transfers());
-  initialize(executor, seed);
+  initialize(executor, settings.seed);
   const Reports reports = executor.run(0, 0, inputs);
-  return reports.at("loss") / reports.at("count");
+  if (rank == 0) result.evaluations.push_back(reports.at("loss") / reports.at("count"));
 }
 
 StepContext verified_step(std::uint64_t step, double learning_rate, const LossScaler& scaler) {
@@ -216,10 +219,7 @@ StackResult run_stack(const Compiled& compiled, World& world, const MakeDevice& 
     const std::unique_ptr<Executor> evaluation = settings.evaluation ? make_executor(*settings.evaluation) : nullptr;
     Executor& executor = *training;
     std::uint64_t evaluations = 0;
-    if (settings.evaluation_alone != nullptr) {
-      const double loss = evaluate_alone(*settings.evaluation_alone, device, communicator, settings.seed, inputs);
-      if (communicator.rank() == 0) result.evaluations.push_back(loss);
-    }
+    evaluate_alone(settings, device, communicator, inputs, result);
     initialize(executor, settings.seed);
     disturb_parameters(executor, settings.disturbance);
     LossScaler scaler(compiled);

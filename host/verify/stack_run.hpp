@@ -93,10 +93,10 @@ struct StackSettings {
 /// Disturbs the initial parameters of a rank, and the states that begin as their values. Constants stay.
 void disturb_parameters(Executor& executor, const Disturbance& disturbance);
 
-/// Runs an evaluation pass without a training step once on a rank, with initial parameters in memory of its own.
-/// \return the mean loss over all ranks.
-double evaluate_alone(const Compiled& evaluation, Device& device, Communicator& communicator, std::uint64_t seed,
-                      InputSource& inputs);
+/// Runs StackSettings::evaluation_alone once on a rank, if there is one, with initial parameters in memory of its own.
+/// Rank 0 adds the mean loss over all ranks to the result.
+void evaluate_alone(const StackSettings& settings, Device& device, Communicator& communicator, InputSource& inputs,
+                    StackResult& result);
 
 /// Folder of a program's offload files. Verification has no output folder, so the default is the system's temporary
 /// folder.

@@ -10,7 +10,6 @@
 #include "compiler/check/emitted_check.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "strata/bucket_work.hpp"
-#include "strata/error.hpp"
 #include "strata/gradient_work.hpp"
 
 namespace strata::host {

@@ -9,7 +9,6 @@
 #include "compiler/partition/values.hpp"
 #include "compiler/program/program_builder.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,7 +7,6 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/passes/task_uses.hpp"
 #include "compiler/program/instructions.hpp"
-#include "strata/compiler_ops.hpp"
 
 namespace strata::host {
 namespace {

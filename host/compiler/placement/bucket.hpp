@@ -130,8 +130,8 @@ BufferId slice_piece(ProgramBuilder& builder, BufferId flat, const std::vector<A
                      std::vector<Instruction>& instructions);
 
 /// Reduces a whole flat gradient that is partial over `partial`, leaving this rank's piece of the bucket. Storage axes
-/// over which it is partial are reduce-scattered, and the other storage axes are sliced. Removes the reduced axes from
-/// `partial`. \return the piece.
+/// over which it is partial are reduce-scattered, and the other storage axes are sliced. Removes the self-reduced axes
+/// from `partial`. \return the piece.
 BufferId scatter_gradient(ProgramBuilder& builder, const Bucket& bucket, BufferId flat, AxisSet& partial,
                           const std::string& label, std::vector<Instruction>& instructions);
 

@@ -1,7 +1,5 @@
 #include "compiler/program/buffer_ranges.hpp"
 
-#include "strata/error.hpp"
-
 namespace strata::host {
 
 BufferRanges::BufferRanges(const Program& program) : program_(program) {

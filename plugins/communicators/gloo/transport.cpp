@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "mesh.hpp"
-#include "strata/error.hpp"
 
 namespace strata::gloo {
 

@@ -20,7 +20,8 @@ struct Connections {
   std::unique_ptr<WaitLimits> limits;
 };
 
-/// Messages over gloo's connections, and through memory to ranks of the same process. The store spreads failures.
+/// Sends messages to other processes over gloo's connections, and to ranks of the same process through memory. Failures
+/// reach the other ranks through the rendezvous' store.
 class GlooTransport final : public communicators::Transport {
  public:
   /// `mesh`: null if no other process has ranks. `patience`: how long the rank waits for the others at its end.

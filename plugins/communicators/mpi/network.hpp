@@ -100,7 +100,7 @@ class Network : public std::enable_shared_from_this<Network> {
   std::shared_ptr<communicators::DeviceStream> stream_;
 
   std::mutex mutex_;
-  /// Receives in the order in which MPI matches messages with them, from `next_slot_`.
+  /// The posted receives for control messages. MPI fills them in this order, beginning at `next_slot_`.
   std::vector<ControlSlot> slots_;
   std::size_t next_slot_ = 0;
   // Parallel arrays, as MPI_Testsome wants them.

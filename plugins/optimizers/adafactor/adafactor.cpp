@@ -7,7 +7,6 @@
 #include "factored_ops.hpp"
 #include "factored_step.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/error.hpp"
 #include "strata/matrix_piece.hpp"
 #include "strata/optimizer.hpp"
 

@@ -333,7 +333,7 @@ struct StoredParameter {
   /// bucket, which may hold several parameters. So is `value` if FlatSharding::values is set.
   std::optional<FlatSharding> sharding;
   /// The unsynchronized axes along which the values and the optimizer's states differ, in mesh order
-  /// (Strategy::unsynchronized_axes).
+  /// (ReplicaHooks::unsynchronized_axes).
   std::vector<Axis> unsynchronized = {};
   /// Traits of those of the `states` that belong to strategies.
   std::map<std::string, StateTraits> traits = {};

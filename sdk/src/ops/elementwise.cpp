@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "ops/op_base.hpp"
-#include "strata/error.hpp"
 #include "strata/reference_kernel.hpp"
 #include "strata/registration.hpp"
 
