@@ -80,6 +80,8 @@ std::string_view to_string(Sharding sharding) {
 
 StrategyFactory::~StrategyFactory() = default;
 bool StrategyFactory::changes_model() const { return false; }
+PlanPurpose StrategyFactory::plan_purpose() const { return PlanPurpose::none; }
+std::vector<PlanProposal> StrategyFactory::proposals(const PlanningContext& /*context*/) const { return {}; }
 AdapterFactory::~AdapterFactory() = default;
 
 }  // namespace strata

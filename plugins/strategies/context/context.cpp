@@ -172,11 +172,27 @@ class ContextParallel final : public Strategy {
   Distribution distribution_;
 };
 
+/// Shorter runs of positions leave a rank too little work between two exchanges of keys.
+constexpr std::int64_t kLeastPositions = 1024;
+constexpr int kMostProposedRanks = 64;
+
 class ContextFactory final : public StrategyFactory {
  public:
   [[nodiscard]] const OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
     return std::make_unique<ContextParallel>(options);
+  }
+  [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::sequence; }
+  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
+    std::vector<PlanProposal> found;
+    for (const int size : divisors(context.devices, kMostProposedRanks)) {
+      // Zigzag deals two runs of positions to each rank.
+      if (context.size("seq") % (2 * size) != 0 || context.size("seq") < size * kLeastPositions) continue;
+      for (const char* attention : {"ring", "all_gather", "ulysses"}) {
+        found.push_back({{{"size", std::int64_t{size}}, {"attention", attention}}, size});
+      }
+    }
+    return found;
   }
 
  private:

@@ -53,6 +53,10 @@ class DdpFactory final : public StrategyFactory {
   [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
     return std::make_unique<DistributedDataParallel>(options);
   }
+  [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::replicas; }
+  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
+    return {{{{"size", std::int64_t{context.devices}}}, context.devices}};
+  }
 
  private:
   OptionSchema schema_{

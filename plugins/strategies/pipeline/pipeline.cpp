@@ -39,11 +39,32 @@ class Pipeline final : public Strategy {
   Settings settings_;
 };
 
+/// More chunks make the bubble little smaller, and messages more.
+constexpr int kMostProposedChunks = 6;
+
 class PipelineFactory final : public StrategyFactory {
  public:
   [[nodiscard]] const OptionSchema& options() const override { return option_schema(); }
   [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
     return std::make_unique<Pipeline>(settings_from(options));
+  }
+  [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::stages; }
+  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
+    std::vector<PlanProposal> found;
+    for (const int size : divisors(context.devices, context.blocks)) {
+      const auto propose = [&](const char* schedule, int chunks) {
+        std::map<std::string, OptionValue> options = {{"size", std::int64_t{size}}, {"schedule", schedule}};
+        if (chunks > 1) options["virtual_stages"] = std::int64_t{chunks};
+        found.push_back({std::move(options), size});
+      };
+      propose("1f1b", 1);
+      propose("zb-h1", 1);
+      if (2 * size <= context.blocks) propose("zbv", 1);
+      for (int chunks = 2; chunks * size <= context.blocks && chunks <= kMostProposedChunks; ++chunks) {
+        propose("interleaved", chunks);
+      }
+    }
+    return found;
   }
 };
 

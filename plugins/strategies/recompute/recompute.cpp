@@ -163,6 +163,10 @@ class RecomputeFactory final : public StrategyFactory {
   [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
     return std::make_unique<Recompute>(options);
   }
+  [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::memory; }
+  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& /*context*/) const override {
+    return {{{{"policy", "selective"}}}, {{{"policy", "full"}}}};
+  }
 
  private:
   OptionSchema schema_{

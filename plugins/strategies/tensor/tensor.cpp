@@ -60,6 +60,18 @@ class TensorFactory final : public StrategyFactory {
   [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
     return std::make_unique<TensorParallel>(options);
   }
+  [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::tensors; }
+  [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
+    std::vector<PlanProposal> found;
+    // Twice as many ranks as a node has show what the network between nodes costs.
+    for (const int size : divisors(context.devices, 2 * context.devices_per_node)) {
+      if (context.size("heads") % size != 0 && context.size("ffn") % size != 0) continue;
+      for (const bool is_sequence_parallel : {true, false}) {
+        found.push_back({{{"size", std::int64_t{size}}, {"sequence_parallel", is_sequence_parallel}}, size});
+      }
+    }
+    return found;
+  }
 
  private:
   OptionSchema schema_{

@@ -14,6 +14,7 @@
 #include "strata/lowering.hpp"
 #include "strata/mesh.hpp"
 #include "strata/op.hpp"
+#include "strata/planning.hpp"
 #include "strata/plugin.hpp"
 #include "strata/tensor.hpp"
 
@@ -175,6 +176,11 @@ class STRATA_API StrategyFactory : public PluginFactory {
   /// nothing without it. Commands that drop strategies, such as generation on one rank, keep it. Such a strategy works
   /// on one rank. Default: false.
   [[nodiscard]] virtual bool changes_model() const;
+  /// What the strategy does for a plan. Default: none.
+  [[nodiscard]] virtual PlanPurpose plan_purpose() const;
+  /// The ways to use the strategy that `strata plan` tries. A way that does not fit the model is refused when it is
+  /// compiled, so proposals need not be exact. Default: none.
+  [[nodiscard]] virtual std::vector<PlanProposal> proposals(const PlanningContext& context) const;
   /// Creates the strategy from checked options. \throws OptionError if options contradict each other.
   [[nodiscard]] virtual std::unique_ptr<Strategy> create(const Options& options) const = 0;
 };
