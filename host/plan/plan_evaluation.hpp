@@ -1,0 +1,26 @@
+#pragma once
+
+#include <mutex>
+
+#include "plan/plan_search.hpp"
+
+namespace strata::host {
+
+/// Compiles plans without a device and simulates them on a cluster. Thread-safe.
+class PlanEvaluator {
+ public:
+  /// The arguments outlive the evaluator. `data`: the sizes that the data fixes.
+  PlanEvaluator(const PlanSpace& space, PluginRegistry& registry, const Cluster& cluster, DimSizes data);
+
+  [[nodiscard]] EvaluatedPlan evaluate(const PlanChoice& choice) const;
+
+ private:
+  const PlanSpace& space_;
+  PluginRegistry& registry_;
+  const Cluster& cluster_;
+  DimSizes data_;
+  /// Protects the registry.
+  mutable std::mutex mutex_;
+};
+
+}  // namespace strata::host

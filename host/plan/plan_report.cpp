@@ -1,0 +1,90 @@
+#include "plan/plan_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "files/text_format.hpp"
+
+namespace strata::host {
+namespace {
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+/// The plugins and options of a plan: "tensor", "tensor sequence_parallel".
+std::set<std::string> traits(const PlanSpace& space, const PlanChoice& choice) {
+  std::set<std::string> found;
+  for (const PlanPart& part : space.chosen(choice)) {
+    found.insert(part.plugin);
+    for (const auto& [name, value] : part.proposal.options) {
+      if (name == "size") {
+        found.insert(fmt::format("{} {}", part.plugin, part.proposal.ranks));
+      } else if (value != OptionValue(false)) {
+        found.insert(PlanPart{part.plugin, {{{name, value}}, 1}}.text());
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string plan_table(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans, const std::string& unit,
+                       std::size_t rows) {
+  std::string text = fmt::format("{:>4} {:>10} {:>12} {:>5} {:>10}  {:<28} {}\n", "", "step", unit + "s/s", "MFU",
+                                 "memory", "bound by", "plan");
+  for (std::size_t i = 0; i < std::min(rows, plans.size()) && plans[i].works(); ++i) {
+    const StepPrediction& each = *plans[i].prediction;
+    text += fmt::format("{:>4} {:>10} {:>12} {:>4.1f}% {:>10}  {:<28} {}\n", i + 1, seconds_text(each.seconds),
+                        short_number(each.tokens_per_second), 100 * each.model_flops_utilization,
+                        short_bytes(each.peak_bytes), each.bound, space.text(plans[i].choice));
+  }
+  return text;
+}
+
+std::string plan_reasons(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans) {
+  std::vector<std::pair<std::set<std::string>, double>> working;
+  std::set<std::string> all;
+  for (const EvaluatedPlan& plan : plans) {
+    if (!plan.works()) continue;
+    working.emplace_back(traits(space, plan.choice), plan.prediction->seconds);
+    all.insert(working.back().first.begin(), working.back().first.end());
+  }
+  std::string text = fmt::format("{:<40} {:>12} {:>12}\n", "", "best with", "best without");
+  for (const std::string& trait : all) {
+    std::optional<double> with;
+    std::optional<double> without;
+    for (const auto& [own, seconds] : working) {
+      std::optional<double>& best = own.contains(trait) ? with : without;
+      if (!best || seconds < *best) best = seconds;
+    }
+    const auto cell = [](const std::optional<double>& seconds) { return seconds ? seconds_text(*seconds) : "none"; };
+    text += fmt::format("{:<40} {:>12} {:>12}\n", trait, cell(with), cell(without));
+  }
+  return text;
+}
+
+std::string describe_nearest_miss(const PlanSpace& space, const std::vector<EvaluatedPlan>& plans) {
+  if (!plans.empty() && plans.front().prediction) {
+    const EvaluatedPlan& nearest = plans.front();
+    return fmt::format(
+        "no plan fits into the memory of a device: the nearest needs {} a device, {} too much: {}; accepted: more "
+        "devices, devices with more memory, a smaller model or a shorter sequence",
+        short_bytes(nearest.prediction->peak_bytes), short_bytes(nearest.excess_bytes), space.text(nearest.choice));
+  }
+  std::map<std::string, int> reasons;
+  for (const EvaluatedPlan& plan : plans) ++reasons[plan.refusal];
+  std::string text = "no plan is possible";
+  for (const auto& [reason, count] : reasons)
+    text += fmt::format("\n  {} of {} plans: {}", count, plans.size(), reason);
+  return text;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,202 @@
+#include "plan/plan_search.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+namespace strata::host {
+namespace {
+
+/// The purposes whose proposals a search varies, for a plan with fixed sizes.
+constexpr PlanPurpose kPurposes[] = {PlanPurpose::replicas, PlanPurpose::memory, PlanPurpose::stages,
+                                     PlanPurpose::tensors, PlanPurpose::sequence};
+
+/// One after the other, until none of them improves a plan; so often at most.
+constexpr int kMostSweeps = 3;
+
+class Search {
+ public:
+  Search(const PlanSpace& space, const PlanEvaluation& evaluate, const PlanSearchSettings& settings)
+      : space_(space), evaluate_(evaluate), settings_(settings) {}
+
+  std::vector<EvaluatedPlan> run() {
+    std::vector<PlanChoice> best = try_structures();
+    for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+      const std::vector<PlanChoice> before = best;
+      for (const PlanPurpose purpose : kPurposes)
+        improve(best, [&](const auto& choice) { return others(choice, purpose); });
+      improve(best, [&](const auto& choice) { return other_micro_batches(choice); });
+      improve(best, [&](const auto& choice) { return other_orders(choice); });
+      if (best == before) break;
+    }
+    std::vector<EvaluatedPlan> all;
+    for (auto& [choice, plan] : known_) all.push_back(std::move(plan));
+    std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    return all;
+  }
+
+ private:
+  using Key = std::tuple<int, double, PlanChoice>;
+
+  [[nodiscard]] Key key(const EvaluatedPlan& plan) const {
+    if (!plan.prediction) return {2, 0, plan.choice};
+    if (plan.excess_bytes > 0) return {1, static_cast<double>(plan.excess_bytes), plan.choice};
+    const bool is_time = settings_.goal == PlanGoal::time;
+    return {0, is_time ? plan.prediction->seconds : static_cast<double>(plan.prediction->peak_bytes), plan.choice};
+  }
+  [[nodiscard]] Key key(const PlanChoice& choice) const { return key(known_.at(choice)); }
+
+  /// Evaluates those of `choices` that are not known.
+  void evaluate(const std::vector<PlanChoice>& choices) {
+    std::vector<PlanChoice> missing;
+    for (const PlanChoice& each : choices) {
+      if (!known_.contains(each) && std::find(missing.begin(), missing.end(), each) == missing.end()) {
+        missing.push_back(each);
+      }
+    }
+    std::vector<EvaluatedPlan> results(missing.size());
+    std::atomic<std::size_t> next = 0;
+    std::exception_ptr failure;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < missing.size(); i = next++) {
+        try {
+          results[i] = evaluate_(missing[i]);
+        } catch (...) {
+          const std::lock_guard lock(mutex_);
+          if (!failure) failure = std::current_exception();
+          next = missing.size();
+        }
+        const std::lock_guard lock(mutex_);
+        ++done_;
+        if (settings_.progress) settings_.progress(done_, planned_);
+      }
+    };
+    {
+      std::vector<std::jthread> helpers;
+      for (int i = 1; i < settings_.threads; ++i) helpers.emplace_back(work);
+      work();
+    }
+    if (failure) std::rethrow_exception(failure);
+    for (EvaluatedPlan& each : results) known_.emplace(each.choice, std::move(each));
+  }
+
+  /// Tries each structure with the least and with the most that replicas and memory can save, and with the middle.
+  /// \return the best choice of each of the best structures.
+  std::vector<PlanChoice> try_structures() {
+    const std::vector<PlanChoice> structures = space_.structures();
+    std::vector<std::vector<PlanChoice>> variants;
+    std::vector<PlanChoice> all;
+    for (const PlanChoice& structure : structures) {
+      variants.push_back(probes(structure));
+      all.insert(all.end(), variants.back().begin(), variants.back().end());
+    }
+    planned_ = all.size() * 2;
+    evaluate(all);
+    std::vector<PlanChoice> best;
+    for (const auto& each : variants) {
+      if (each.empty()) continue;
+      best.push_back(
+          *std::min_element(each.begin(), each.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); }));
+    }
+    std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    best.resize(std::min(best.size(), settings_.beam));
+    return best;
+  }
+
+  [[nodiscard]] std::vector<PlanChoice> probes(const PlanChoice& structure) const {
+    std::vector<PlanChoice> found;
+    const int replicas = count(structure, PlanPurpose::replicas);
+    const int memory = count(structure, PlanPurpose::memory);
+    const auto add = [&](int replica, int saving) {
+      PlanChoice choice = structure;
+      if (replicas > 0) choice.parts[PlanPurpose::replicas] = std::min(replica, replicas - 1);
+      if (memory > 0) choice.parts[PlanPurpose::memory] = std::min(saving, memory - 1);
+      if (std::find(found.begin(), found.end(), choice) == found.end()) found.push_back(choice);
+    };
+    const int none = space_.is_required(PlanPurpose::memory) ? 0 : -1;
+    add(1, none);
+    add(replicas / 2, none);
+    add(1, memory - 1);
+    add(replicas / 2, memory - 1);
+    return found;
+  }
+
+  [[nodiscard]] int count(const PlanChoice& choice, PlanPurpose purpose) const {
+    return static_cast<int>(space_.parts(purpose, choice).size());
+  }
+
+  /// Replaces each choice by the best of its neighbours if that is better.
+  template <class Neighbours>
+  void improve(std::vector<PlanChoice>& best, const Neighbours& neighbours) {
+    std::vector<std::vector<PlanChoice>> tried;
+    std::vector<PlanChoice> all;
+    for (const PlanChoice& each : best) {
+      tried.push_back(neighbours(each));
+      all.insert(all.end(), tried.back().begin(), tried.back().end());
+    }
+    planned_ = std::max(planned_, done_ + all.size());
+    evaluate(all);
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      for (const PlanChoice& each : tried[i]) {
+        if (key(each) < key(best[i])) best[i] = each;
+      }
+    }
+  }
+
+  /// The choices with another proposal of the same ranks for the purpose, or without one where it needs no ranks.
+  [[nodiscard]] std::vector<PlanChoice> others(const PlanChoice& choice, PlanPurpose purpose) const {
+    std::vector<PlanChoice> found;
+    const std::vector<PlanPart> parts = space_.parts(purpose, choice);
+    const auto current = choice.parts.find(purpose);
+    const int position = current == choice.parts.end() ? -1 : current->second;
+    const int ranks = position < 0 ? 1 : parts.at(static_cast<std::size_t>(position)).proposal.ranks;
+    const int first = ranks == 1 && !space_.is_required(purpose) ? -1 : 0;
+    for (int i = first; i < static_cast<int>(parts.size()); ++i) {
+      if (i == position || (i >= 0 && parts[static_cast<std::size_t>(i)].proposal.ranks != ranks)) continue;
+      found.push_back(choice);
+      found.back().parts[purpose] = i;
+    }
+    return found;
+  }
+
+  [[nodiscard]] std::vector<PlanChoice> other_micro_batches(const PlanChoice& choice) const {
+    std::vector<PlanChoice> found;
+    for (const std::int64_t micro_batch : space_.micro_batches(choice)) {
+      found.push_back(choice);
+      found.back().micro_batch = micro_batch;
+    }
+    return found;
+  }
+
+  [[nodiscard]] std::vector<PlanChoice> other_orders(const PlanChoice& choice) const {
+    const auto has = [&](PlanPurpose purpose) {
+      const auto found = choice.parts.find(purpose);
+      return found != choice.parts.end() && found->second >= 0;
+    };
+    if (!has(PlanPurpose::stages) || !has(PlanPurpose::replicas)) return {};
+    PlanChoice other = choice;
+    other.replicas_outermost = !choice.replicas_outermost;
+    return {other};
+  }
+
+  const PlanSpace& space_;
+  const PlanEvaluation& evaluate_;
+  const PlanSearchSettings& settings_;
+  std::map<PlanChoice, EvaluatedPlan> known_;
+  std::mutex mutex_;
+  std::size_t done_ = 0;
+  std::size_t planned_ = 0;
+};
+
+}  // namespace
+
+std::vector<EvaluatedPlan> search_plans(const PlanSpace& space, const PlanEvaluation& evaluate,
+                                        const PlanSearchSettings& settings) {
+  return Search(space, evaluate, settings).run();
+}
+
+}  // namespace strata::host

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/plan_space.hpp"
+#include "simulate/prediction.hpp"
+
+namespace strata::host {
+
+enum class PlanGoal : std::uint8_t { time, memory };
+
+/// What became of one plan.
+struct EvaluatedPlan {
+  PlanChoice choice;
+  /// Empty if the plan cannot exist.
+  std::optional<StepPrediction> prediction;
+  /// Why it cannot exist.
+  std::string refusal;
+  /// Bytes of its fullest rank beyond those of a device; 0: it fits.
+  std::int64_t excess_bytes = 0;
+
+  [[nodiscard]] bool works() const { return prediction && excess_bytes == 0; }
+};
+
+/// Compiles and simulates a plan.
+using PlanEvaluation = std::function<EvaluatedPlan(const PlanChoice&)>;
+
+struct PlanSearchSettings {
+  PlanGoal goal = PlanGoal::time;
+  /// Structures whose options are improved.
+  std::size_t beam = 6;
+  /// Threads that evaluate plans. The result does not depend on it.
+  int threads = 1;
+  /// Called with the plans evaluated so far, and how many there will be at most.
+  std::function<void(std::size_t done, std::size_t most)> progress;
+};
+
+/// Searches the space. First, it tries each structure, a combination of sizes, with few of its options. Then it
+/// improves the options of the best structures one after the other, as long as that helps. \return all plans that it
+/// has evaluated, the best first: those that work by the goal, then those that need too much memory by their excess,
+/// then the refused ones. Deterministic.
+[[nodiscard]] std::vector<EvaluatedPlan> search_plans(const PlanSpace& space, const PlanEvaluation& evaluate,
+                                                      const PlanSearchSettings& settings);
+
+}  // namespace strata::host

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cluster/cluster.hpp"
+#include "config/run_configuration.hpp"
+#include "loading/plugin_registry.hpp"
+#include "setup/run_setup.hpp"
+#include "strata/planning.hpp"
+
+namespace strata::host {
+
+/// What a user demands of a plan.
+struct PlanDemands {
+  /// "tensor=8": the plan has the strategy with as many ranks. "zero.stage=3": with this option.
+  std::vector<std::string> fixed = {};
+  /// Strategies that the plan must not have.
+  std::vector<std::string> never = {};
+};
+
+/// A strategy of a plan: the plugin and one of its proposals.
+struct PlanPart {
+  std::string plugin;
+  PlanProposal proposal;
+
+  /// The strategy in words: "tensor 8 sequence_parallel".
+  [[nodiscard]] std::string text() const;
+};
+
+/// One plan: positions in the lists of PlanSpace::parts(). It orders and compares, so that it can be a key.
+struct PlanChoice {
+  /// By purpose, the position among the parts; -1: none. The parts of PlanPurpose::replicas depend on the others.
+  std::map<PlanPurpose, int> parts;
+  std::int64_t micro_batch = 1;
+  /// True: replicas lie outside of stages in the mesh.
+  bool replicas_outermost = false;
+
+  auto operator<=>(const PlanChoice&) const = default;
+};
+
+/// All plans of a configuration on a cluster: combinations of what the installed strategies propose.
+class PlanSpace {
+ public:
+  /// Removes the strategies that the planner chooses from `configuration`. The others stay in every plan. `sizes`: of
+  /// the model and the data. \throws ConfigurationError if a demand names an unknown strategy, or leaves nothing.
+  PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster, const DimSizes& sizes,
+            PlanDemands demands);
+
+  /// Devices that a plan uses: all of the cluster's.
+  [[nodiscard]] int devices() const { return context_.devices; }
+  /// What may fill a purpose. \return parts for `devices` devices.
+  [[nodiscard]] std::vector<PlanPart> parts(PlanPurpose purpose, const PlanChoice& choice) const;
+  /// True if a plan must have a part of the purpose.
+  [[nodiscard]] bool is_required(PlanPurpose purpose) const;
+  /// Devices that the parts other than replicas leave to replicas. 0: their sizes do not divide the devices.
+  [[nodiscard]] int replicas(const PlanChoice& choice) const;
+  /// Sizes of a micro-batch with which the choice's replicas divide the global batch.
+  [[nodiscard]] std::vector<std::int64_t> micro_batches(const PlanChoice& choice) const;
+  /// The combinations of sizes, one choice for each: the first proposal of each size, and one sample per micro-batch.
+  [[nodiscard]] std::vector<PlanChoice> structures() const;
+  /// The configuration of a plan.
+  [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice) const;
+  /// The strategies of a plan, in mesh order.
+  [[nodiscard]] std::vector<PlanPart> chosen(const PlanChoice& choice) const;
+  /// The plan in words: "pipeline 4 1f1b · zero 16 stage 1 · tensor 8 · micro-batch 2".
+  [[nodiscard]] std::string text(const PlanChoice& choice) const;
+
+ private:
+  struct Proposer {
+    std::string plugin;
+    PlanPurpose purpose;
+    const StrategyFactory* factory;
+    /// The proposals, for purposes other than replicas.
+    std::vector<PlanPart> parts;
+  };
+
+  [[nodiscard]] std::vector<PlanPart> ask(const Proposer& proposer, const PlanningContext& context) const;
+  [[nodiscard]] const PlanPart* part(PlanPurpose purpose, const PlanChoice& choice) const;
+  void require_demands() const;
+
+  RunConfiguration base_;
+  PlanDemands demands_;
+  PlanningContext context_;
+  std::vector<Proposer> proposers_;
+  std::map<PlanPurpose, std::vector<PlanPart>> parts_;
+};
+
+}  // namespace strata::host

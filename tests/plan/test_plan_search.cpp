@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "plan/plan_search.hpp"
+#include "plan_fixture.hpp"
+
+namespace strata::testing {
+namespace {
+
+using host::EvaluatedPlan;
+using host::PlanChoice;
+using host::PlanSearchSettings;
+using host::PlanSpace;
+
+/// An invented cost, whose parts do not depend on each other: a hash of each strategy with its options, and of the
+/// size of a micro-batch.
+double cost(const PlanSpace& space, const PlanChoice& choice) {
+  const auto share = [](const std::string& text) { return static_cast<double>(std::hash<std::string>()(text) % 1000); };
+  double seconds = share("micro-batch " + std::to_string(choice.micro_batch)) + (choice.replicas_outermost ? 5 : 0);
+  for (const host::PlanPart& part : space.chosen(choice)) seconds += share(part.text());
+  return seconds;
+}
+
+EvaluatedPlan evaluated(const PlanSpace& space, const PlanChoice& choice) {
+  EvaluatedPlan plan;
+  plan.choice = choice;
+  plan.prediction = host::StepPrediction{};
+  plan.prediction->seconds = cost(space, choice);
+  plan.prediction->peak_bytes = 1;
+  return plan;
+}
+
+/// All plans with the sizes of `structure`.
+std::vector<PlanChoice> variants(const PlanSpace& space, const PlanChoice& structure) {
+  std::vector<PlanChoice> all = {structure};
+  for (const PlanPurpose purpose :
+       {PlanPurpose::stages, PlanPurpose::sequence, PlanPurpose::tensors, PlanPurpose::memory, PlanPurpose::replicas}) {
+    std::vector<PlanChoice> longer;
+    for (const PlanChoice& choice : all) {
+      const auto parts = space.parts(purpose, choice);
+      const auto own = choice.parts.find(purpose);
+      const bool needs_ranks = purpose != PlanPurpose::memory && purpose != PlanPurpose::replicas;
+      if (needs_ranks && own == choice.parts.end()) {
+        longer.push_back(choice);
+        continue;
+      }
+      if (!needs_ranks && (purpose == PlanPurpose::memory || parts.empty())) longer.push_back(choice);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (needs_ranks && parts[i].proposal.ranks != parts[static_cast<std::size_t>(own->second)].proposal.ranks)
+          continue;
+        longer.push_back(choice);
+        longer.back().parts[purpose] = static_cast<int>(i);
+      }
+    }
+    all = std::move(longer);
+  }
+  std::vector<PlanChoice> found;
+  for (const PlanChoice& choice : all) {
+    for (const std::int64_t micro_batch : space.micro_batches(choice)) {
+      found.push_back(choice);
+      found.back().micro_batch = micro_batch;
+    }
+  }
+  return found;
+}
+
+/// If the parts of a plan cost what they cost whatever the other parts are, improving one after the other finds the
+/// best plan of each structure.
+TEST_F(Plans, TheSearchFindsTheBestOfEachStructure) {
+  const PlanSpace plans = space();
+  PlanSearchSettings settings;
+  settings.beam = plans.structures().size();
+  const auto found = host::search_plans(
+      plans, [&](const auto& choice) { return evaluated(plans, choice); }, settings);
+  double best = cost(plans, found.front().choice);
+  std::size_t all = 0;
+  for (const PlanChoice& structure : plans.structures()) {
+    for (const PlanChoice& choice : variants(plans, structure)) {
+      EXPECT_GE(cost(plans, choice), best) << plans.text(choice);
+      ++all;
+    }
+  }
+  EXPECT_LT(found.size(), all);
+  EXPECT_TRUE(std::is_sorted(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return a.prediction->seconds < b.prediction->seconds;
+  }));
+}
+
+TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
+  const PlanSpace plans = space();
+  std::vector<std::vector<std::string>> results;
+  for (const int threads : {1, 4}) {
+    PlanSearchSettings settings;
+    settings.threads = threads;
+    results.emplace_back();
+    for (const auto& each : host::search_plans(
+             plans, [&](const auto& choice) { return evaluated(plans, choice); }, settings)) {
+      results.back().push_back(plans.text(each.choice));
+    }
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+/// Plans that need too much memory come after all that fit, the nearest first, and refused ones last.
+TEST_F(Plans, TheSearchOrdersPlansThatDoNotWork) {
+  const PlanSpace plans = space();
+  const auto evaluate = [&](const PlanChoice& choice) {
+    EvaluatedPlan plan = evaluated(plans, choice);
+    const auto seconds = static_cast<std::int64_t>(plan.prediction->seconds);
+    if (seconds % 3 == 1) plan.excess_bytes = 10000 - seconds;
+    if (seconds % 3 == 2) plan.prediction.reset();
+    return plan;
+  };
+  const auto found = host::search_plans(plans, evaluate, {});
+  const auto place = [](const EvaluatedPlan& plan) { return plan.works() ? 0 : plan.prediction ? 1 : 2; };
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    EXPECT_LE(place(found[i - 1]), place(found[i]));
+    const bool is_miss = place(found[i - 1]) == 1 && place(found[i]) == 1;
+    EXPECT_TRUE(!is_miss || found[i - 1].excess_bytes <= found[i].excess_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace strata::testing

@@ -1,0 +1,114 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plan/plan_evaluation.hpp"
+#include "plan_fixture.hpp"
+#include "strata/error.hpp"
+#include "train/temporary_folder.hpp"
+
+namespace strata::testing {
+namespace {
+
+using host::EvaluatedPlan;
+using host::PlanChoice;
+using host::PlanDemands;
+using host::PlanSpace;
+using host::RunConfiguration;
+using host::test::message_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// The structures with each proposal for replicas and for memory.
+std::vector<PlanChoice> all_choices(const PlanSpace& space) {
+  std::vector<PlanChoice> choices;
+  for (const PlanChoice& structure : space.structures()) {
+    const int replicas = static_cast<int>(space.parts(PlanPurpose::replicas, structure).size());
+    for (int replica = replicas > 0 ? 0 : -1; replica < replicas; ++replica) {
+      for (const int memory : {-1, 0, 1}) {
+        choices.push_back(structure);
+        choices.back().parts[PlanPurpose::replicas] = replica;
+        choices.back().parts[PlanPurpose::memory] = memory;
+      }
+    }
+  }
+  return choices;
+}
+
+bool has(const RunConfiguration& configuration, const std::string& plugin) {
+  return std::any_of(configuration.strategies.begin(), configuration.strategies.end(),
+                     [&](const auto& each) { return each.plugin == plugin; });
+}
+
+TEST_F(Plans, UseAllDevicesAndKeepTheStrategiesThatNobodyProposes) {
+  const PlanSpace plans = space();
+  std::set<std::string> texts;
+  for (const PlanChoice& choice : all_choices(plans)) {
+    const host::RunSetup setup = host::prepare(plans.configuration(choice), registry_);
+    EXPECT_EQ(setup.stack.mesh.rank_count(), 8) << plans.text(choice);
+    EXPECT_EQ(setup.configuration.strategies.back().plugin, "precision") << plans.text(choice);
+    EXPECT_TRUE(texts.insert(plans.text(choice)).second) << plans.text(choice);
+  }
+  EXPECT_GT(texts.size(), 50U);
+}
+
+TEST_F(Plans, CompileOrSayWhyNot) {
+  const PlanSpace plans = space();
+  int compiled = 0;
+  for (const PlanChoice& choice : plans.structures()) {
+    const host::RunSetup setup = host::prepare(plans.configuration(choice), registry_);
+    try {
+      const auto programs = setup.compile(setup.request(GraphMode::training, setup.sizes(sizes())));
+      EXPECT_EQ(programs.mesh.rank_count(), 8);
+      ++compiled;
+    } catch (const ConfigurationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("accepted")) << plans.text(choice);
+    }
+  }
+  EXPECT_GT(compiled, 5);
+}
+
+TEST_F(Plans, MeetDemands) {
+  const PlanSpace fixed = space({.fixed = {"tensor=2", "zero.stage=3"}, .never = {"pipeline"}});
+  for (const PlanChoice& choice : all_choices(fixed)) {
+    const std::string text = fixed.text(choice);
+    EXPECT_THAT(text, AllOf(HasSubstr("tensor 2"), HasSubstr("zero 4"), HasSubstr("stage 3"))) << text;
+    EXPECT_FALSE(has(fixed.configuration(choice), "pipeline")) << text;
+  }
+}
+
+struct BadDemand {
+  PlanDemands demands;
+  std::vector<std::string> words;
+};
+
+TEST_F(Plans, RefuseDemandsThatNothingMeets) {
+  const std::vector<BadDemand> rows = {
+      {{.fixed = {"tensor"}}, {"--fix: found 'tensor'", "tensor=8 or zero.stage=3"}},
+      {{.fixed = {"tensor=3"}}, {"--fix: found 'tensor=3'", "2, 4, 8 ranks"}},
+      {{.fixed = {"tensr=2"}}, {"--fix: found 'tensr'", "accepted: context, ddp, pipeline"}},
+      {{.fixed = {"zero.level=2"}}, {"--fix: zero has no option 'level'"}},
+      {{.never = {"precision"}}, {"--never: found 'precision'", "accepted: context, ddp"}},
+  };
+  for (const BadDemand& row : rows) {
+    const std::string message = message_of<ConfigurationError>([&] {
+      const PlanSpace plans = space(row.demands);
+      for (const PlanChoice& choice : plans.structures()) (void)plans.parts(PlanPurpose::replicas, choice);
+    });
+    for (const std::string& word : row.words) EXPECT_THAT(message, HasSubstr(word));
+  }
+}
+
+TEST_F(Plans, MicroBatchesDivideTheGlobalBatch) {
+  const PlanSpace plans = space();
+  PlanChoice choice;
+  EXPECT_EQ(plans.replicas(choice), 8);
+  EXPECT_EQ(plans.micro_batches(choice), (std::vector<std::int64_t>{1, 2}));
+}
+
+}  // namespace
+}  // namespace strata::testing
