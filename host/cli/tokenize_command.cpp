@@ -1,13 +1,12 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "cli/commands.hpp"
+#include "cli/progress_bar.hpp"
 #include "files/text_format.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
 
@@ -16,38 +15,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBarWidth = 24;
-constexpr const char* kClearBar = "\r\x1b[K";
-
-/// A bar that is rewritten on a terminal, or a plain line every ten seconds elsewhere.
+/// The progress of a corpus and its speed.
 class CorpusBar {
  public:
-  CorpusBar(std::ostream& stream, bool terminal) : stream_(stream), terminal_(terminal) {}
-  ~CorpusBar() {
-    if (is_open_) stream_ << '\n' << std::flush;
-  }
-  CorpusBar(const CorpusBar&) = delete;
-  CorpusBar& operator=(const CorpusBar&) = delete;
+  explicit CorpusBar(std::ostream& stream) : bar_(stream) {}
 
   void show(const CorpusProgress& progress) {
-    const Clock::time_point now = Clock::now();
-    if (now - shown_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10))) return;
-    shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
+    if (!bar_.is_due()) return;
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     if (first_bytes_ < 0) {
       first_bytes_ = progress.bytes;
       first_seconds_ = seconds;
       first_tokens_ = progress.tokens;
     }
-    std::string text = line(progress, seconds);
-    if (terminal_) {
-      const auto filled = static_cast<std::size_t>(share(progress) * kBarWidth);
-      stream_ << kClearBar << '[' << std::string(filled, '#') << std::string(kBarWidth - filled, '.') << "] " << text
-              << std::flush;
-      is_open_ = true;
-    } else {
-      stream_ << text << '\n' << std::flush;
-    }
+    bar_.show(share(progress), line(progress, seconds));
   }
 
  private:
@@ -68,11 +49,8 @@ class CorpusBar {
                        short_duration(static_cast<double>(progress.total_bytes - progress.bytes) / speed));
   }
 
-  std::ostream& stream_;
-  bool terminal_;
-  bool is_open_ = false;
+  ProgressBar bar_;
   Clock::time_point begin_ = Clock::now();
-  Clock::time_point shown_ = begin_;
   std::int64_t first_bytes_ = -1;
   std::int64_t first_tokens_ = 0;
   double first_seconds_ = 0;
@@ -92,7 +70,7 @@ int tokenize(const CorpusJob& job, CommandContext& context) {
   const Clock::time_point begin = Clock::now();
   CorpusResult result;
   {
-    CorpusBar bar(context.messages, &context.messages == &std::cerr && ::isatty(STDERR_FILENO) == 1);
+    CorpusBar bar(context.messages);
     result = tokenize_corpus(job, [&](const CorpusProgress& progress) { bar.show(progress); });
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "strata/error.hpp"
 
@@ -17,9 +16,6 @@ std::int64_t smallest_memory(const Cluster& cluster) {
 
 }  // namespace
 
-PlanEvaluator::PlanEvaluator(const PlanSpace& space, PluginRegistry& registry, const Cluster& cluster, DimSizes data)
-    : space_(space), registry_(registry), cluster_(cluster), data_(std::move(data)) {}
-
 EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
   EvaluatedPlan plan;
   plan.choice = choice;
@@ -28,7 +24,7 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
       const std::lock_guard lock(mutex_);
       return prepare(space_.configuration(choice), registry_);
     }();
-    const Compiled compiled = setup.compile(setup.request(GraphMode::training, setup.sizes(data_)));
+    const Compiled compiled = setup.compile(setup.request(GraphMode::training, setup.sizes(space_.data())));
     plan.prediction = simulate_step(compiled, *setup.ops, cluster_);
     plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - smallest_memory(cluster_), 0);
   } catch (const Error& error) {

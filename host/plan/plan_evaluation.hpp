@@ -9,8 +9,9 @@ namespace strata::host {
 /// Compiles plans without a device and simulates them on a cluster. Thread-safe.
 class PlanEvaluator {
  public:
-  /// The arguments outlive the evaluator. `data`: the sizes that the data fixes.
-  PlanEvaluator(const PlanSpace& space, PluginRegistry& registry, const Cluster& cluster, DimSizes data);
+  /// The arguments outlive the evaluator.
+  PlanEvaluator(const PlanSpace& space, PluginRegistry& registry, const Cluster& cluster)
+      : space_(space), registry_(registry), cluster_(cluster) {}
 
   [[nodiscard]] EvaluatedPlan evaluate(const PlanChoice& choice) const;
 
@@ -18,7 +19,6 @@ class PlanEvaluator {
   const PlanSpace& space_;
   PluginRegistry& registry_;
   const Cluster& cluster_;
-  DimSizes data_;
   /// Protects the registry.
   mutable std::mutex mutex_;
 };

@@ -73,11 +73,10 @@ std::string PlanPart::text() const {
 }
 
 PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
-                     const DimSizes& sizes, PlanDemands demands)
+                     std::optional<std::int64_t> vocab, PlanDemands demands)
     : base_(std::move(configuration)), demands_(std::move(demands)) {
   context_.devices = cluster.devices();
   context_.devices_per_node = cluster.groups.empty() ? 1 : cluster.groups.front().devices;
-  context_.sizes = sizes;
   context_.global_batch = base_.batch.global;
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
@@ -93,7 +92,10 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   RunConfiguration alone = base_;
   alone.batch.global = alone.batch.micro = 1;
   const RunSetup setup = prepare(alone, registry);
-  context_.blocks = forward_graph(setup.request(GraphMode::training, sizes)).block_count();
+  data_ = setup.data_sizes(vocab);
+  unit_ = setup.unit;
+  context_.sizes = setup.sizes(data_);
+  context_.blocks = forward_graph(setup.request(GraphMode::training, context_.sizes)).block_count();
   for (const Proposer& proposer : proposers_) {
     if (proposer.purpose == PlanPurpose::replicas) continue;
     std::vector<PlanPart>& parts = parts_[proposer.purpose];

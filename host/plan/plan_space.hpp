@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,13 +46,15 @@ struct PlanChoice {
 /// All plans of a configuration on a cluster: combinations of what the installed strategies propose.
 class PlanSpace {
  public:
-  /// Removes the strategies that the planner chooses from `configuration`. The others stay in every plan. `sizes`: of
-  /// the model and the data. \throws ConfigurationError if a demand names an unknown strategy, or leaves nothing.
-  PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster, const DimSizes& sizes,
-            PlanDemands demands);
+  /// Removes the strategies that the planner chooses from `configuration`. The others stay in every plan. `vocab`: as
+  /// RunSetup::data_sizes(). \throws ConfigurationError if a demand names an unknown strategy, or nothing meets it.
+  PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
+            std::optional<std::int64_t> vocab, PlanDemands demands);
 
-  /// Devices that a plan uses: all of the cluster's.
-  [[nodiscard]] int devices() const { return context_.devices; }
+  /// The sizes that the data fixes.
+  [[nodiscard]] const DimSizes& data() const { return data_; }
+  /// What the loss sums over, in the singular: "token".
+  [[nodiscard]] const std::string& unit() const { return unit_; }
   /// What may fill a purpose. \return parts for `devices` devices.
   [[nodiscard]] std::vector<PlanPart> parts(PlanPurpose purpose, const PlanChoice& choice) const;
   /// True if a plan must have a part of the purpose.
@@ -85,6 +88,8 @@ class PlanSpace {
   RunConfiguration base_;
   PlanDemands demands_;
   PlanningContext context_;
+  DimSizes data_;
+  std::string unit_;
   std::vector<Proposer> proposers_;
   std::map<PlanPurpose, std::vector<PlanPart>> parts_;
 };

@@ -140,6 +140,15 @@ DimSizes RunSetup::sizes(const DimSizes& data) const {
   }
 }
 
+DimSizes RunSetup::data_sizes(std::optional<std::int64_t> vocab) const {
+  if (!vocab) return open_data().sizes();
+  DimSizes sizes;
+  for (const DatasetInput& input : inputs) {
+    if (!input.indexes.empty()) sizes[input.indexes] = *vocab;
+  }
+  return sizes;
+}
+
 DimSizes RunSetup::sizes_without_data() const {
   const ResolvedPlugin<DatasetFactory>& plugin = plugins.dataset;
   DimSizes sizes = model_sizes;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "compiler/compile.hpp"
@@ -46,6 +47,9 @@ struct RunSetup {
   /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
   /// fix a size and do not agree.
   [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
+  /// The sizes that the data fixes. `vocab`: the number of different tokens, which stands for the data; the data is then
+  /// not opened.
+  [[nodiscard]] DimSizes data_sizes(std::optional<std::int64_t> vocab) const;
   /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
   /// its files, else small ones.
   [[nodiscard]] DimSizes sizes_without_data() const;

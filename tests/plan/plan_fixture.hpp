@@ -45,12 +45,8 @@ size = 2
     return cluster;
   }
 
-  static DimSizes sizes() {
-    return {{"vocab", 256}, {"seq", 16}, {"pos", 16}, {"heads", 4}, {"head_dim", 8}, {"embed", 32}, {"ffn", 128}};
-  }
-
   host::PlanSpace space(host::PlanDemands demands = {}) {
-    return {host::parse_configuration(kConfiguration, "plan.toml"), registry_, cluster_, sizes(), std::move(demands)};
+    return {host::parse_configuration(kConfiguration, "plan.toml"), registry_, cluster_, 256, std::move(demands)};
   }
 
   host::PluginRegistry registry_{{plugin_folder()}};

@@ -62,7 +62,7 @@ TEST_F(Plans, CompileOrSayWhyNot) {
   for (const PlanChoice& choice : plans.structures()) {
     const host::RunSetup setup = host::prepare(plans.configuration(choice), registry_);
     try {
-      const auto programs = setup.compile(setup.request(GraphMode::training, setup.sizes(sizes())));
+      const auto programs = setup.compile(setup.request(GraphMode::training, setup.sizes(plans.data())));
       EXPECT_EQ(programs.mesh.rank_count(), 8);
       ++compiled;
     } catch (const ConfigurationError& error) {
