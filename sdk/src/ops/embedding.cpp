@@ -32,6 +32,15 @@ class Embedding final : public NamedOp {
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
+
+  /// Reads the rows of the ids only.
+  Cost cost(const Graph& graph, const Node& node) const override {
+    const auto bytes = [&](Value value) {
+      return static_cast<double>(element_count(graph.shape(value))) *
+             static_cast<double>(size_of(graph.type(value).dtype));
+    };
+    return {0, bytes(node.operands[1]) + 2 * bytes({node.id, 0})};
+  }
 };
 
 class EmbeddingGradient final : public NamedOp {

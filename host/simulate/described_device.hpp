@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "strata/device.hpp"
+#include "strata/op.hpp"
+
+namespace strata::host {
+
+/// A device that is not there, for compiling the programs of a described one. It has a kernel without scratch memory
+/// for every registered op and its fused forms. It can run none. `registry` outlives it.
+[[nodiscard]] std::unique_ptr<Device> described_device(const std::string& name, std::int64_t memory_bytes,
+                                                       const OpRegistry& registry);
+
+}  // namespace strata::host

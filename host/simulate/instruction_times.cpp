@@ -1,0 +1,179 @@
+#include "simulate/instruction_times.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "compiler/program/communication_trace.hpp"
+#include "simulate/kernel_cost.hpp"
+
+namespace strata::host {
+namespace {
+
+/// The ranks of one class, with what they have in common.
+class ClassTimes {
+ public:
+  ClassTimes(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster, const NetworkCost& network,
+             int number)
+      : compiled_(compiled),
+        registry_(registry),
+        network_(network),
+        program_(compiled.programs[static_cast<std::size_t>(number)]) {
+    for (int rank = 0; rank < static_cast<int>(compiled.class_of_rank.size()); ++rank) {
+      if (compiled.class_of_rank[static_cast<std::size_t>(rank)] != number) continue;
+      ranks_.push_back(rank);
+      devices_.insert(&cluster.group_of(rank).device);
+    }
+  }
+
+  [[nodiscard]] TimedProgram timed() {
+    TimedProgram timed{.program = &program_};
+    for (const DeviceDescription* device : devices_) {
+      timed.launch = std::max(timed.launch, device->launch);
+      timed.collective_slowdown = std::max(timed.collective_slowdown, device->collective_slowdown);
+    }
+    for (const Task& task : program_.tasks) {
+      std::vector<InstructionTime>& times = timed.tasks.emplace_back();
+      std::vector<double>& flops = flops_.emplace_back();
+      for (const Instruction& instruction : task.instructions) {
+        flops.push_back(0);
+        times.push_back(time(instruction, flops.back()));
+      }
+    }
+    return timed;
+  }
+
+  /// After timed(): FLOPs of products and attention in a step.
+  [[nodiscard]] double flops(std::uint64_t step) const {
+    double sum = 0;
+    for (const TaskInstance& at : program_.schedule) {
+      const auto task = static_cast<std::size_t>(at.task);
+      const std::vector<Instruction>& instructions = program_.tasks[task].instructions;
+      for (std::size_t i = 0; i < instructions.size(); ++i) {
+        if (at.runs(instructions[i]) && instructions[i].when.holds(step)) sum += flops_[task][i];
+      }
+    }
+    return sum;
+  }
+
+ private:
+  InstructionTime time(const Instruction& instruction, double& flops) {
+    if (const auto* collective = instruction.as<Collective>()) return {collective_seconds(instruction, *collective)};
+    if (is_communication(instruction)) return {message_seconds(instruction)};
+    if (instruction.is<Transfer>() || instruction.is<LoadInput>()) return {transfer_seconds(instruction)};
+    const KernelWork work = kernel_work(registry_, program_, instruction);
+    InstructionTime time;
+    if (work.product || work.attention) {
+      flops = work.flops;
+      time.kind = work.product ? WorkKind::product : WorkKind::attention;
+    }
+    for (const DeviceDescription* device : devices_) {
+      time.seconds = std::max(time.seconds, kernel_seconds(*device, work) + device->kernel_gap);
+    }
+    return time;
+  }
+
+  [[nodiscard]] double largest_buffer(const Instruction& instruction) const {
+    std::int64_t bytes = 0;
+    for (const auto* buffers : {&instruction.inputs, &instruction.outputs}) {
+      for (const BufferId id : *buffers) bytes = std::max(bytes, program_.buffer(id).bytes());
+    }
+    return static_cast<double>(bytes);
+  }
+
+  double transfer_seconds(const Instruction& instruction) const {
+    double seconds = 0;
+    for (const DeviceDescription* device : devices_) {
+      if (device->host_bandwidth > 0) {
+        seconds = std::max(seconds, largest_buffer(instruction) / device->host_bandwidth);
+      }
+    }
+    return seconds;
+  }
+
+  double collective_seconds(const Instruction& instruction, const Collective& collective) {
+    double seconds = 0;
+    for (const GroupPlacement& group : placements(counterparts_of(program_, instruction))) {
+      seconds = std::max(seconds, network_.collective_seconds(collective.kind, largest_buffer(instruction), group));
+    }
+    return seconds;
+  }
+
+  /// The different placements of the groups of all ranks.
+  const std::set<GroupPlacement>& placements(const Counterparts& with) {
+    const auto [found, added] = placements_.try_emplace(with);
+    if (!added) return found->second;
+    std::vector<bool> seen(compiled_.class_of_rank.size());
+    for (const int rank : ranks_) {
+      if (seen[static_cast<std::size_t>(rank)]) continue;
+      const std::vector<int> group = ranks_of(with, program_.mesh, rank);
+      for (const int member : group) seen[static_cast<std::size_t>(member)] = true;
+      found->second.insert(network_.placement(group));
+    }
+    return found->second;
+  }
+
+  double message_seconds(const Instruction& instruction) {
+    double seconds = 0;
+    for (const Hop& hop : hops(counterparts_of(program_, instruction))) {
+      seconds = std::max(seconds, network_.message_seconds(largest_buffer(instruction), hop.from, hop.to, hop.senders));
+    }
+    return seconds;
+  }
+
+  /// A message over one level of the network, beside those of the other ranks below it.
+  struct Hop {
+    int from = 0;
+    int to = 0;
+    int senders = 1;
+  };
+
+  /// One hop for each level that some rank's message crosses, where most of the class's ranks share the link.
+  const std::vector<Hop>& hops(const Counterparts& with) {
+    const auto [found, added] = hops_.try_emplace(with);
+    if (!added) return found->second;
+    std::map<std::pair<std::size_t, int>, Hop> shared;  // by level and the instance below it
+    for (const int rank : ranks_) {
+      const int peer = ranks_of(with, program_.mesh, rank).front();
+      if (peer == rank) continue;
+      const std::size_t level = network_.level_between(rank, peer);
+      const auto [hop, is_new] =
+          shared.try_emplace({level, rank / network_.sharing_devices(level)}, Hop{rank, peer, 0});
+      ++hop->second.senders;
+    }
+    std::map<std::size_t, Hop> most;  // by level
+    for (const auto& [place, hop] : shared) {
+      const auto [known, is_new] = most.try_emplace(place.first, hop);
+      if (hop.senders > known->second.senders) known->second = hop;
+    }
+    for (const auto& [level, hop] : most) found->second.push_back(hop);
+    return found->second;
+  }
+
+  const Compiled& compiled_;
+  const OpRegistry& registry_;
+  const NetworkCost& network_;
+  const Program& program_;
+  std::vector<int> ranks_;
+  std::set<const DeviceDescription*> devices_;
+  std::vector<std::vector<double>> flops_;  // by task and instruction
+  std::map<Counterparts, std::set<GroupPlacement>> placements_;
+  std::map<Counterparts, std::vector<Hop>> hops_;
+};
+
+}  // namespace
+
+TimedPrograms time_programs(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster,
+                            std::uint64_t step) {
+  const NetworkCost network(cluster, compiled.mesh.rank_count());
+  TimedPrograms timed;
+  for (int number = 0; number < static_cast<int>(compiled.programs.size()); ++number) {
+    ClassTimes times(compiled, registry, cluster, network, number);
+    timed.programs.push_back(times.timed());
+    timed.flops.push_back(times.flops(step));
+  }
+  return timed;
+}
+
+}  // namespace strata::host

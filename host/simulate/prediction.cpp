@@ -1,0 +1,100 @@
+#include "simulate/prediction.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/program/step_variants.hpp"
+#include "reports/program_summary.hpp"
+#include "simulate/instruction_times.hpp"
+#include "simulate/kernel_cost.hpp"
+#include "simulate/simulation.hpp"
+
+namespace strata::host {
+namespace {
+
+/// Number of ranks of each class.
+std::vector<double> rank_counts(const Compiled& compiled) {
+  std::vector<double> counts(compiled.programs.size());
+  for (const int number : compiled.class_of_rank) ++counts[static_cast<std::size_t>(number)];
+  return counts;
+}
+
+/// Adds the share of an average rank. `weight`: the class's share of the ranks, times the variant's of the steps.
+void add(StepPrediction& prediction, const SimulatedRank& rank, double weight) {
+  TimeShares& shares = prediction.shares;
+  const auto busy = [&](WorkKind kind) { return weight * rank.busy[static_cast<std::size_t>(kind)]; };
+  shares.products += busy(WorkKind::product);
+  shares.attention += busy(WorkKind::attention);
+  shares.memory += busy(WorkKind::memory);
+  shares.launch += weight * rank.launch;
+  shares.transfer += weight * rank.transfer;
+  shares.idle += weight * rank.idle;
+  for (const auto& [axes, seconds] : rank.exposed) {
+    shares.exposed += weight * seconds;
+    prediction.exposed_seconds[axes] += weight * seconds;
+  }
+}
+
+void note_memory(StepPrediction& prediction, const Compiled& compiled) {
+  for (const MemoryPlan& plan : compiled.plans) {
+    if (plan.arena_bytes <= prediction.peak_bytes) continue;
+    prediction.peak_bytes = plan.arena_bytes;
+    prediction.bytes_at_peak = plan.bytes_at_peak;
+  }
+}
+
+/// What the devices of all ranks can compute in a second.
+double all_peaks(const Compiled& compiled, const Cluster& cluster, DType type) {
+  double peaks = 0;
+  for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank)
+    peaks += peak_flops(cluster.group_of(rank).device, type);
+  return peaks;
+}
+
+std::string largest_share(const StepPrediction& prediction) {
+  const TimeShares& shares = prediction.shares;
+  std::vector<std::pair<double, std::string>> parts{{shares.products, "products"},
+                                                    {shares.attention, "attention"},
+                                                    {shares.memory, "memory bandwidth"},
+                                                    {shares.launch, "kernel launches"},
+                                                    {shares.transfer, "copies to and from host memory"},
+                                                    {shares.idle, "waits for other ranks"}};
+  for (const auto& [axes, seconds] : prediction.exposed_seconds) {
+    parts.emplace_back(seconds, "communication over " + axes);
+  }
+  const auto most = std::max_element(parts.begin(), parts.end(),
+                                     [](const auto& one, const auto& other) { return one.first < other.first; });
+  return most->second;
+}
+
+}  // namespace
+
+StepPrediction simulate_step(const Compiled& compiled, const OpRegistry& registry, const Cluster& cluster) {
+  const std::vector<double> counts = rank_counts(compiled);
+  const auto ranks = static_cast<double>(compiled.mesh.rank_count());
+  StepPrediction prediction;
+  double flops = 0;
+  const StepVariants variants = step_variants(compiled);
+  for (const StepVariant& variant : variants.variants) {
+    const double share = static_cast<double>(variant.count) / static_cast<double>(variants.period);
+    const TimedPrograms timed = time_programs(compiled, registry, cluster, variant.step);
+    const Simulation simulation = simulate(timed.programs, compiled.class_of_rank, variant.step);
+    prediction.seconds += share * simulation.seconds;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      add(prediction, simulation.ranks[i], share * counts[i] / ranks);
+      flops += share * counts[i] * timed.flops[i];
+    }
+  }
+  const double micro_batches = compiled.programs.front().micro_batches;
+  const double possible = prediction.seconds * all_peaks(compiled, cluster, product_type(compiled.graph, registry));
+  prediction.tokens = static_cast<double>(loss_elements(compiled.graph)) * micro_batches;
+  prediction.tokens_per_second = prediction.tokens / prediction.seconds;
+  prediction.model_flops_utilization = model_flops(compiled.graph, registry) * micro_batches / possible;
+  prediction.hardware_flops_utilization = flops / possible;
+  prediction.bubble = prediction.shares.idle / (prediction.seconds - prediction.shares.idle);
+  note_memory(prediction, compiled);
+  prediction.bound = largest_share(prediction);
+  return prediction;
+}
+
+}  // namespace strata::host

@@ -1,0 +1,66 @@
+#include "simulate/timed_schedule.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/program/communication_trace.hpp"
+
+namespace strata::host {
+namespace {
+
+TimedWork::Kind kind_of(const Instruction& instruction) {
+  if (instruction.is<Collective>()) return TimedWork::Kind::collective;
+  if (instruction.is<Send>()) return TimedWork::Kind::send;
+  if (instruction.is<Receive>()) return TimedWork::Kind::receive;
+  if (instruction.is<Transfer>()) return TimedWork::Kind::transfer;
+  return TimedWork::Kind::kernels;
+}
+
+}  // namespace
+
+TimedSchedule::TimedSchedule(const TimedProgram& timed, const std::vector<int>& class_of_rank, int number,
+                             std::uint64_t step)
+    : timed_(timed), class_of_rank_(class_of_rank), ranges_(*timed.program), tasks_(timed.program->tasks.size()) {
+  const auto first = std::find(class_of_rank.begin(), class_of_rank.end(), number);
+  rank_ = static_cast<int>(first - class_of_rank.begin());
+  for (std::size_t task = 0; task < tasks_.size(); ++task) {
+    const std::vector<Instruction>& instructions = timed.program->tasks[task].instructions;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      if (!instructions[i].when.holds(step)) continue;
+      if (instructions[i].occurrence == Occurrence::always)
+        append(tasks_[task][0], instructions[i], timed.tasks[task][i]);
+      append(tasks_[task][1], instructions[i], timed.tasks[task][i]);
+    }
+  }
+}
+
+void TimedSchedule::append(std::vector<TimedWork>& works, const Instruction& instruction, const InstructionTime& time) {
+  const TimedWork::Kind kind = kind_of(instruction);
+  const bool continues = kind == TimedWork::Kind::kernels && !works.empty() &&
+                         works.back().kind == TimedWork::Kind::kernels && instruction.waits.empty();
+  if (!continues) {
+    works.push_back({.kind = kind, .instruction = &instruction});
+    if (is_communication(instruction)) resolve(works.back());
+  }
+  TimedWork& work = works.back();
+  ++work.kernels;
+  work.seconds += time.seconds;
+  if (kind != TimedWork::Kind::kernels) return;
+  // The kernel starts after its launch, and after the one before it.
+  work.launched = std::max(work.launched, work.kernels * timed_.launch) + time.seconds;
+  work.busy[static_cast<std::size_t>(time.kind)] += time.seconds;
+}
+
+void TimedSchedule::resolve(TimedWork& work) {
+  const Counterparts with = counterparts_of(*timed_.program, *work.instruction);
+  work.axes = join(with.axes, "+");
+  std::set<int> classes;
+  for (const int rank : ranks_of(with, timed_.program->mesh, rank_)) {
+    classes.insert(class_of_rank_.at(static_cast<std::size_t>(rank)));
+  }
+  work.classes.assign(classes.begin(), classes.end());
+  if (work.kind != TimedWork::Kind::collective) return;
+  work.lane = lanes_.emplace(std::make_pair(with.axes, with.members), static_cast<int>(lanes_.size())).first->second;
+}
+
+}  // namespace strata::host

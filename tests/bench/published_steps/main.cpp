@@ -1,0 +1,276 @@
+/// Predicts published steps of other software by Strata's programs of the same model and stack, and prints how far the
+/// predictions are from the measurements.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "clusters.hpp"
+#include "loading/plugin_registry.hpp"
+#include "rows.hpp"
+#include "setup/run_setup.hpp"
+#include "simulate/described_device.hpp"
+#include "simulate/instruction_times.hpp"
+#include "simulate/prediction.hpp"
+#include "strata/error.hpp"
+
+namespace strata::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One choice of what a row leaves open.
+struct Choice {
+  int micro = 1;
+  int chunks = 1;
+};
+
+std::string split(const PublishedRow& row, int chunks) {
+  const int count = row.pipeline * chunks;
+  std::string text;
+  for (int chunk = 0; chunk < count; ++chunk) {
+    const int blocks = row.layers / count + (chunk == 0 ? 1 : 0) + (chunk == count - 1 ? 1 : 0);
+    text += (chunk == 0 ? "" : ",") + std::to_string(blocks);
+  }
+  return text;
+}
+
+std::string strategies(const PublishedRow& row, const Choice& choice) {
+  std::ostringstream text;
+  text << "[[strategy]]\nplugin = \"precision\"\n";
+  if (row.recompute != "none") text << "[[strategy]]\nplugin = \"recompute\"\npolicy = \"" << row.recompute << "\"\n";
+  if (row.pipeline > 1) {
+    text << "[[strategy]]\nplugin = \"pipeline\"\nsize = " << row.pipeline << "\nsplit = \""
+         << split(row, choice.chunks) << "\"\nschedule = \"" << (choice.chunks > 1 ? "interleaved" : "1f1b") << "\"\n";
+    if (choice.chunks > 1) text << "virtual_stages = " << choice.chunks << "\n";
+  }
+  if (row.data > 1 && row.zero_stage > 0) {
+    text << "[[strategy]]\nplugin = \"zero\"\nsize = " << row.data << "\nstage = " << row.zero_stage << "\n";
+  } else if (row.data > 1) {
+    text << "[[strategy]]\nplugin = \"ddp\"\nsize = " << row.data
+         << "\noverlap = " << (row.overlaps_gradients ? "true" : "false") << "\n";
+  }
+  if (row.tensor > 1) {
+    text << "[[strategy]]\nplugin = \"tensor\"\nsize = " << row.tensor
+         << "\nsequence_parallel = " << (row.sequence_parallel ? "true" : "false") << "\n";
+  }
+  return text.str();
+}
+
+std::string configuration(const PublishedRow& row, const Choice& choice) {
+  std::ostringstream text;
+  text << "[run]\nname = \"published\"\nsteps = 1\n[model]\nplugin = \"gpt2\"\nlayers = " << row.layers
+       << "\nheads = " << row.heads << "\nembed = " << row.embed << "\ncontext = " << row.context
+       << "\nvocab = " << row.vocab << "\ndropout = " << (row.drops ? 0.1 : 0.0)
+       << "\n[data]\npath = \"none\"\n[batch]\nglobal = " << row.batch << "\nmicro = " << choice.micro
+       << "\n[optimizer]\nplugin = \"adamw\"\nlr = 1e-4\nclip = 1.0\n[device]\nplugin = \"reference\"\n"
+       << "[communicator]\nplugin = \"local\"\n"
+       << strategies(row, choice);
+  return text.str();
+}
+
+/// The program of a row, compiled for a described device.
+class CompiledRow {
+ public:
+  CompiledRow(const PublishedRow& row, const Choice& choice, host::PluginRegistry& plugins,
+              const host::DeviceDescription& device)
+      : setup_(host::prepare(host::parse_configuration(configuration(row, choice), row.name + ".toml"), plugins)) {
+    device_ = host::described_device(device.name, device.memory_bytes, *setup_.ops);
+    host::CompileRequest request = setup_.request(GraphMode::training, setup_.sizes_without_data());
+    request.device = device_.get();
+    compiled_ = setup_.compile(request);
+  }
+
+  [[nodiscard]] const host::Compiled& compiled() const { return compiled_; }
+  [[nodiscard]] const OpRegistry& ops() const { return *setup_.ops; }
+
+ private:
+  host::RunSetup setup_;
+  std::unique_ptr<Device> device_;
+  host::Compiled compiled_;
+};
+
+/// Forward and backward pass without the step's end.
+double passes_seconds(const CompiledRow& row, const host::Cluster& cluster) {
+  host::TimedPrograms timed = host::time_programs(row.compiled(), row.ops(), cluster, 0);
+  for (host::TimedProgram& program : timed.programs) {
+    for (std::size_t task = 0; task < program.tasks.size(); ++task) {
+      const Task::Kind kind = program.program->tasks[task].kind;
+      if (kind != Task::Kind::prologue && kind != Task::Kind::epilogue) continue;
+      for (host::InstructionTime& time : program.tasks[task]) time.seconds = 0;
+    }
+  }
+  return host::simulate(timed.programs, row.compiled().class_of_rank, 0).seconds;
+}
+
+/// The share of the A100's peak with which one layer of the 22B model takes the 19.6 ms of Korthikanti's table 4: a
+/// model of two layers less one of one layer.
+double calibrated_a100(host::PluginRegistry& plugins) {
+  host::Cluster cluster = dgx_a100(1);
+  PublishedRow row{.table = "", .name = "22B layer"};
+  row.heads = 64;
+  row.embed = 6144;
+  row.tensor = 8;
+  row.batch = 4;
+  const auto compiled = [&](int layers) {
+    row.layers = layers;
+    return CompiledRow(row, {4, 1}, plugins, cluster.groups.front().device);
+  };
+  const CompiledRow two = compiled(2);
+  const CompiledRow one = compiled(1);
+  double low = 0.3;
+  double high = 1.2;
+  for (int i = 0; i < 30; ++i) {
+    double& share = cluster.groups.front().device.product_share;
+    share = (low + high) / 2;
+    (passes_seconds(two, cluster) - passes_seconds(one, cluster) > 19.6e-3 ? low : high) = share;
+  }
+  return (low + high) / 2;
+}
+
+struct Predicted {
+  PublishedRow row;
+  Choice choice;
+  host::StepPrediction step;
+
+  [[nodiscard]] double ratio() const { return step.seconds / row.seconds; }
+};
+
+/// The fastest of the choices that fit the memory, or the smallest one if none does.
+std::optional<Predicted> predict(const PublishedRow& row, host::PluginRegistry& plugins, const host::Cluster& cluster) {
+  std::optional<Predicted> best;
+  for (const int micro : row.micro) {
+    if (row.batch % (row.data * micro) != 0) continue;
+    for (const int chunks : row.chunks) {
+      if (chunks > 1 && row.batch / row.data / micro % row.pipeline != 0) continue;
+      const CompiledRow compiled(row, {micro, chunks}, plugins, cluster.groups.front().device);
+      const host::StepPrediction step = host::simulate_step(compiled.compiled(), compiled.ops(), cluster);
+      const bool fits = step.peak_bytes <= cluster.groups.front().device.memory_bytes;
+      if (best && (!fits || best->step.seconds <= step.seconds)) continue;
+      best = Predicted{row, {micro, chunks}, step};
+      if (!fits) break;
+    }
+  }
+  return best;
+}
+
+struct Errors {
+  double mean_absolute = 0;
+  double bias = 0;
+};
+
+Errors errors(const std::vector<Predicted>& rows, double factor) {
+  Errors sum;
+  for (const Predicted& each : rows) {
+    const double error = 100 * (factor * each.ratio() - 1);
+    sum.mean_absolute += std::abs(error) / static_cast<double>(rows.size());
+    sum.bias += error / static_cast<double>(rows.size());
+  }
+  return sum;
+}
+
+/// The factor that its first, middle and last row ask for, on average.
+double table_factor(const std::vector<Predicted>& rows) {
+  double sum = 0;
+  for (const std::size_t i : {std::size_t{0}, rows.size() / 2, rows.size() - 1}) sum -= std::log(rows[i].ratio()) / 3;
+  return std::exp(sum);
+}
+
+/// Spearman's correlation of predicted and measured rates per device (work / time is not comparable, so of times).
+double rank_correlation(const std::vector<Predicted>& rows) {
+  const auto ranks = [&](auto value) {
+    std::vector<double> result;
+    for (const Predicted& each : rows) {
+      result.push_back(static_cast<double>(
+          std::count_if(rows.begin(), rows.end(), [&](const Predicted& other) { return value(other) < value(each); })));
+    }
+    return result;
+  };
+  const auto measured = ranks([](const Predicted& each) { return each.row.seconds; });
+  const auto predicted = ranks([](const Predicted& each) { return each.step.seconds; });
+  const auto n = static_cast<double>(rows.size());
+  double squares = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) squares += std::pow(measured[i] - predicted[i], 2);
+  return 1 - 6 * squares / (n * (n * n - 1));
+}
+
+void print_row(const Predicted& each, double seconds) {
+  std::printf("%-20s %-16s %8.2f %8.2f %+6.1f%%  micro %d, chunks %d, %5.1f GB, bubble %4.1f%%, %s  (%.1f s)\n",
+              each.row.table.c_str(), (each.row.name + (each.row.recompute == "selective" ? " sel" : "")).c_str(),
+              each.row.seconds, each.step.seconds, 100 * (each.ratio() - 1), each.choice.micro, each.choice.chunks,
+              static_cast<double>(each.step.peak_bytes) / 1e9, 100 * each.step.bubble, each.step.bound.c_str(),
+              seconds);
+  const host::TimeShares& shares = each.step.shares;
+  if (std::getenv("VERBOSE") == nullptr) return;
+  std::printf("    products %.2f attention %.2f memory %.2f launch %.2f exposed %.2f idle %.2f\n", shares.products,
+              shares.attention, shares.memory, shares.launch, shares.exposed, shares.idle);
+  for (const auto& [axes, exposed] : each.step.exposed_seconds) std::printf("    %s %.3f\n", axes.c_str(), exposed);
+}
+
+void print_table(const std::vector<Predicted>& rows) {
+  if (rows.size() < 3) return;
+  const double factor = table_factor(rows);
+  const Errors plain = errors(rows, 1);
+  const Errors fitted = errors(rows, factor);
+  std::printf(
+      "%s: %zu rows, mean absolute error %.1f%%, bias %+.1f%%, rank correlation %.2f; with the factor %.3f: %.1f%%\n\n",
+      rows.front().row.table.c_str(), rows.size(), plain.mean_absolute, plain.bias, rank_correlation(rows), factor,
+      fitted.mean_absolute);
+}
+
+void run(const std::vector<PublishedRow>& rows, const std::string& filter, host::PluginRegistry& plugins,
+         const std::function<host::Cluster(int)>& cluster_of) {
+  std::vector<Predicted> table;
+  for (const PublishedRow& row : rows) {
+    if (!table.empty() && table.front().row.table != row.table) {
+      print_table(table);
+      table.clear();
+    }
+    if ((row.table + " " + row.name).find(filter) == std::string::npos) continue;
+    const auto begin = Clock::now();
+    const auto predicted = predict(row, plugins, cluster_of((row.ranks() + 7) / 8));
+    if (!predicted) continue;
+    print_row(*predicted, std::chrono::duration<double>(Clock::now() - begin).count());
+    std::fflush(stdout);
+    table.push_back(*predicted);
+  }
+  print_table(table);
+}
+
+int main_of(const std::string& plugins_folder, const std::string& filter) {
+  host::PluginRegistry plugins({plugins_folder});
+  const double a100 = calibrated_a100(plugins);
+  std::printf("share of the peak in large products: A100 %.3f (Korthikanti table 4, 19.6 ms)\n", a100);
+  run(a100_rows(), filter, plugins, [&](int nodes) {
+    host::Cluster cluster = dgx_a100(nodes);
+    cluster.groups.front().device.product_share = a100;
+    return cluster;
+  });
+  run(h100_rows(), filter, plugins, [&](int nodes) { return dgx_h100(nodes); });
+  return 0;
+}
+
+}  // namespace
+}  // namespace strata::bench
+
+int main(int count, char** arguments) {
+  if (count < 2) {
+    std::cerr << "usage: published_steps PLUGINS [FILTER]\n";
+    return 2;
+  }
+  try {
+    return strata::bench::main_of(arguments[1], count > 2 ? arguments[2] : "");
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

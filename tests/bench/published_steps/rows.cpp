@@ -1,0 +1,148 @@
+#include "rows.hpp"
+
+namespace strata::bench {
+namespace {
+
+/// The FLOPs of a step as the papers count them: 72 B s l h² (1 + s/6h + V/12lh), and a third more with recomputation.
+double published_flops(const PublishedRow& row) {
+  const double s = row.context;
+  const double h = row.embed;
+  const double l = row.layers;
+  if (row.recompute == "full") return 96 * row.batch * s * l * h * h * (1 + s / (6 * h) + row.vocab / (16 * l * h));
+  return 72 * row.batch * s * l * h * h * (1 + s / (6 * h) + row.vocab / (12 * l * h));
+}
+
+double seconds_of(const PublishedRow& row, double teraflops) {
+  return published_flops(row) / (teraflops * 1e12 * row.ranks());
+}
+
+/// All counts of chunks that divide the layers of a stage. The schedule needs a multiple of the stages.
+std::vector<int> possible_chunks(const PublishedRow& row) {
+  std::vector<int> chunks{1};
+  for (int each = 2; row.pipeline > 1 && each <= row.layers / row.pipeline; ++each) {
+    if (row.layers % (row.pipeline * each) == 0) chunks.push_back(each);
+  }
+  return chunks;
+}
+
+struct WeakScaling {
+  const char* name;
+  int heads, embed, layers, tensor, pipeline, ranks, batch;
+  double teraflops;
+};
+
+PublishedRow base_row(const WeakScaling& from, const std::string& table) {
+  PublishedRow row{.table = table, .name = from.name};
+  row.layers = from.layers;
+  row.heads = from.heads;
+  row.embed = from.embed;
+  row.tensor = from.tensor;
+  row.pipeline = from.pipeline;
+  row.data = from.ranks / from.tensor / from.pipeline;
+  row.batch = from.batch;
+  return row;
+}
+
+void add_sc21_scaling(std::vector<PublishedRow>& rows) {
+  for (const WeakScaling& each : std::vector<WeakScaling>{{"1.7B", 24, 2304, 24, 1, 1, 32, 512, 137},
+                                                          {"3.6B", 32, 3072, 30, 2, 1, 64, 512, 138},
+                                                          {"7.5B", 32, 4096, 36, 4, 1, 128, 512, 142},
+                                                          {"18.4B", 48, 6144, 40, 8, 1, 256, 1024, 135},
+                                                          {"39.1B", 64, 8192, 48, 8, 2, 512, 1536, 138},
+                                                          {"76.1B", 80, 10240, 60, 8, 4, 1024, 1792, 140},
+                                                          {"145.6B", 96, 12288, 80, 8, 8, 1536, 2304, 148},
+                                                          {"310.1B", 128, 16384, 96, 8, 16, 1920, 2160, 155},
+                                                          {"529.6B", 128, 20480, 105, 8, 35, 2520, 2520, 163},
+                                                          {"1008B", 160, 25600, 128, 8, 64, 3072, 3072, 163}}) {
+    PublishedRow row = base_row(each, "SC21 table 1");
+    row.recompute = "full";
+    row.micro = {1, 2, 4, 8, 16};
+    row.chunks = possible_chunks(row);
+    row.seconds = seconds_of(row, each.teraflops);
+    rows.push_back(row);
+  }
+}
+
+void add_sc21_comparison(std::vector<PublishedRow>& rows) {
+  for (const WeakScaling& each :
+       std::vector<WeakScaling>{{"174.6B on 384", 96, 12288, 96, 8, 12, 384, 1536, 153},
+                                {"174.6B on 768", 96, 12288, 96, 8, 12, 768, 1536, 149},
+                                {"174.6B on 1536", 96, 12288, 96, 8, 12, 1536, 1536, 141},
+                                {"529.6B on 560", 128, 20480, 105, 8, 35, 560, 2240, 171},
+                                {"529.6B on 1120", 128, 20480, 105, 8, 35, 1120, 2240, 167},
+                                {"529.6B on 2240", 128, 20480, 105, 8, 35, 2240, 2240, 159}}) {
+    PublishedRow row = base_row(each, "SC21 table 2, PTD-P");
+    row.recompute = "full";
+    row.chunks = possible_chunks(row);
+    row.seconds = seconds_of(row, each.teraflops);
+    rows.push_back(row);
+  }
+}
+
+void add_korthikanti(std::vector<PublishedRow>& rows) {
+  struct Configuration {
+    WeakScaling model;
+    int micro, chunks;
+    double full, selective;
+  };
+  for (const Configuration& each :
+       std::vector<Configuration>{{{"22B", 64, 6144, 48, 8, 1, 8, 4, 0}, 4, 1, 1.42, 1.10},
+                                  {{"175B", 96, 12288, 96, 8, 8, 64, 64, 0}, 1, 3, 18.13, 13.75},
+                                  {{"530B", 128, 20480, 105, 8, 35, 280, 280, 0}, 1, 3, 49.05, 37.83},
+                                  {{"1T", 160, 25600, 128, 8, 64, 512, 512, 0}, 1, 1, 94.42, 71.49}}) {
+    PublishedRow row = base_row(each.model, "Korthikanti table 5");
+    row.micro = {each.micro};
+    row.chunks = {each.chunks};
+    row.recompute = "full";
+    row.seconds = each.full;
+    rows.push_back(row);
+    row.recompute = "selective";
+    row.sequence_parallel = true;
+    row.seconds = each.selective;
+    rows.push_back(row);
+    if (row.name != "530B") continue;
+    row.name = "530B on 2240";
+    row.data = 8;
+    row.batch = 2240;
+    row.seconds = 39.15;
+    rows.push_back(row);
+  }
+}
+
+}  // namespace
+
+std::vector<PublishedRow> a100_rows() {
+  std::vector<PublishedRow> rows;
+  add_korthikanti(rows);
+  add_sc21_comparison(rows);
+  add_sc21_scaling(rows);
+  return rows;
+}
+
+std::vector<PublishedRow> h100_rows() {
+  std::vector<PublishedRow> rows;
+  for (const WeakScaling& each : std::vector<WeakScaling>{{"1.7B", 16, 2048, 24, 1, 1, 48, 192, 408.8},
+                                                          {"7.1B", 32, 4096, 30, 2, 1, 96, 192, 465.9},
+                                                          {"16B", 48, 6144, 32, 4, 1, 192, 192, 489.1},
+                                                          {"32B", 56, 7168, 48, 8, 1, 384, 192, 459.6},
+                                                          {"70B", 64, 8192, 84, 8, 2, 768, 384, 419.7},
+                                                          {"119B", 80, 10240, 92, 8, 4, 1536, 768, 420.5},
+                                                          {"177B", 96, 12288, 96, 8, 6, 2304, 1152, 432.8},
+                                                          {"314B", 128, 16384, 96, 8, 8, 3072, 1536, 474.4},
+                                                          {"462B", 144, 18432, 112, 8, 16, 6144, 3072, 459.9}}) {
+    PublishedRow row = base_row(each, "Megatron-Core, H100");
+    row.context = 4096;
+    row.vocab = 131072;
+    row.drops = false;
+    row.sequence_parallel = each.tensor > 1;
+    row.zero_stage = 1;
+    row.overlaps_gradients = true;
+    row.micro = {1, 2, 4};
+    row.chunks = possible_chunks(row);
+    row.seconds = seconds_of(row, each.teraflops);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace strata::bench

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace strata::bench {
+
+/// A measured step of a published table.
+struct PublishedRow {
+  std::string table;
+  std::string name;
+  // The model: a GPT-2 of this size.
+  int layers = 0;
+  int heads = 0;
+  int embed = 0;
+  int context = 2048;
+  int vocab = 51200;
+  bool drops = true;
+  // The stack.
+  int tensor = 1;
+  bool sequence_parallel = false;
+  int pipeline = 1;
+  int data = 1;
+  int batch = 1;
+  std::string recompute = "none";
+  int zero_stage = 0;
+  bool overlaps_gradients = false;
+  /// Micro-batches and chunks a stage that the source may have had. It states them if there is one.
+  std::vector<int> micro = {1};
+  std::vector<int> chunks = {1};
+  // The measurement.
+  double seconds = 0;
+
+  [[nodiscard]] int ranks() const { return tensor * pipeline * data; }
+};
+
+/// Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", SC 2021 (arXiv
+/// 2104.04473), tables 1 and 2, and Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+/// Models", 2022 (arXiv 2205.05198), table 5: DGX A100 of 80 GB.
+[[nodiscard]] std::vector<PublishedRow> a100_rows();
+/// NVIDIA, README of Megatron-Core: H100, weak scaling, bf16.
+[[nodiscard]] std::vector<PublishedRow> h100_rows();
+
+}  // namespace strata::bench
