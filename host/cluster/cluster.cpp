@@ -29,4 +29,12 @@ std::int64_t Cluster::memory_bytes(int rank, int ranks) const {
   return group.cores > 0 ? bytes / std::min(ranks, group.devices) : bytes;
 }
 
+std::int64_t Cluster::least_memory_bytes(int ranks) const {
+  std::int64_t least = memory_bytes(ranks - 1, ranks);
+  for (int rank = 0; rank < ranks; rank += group_of(rank).devices) {
+    least = std::min(least, memory_bytes(rank, ranks));
+  }
+  return least;
+}
+
 }  // namespace strata::host

@@ -153,6 +153,8 @@ struct Cluster {
   [[nodiscard]] const NodeGroup& group_of(int rank) const;
   /// Bytes of its device's memory that a rank of a run may use. `ranks`: those of the run. \throws as group_of().
   [[nodiscard]] std::int64_t memory_bytes(int rank, int ranks) const;
+  /// The least of them.
+  [[nodiscard]] std::int64_t least_memory_bytes(int ranks) const;
 
   bool operator==(const Cluster&) const = default;
 };

@@ -1,17 +1,18 @@
 #include "plan/plan_evaluation.hpp"
 
 #include <algorithm>
-#include <limits>
 
+#include "huggingface/initial_values.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-std::int64_t smallest_memory(const Cluster& cluster) {
-  std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-  for (const NodeGroup& group : cluster.groups) smallest = std::min(smallest, group.device.memory_bytes);
-  return smallest;
+/// Plans are compiled for devices that need not be here.
+RunConfiguration without_device(RunConfiguration configuration) {
+  configuration.device.plugin.clear();
+  configuration.communicator.plugin.clear();
+  return configuration;
 }
 
 }  // namespace
@@ -22,11 +23,12 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
   try {
     const RunSetup setup = [&] {
       const std::lock_guard lock(mutex_);
-      return prepare(space_.configuration(choice), registry_);
+      return prepare_run(without_device(space_.configuration(choice)), registry_);
     }();
     const Compiled compiled = setup.compile(setup.request(GraphMode::training, setup.sizes(space_.data())));
     plan.prediction = simulate_step(compiled, *setup.ops, cluster_);
-    plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - smallest_memory(cluster_), 0);
+    const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
+    plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - least, 0);
   } catch (const Error& error) {
     plan.refusal = error.what();
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "files/text_format.hpp"
+#include "huggingface/initial_values.hpp"
 #include "loading/plugin_call.hpp"
 #include "strata/error.hpp"
 
@@ -91,8 +92,10 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   require_demands();
   RunConfiguration alone = base_;
   alone.batch.global = alone.batch.micro = 1;
-  const RunSetup setup = prepare(alone, registry);
-  data_ = setup.data_sizes(vocab);
+  alone.device.plugin.clear();
+  alone.communicator.plugin.clear();
+  const RunSetup setup = prepare_run(alone, registry);
+  data_ = vocab ? setup.data_sizes(*vocab) : setup.open_data().sizes();
   unit_ = setup.unit;
   context_.sizes = setup.sizes(data_);
   context_.blocks = forward_graph(setup.request(GraphMode::training, context_.sizes)).block_count();

@@ -11,7 +11,7 @@
 #include "config/run_configuration.hpp"
 #include "loading/plugin_registry.hpp"
 #include "setup/run_setup.hpp"
-#include "strata/planning.hpp"
+#include "strata/strategy.hpp"
 
 namespace strata::host {
 
