@@ -4,6 +4,9 @@
 #include <sstream>
 #include <utility>
 
+#include "cluster/cluster_file.hpp"
+#include "strata/error.hpp"
+
 namespace strata::host {
 namespace {
 
@@ -37,6 +40,35 @@ void add_configuration(CLI::App& command, ConfigurationArguments& arguments) {
   command.add_option("CONFIG", arguments.file, "The run's TOML file")->required();
   add_overrides(command, arguments.overrides, "Overrides a key, as in --set model.layers=2; may be repeated");
   command.footer("Keys of the configuration: strata help configuration");
+}
+
+InspectionTarget TargetArguments::find(const RunConfiguration& configuration) const {
+  const ClusterRequest request{.nodes = nodes};
+  InspectionTarget target{.vocab = vocab};
+  if (!cluster.empty()) {
+    target.cluster = load_cluster(cluster, request);
+  } else if (configuration.cluster.table != nullptr) {
+    target.cluster = read_cluster(*configuration.cluster.table, request);
+  } else if (nodes) {
+    throw ConfigurationError("--nodes: there is no cluster; accepted with --cluster, or with a table [cluster]");
+  }
+  return target;
+}
+
+void add_target(CLI::App& command, TargetArguments& arguments) {
+  command
+      .add_option("--cluster", arguments.cluster,
+                  "The machines that the run is meant for, which need not be here: a file, or a published name such as "
+                  "dgx-h100. Default: the configuration's [cluster], else this machine")
+      ->type_name("FILE|NAME");
+  command.add_option("--nodes", arguments.nodes, "Number of the cluster's nodes, instead of its file's")
+      ->type_name("N")
+      ->check(number_from(1));
+  command
+      .add_option("--vocab", arguments.vocab,
+                  "Number of different tokens. The data is then not opened, and need not be here")
+      ->type_name("N")
+      ->check(number_from(1));
 }
 
 void add_training(CLI::App& command, TrainArguments& arguments) {

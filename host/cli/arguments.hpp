@@ -7,6 +7,7 @@
 
 #include "cli/command_context.hpp"
 #include "launch/train_arguments.hpp"
+#include "train/inspection.hpp"
 
 namespace strata::host {
 
@@ -21,6 +22,19 @@ CLI::App* add_command(CLI::App& app, CommandContext& context, const std::string&
 CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides, const std::string& description);
 /// CONFIG and `--set`.
 void add_configuration(CLI::App& command, ConfigurationArguments& arguments);
+
+/// The machines and the size of the data that a run is meant for, for commands that only look at it.
+struct TargetArguments {
+  /// A file, or the name of a published system or device. Empty: the table [cluster] of the configuration, if any.
+  std::string cluster;
+  std::optional<int> nodes;
+  std::optional<std::int64_t> vocab;
+
+  /// \throws ConfigurationError with file and line.
+  [[nodiscard]] InspectionTarget find(const RunConfiguration& configuration) const;
+};
+/// `--cluster`, `--nodes` and `--vocab`.
+void add_target(CLI::App& command, TargetArguments& arguments);
 /// The arguments of the commands that train.
 void add_training(CLI::App& command, TrainArguments& arguments);
 /// CHECKPOINT, which may be the output folder of a run.

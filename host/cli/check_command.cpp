@@ -15,6 +15,7 @@ namespace {
 
 struct CheckArguments {
   ConfigurationArguments configuration;
+  TargetArguments target;
   bool json = false;
 };
 
@@ -26,6 +27,7 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
   if (json) {
     write_json(context.out, {{"ok", true},
                              {"ranks", mesh.rank_count()},
+                             {"device", inspection.device_text()},
                              {"planned_peak_bytes", planned},
                              {"device_bytes", inspection.device_bytes},
                              {"planned_checkpoint_bytes", inspection.planned_checkpoint_bytes},
@@ -34,7 +36,8 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
   } else {
     context.out << "ok: " << mesh.rank_count() << (mesh.rank_count() == 1 ? " rank" : " ranks")
                 << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
-                << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank; "
+                << short_bytes(inspection.device_bytes) << (inspection.cluster ? " on " + inspection.device_text() : "")
+                << describe_offload(inspection.programs) << " a rank; "
                 << short_bytes(*std::max_element(copies.begin(), copies.end()))
                 << " of host memory a rank to write checkpoints\n";
     for (const std::string& remark : inspection.remarks) context.out << "note: " << remark << '\n';
@@ -44,8 +47,9 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
 
 int check(const CheckArguments& arguments, CommandContext& context) {
   try {
-    const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
-    static_cast<void>(named_tokenizer(inspection.setup));
+    const RunConfiguration configuration = arguments.configuration.load();
+    const Inspection inspection = inspect(configuration, context.plugins(), arguments.target.find(configuration));
+    if (!arguments.target.vocab) static_cast<void>(named_tokenizer(inspection.setup));
     if (const auto fault = find_fault(inspection)) return refuse_run(context, arguments.json, *fault, kRefused);
     require_connection(inspection);
     return report_acceptance(context, arguments.json, inspection);
@@ -73,6 +77,7 @@ void add_check_command(CLI::App& app, CommandContext& context) {
                   "a machine or a plugin fails",
                   [arguments, &context] { return check(*arguments, context); });
   add_configuration(*command, arguments->configuration);
+  add_target(*command, arguments->target);
   command->add_flag("--json", arguments->json, "Print the verdict as JSON");
 }
 

@@ -26,6 +26,7 @@ constexpr int kShownRanks = 16;
 
 struct ExplainArguments {
   ConfigurationArguments configuration;
+  TargetArguments target;
   bool json = false;
   bool graph = false;
   std::optional<int> program;
@@ -74,7 +75,8 @@ ordered_json to_json(const Inspection& inspection, const PipelineReport& pipelin
           {"offload", offload_json(inspection.programs)},
           {"pipeline", pipeline_json(pipeline)},
           {"flops_per_token", flops_per_token(training.graph, *inspection.setup.ops)},
-          {"device", inspection.device->description()},
+          {"cluster", inspection.cluster ? ordered_json(inspection.cluster->name) : ordered_json()},
+          {"device", inspection.device_text()},
           {"device_bytes", inspection.device_bytes},
           {"planned_checkpoint_bytes", inspection.planned_checkpoint_bytes},
           {"remarks", inspection.remarks}};
@@ -85,8 +87,7 @@ void print_mesh(std::ostream& out, const Inspection& inspection) {
   out << "mesh        ";
   if (mesh.axes().empty()) out << "one rank";
   for (const MeshAxis& axis : mesh.axes()) out << axis.name << '=' << axis.size << ' ';
-  out << "\ndevice      " << inspection.device->description() << ", " << short_bytes(inspection.device_bytes)
-      << " a rank\n";
+  out << "\ndevice      " << inspection.device_text() << ", " << short_bytes(inspection.device_bytes) << " a rank\n";
 }
 
 void print_model(std::ostream& out, const Inspection& inspection) {
@@ -174,7 +175,8 @@ void print_communication(std::ostream& out, const Compiled& compiled) {
 }
 
 int explain(const ExplainArguments& arguments, CommandContext& context) {
-  const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
+  const RunConfiguration configuration = arguments.configuration.load();
+  const Inspection inspection = inspect(configuration, context.plugins(), arguments.target.find(configuration));
   const Compiled& training = inspection.programs.training;
   const PipelineReport pipeline = report_pipeline(inspection);
   if (arguments.graph) {
@@ -207,6 +209,7 @@ void add_explain_command(CLI::App& app, CommandContext& context) {
   CLI::App* command = add_command(app, context, "explain", "Show mesh, memory, communication and arithmetic of a run",
                                   [arguments, &context] { return explain(*arguments, context); });
   add_configuration(*command, arguments->configuration);
+  add_target(*command, arguments->target);
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   CLI::Option* graph = command->add_flag("--graph", arguments->graph, "Print the logical graph instead");
   command->add_option("--program", arguments->program, "Print the program of this rank instead")

@@ -1,5 +1,6 @@
 #include "cluster/cluster.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "strata/error.hpp"
@@ -20,6 +21,12 @@ const NodeGroup& Cluster::group_of(int rank) const {
   }
   throw ConfigurationError("the cluster '" + name + "' has " + std::to_string(devices()) +
                            " devices, too few for rank " + std::to_string(rank));
+}
+
+std::int64_t Cluster::memory_bytes(int rank, int ranks) const {
+  const NodeGroup& group = group_of(rank);
+  const std::int64_t bytes = group.device.memory_bytes - group.device.reserved_bytes;
+  return group.cores > 0 ? bytes / std::min(ranks, group.devices) : bytes;
 }
 
 }  // namespace strata::host

@@ -21,6 +21,8 @@ struct ProductTile {
   int columns = 1;
   /// Rate relative to the tile with the highest rate.
   double rate = 1;
+
+  bool operator==(const ProductTile&) const = default;
 };
 
 /// A measured time. A prediction of like work is interpolated between the points of its kind.
@@ -36,6 +38,8 @@ struct MeasuredPoint {
   /// Busy ranks that shared the machine's cores and memory.
   int busy = 1;
   double seconds = 0;
+
+  bool operator==(const MeasuredPoint&) const = default;
 };
 
 /// What one kind of device can do.
@@ -53,6 +57,8 @@ struct DeviceDescription {
   /// Peak rate of arithmetic that is no matrix product, in f32. 0: memory alone bounds such ops.
   double vector_flops = 0;
   std::int64_t memory_bytes = 0;
+  /// Memory that the driver and libraries take beside the program's.
+  std::int64_t reserved_bytes = 0;
   double memory_bandwidth = 0;
   /// Share of the memory bandwidth that ops reach.
   double memory_share = 0.85;
@@ -75,12 +81,15 @@ struct DeviceDescription {
   std::optional<double> watts;
   /// Times that were measured on the device (`strata calibrate`).
   std::vector<MeasuredPoint> points;
+
+  bool operator==(const DeviceDescription&) const = default;
 };
 
 /// How a level of the network joins devices. Level 0 joins the devices of a node.
 struct LinkLevel {
   std::string name;
-  /// Devices that one instance of the level joins. The last level joins all.
+  /// Devices that one instance of the level joins: at level 0 those of a node, at others a multiple of the level below.
+  /// The last level joins all.
   int devices = 1;
   /// Rate of one message, in each direction.
   double bandwidth = 0;
@@ -91,6 +100,8 @@ struct LinkLevel {
   double share = 1;
   /// Time of the smallest message.
   double latency = 0;
+
+  bool operator==(const LinkLevel&) const = default;
 };
 
 /// A protocol of the collectives, of which the fastest for a size runs.
@@ -102,6 +113,8 @@ struct CollectiveProtocol {
   std::vector<double> hops;
   /// Share of the bandwidth that carries data.
   double share = 1;
+
+  bool operator==(const CollectiveProtocol&) const = default;
 };
 
 /// Nodes that are alike.
@@ -111,12 +124,15 @@ struct NodeGroup {
   int devices = 1;  ///< devices of a node
   DeviceDescription device;
   std::int64_t host_memory_bytes = 0;
-  /// Cores that ranks on a CPU share; 0: no ranks share cores.
+  /// Cores that the ranks of a node share. The device's rates and memory are then those of the node, which its ranks
+  /// share too, and `devices` is how many ranks it may have. 0: each rank has a device of its own.
   int cores = 0;
   /// Rate of a node's storage.
   double disk_bandwidth = 0;
   /// Price of a node per hour, in the cluster's currency.
   std::optional<double> price;
+
+  bool operator==(const NodeGroup&) const = default;
 };
 
 /// All machines of a run. Ranks are dealt to devices in order: node by node, and group by group.
@@ -135,6 +151,10 @@ struct Cluster {
   [[nodiscard]] int devices() const;
   /// The group of a rank's device. \throws ConfigurationError if the cluster has fewer devices.
   [[nodiscard]] const NodeGroup& group_of(int rank) const;
+  /// Bytes of its device's memory that a rank of a run may use. `ranks`: those of the run. \throws as group_of().
+  [[nodiscard]] std::int64_t memory_bytes(int rank, int ranks) const;
+
+  bool operator==(const Cluster&) const = default;
 };
 
 }  // namespace strata::host

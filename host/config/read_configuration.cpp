@@ -13,6 +13,9 @@
 namespace strata::host {
 namespace {
 
+/// The section that host/cluster reads.
+constexpr const char* kClusterKey = "cluster";
+
 /// Keys, and options of plugins without a section, with the names that they have in nanoGPT, Hugging Face's
 /// Transformers and PEFT, Megatron-LM, DeepSpeed and torchtitan.
 const std::map<std::string, std::vector<std::string>>& names_elsewhere() {
@@ -77,7 +80,8 @@ class DocumentReader {
   }
 
   RunConfiguration read() {
-    const std::vector<std::string> known = known_keys("");
+    std::vector<std::string> known = known_keys("");
+    known.emplace_back(kClusterKey);
     for (const DocumentNode& node : document_.children) {
       if (!contains(known, node.key)) throw error_at(node.key_place, node.key, unknown_key(node.key, known, "section"));
     }
@@ -88,6 +92,9 @@ class DocumentReader {
       } else {
         read_table(section, node, section.path, 0);
       }
+    }
+    if (const DocumentNode* cluster = document_.find(kClusterKey)) {
+      configuration_.cluster.table = std::make_shared<DocumentNode>(*cluster);
     }
     if (configuration_.run.output.empty()) configuration_.run.output = "runs/" + configuration_.run.name;
     return std::move(configuration_);

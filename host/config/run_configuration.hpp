@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -197,6 +198,16 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
+struct DocumentNode;
+
+/// The table [cluster], which host/cluster reads. Null: there is none.
+struct ClusterSection {
+  std::shared_ptr<const DocumentNode> table;
+
+  /// All are equal: predictions read it, and it changes nothing that a run computes.
+  bool operator==(const ClusterSection&) const { return true; }
+};
+
 /// The user's configuration, typed, and checked as far as that is possible without loading plugins.
 struct RunConfiguration {
   RunSection run;
@@ -215,6 +226,7 @@ struct RunConfiguration {
   std::vector<PluginSection> strategies;
   /// Plugins that register ops and kernels, in the order of registration.
   std::vector<PluginSection> libraries;
+  ClusterSection cluster;
 
   ConfigurationPlaces places;
 

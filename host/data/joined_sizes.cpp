@@ -43,6 +43,14 @@ DimSizes join_sizes(const FixedSizes& model, const FixedSizes& data, const std::
   return sizes;
 }
 
+std::vector<Dim> indexed_dims(const std::vector<DatasetInput>& inputs) {
+  std::vector<Dim> dims;
+  for (const DatasetInput& input : inputs) {
+    if (!input.indexes.empty() && !is_in_shape(inputs, input.indexes)) dims.push_back(input.indexes);
+  }
+  return dims;
+}
+
 void add_small_sizes(DimSizes& sizes, const std::vector<DatasetInput>& inputs, const Stack& stack) {
   const std::map<Dim, std::int64_t> multiples = required_multiples(stack);
   for (const Dim& dim : dims_of(inputs)) {

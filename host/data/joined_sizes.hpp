@@ -20,6 +20,9 @@ struct FixedSizes {
 [[nodiscard]] DimSizes join_sizes(const FixedSizes& model, const FixedSizes& data,
                                   const std::vector<DatasetInput>& inputs);
 
+/// The dimensions that values of inputs index and no input has, such as "vocab".
+[[nodiscard]] std::vector<Dim> indexed_dims(const std::vector<DatasetInput>& inputs);
+
 /// Adds small sizes for the dimensions of `inputs` that have none, which the rules of `stack` divide.
 void add_small_sizes(DimSizes& sizes, const std::vector<DatasetInput>& inputs, const Stack& stack);
 

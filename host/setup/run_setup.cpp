@@ -140,13 +140,23 @@ DimSizes RunSetup::sizes(const DimSizes& data) const {
   }
 }
 
-DimSizes RunSetup::sizes_without_data() const {
+DimSizes RunSetup::known_data_sizes() const {
   const ResolvedPlugin<DatasetFactory>& plugin = plugins.dataset;
-  DimSizes sizes = model_sizes;
-  sizes.merge(with_places(configuration, [&] {
+  return with_places(configuration, [&] {
     return checked_sizes(plugin.origin,
                          call_plugin(plugin.origin, "sizes", [&] { return plugin.factory->sizes(plugin.options); }));
-  }));
+  });
+}
+
+DimSizes RunSetup::data_sizes(std::int64_t vocab) const {
+  DimSizes sizes = known_data_sizes();
+  for (const Dim& dim : indexed_dims(inputs)) sizes[dim] = vocab;
+  return sizes;
+}
+
+DimSizes RunSetup::sizes_without_data() const {
+  DimSizes sizes = model_sizes;
+  sizes.merge(known_data_sizes());
   add_small_sizes(sizes, inputs, stack);
   return sizes;
 }

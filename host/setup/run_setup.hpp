@@ -46,6 +46,8 @@ struct RunSetup {
   /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
   /// fix a size and do not agree.
   [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
+  /// The sizes that the dataset knows without its files. `vocab`: the size of all dimensions that its values only index.
+  [[nodiscard]] DimSizes data_sizes(std::int64_t vocab) const;
   /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
   /// its files, else small ones.
   [[nodiscard]] DimSizes sizes_without_data() const;
@@ -81,6 +83,8 @@ struct RunSetup {
 
  private:
   [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceRequest& request) const;
+  /// The sizes that the dataset knows without its files.
+  [[nodiscard]] DimSizes known_data_sizes() const;
   /// Checks that the model's graph for `request` fits the dataset and the commands. Its inputs must be inputs of the
   /// dataset with the same dimensions and types, and the output of its generation must exist. \throws PluginError that
   /// names both sides.

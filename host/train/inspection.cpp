@@ -1,6 +1,8 @@
 #include "train/inspection.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_plan.hpp"
@@ -39,28 +41,118 @@ bool can_be_prepared(const RunConfiguration& configuration, PluginRegistry& regi
   }
 }
 
+/// The plugin's name in a remark, if it cannot be loaded on this machine.
+template <class Factory>
+std::string missing_plugin(const PluginSection& section, PluginRegistry& registry) {
+  try {
+    static_cast<void>(registry.load<Factory>(section.plugin));
+    return "";
+  } catch (const Error&) {
+    return std::string(to_string(kKindOf<Factory>)) + " '" + section.plugin + "'";
+  }
+}
+
+/// Leaves out device and communicator if this machine lacks one of them. \return a remark about it.
+std::optional<std::string> drop_missing_plugins(RunConfiguration& configuration, PluginRegistry& registry) {
+  std::string missing = missing_plugin<DeviceFactory>(configuration.device, registry);
+  if (missing.empty()) missing = missing_plugin<CommunicatorFactory>(configuration.communicator, registry);
+  if (missing.empty()) return std::nullopt;
+  configuration.device.plugin.clear();
+  configuration.communicator.plugin.clear();
+  return missing + " cannot be loaded here, so the options of device and communicator are not checked";
+}
+
+std::int64_t least_memory(const Cluster& cluster, int ranks) {
+  std::int64_t least = cluster.memory_bytes(ranks - 1, ranks);
+  for (int rank = 0; rank < ranks; rank += cluster.group_of(rank).devices) {
+    least = std::min(least, cluster.memory_bytes(rank, ranks));
+  }
+  return least;
+}
+
+/// Takes the device from the cluster, or makes that of this machine.
+void find_device(Inspection& inspection) {
+  const RunSetup& setup = inspection.setup;
+  const int ranks = setup.stack.mesh.rank_count();
+  if (inspection.cluster) {
+    inspection.device_bytes = least_memory(*inspection.cluster, ranks);
+    inspection.remarks.emplace_back(
+        "the workspaces of kernels are not counted, because the cluster's devices are not asked for them");
+  } else {
+    inspection.device = setup.make_device(0, ranks);
+    inspection.device_bytes = setup.memory_bytes(*inspection.device);
+  }
+}
+
+std::string memory_fault(int rank, const std::string& needed, std::int64_t bytes, const std::string& owner) {
+  return "rank " + std::to_string(rank) + " needs " + needed + ", " + owner + " has " + std::to_string(bytes) +
+         "; a smaller batch.micro, a smaller model or more ranks need less";
+}
+
+/// Which rank needs more memory than its device in the cluster has, or than its share of the node's host memory.
+std::optional<std::string> find_memory_fault(const Inspection& inspection, const Cluster& cluster) {
+  const auto& planned = inspection.planned_peak_bytes;
+  const auto& copies = inspection.planned_checkpoint_bytes;
+  const int ranks = static_cast<int>(planned.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    const NodeGroup& group = cluster.group_of(rank);
+    const std::int64_t bytes = cluster.memory_bytes(rank, ranks);
+    const std::string device = "its " + group.device.name;
+    if (planned[at] > bytes) return memory_fault(rank, std::to_string(planned[at]) + " bytes", bytes, device);
+    const bool is_host_memory = group.device.host_bandwidth == 0;
+    const std::int64_t host =
+        is_host_memory ? bytes - planned[at] : group.host_memory_bytes / std::min(ranks, group.devices);
+    if (copies[at] <= host || (!is_host_memory && group.host_memory_bytes == 0)) continue;
+    return memory_fault(rank, std::to_string(copies[at]) + " bytes for the copy of a checkpoint", host,
+                        "its share of host memory") +
+           "; run.checkpoint_mode = \"foreground\" needs no copy";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry) {
+std::string Inspection::device_text() const {
+  if (!cluster) return device->description();
+  std::string text;
+  for (const NodeGroup& group : cluster->groups) {
+    text += (text.empty() ? "" : " and ") + std::to_string(group.nodes * group.devices) + " " + group.device.name;
+  }
+  return cluster->name + ", " + text;
+}
+
+Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry, const InspectionTarget& target) {
   Inspection inspection;
-  inspection.setup = prepare_run(configuration, registry);
+  inspection.cluster = target.cluster;
+  RunConfiguration wanted = configuration;
+  if (target.cluster) {
+    if (auto remark = drop_missing_plugins(wanted, registry)) inspection.remarks.push_back(std::move(*remark));
+  }
+  inspection.setup = prepare_run(std::move(wanted), registry);
   const RunSetup& setup = inspection.setup;
-  const DimSizes data = setup.open_data().sizes();
+  if (target.cluster) static_cast<void>(target.cluster->group_of(setup.stack.mesh.rank_count() - 1));
+  const DimSizes data = target.vocab ? setup.data_sizes(*target.vocab) : setup.open_data().sizes();
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
-  inspection.device = setup.make_device(0, setup.stack.mesh.rank_count());
-  inspection.device_bytes = setup.memory_bytes(*inspection.device);
+  find_device(inspection);
   inspection.programs = compile_training(setup, sizes, inspection.device.get());
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.planned_checkpoint_bytes = planned_copy_bytes(
       planned_copies(plan_checkpoint(rank_programs(inspection.programs.training)), setup.stack.mesh.rank_count(),
                      copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every)));
-  inspection.remarks =
-      with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });
+  const std::vector<std::string> remarks =
+      with_places(setup.configuration, [&] { return find_remarks(inspection.programs, inspection.device.get()); });
+  inspection.remarks.insert(inspection.remarks.end(), remarks.begin(), remarks.end());
   return inspection;
 }
 
 std::optional<std::string> find_fault(const Inspection& inspection) {
+  if (inspection.cluster) {
+    constexpr std::int64_t kChecked = std::numeric_limits<std::int64_t>::max();
+    if (auto fault = find_fault(inspection.programs, CommunicatorLimits{}, kChecked)) return fault;
+    return find_memory_fault(inspection, *inspection.cluster);
+  }
   const RunSetup& setup = inspection.setup;
   if (auto fault = find_fault(inspection.programs, setup.limits(*setup.make_world()), inspection.device_bytes)) {
     return fault;
@@ -70,6 +162,7 @@ std::optional<std::string> find_fault(const Inspection& inspection) {
 }
 
 void require_connection(const Inspection& inspection) {
+  if (inspection.cluster) return;
   const RunSetup& setup = inspection.setup;
   std::unique_ptr<World> world;
   try {

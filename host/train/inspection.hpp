@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/cluster.hpp"
 #include "loading/plugin_registry.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/device.hpp"
@@ -16,21 +17,37 @@ namespace strata::host {
 /// Everything known about a run before it starts, for `strata check` and `strata explain`.
 struct Inspection {
   RunSetup setup;
-  /// The device of the first rank. Other ranks have the same kind.
+  /// The machines that the run is meant for. Empty: this one.
+  std::optional<Cluster> cluster;
+  /// The device of the first rank on this machine. Other ranks have the same kind. Null with a cluster.
   std::unique_ptr<Device> device;
   TrainingPrograms programs;
-  /// Planned bytes of each rank, and the bytes that the device offers to one.
+  /// Planned bytes of each rank, and the bytes that the device offers to one; of several kinds the least.
   std::vector<std::int64_t> planned_peak_bytes;
   std::int64_t device_bytes = 0;
   /// Host memory of each rank through which checkpoints are written.
   std::vector<std::int64_t> planned_checkpoint_bytes;
   /// The result of find_remarks().
   std::vector<std::string> remarks;
+
+  /// The device in words.
+  [[nodiscard]] std::string device_text() const;
+};
+
+/// What takes the place of this machine and of the run's data.
+struct InspectionTarget {
+  /// The machines that the run is meant for. Their devices need not be here, and neither need the plugins of device and
+  /// communicator. Empty: this machine.
+  std::optional<Cluster> cluster = {};
+  /// Size of the dimensions that the data's values index, such as "vocab". The data is then not opened. Empty: the data
+  /// says it.
+  std::optional<std::int64_t> vocab = {};
 };
 
 /// Reads the configuration's data and compiles its programs. \throws ConfigurationError with the file and line of the
-/// faulty setting.
-[[nodiscard]] Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry);
+/// faulty setting, also if the cluster has fewer devices than the run has ranks.
+[[nodiscard]] Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry,
+                                 const InspectionTarget& target = {});
 
 /// Why the run cannot work although it compiles: mismatched or deadlocking communication, or too little memory. Empty
 /// if no fault was found.
@@ -38,8 +55,8 @@ struct Inspection {
 
 /// Connects the ranks of one process to the communicator as the start of training does, in a world of these ranks
 /// alone, because a connection of all ranks could wait for other processes. Does nothing if the communicator refuses
-/// such a world. \throws what the communicator throws, for example a ConfigurationError if it does not work with the
-/// device.
+/// such a world, or if the run is meant for other machines. \throws what the communicator throws, for example a
+/// ConfigurationError if it does not work with the device.
 void require_connection(const Inspection& inspection);
 
 /// A smaller size of the axis that run.shrink names.

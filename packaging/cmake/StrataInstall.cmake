@@ -35,8 +35,10 @@ install(FILES ${strata_package_files}/strata@.service ${strata_cluster_files}/st
   DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/cluster COMPONENT runtime)
 install(FILES ${strata_package_files}/modulefile RENAME ${PROJECT_VERSION}
   DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/cluster/modulefiles/strata COMPONENT runtime)
-# `strata plugins new` copies them. The build tree has them at the same place.
+# `strata plugins new` copies them.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/sdk/templates/ DESTINATION ${CMAKE_INSTALL_DATADIR}/strata/templates
   COMPONENT development)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_DATADIR}/strata)
+# The build tree has templates and configurations at the same place.
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/sdk/templates ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_DATADIR}/strata/templates SYMBOLIC)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/configs ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_DATADIR}/strata/configs SYMBOLIC)

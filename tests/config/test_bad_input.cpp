@@ -73,11 +73,11 @@ INSTANTIATE_TEST_SUITE_P(
                  "warmup, warmup_type, min_lr, decay, power, steps, factors"},
         BadInput{"[batch]", "[bach]",
                  "c.toml:23:2: bach: unknown section; did you mean 'batch'?; accepted: run, model, data, batch, "
-                 "optimizer, health, log, device, communicator, strategy, library"},
+                 "optimizer, health, log, device, communicator, strategy, library, cluster"},
         BadInput{
             "[run]", "colour = 3\n[run]",
             "c.toml:1:1: colour: unknown section; accepted: run, model, data, batch, optimizer, health, log, device, "
-            "communicator, strategy, library"},
+            "communicator, strategy, library, cluster"},
         // wrong types
         BadInput{"steps = 300", "steps = \"many\"",
                  "c.toml:3:9: run.steps: found the string \"many\"; accepted: an integer of at least 1"},
