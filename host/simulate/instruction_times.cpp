@@ -23,15 +23,15 @@ class ClassTimes {
     for (int rank = 0; rank < static_cast<int>(compiled.class_of_rank.size()); ++rank) {
       if (compiled.class_of_rank[static_cast<std::size_t>(rank)] != number) continue;
       ranks_.push_back(rank);
-      devices_.insert(&cluster.group_of(rank).device);
+      devices_.insert(&cluster.group_of(rank));
     }
   }
 
   [[nodiscard]] TimedProgram timed() {
     TimedProgram timed{.program = &program_};
-    for (const DeviceDescription* device : devices_) {
-      timed.launch = std::max(timed.launch, device->launch);
-      timed.collective_slowdown = std::max(timed.collective_slowdown, device->collective_slowdown);
+    for (const NodeGroup* group : devices_) {
+      timed.launch = std::max(timed.launch, group->device.launch);
+      timed.collective_slowdown = std::max(timed.collective_slowdown, group->device.collective_slowdown);
     }
     for (const Task& task : program_.tasks) {
       std::vector<InstructionTime>& times = timed.tasks.emplace_back();
@@ -68,10 +68,16 @@ class ClassTimes {
       flops = work.flops;
       time.kind = work.product ? WorkKind::product : WorkKind::attention;
     }
-    for (const DeviceDescription* device : devices_) {
-      time.seconds = std::max(time.seconds, kernel_seconds(*device, work) + device->kernel_gap);
+    for (const NodeGroup* group : devices_) {
+      const DeviceDescription& device = group->device;
+      time.seconds = std::max(time.seconds, kernel_seconds(device, work, sharing(*group)) + device.kernel_gap);
     }
     return time;
+  }
+
+  /// Ranks of the run that share the cores of a node, all of which are busy at once.
+  [[nodiscard]] int sharing(const NodeGroup& group) const {
+    return group.cores > 0 ? std::min(group.devices, compiled_.mesh.rank_count()) : 1;
   }
 
   [[nodiscard]] double largest_buffer(const Instruction& instruction) const {
@@ -84,10 +90,9 @@ class ClassTimes {
 
   double transfer_seconds(const Instruction& instruction) const {
     double seconds = 0;
-    for (const DeviceDescription* device : devices_) {
-      if (device->host_bandwidth > 0) {
-        seconds = std::max(seconds, largest_buffer(instruction) / device->host_bandwidth);
-      }
+    for (const NodeGroup* group : devices_) {
+      const double rate = group->device.host_bandwidth;
+      if (rate > 0) seconds = std::max(seconds, largest_buffer(instruction) / rate);
     }
     return seconds;
   }
@@ -156,7 +161,7 @@ class ClassTimes {
   const NetworkCost& network_;
   const Program& program_;
   std::vector<int> ranks_;
-  std::set<const DeviceDescription*> devices_;
+  std::set<const NodeGroup*> devices_;
   std::vector<std::vector<double>> flops_;  // by task and instruction
   std::map<Counterparts, std::set<GroupPlacement>> placements_;
   std::map<Counterparts, std::vector<Hop>> hops_;

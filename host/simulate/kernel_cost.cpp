@@ -101,6 +101,16 @@ double attention_seconds(const DeviceDescription& device, const KernelWork& work
   return std::max(work.flops / (peak_flops(device, work.dtype) * share), memory_seconds(device, work.bytes));
 }
 
+/// Without measured points.
+double described_seconds(const DeviceDescription& device, const KernelWork& work) {
+  if (work.product) {
+    return std::max(product_seconds(device, work, *work.product), memory_seconds(device, work.bytes));
+  }
+  if (work.attention) return attention_seconds(device, work);
+  const double arithmetic = device.vector_flops > 0 ? work.flops / device.vector_flops : 0;
+  return std::max(arithmetic, memory_seconds(device, work.bytes));
+}
+
 }  // namespace
 
 double peak_flops(const DeviceDescription& device, DType dtype) {
@@ -112,14 +122,9 @@ double peak_flops(const DeviceDescription& device, DType dtype) {
                            std::string(to_string(dtype)) + " or f32");
 }
 
-double kernel_seconds(const DeviceDescription& device, const KernelWork& work) {
-  if (const auto seconds = measured_kernel(device, work)) return *seconds;
-  if (work.product) {
-    return std::max(product_seconds(device, work, *work.product), memory_seconds(device, work.bytes));
-  }
-  if (work.attention) return attention_seconds(device, work);
-  const double arithmetic = device.vector_flops > 0 ? work.flops / device.vector_flops : 0;
-  return std::max(arithmetic, memory_seconds(device, work.bytes));
+double kernel_seconds(const DeviceDescription& device, const KernelWork& work, int sharing) {
+  if (const auto seconds = measured_kernel(device, work, sharing)) return *seconds;
+  return sharing * described_seconds(device, work);
 }
 
 }  // namespace strata::host

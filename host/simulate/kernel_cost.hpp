@@ -11,8 +11,9 @@ namespace strata::host {
 ///   traffic;
 /// - attention runs at its share of the peak, or as two products with the scores in memory between them;
 /// - other ops take the longer of their arithmetic and their memory traffic.
+/// `sharing`: busy ranks that share the device's rates, as those of a CPU share cores and memory.
 /// \throws ConfigurationError if the description lacks the peak rate or the memory bandwidth.
-[[nodiscard]] double kernel_seconds(const DeviceDescription& device, const KernelWork& work);
+[[nodiscard]] double kernel_seconds(const DeviceDescription& device, const KernelWork& work, int sharing = 1);
 
 /// Peak rate of products of a type: that of f32 if the description has none of its own. \throws ConfigurationError if
 /// it has neither.

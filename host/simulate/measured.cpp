@@ -64,15 +64,23 @@ std::vector<std::int64_t> shape_of(const KernelWork& work) {
 
 }  // namespace
 
-std::optional<double> measured_kernel(const DeviceDescription& device, const KernelWork& work) {
+std::optional<double> measured_kernel(const DeviceDescription& device, const KernelWork& work, int busy) {
   const std::vector<std::int64_t> shape = shape_of(work);
+  const auto fits = [&](const MeasuredPoint& point) {
+    return point.work == work.name && point.dtype == work.dtype && point.shape.size() == shape.size();
+  };
+  std::optional<int> nearest;
+  const auto from_busy = [&](int other) { return std::abs(std::log(static_cast<double>(other) / busy)); };
+  for (const MeasuredPoint& point : device.points) {
+    if (fits(point) && (!nearest || from_busy(point.busy) < from_busy(*nearest))) nearest = point.busy;
+  }
+  if (!nearest) return std::nullopt;
   std::vector<LogPoint> points;
   for (const MeasuredPoint& point : device.points) {
-    if (point.work != work.name || point.dtype != work.dtype || point.shape.size() != shape.size()) continue;
+    if (!fits(point) || point.busy != *nearest) continue;
     points.push_back({log_of(work_of(point.shape)), log_of(point.seconds), shape_distance(point.shape, shape)});
   }
-  if (points.empty()) return std::nullopt;
-  return interpolate(points, log_of(work_of(shape)));
+  return interpolate(points, log_of(work_of(shape))) * busy / *nearest;
 }
 
 std::optional<double> measured_collective(const DeviceDescription& device, const std::string& kind, double bytes,

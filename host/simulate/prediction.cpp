@@ -45,9 +45,12 @@ void note_memory(StepPrediction& prediction, const Compiled& compiled) {
 
 /// What the devices of all ranks can compute in a second.
 double all_peaks(const Compiled& compiled, const Cluster& cluster, DType type) {
+  const int ranks = compiled.mesh.rank_count();
   double peaks = 0;
-  for (int rank = 0; rank < compiled.mesh.rank_count(); ++rank)
-    peaks += peak_flops(cluster.group_of(rank).device, type);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const NodeGroup& group = cluster.group_of(rank);
+    peaks += peak_flops(group.device, type) / (group.cores > 0 ? std::min(group.devices, ranks) : 1);
+  }
   return peaks;
 }
 

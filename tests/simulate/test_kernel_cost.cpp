@@ -91,6 +91,16 @@ TEST(KernelCost, MeasuredPointsCountFirst) {
   EXPECT_NEAR(host::kernel_seconds(measured, work), 8 / 2e12, 1e-15);
 }
 
+/// Two ranks share a CPU. Points of two busy ranks are as measured; others are in proportion.
+TEST(KernelCost, RanksShareCores) {
+  host::DeviceDescription shared = device();
+  KernelWork work{.name = "gelu", .bytes = 2e12, .elements = 1000};
+  EXPECT_NEAR(host::kernel_seconds(shared, work, 2), 2, 1e-9);
+  shared.points = {{.work = "gelu", .shape = {1000}, .busy = 2, .seconds = 3}};
+  EXPECT_NEAR(host::kernel_seconds(shared, work, 2), 3, 1e-9);
+  EXPECT_NEAR(host::kernel_seconds(shared, work, 4), 6, 1e-9);
+}
+
 TEST(KernelCost, NamesWhatADescriptionLacks) {
   host::DeviceDescription empty;
   empty.name = "bare";
