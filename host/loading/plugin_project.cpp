@@ -4,6 +4,7 @@
 #include <map>
 
 #include "config/document.hpp"
+#include "files/file_io.hpp"
 #include "files/new_folder.hpp"
 #include "strata/error.hpp"
 
