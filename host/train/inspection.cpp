@@ -53,7 +53,7 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   inspection.programs = compile_training(setup, sizes, inspection.device.get());
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.planned_checkpoint_bytes = planned_copy_bytes(
-      planned_copies(plan_checkpoint(rank_programs(inspection.programs.training)), setup.stack.mesh.rank_count(),
+      planned_copies(CheckpointPlan(rank_programs(inspection.programs.training)),
                      copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every)));
   inspection.remarks =
       with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });
