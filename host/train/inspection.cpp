@@ -41,20 +41,25 @@ bool can_be_prepared(const RunConfiguration& configuration, PluginRegistry& regi
 
 }  // namespace
 
-Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry) {
+Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry, PhaseTimes* times) {
   Inspection inspection;
+  enter(times, "plugins");
   inspection.setup = prepare_run(configuration, registry);
+  inspection.setup.times = times;
   const RunSetup& setup = inspection.setup;
+  enter(times, "data");
   const DimSizes data = setup.open_data().sizes();
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
   inspection.device = setup.make_device(0, setup.stack.mesh.rank_count());
   inspection.device_bytes = setup.memory_bytes(*inspection.device);
   inspection.programs = compile_training(setup, sizes, inspection.device.get());
+  enter(times, "plan of checkpoints");
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.planned_checkpoint_bytes = planned_copy_bytes(
       planned_copies(CheckpointPlan(rank_programs(inspection.programs.training)),
                      copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every)));
+  enter(times, "remarks");
   inspection.remarks =
       with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });
   return inspection;
@@ -62,6 +67,7 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
 
 std::optional<std::string> find_fault(const Inspection& inspection) {
   const RunSetup& setup = inspection.setup;
+  enter(setup.times, "check of communication");
   if (auto fault = find_fault(inspection.programs, setup.limits(*setup.make_world()), inspection.device_bytes)) {
     return fault;
   }

@@ -29,8 +29,9 @@ struct Inspection {
 };
 
 /// Reads the configuration's data and compiles its programs. \throws ConfigurationError with the file and line of the
-/// faulty setting.
-[[nodiscard]] Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry);
+/// faulty setting. `times`: measures the phases.
+[[nodiscard]] Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry,
+                                 PhaseTimes* times = nullptr);
 
 /// Why the run cannot work although it compiles: mismatched or deadlocking communication, or too little memory. Empty
 /// if no fault was found.
