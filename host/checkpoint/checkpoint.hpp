@@ -46,8 +46,8 @@ class CheckpointWriter {
  public:
   /// `tag`: makes the temporary name unique. It is the same for all ranks. `base`: a checkpoint with the same values of
   /// frozen tensors, whose files the new one shares if they fit; empty: none.
-  CheckpointWriter(const CheckpointStore& store, const std::vector<CheckpointTensor>& plan, RunState run,
-                   const std::string& tag, std::filesystem::path base = {});
+  CheckpointWriter(const CheckpointStore& store, const CheckpointPlan& plan, RunState run, const std::string& tag,
+                   std::filesystem::path base = {});
   /// Calls abandon().
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -79,7 +79,7 @@ class CheckpointWriter {
   void write_text(const std::filesystem::path& path, const std::string& text) const;
 
   const CheckpointStore& store_;
-  const std::vector<CheckpointTensor>& plan_;
+  const CheckpointPlan& plan_;
   RunState run_;
   std::filesystem::path temporary_;
   std::filesystem::path base_;
@@ -89,7 +89,7 @@ class CheckpointWriter {
 
 /// True if the checkpoint `base` has a file with exactly the frozen tensors of `plan` for every rank. Whether the
 /// values are the same, the caller knows.
-[[nodiscard]] bool has_frozen_files(const Manifest& base, const std::vector<CheckpointTensor>& plan);
+[[nodiscard]] bool has_frozen_files(const Manifest& base, const CheckpointPlan& plan);
 
 /// How to restore values of which the replicas in a checkpoint differ, if the run has another number of replicas.
 enum class DifferingReplicas : std::uint8_t {
@@ -162,7 +162,7 @@ class CheckpointReader {
                       const std::function<void()>& restored = {}) const;
   /// Names of tensors that hold gradients which no update has applied yet (kPendingState), and that a run with the
   /// checkpoints `plan` does not restore.
-  [[nodiscard]] std::vector<std::string> dropped(const std::vector<CheckpointTensor>& plan) const;
+  [[nodiscard]] std::vector<std::string> dropped(const CheckpointPlan& plan) const;
 
  protected:
   /// For values that lie in other files than those of a checkpoint. Derived classes read them in gather().

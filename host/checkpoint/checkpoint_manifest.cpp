@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_plan.hpp"
+#include "checkpoint/tensor_cover.hpp"
 #include "files/file_io.hpp"
 #include "files/json_text.hpp"
 #include "files/json_value.hpp"

@@ -3,93 +3,31 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdio>
-#include <iterator>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "runtime/shards.hpp"
+#include "checkpoint/tensor_cover.hpp"
+#include "compiler/program/folded_mesh.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
 
-/// A rank that holds a part of a tensor.
-struct Holder {
-  int rank = 0;
-  const Program* program = nullptr;
-  const StoredParameter* parameter = nullptr;
-  BufferId buffer = -1;
-};
-
-/// The parts of a tensor on all ranks that store it in the same way.
+/// A tensor on all ranks that store it in the same way.
 struct Holding {
   TensorStorage storage;
   DType dtype = DType::f32;
-  Shape shape;
-  AxisSet axes;
-  /// The ranks that hold the same part, by their coordinates along `axes`.
-  std::map<std::vector<int>, std::vector<Holder>> holders;
-};
-
-/// A part of a tensor, and the ranks that hold it.
-struct SharedPart {
-  /// The tensor's index in the plan.
-  std::size_t tensor = 0;
-  std::vector<Holder> holders;
-  TensorPart part;
-  std::int64_t bytes = 0;
+  std::vector<TensorHolder> holders;
 };
 
 Holding& holding_of(std::vector<Holding>& holdings, const TensorStorage& storage, DType dtype) {
   const auto found = std::find_if(holdings.begin(), holdings.end(),
                                   [&](const Holding& each) { return each.dtype == dtype && each.storage == storage; });
   if (found != holdings.end()) return *found;
-  Holding& holding = holdings.emplace_back();
-  holding.storage = storage;
-  holding.dtype = dtype;
-  for (const ShardedDim& dim : storage.dims) holding.shape.push_back(dim.global_size);
-  holding.axes = shard_axes(storage);
-  return holding;
-}
-
-void add(Holding& holding, const Coordinates& coordinates, const Holder& holder) {
-  std::vector<int> place;
-  for (const Axis& axis : holding.axes) place.push_back(coordinates.at(axis));
-  holding.holders[std::move(place)].push_back(holder);
-}
-
-Shard shard_at(const Holder& holder) {
-  return shard_of(*holder.program, *holder.parameter, holder.buffer, holder.rank);
-}
-
-/// The parts that make the tensor whole, of the first way of storing it in which they do.
-std::vector<SharedPart> shared_parts(std::size_t index, CheckpointTensor& tensor, std::vector<Holding>& holdings) {
-  std::optional<std::string> first_fault;
-  for (Holding& holding : holdings) {
-    std::vector<SharedPart> shared;
-    std::vector<TensorPart> parts;
-    for (auto& [place, holders] : holding.holders) {
-      const Shard shard = shard_at(holders.front());
-      if (shard.local_elements() == 0) continue;
-      parts.push_back(shard.part());
-      const std::int64_t bytes = shard.local_elements() * static_cast<std::int64_t>(size_of(holding.dtype));
-      shared.push_back({index, std::move(holders), shard.part(), bytes});
-    }
-    const std::optional<std::string> fault = find_cover_fault(holding.shape, parts);
-    if (!fault) {
-      tensor.dtype = holding.dtype;
-      tensor.shape = holding.shape;
-      return shared;
-    }
-    if (!first_fault) first_fault = fault;
-  }
-  throw VerificationError("the ranks' parts of '" + tensor.name +
-                          "' do not make it whole: " + first_fault.value_or("none"));
+  return holdings.emplace_back(Holding{storage, dtype, {}});
 }
 
 /// True for a value that no step changes. Replicas that train apart average all their values.
@@ -98,77 +36,207 @@ bool is_frozen(const PersistentTensor& tensor) {
   return parameter.role == ParameterRole::frozen && parameter.unsynchronized.empty() && tensor.name == parameter.name;
 }
 
-/// Chooses the rank that writes each part.
-void deal(std::vector<SharedPart> parts, int ranks, std::vector<CheckpointTensor>& plan) {
-  // Parts of a single rank leave no choice, so the others are dealt in view of them.
-  std::stable_sort(parts.begin(), parts.end(), [](const SharedPart& a, const SharedPart& b) {
-    const bool a_is_single = a.holders.size() == 1;
-    const bool b_is_single = b.holders.size() == 1;
-    return a_is_single != b_is_single ? a_is_single : a.bytes > b.bytes;
-  });
-  // Bytes of each rank in its file of frozen tensors (true), and in the other one.
-  std::map<bool, std::vector<std::int64_t>> loads;
-  for (const bool frozen : {false, true}) loads[frozen].resize(static_cast<std::size_t>(ranks));
-  for (SharedPart& each : parts) {
-    std::vector<std::int64_t>& load = loads[plan[each.tensor].frozen];
-    const auto load_of = [&](const Holder& holder) { return load[static_cast<std::size_t>(holder.rank)]; };
-    const Holder& writer =
-        *std::min_element(each.holders.begin(), each.holders.end(), [&](const Holder& a, const Holder& b) {
-          return std::pair(load_of(a), a.rank) < std::pair(load_of(b), b.rank);
-        });
-    load[static_cast<std::size_t>(writer.rank)] += each.bytes;
-    plan[each.tensor].pieces.push_back({writer.rank, shard_at(writer).slice(writer.buffer), std::move(each.part)});
-  }
-  for (CheckpointTensor& tensor : plan) {
-    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
-              [](const CheckpointPiece& a, const CheckpointPiece& b) { return a.rank < b.rank; });
-  }
+const TensorHolder* find_holder(const std::vector<TensorHolder>& holders, const Program* program) {
+  const auto found =
+      std::find_if(holders.begin(), holders.end(), [&](const TensorHolder& each) { return each.program == program; });
+  return found == holders.end() ? nullptr : &*found;
 }
 
-/// Host memory of a rank that copies a few bytes at a time.
-constexpr std::int64_t kSmallCopy = 32 << 20;
-/// Larger than the elements of any type.
-constexpr std::int64_t kCopyAlignment = 64;
-
-bool belongs(const CheckpointTensor& tensor, RankFile file) { return tensor.frozen == (file == RankFile::frozen); }
-
-std::int64_t copy_bytes(std::int64_t bytes, bool whole) {
-  const std::int64_t aligned = (bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
-  return whole ? aligned : std::min(aligned, kSmallCopy);
+Shard shard_at(const TensorHolder& holder, int rank) {
+  return shard_of(*holder.program, *holder.parameter, holder.buffer, rank);
 }
 
-using Parts = std::vector<const TensorPart*>;
+/// Each part of the tensor, from the first rank that holds it. Visits all ranks.
+std::vector<TensorPart> parts_of(const Holding& holding, const RankPrograms& ranks) {
+  const AxisSet axes = shard_axes(holding.storage);
+  std::map<std::vector<int>, TensorPart> parts;
+  for (int rank = 0; rank < ranks.mesh.rank_count(); ++rank) {
+    const TensorHolder* holder = find_holder(holding.holders, ranks.programs[static_cast<std::size_t>(rank)]);
+    if (holder == nullptr) continue;
+    std::vector<int> place;
+    const Coordinates at = ranks.mesh.coordinates(rank);
+    for (const Axis& axis : axes) place.push_back(at.at(axis));
+    if (!parts.contains(place)) parts.emplace(std::move(place), shard_at(*holder, rank).part());
+  }
+  std::vector<TensorPart> all;
+  for (auto& [place, part] : parts) {
+    if (part.elements() > 0) all.push_back(std::move(part));
+  }
+  return all;
+}
 
-/// Groups parts with equal blocks, sorted by their elements.
-std::vector<Parts> by_block(const std::vector<TensorPart>& parts) {
-  std::vector<Parts> groups;
-  for (const TensorPart& part : parts) {
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const Parts& group) { return group.front()->dims == part.dims; });
-    if (same == groups.end()) {
-      groups.push_back({&part});
-    } else {
-      same->push_back(&part);
+/// Ranks that together hold a tensor once.
+using Replica = std::vector<int>;
+
+/// Deals tensors to replicas. Its mesh is the ranks' one, with fewer ranks along some axes: one along an axis that
+/// shards every tensor, because what is dealt to one of these ranks is dealt to all of them, and not more than there
+/// are tensors along any other one.
+class Dealer {
+ public:
+  Dealer(const RankPrograms& ranks, const AxisSet& common, std::size_t tensors) {
+    const Mesh folded = folded_mesh(ranks.mesh, ranks.programs, {});
+    std::vector<MeshAxis> axes = ranks.mesh.axes();
+    for (MeshAxis& axis : axes) {
+      const std::size_t most = common.contains(axis.name) ? 1 : std::max<std::size_t>(tensors, 1);
+      const int least = folded.size(axis.name);
+      if (static_cast<std::size_t>(axis.size) > most) axis.size = std::max(least, static_cast<int>(most));
+    }
+    mesh_ = Mesh(std::move(axes));
+    programs_ = folded_labels(mesh_, ranks.mesh, ranks.programs);
+    for (auto& load : loads_) load.resize(programs_.size());
+  }
+
+  /// The replicas of a tensor, by their first ranks.
+  const std::vector<Replica>& replicas(const Holding& holding) {
+    std::set<const Program*> programs;
+    for (const TensorHolder& each : holding.holders) programs.insert(each.program);
+    const AxisSet axes = shard_axes(holding.storage);
+    const auto [place, added] = replicas_.try_emplace({axes, programs});
+    if (added) place->second = find_replicas(axes, programs);
+    return place->second;
+  }
+
+  /// Chooses the replica that writes a tensor. `bytes`: of a part. \return its first rank's coordinates.
+  Coordinates deal(const std::vector<Replica>& replicas, std::int64_t bytes, bool frozen) {
+    std::vector<std::int64_t>& load = loads_[frozen ? 1 : 0];
+    const auto load_of = [&](const Replica& replica) {
+      std::int64_t largest = 0;
+      for (const int rank : replica) largest = std::max(largest, load[static_cast<std::size_t>(rank)]);
+      return largest;
+    };
+    const Replica* chosen = &replicas.front();
+    std::int64_t least = load_of(*chosen);
+    for (const Replica& each : replicas) {
+      const std::int64_t own = load_of(each);
+      if (own >= least) continue;
+      least = own;
+      chosen = &each;
+    }
+    for (const int rank : *chosen) load[static_cast<std::size_t>(rank)] += bytes;
+    return mesh_.coordinates(chosen->front());
+  }
+
+ private:
+  [[nodiscard]] std::vector<Replica> find_replicas(const AxisSet& axes,
+                                                   const std::set<const Program*>& programs) const {
+    std::vector<AxisCoordinate> shards;
+    std::size_t parts = 1;
+    for (const Axis& axis : axes) {
+      shards.emplace_back(mesh_, axis);
+      parts *= static_cast<std::size_t>(mesh_.size(axis));
+    }
+    std::map<int, Replica> by_first;
+    for (int rank = 0; rank < mesh_.rank_count(); ++rank) {
+      if (!programs.contains(programs_[static_cast<std::size_t>(rank)])) continue;
+      int first = rank;
+      for (const AxisCoordinate& coordinate : shards) first -= coordinate(rank) * coordinate.stride();
+      by_first[first].push_back(rank);
+    }
+    std::vector<Replica> replicas;
+    for (auto& [first, replica] : by_first) {
+      if (replica.size() == parts) replicas.push_back(std::move(replica));
+    }
+    return replicas;
+  }
+
+  Mesh mesh_;
+  std::vector<const Program*> programs_;
+  std::map<std::pair<AxisSet, std::set<const Program*>>, std::vector<Replica>> replicas_;
+  /// Bytes of each rank in its file of tensors that change, and in the one of frozen tensors.
+  std::array<std::vector<std::int64_t>, 2> loads_;
+};
+
+using Holdings = std::map<std::string, std::vector<Holding>>;
+
+/// Chooses how each tensor is written, and by which ranks.
+class Planner {
+ public:
+  Planner(const RankPrograms& ranks, Holdings holdings, std::size_t most_tensors)
+      : ranks_(ranks),
+        holdings_(std::move(holdings)),
+        cover_(ranks.mesh),
+        dealer_(ranks, common_axes(), most_tensors) {}
+
+  std::vector<CheckpointTensor> run(const std::set<std::string>& frozen) {
+    std::vector<CheckpointTensor> plan;
+    std::vector<Part> parts;
+    for (auto& [name, holdings] : holdings_) {
+      Holding& holding = whole_holding(name, holdings);
+      CheckpointTensor& tensor = plan.emplace_back();
+      tensor.name = name;
+      tensor.dtype = holding.dtype;
+      for (const ShardedDim& dim : holding.storage.dims) tensor.shape.push_back(dim.global_size);
+      tensor.frozen = frozen.contains(name);
+      const AxisSet axes = shard_axes(holding.storage);
+      const std::int64_t count = ranks_.mesh.size(std::vector<Axis>(axes.begin(), axes.end()));
+      const std::int64_t bytes = element_count(tensor.shape) * static_cast<std::int64_t>(size_of(tensor.dtype));
+      parts.push_back({plan.size() - 1, &dealer_.replicas(holding), (bytes + count - 1) / count});
+      tensor.storage = std::move(holding.storage);
+      tensor.holders = std::move(holding.holders);
+    }
+    deal(std::move(parts), plan);
+    return plan;
+  }
+
+ private:
+  /// What the ranks of a replica write of a tensor, on average.
+  struct Part {
+    std::size_t tensor = 0;
+    const std::vector<Replica>* replicas = nullptr;
+    std::int64_t bytes = 0;
+  };
+
+  /// Axes that shard every tensor.
+  [[nodiscard]] AxisSet common_axes() const {
+    AxisSet common;
+    for (const MeshAxis& axis : ranks_.mesh.axes()) common.insert(axis.name);
+    for (const auto& [name, holdings] : holdings_) {
+      for (const Holding& holding : holdings) {
+        const AxisSet axes = shard_axes(holding.storage);
+        std::erase_if(common, [&](const Axis& axis) { return !axes.contains(axis); });
+      }
+    }
+    return common;
+  }
+
+  /// The first way of storing a tensor in which its parts make it whole.
+  Holding& whole_holding(const std::string& name, std::vector<Holding>& holdings) {
+    for (Holding& holding : holdings) {
+      for (const TensorHolder& holder : holding.holders) require_storage(holder);
+      if (cover_.is_whole(holding.storage) && !dealer_.replicas(holding).empty()) return holding;
+    }
+    const std::vector<TensorPart> parts = parts_of(holdings.front(), ranks_);
+    Shape shape;
+    for (const ShardedDim& dim : holdings.front().storage.dims) shape.push_back(dim.global_size);
+    throw VerificationError("the ranks' parts of '" + name + "' do not make it whole: " +
+                            find_cover_fault(shape, parts).value_or("no replica holds all of them"));
+  }
+
+  /// \throws VerificationError if the holder's buffer cannot hold the parts of its ranks, which are equally large.
+  void require_storage(const TensorHolder& holder) const {
+    const auto first = std::find(ranks_.programs.begin(), ranks_.programs.end(), holder.program);
+    static_cast<void>(shard_at(holder, static_cast<int>(first - ranks_.programs.begin())));
+  }
+
+  void deal(std::vector<Part> parts, std::vector<CheckpointTensor>& plan) {
+    // Tensors of a single replica leave no choice, so the others are dealt in view of them.
+    std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+      const bool a_is_single = a.replicas->size() == 1;
+      const bool b_is_single = b.replicas->size() == 1;
+      return a_is_single != b_is_single ? a_is_single : a.bytes > b.bytes;
+    });
+    for (const Part& each : parts) {
+      CheckpointTensor& tensor = plan[each.tensor];
+      tensor.writers = dealer_.deal(*each.replicas, each.bytes, tensor.frozen);
+      for (const Axis& axis : shard_axes(tensor.storage)) tensor.writers.erase(axis);
     }
   }
-  for (Parts& group : groups) {
-    std::sort(group.begin(), group.end(), [](const TensorPart* a, const TensorPart* b) { return a->begin < b->begin; });
-  }
-  return groups;
-}
 
-bool meet(const IndexMap& a, const IndexMap& b) {
-  return std::any_of(a.segments.begin(), a.segments.end(), [&](const IndexSegment& x) {
-    return std::any_of(b.segments.begin(), b.segments.end(), [&](const IndexSegment& y) {
-      return x.global_begin < y.global_begin + y.length && y.global_begin < x.global_begin + x.length;
-    });
-  });
-}
-
-bool meet(const std::vector<IndexMap>& a, const std::vector<IndexMap>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const IndexMap& x, const IndexMap& y) { return meet(x, y); });
-}
+  const RankPrograms& ranks_;
+  Holdings holdings_;
+  StorageCover cover_;
+  Dealer dealer_;
+};
 
 }  // namespace
 
@@ -189,129 +257,47 @@ std::vector<PersistentTensor> persistent_tensors(const Program& program) {
   return tensors;
 }
 
-std::vector<CheckpointTensor> plan_checkpoint(const RankPrograms& ranks) {
-  std::map<std::string, std::vector<Holding>> tensors;
+CheckpointPlan::CheckpointPlan(RankPrograms ranks) : ranks_(std::move(ranks)) {
+  const Mesh folded = folded_mesh(ranks_.mesh, ranks_.programs, {});
+  Holdings holdings;
   std::set<std::string> frozen;
   std::set<const Program*> done;
-  for (const Program* program : ranks.programs) {
+  std::size_t most_tensors = 0;
+  for (const Program* program : folded_labels(folded, ranks_.mesh, ranks_.programs)) {
     if (!done.insert(program).second) continue;
-    std::vector<std::pair<int, Coordinates>> members;
-    for (int rank = 0; rank < ranks.mesh.rank_count(); ++rank) {
-      if (ranks.programs.at(static_cast<std::size_t>(rank)) == program) {
-        members.emplace_back(rank, ranks.mesh.coordinates(rank));
-      }
-    }
-    for (const PersistentTensor& tensor : persistent_tensors(*program)) {
+    const std::vector<PersistentTensor> tensors = persistent_tensors(*program);
+    most_tensors = std::max(most_tensors, tensors.size());
+    for (const PersistentTensor& tensor : tensors) {
       const TensorStorage storage = storage_of(*program, *tensor.parameter, tensor.buffer);
-      Holding& holding = holding_of(tensors[tensor.name], storage, tensor.dtype);
+      Holding& holding = holding_of(holdings[tensor.name], storage, tensor.dtype);
+      if (find_holder(holding.holders, program) != nullptr) {
+        throw VerificationError("a program holds '" + tensor.name + "' twice");
+      }
+      holding.holders.push_back({program, tensor.parameter, tensor.buffer});
       if (is_frozen(tensor)) frozen.insert(tensor.name);
-      for (const auto& [rank, coordinates] : members) {
-        add(holding, coordinates, {rank, program, tensor.parameter, tensor.buffer});
-      }
     }
   }
-  std::vector<CheckpointTensor> plan;
-  plan.reserve(tensors.size());
-  std::vector<SharedPart> parts;
-  for (auto& [name, holdings] : tensors) {
-    CheckpointTensor& tensor = plan.emplace_back();
-    tensor.name = name;
-    tensor.frozen = frozen.contains(name);
-    for (SharedPart& each : shared_parts(plan.size() - 1, tensor, holdings)) parts.push_back(std::move(each));
-  }
-  deal(std::move(parts), ranks.mesh.rank_count(), plan);
-  return plan;
+  tensors_ = Planner(ranks_, std::move(holdings), most_tensors).run(frozen);
 }
 
-std::uint64_t checkpoint_bytes(const std::vector<CheckpointTensor>& tensors) {
-  return std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0}, [](std::uint64_t sum, const auto& tensor) {
-    return sum + static_cast<std::uint64_t>(element_count(tensor.shape)) * size_of(tensor.dtype);
+std::optional<CheckpointPiece> CheckpointPlan::piece(const CheckpointTensor& tensor, int rank) const {
+  const bool writes = std::all_of(tensor.writers.begin(), tensor.writers.end(), [&](const auto& each) {
+    return AxisCoordinate(ranks_.mesh, each.first)(rank) == each.second;
   });
+  if (!writes) return std::nullopt;
+  const TensorHolder* holder = find_holder(tensor.holders, ranks_.programs.at(static_cast<std::size_t>(rank)));
+  if (holder == nullptr) return std::nullopt;
+  const Shard shard = shard_at(*holder, rank);
+  if (shard.local_elements() == 0) return std::nullopt;
+  return CheckpointPiece{rank, shard.slice(holder->buffer), shard.part()};
 }
 
-std::uint64_t frozen_bytes(const std::vector<CheckpointTensor>& tensors) {
-  std::vector<CheckpointTensor> frozen;
-  std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(frozen),
-               [](const CheckpointTensor& tensor) { return tensor.frozen; });
-  return checkpoint_bytes(frozen);
-}
-
-std::string file_stem(int rank, RankFile file) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "%s-%05d", file == RankFile::frozen ? "frozen" : "rank", rank);
-  return name.data();
-}
-
-std::vector<RankPiece> rank_pieces(const std::vector<CheckpointTensor>& plan, int rank, RankFile file) {
-  std::vector<SafetensorsTensor> tensors;
-  std::map<std::string, BufferSlice> sources;
-  for (const CheckpointTensor& tensor : plan) {
-    if (!belongs(tensor, file)) continue;
-    for (const CheckpointPiece& piece : tensor.pieces) {
-      if (piece.rank != rank) continue;
-      if (!sources.emplace(tensor.name, piece.source).second) {
-        throw VerificationError("rank " + std::to_string(rank) + " holds two parts of '" + tensor.name + "'");
-      }
-      tensors.push_back({tensor.name, tensor.dtype, piece.part.shape()});
-    }
-  }
-  sort_for_safetensors(tensors);
-  std::vector<RankPiece> pieces;
-  pieces.reserve(tensors.size());
-  for (SafetensorsTensor& tensor : tensors) {
-    const BufferSlice source = sources.at(tensor.name);
-    pieces.push_back({std::move(tensor), source});
+std::vector<CheckpointPiece> CheckpointPlan::pieces(const CheckpointTensor& tensor) const {
+  std::vector<CheckpointPiece> pieces;
+  for (const int rank : ranks_at(ranks_.mesh, tensor.writers)) {
+    if (auto own = piece(tensor, rank)) pieces.push_back(std::move(*own));
   }
   return pieces;
-}
-
-std::vector<std::int64_t> bytes_by_rank(const std::vector<CheckpointTensor>& plan, int ranks, RankFile file) {
-  std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks));
-  for (const CheckpointTensor& tensor : plan) {
-    if (!belongs(tensor, file)) continue;
-    for (const CheckpointPiece& piece : tensor.pieces) {
-      bytes.at(static_cast<std::size_t>(piece.rank)) +=
-          piece.part.elements() * static_cast<std::int64_t>(size_of(tensor.dtype));
-    }
-  }
-  return bytes;
-}
-
-std::vector<CopyBytes> planned_copies(const std::vector<CheckpointTensor>& plan, int ranks, bool whole) {
-  const std::vector<std::int64_t> changing = bytes_by_rank(plan, ranks, RankFile::changing);
-  const std::vector<std::int64_t> frozen = bytes_by_rank(plan, ranks, RankFile::frozen);
-  std::vector<CopyBytes> copies;
-  for (std::size_t rank = 0; rank < changing.size(); ++rank) {
-    copies.push_back({copy_bytes(changing[rank], whole), copy_bytes(frozen[rank], false)});
-  }
-  return copies;
-}
-
-std::vector<std::int64_t> planned_copy_bytes(const std::vector<CopyBytes>& copies) {
-  std::vector<std::int64_t> bytes;
-  bytes.reserve(copies.size());
-  for (const CopyBytes& each : copies) bytes.push_back(each.changing + each.frozen);
-  return bytes;
-}
-
-std::optional<std::string> find_cover_fault(const Shape& shape, const std::vector<TensorPart>& parts) {
-  const std::vector<Parts> groups = by_block(parts);
-  std::int64_t covered = 0;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    std::int64_t end = 0;
-    for (const TensorPart* part : groups[i]) {
-      if (part->begin < end) {
-        return "element " + std::to_string(part->begin) + " of a block is in two of them";
-      }
-      end = part->end;
-      covered += part->elements();
-    }
-    for (std::size_t j = 0; j < i; ++j) {
-      if (meet(groups[i].front()->dims, groups[j].front()->dims)) return "two blocks overlap";
-    }
-  }
-  if (covered == element_count(shape)) return std::nullopt;
-  return "they have " + std::to_string(covered) + " of " + std::to_string(element_count(shape)) + " elements";
 }
 
 }  // namespace strata::host

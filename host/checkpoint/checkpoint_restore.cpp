@@ -226,13 +226,13 @@ void CheckpointReader::require(RestoredWeights weights) const {
                            "' has no moving average of the weights; accepted: one of a run with [optimizer.average]");
 }
 
-std::vector<std::string> CheckpointReader::dropped(const std::vector<CheckpointTensor>& plan) const {
+std::vector<std::string> CheckpointReader::dropped(const CheckpointPlan& plan) const {
   const std::string begin = states_prefix(kPendingState);
   std::vector<std::string> names;
   for (const auto& stored : manifest_.tensors) {
     const std::string& name = stored.first;
-    const bool is_restored =
-        std::any_of(plan.begin(), plan.end(), [&](const CheckpointTensor& each) { return each.name == name; });
+    const bool is_restored = std::any_of(plan.tensors().begin(), plan.tensors().end(),
+                                         [&](const CheckpointTensor& each) { return each.name == name; });
     if (name.starts_with(begin) && !is_restored) names.push_back(name);
   }
   return names;

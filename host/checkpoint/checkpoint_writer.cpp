@@ -54,21 +54,18 @@ std::optional<Manifest> manifest_of(const fs::path& checkpoint) {
 
 /// The checksums of a rank's frozen pieces, by tensor, if the rank's file of frozen tensors in the checkpoint `base`
 /// has exactly those of `plan`. Empty if it has others. Whether the values are the same, the caller knows.
-std::optional<std::map<std::string, std::string>> frozen_checksums(const Manifest& base,
-                                                                   const std::vector<CheckpointTensor>& plan,
+std::optional<std::map<std::string, std::string>> frozen_checksums(const Manifest& base, const CheckpointPlan& plan,
                                                                    int rank) {
   const std::string name = file_stem(rank, RankFile::frozen) + kTensorSuffix;
   std::map<std::string, std::string> checksums;
-  for (const CheckpointTensor& tensor : plan) {
-    if (!tensor.frozen) continue;
-    for (const CheckpointPiece& piece : tensor.pieces) {
-      if (piece.rank != rank) continue;
-      const auto stored = base.tensors.find(tensor.name);
-      if (stored == base.tensors.end() || stored->second.dtype != tensor.dtype) return std::nullopt;
-      const ManifestPiece* found = find_piece(stored->second, piece.part, name);
-      if (found == nullptr || found->key != tensor.name) return std::nullopt;
-      checksums[tensor.name] = found->checksum;
-    }
+  for (const CheckpointTensor& tensor : plan.tensors()) {
+    const auto piece = tensor.frozen ? plan.piece(tensor, rank) : std::nullopt;
+    if (!piece) continue;
+    const auto stored = base.tensors.find(tensor.name);
+    if (stored == base.tensors.end() || stored->second.dtype != tensor.dtype) return std::nullopt;
+    const ManifestPiece* found = find_piece(stored->second, piece->part, name);
+    if (found == nullptr || found->key != tensor.name) return std::nullopt;
+    checksums[tensor.name] = found->checksum;
   }
   if (!base.files.contains(name) || count_pieces(base, name) != checksums.size()) return std::nullopt;
   return checksums;
@@ -76,11 +73,11 @@ std::optional<std::map<std::string, std::string>> frozen_checksums(const Manifes
 
 }  // namespace
 
-bool has_frozen_files(const Manifest& base, const std::vector<CheckpointTensor>& plan) {
+bool has_frozen_files(const Manifest& base, const CheckpointPlan& plan) {
   std::set<int> ranks;
-  for (const CheckpointTensor& tensor : plan) {
+  for (const CheckpointTensor& tensor : plan.tensors()) {
     if (!tensor.frozen) continue;
-    for (const CheckpointPiece& piece : tensor.pieces) ranks.insert(piece.rank);
+    for (const CheckpointPiece& piece : plan.pieces(tensor)) ranks.insert(piece.rank);
   }
   return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return frozen_checksums(base, plan, rank); });
 }
@@ -101,8 +98,8 @@ std::map<std::string, ManifestFile> write_model_files(const fs::path& checkpoint
   return entries;
 }
 
-CheckpointWriter::CheckpointWriter(const CheckpointStore& store, const std::vector<CheckpointTensor>& plan,
-                                   RunState run, const std::string& tag, fs::path base)
+CheckpointWriter::CheckpointWriter(const CheckpointStore& store, const CheckpointPlan& plan, RunState run,
+                                   const std::string& tag, fs::path base)
     : store_(store),
       plan_(plan),
       run_(std::move(run)),
@@ -210,11 +207,11 @@ Manifest CheckpointWriter::manifest() const {
   Manifest manifest;
   manifest.run = run_;
   std::map<std::string, std::map<std::string, std::string>> checksums;
-  for (const CheckpointTensor& tensor : plan_) {
+  for (const CheckpointTensor& tensor : plan_.tensors()) {
     ManifestTensor& entry = manifest.tensors[tensor.name];
     entry.dtype = tensor.dtype;
     entry.shape = tensor.shape;
-    for (const CheckpointPiece& piece : tensor.pieces) {
+    for (const CheckpointPiece& piece : plan_.pieces(tensor)) {
       const std::string stem = file_stem(piece.rank, tensor.frozen ? RankFile::frozen : RankFile::changing);
       const std::string name = stem + kTensorSuffix;
       if (!manifest.files.contains(name)) {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +19,7 @@ struct CheckArguments {
   ConfigurationArguments configuration;
   TargetArguments target;
   bool json = false;
+  bool profile = false;
 };
 
 int report_acceptance(CommandContext& context, bool json, const Inspection& inspection) {
@@ -45,17 +48,32 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
   return 0;
 }
 
-int check(const CheckArguments& arguments, CommandContext& context) {
+int check(const CheckArguments& arguments, CommandContext& context, PhaseTimes* times) {
   try {
     const RunConfiguration configuration = arguments.configuration.load();
-    const Inspection inspection = inspect(configuration, context.plugins(), arguments.target.find(configuration));
-    if (!arguments.target.vocab) static_cast<void>(named_tokenizer(inspection.setup));
+    const InspectionTarget target = arguments.target.find(configuration);
+    const Inspection inspection = inspect(configuration, context.plugins(), target, times);
+    if (!target.vocab) static_cast<void>(named_tokenizer(inspection.setup));
     if (const auto fault = find_fault(inspection)) return refuse_run(context, arguments.json, *fault, kRefused);
+    enter(times, "connection");
     require_connection(inspection);
     return report_acceptance(context, arguments.json, inspection);
   } catch (...) {
     return refuse_run(context, arguments.json, current_exception_text(), exit_code_of_exception());
   }
+}
+
+int check(const CheckArguments& arguments, CommandContext& context) {
+  if (!arguments.profile) return check(arguments, context, nullptr);
+  PhaseTimes times;
+  const int exit_code = check(arguments, context, &times);
+  std::array<char, 128> line{};
+  for (const PhaseTimes::Phase& phase : times.end()) {
+    std::snprintf(line.data(), line.size(), "%8.3f s %6.0f MiB  %s\n", phase.seconds,
+                  static_cast<double>(phase.bytes) / (1 << 20), phase.name.c_str());
+    context.messages << line.data();
+  }
+  return exit_code;
 }
 
 }  // namespace
@@ -79,6 +97,8 @@ void add_check_command(CLI::App& app, CommandContext& context) {
   add_configuration(*command, arguments->configuration);
   add_target(*command, arguments->target);
   command->add_flag("--json", arguments->json, "Print the verdict as JSON");
+  command->add_flag("--profile", arguments->profile,
+                    "Print the processor time of each phase, and by how much it raised the peak of memory");
 }
 
 }  // namespace strata::host

@@ -93,6 +93,7 @@ StoredParameters store_parameters(const PlacedModel& model, std::size_t number, 
 std::vector<Bucket> end_step(const PlacedModel& model, const StoredParameters& parameters,
                              const PartitionResult& partitioned, const RankClass& rank_class, ProgramBuilder& builder) {
   std::vector<TrainedBucket> buckets;
+  enter(model.request.times, "parameters");
   if (model.is_training()) {
     buckets = train_buckets(model, parameters, partitioned, rank_class, builder);
     emit_training_step_end(model, partitioned, buckets, rank_class, builder);
@@ -101,6 +102,7 @@ std::vector<Bucket> end_step(const PlacedModel& model, const StoredParameters& p
   }
   emit_averages_as_values(builder, parameters.averaged, rank_class, model.request.average_period);
   const int micro_batches = model.batch.micro_batches;
+  enter(model.request.times, "order");
   order_tasks(builder, model.stages.schedule(rank_class.stage, micro_batches, model.is_training()), micro_batches);
   if (model.is_training() && model.stack.buckets.overlap) complete_gradients_early(builder, buckets);
   std::vector<Bucket> averaged;
@@ -141,11 +143,14 @@ struct ClassProgram {
 
 ClassProgram build_program(const PlacedModel& model, std::size_t number, const Compiled* training) {
   const RankClass& rank_class = model.ranks.classes[number];
+  enter(model.request.times, "partition");
   ProgramBuilder builder(model.stack.mesh, program_name(model.request));
   StoredParameters parameters = store_parameters(model, number, training, builder);
   PartitionResult partitioned = partition(model, parameters, rank_class.stage, builder);
   std::vector<Bucket> averaged = end_step(model, parameters, partitioned, rank_class, builder);
+  enter(model.request.times, "passes");
   partitioned.found.effective.merge(run_passes(model, builder));
+  enter(model.request.times, "check of programs");
   verify(builder.program(), model.registry(), "compilation", model.request.device != nullptr);
   require_replicas_apart(model, builder.program());
   return {
@@ -200,9 +205,11 @@ Graph forward_graph(const CompileRequest& request) {
 }
 
 Compiled compile(const CompileRequest& request, const Compiled* training) {
+  enter(request.times, "graph");
   const Stack stack = make_stack(request.strategies);
   BuiltGraph built = build_graph(request, batch_of(request, stack).samples);
   Findings found{.effective = {built.rewritten_by.begin(), built.rewritten_by.end()}};
+  enter(request.times, "placement");
   PlacedModel model = place(request, stack, std::move(built.graph), training, found);
   std::vector<Program> programs;
   std::vector<SharedBuckets> buckets;
@@ -212,12 +219,15 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
     buckets.push_back(std::move(made.buckets));
     found.add(std::move(made.found));
   }
+  enter(request.times, "passes");
   release_sent_memory(programs, model.ranks.of_rank);
   merge_channels(programs, model.ranks.of_rank);
   std::vector<MemoryPlan> plans;
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const SharedMemory shared = training != nullptr ? shared_memory(request, *training, i) : SharedMemory{};
+    enter(request.times, "memory");
     plans.push_back(plan_memory(programs[i], shared));
+    enter(request.times, "check of memory");
     verify_memory(programs[i], model.registry(), plans.back());
   }
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.

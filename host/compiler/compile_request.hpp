@@ -9,6 +9,7 @@
 #include "compiler/graph/continue_sequence.hpp"
 #include "compiler/optimizer_groups.hpp"
 #include "compiler/stack.hpp"
+#include "files/phase_times.hpp"
 #include "strata/device.hpp"
 #include "strata/model.hpp"
 #include "strata/op.hpp"
@@ -40,6 +41,8 @@ struct CompileRequest {
   std::optional<SequenceContinuation> continuation;
   /// The device that is asked for its kernels and their workspaces. Null: every op is supported, without a workspace.
   const Device* device = nullptr;
+  /// Measures the phases. Null: nobody does.
+  PhaseTimes* times = nullptr;
 
   [[nodiscard]] bool is_training() const { return mode == GraphMode::training; }
 };

@@ -174,6 +174,7 @@ CompileRequest RunSetup::request(GraphMode mode, DimSizes sizes) const {
   request.micro_batch = configuration.batch.micro;
   request.sizes = std::move(sizes);
   request.optimizer = optimizer;
+  request.times = times;
   return request;
 }
 

@@ -43,6 +43,8 @@ struct RunSetup {
   OptimizerSettings optimizer;
   /// Element type of parameters and activations. Verification sets f64.
   DType float_type = DType::f32;
+  /// Measures the phases of compilation. Null: nobody does.
+  PhaseTimes* times = nullptr;
 
   /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
   /// fix a size and do not agree.

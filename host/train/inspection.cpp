@@ -114,25 +114,31 @@ std::string Inspection::device_text() const {
   return cluster->name + ", " + text;
 }
 
-Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry, const InspectionTarget& target) {
+Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry, const InspectionTarget& target,
+                   PhaseTimes* times) {
   Inspection inspection;
   inspection.cluster = target.cluster;
   RunConfiguration wanted = configuration;
   if (target.cluster) {
     if (auto remark = drop_missing_plugins(wanted, registry)) inspection.remarks.push_back(std::move(*remark));
   }
+  enter(times, "plugins");
   inspection.setup = prepare_run(std::move(wanted), registry);
+  inspection.setup.times = times;
   const RunSetup& setup = inspection.setup;
   if (target.cluster) static_cast<void>(target.cluster->group_of(setup.stack.mesh.rank_count() - 1));
+  enter(times, "data");
   const DimSizes data = target.vocab ? setup.data_sizes(*target.vocab) : setup.open_data().sizes();
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
   find_device(inspection);
   inspection.programs = compile_training(setup, sizes, inspection.device.get());
+  enter(times, "plan of checkpoints");
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.planned_checkpoint_bytes = planned_copy_bytes(
-      planned_copies(plan_checkpoint(rank_programs(inspection.programs.training)), setup.stack.mesh.rank_count(),
+      planned_copies(CheckpointPlan(rank_programs(inspection.programs.training)),
                      copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every)));
+  enter(times, "remarks");
   const std::vector<std::string> remarks =
       with_places(setup.configuration, [&] { return find_remarks(inspection.programs, inspection.device.get()); });
   inspection.remarks.insert(inspection.remarks.end(), remarks.begin(), remarks.end());
@@ -146,6 +152,7 @@ std::optional<std::string> find_fault(const Inspection& inspection) {
     return find_memory_fault(inspection, *inspection.cluster);
   }
   const RunSetup& setup = inspection.setup;
+  enter(setup.times, "check of communication");
   if (auto fault = find_fault(inspection.programs, setup.limits(*setup.make_world()), inspection.device_bytes)) {
     return fault;
   }

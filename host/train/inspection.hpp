@@ -45,9 +45,9 @@ struct InspectionTarget {
 };
 
 /// Reads the configuration's data and compiles its programs. \throws ConfigurationError with the file and line of the
-/// faulty setting, also if the cluster has fewer devices than the run has ranks.
+/// faulty setting, also if the cluster has fewer devices than the run has ranks. `times`: measures the phases.
 [[nodiscard]] Inspection inspect(const RunConfiguration& configuration, PluginRegistry& registry,
-                                 const InspectionTarget& target = {});
+                                 const InspectionTarget& target = {}, PhaseTimes* times = nullptr);
 
 /// Why the run cannot work although it compiles: mismatched or deadlocking communication, or too little memory. Empty
 /// if no fault was found.

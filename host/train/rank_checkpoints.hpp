@@ -22,7 +22,7 @@ namespace strata::host {
 /// What the ranks of a process share of the run's checkpoints.
 struct CheckpointShare {
   const CheckpointStore& store;
-  const std::vector<CheckpointTensor>& plan;
+  const CheckpointPlan& plan;
   /// Host memory of each rank.
   std::vector<CopyBytes> copies;
   /// True if training goes on while files are written. Then the memory has room for all pieces of a rank.

@@ -154,7 +154,7 @@ void require_same_run(const RunSetup& setup, const DataSource& source, const Che
   check.data(source);
 }
 
-std::optional<std::string> find_dropped(const CheckpointReader& checkpoint, const std::vector<CheckpointTensor>& plan) {
+std::optional<std::string> find_dropped(const CheckpointReader& checkpoint, const CheckpointPlan& plan) {
   const std::vector<std::string> dropped = checkpoint.dropped(plan);
   if (dropped.empty()) return std::nullopt;
   return "the checkpoint has gradients that were not sent yet, which this run drops: " +

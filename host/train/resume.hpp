@@ -50,8 +50,7 @@ void require_same_run(const RunSetup& setup, const DataSource& source, const Che
 
 /// What a run with the checkpoints `plan` drops of its checkpoint: gradients that no update has applied yet. Empty if
 /// it drops nothing.
-[[nodiscard]] std::optional<std::string> find_dropped(const CheckpointReader& checkpoint,
-                                                      const std::vector<CheckpointTensor>& plan);
+[[nodiscard]] std::optional<std::string> find_dropped(const CheckpointReader& checkpoint, const CheckpointPlan& plan);
 
 /// Restores the rank of `executor` from a checkpoint. Collective: the ranks meet after every tensor, because one that
 /// reads much must not keep others waiting until their communication times out. If a rank fails, the others return, and

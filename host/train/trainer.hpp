@@ -206,7 +206,7 @@ class Trainer {
   std::vector<std::string> start_remarks_;
   CheckpointSettings checkpoints_;
   CheckpointStore store_;
-  std::vector<CheckpointTensor> checkpoint_plan_;
+  CheckpointPlan checkpoint_plan_;
   std::unique_ptr<CheckpointShare> checkpoint_share_;
   /// Why the last checkpoint failed. Set by the first rank of the process.
   std::optional<std::string> checkpoint_failure_;

@@ -63,12 +63,11 @@ void Trainer::prepare() {
 
 void Trainer::plan_checkpoints(const Device& device) {
   const bool background = copies_whole(checkpoints_.mode, checkpoints_.every);
-  checkpoint_plan_ = plan_checkpoint(rank_programs(programs_.training));
-  const int ranks = world_->rank_count();
+  checkpoint_plan_ = CheckpointPlan(rank_programs(programs_.training));
   checkpoint_share_.reset(
       new CheckpointShare{.store = store_,
                           .plan = checkpoint_plan_,
-                          .copies = planned_copies(checkpoint_plan_, ranks, background),
+                          .copies = planned_copies(checkpoint_plan_, background),
                           .background = background,
                           .written = [this](const CheckpointRecord& record) { observer_.checkpoint(record); },
                           .warning = [this](const std::string& text) { observer_.warning(text); }});

@@ -1,67 +1,93 @@
 #!/usr/bin/env python3
-"""Time and memory of `strata check` for GPT-2 1558M on 1024 ranks: dp 16, pp 8, tp 8.
+"""Time and memory of `strata check` for a GPT-2 of 48 layers and width 2048, by number of ranks and by phase.
 
-All phases run for every class of ranks, and the communication of all 1024 ranks is checked side by side. The verdict is
-about this machine's memory, which 1024 ranks do not fit: exit code 2 with that message is the expected end.
+The ranks are zero-3 x pipeline 8 x tensor 8. All phases run for every class of ranks, and the communication of the
+classes is checked side by side. The number of micro-batches is the same for all, so that a phase which costs more for
+more ranks has a fault. The verdict is about this machine's memory, which so many ranks do not fit: exit code 2 with that
+message is the expected end. Time is processor time.
 
     python3 tests/bench/compile_speed.py --strata build/release/bin/strata
+    python3 tests/bench/compile_speed.py --ranks 1024 --layers 128
 """
 import argparse
 import os
-import resource
+import re
 import subprocess
 import tempfile
-import time
+
+PIPELINE = 8
+TENSOR = 8
+MICRO_BATCHES = 16
 
 CONFIGURATION = """
 [run]
-name = "thousand"
+name = "many-ranks"
 steps = 1
 eval_every = 0
 [model]
 plugin = "gpt2"
-size = "gpt2-1558m"
+layers = {layers}
+heads = 16
+embed = 2048
+context = 1024
 [data]
 path = "{data}"
 [batch]
-global = 512
+global = {batch}
 micro = 1
 [device]
 plugin = "cpu"
 [communicator]
 plugin = "local"
 [[strategy]]
-plugin = "ddp"
-size = 16
+plugin = "zero"
+size = {replicas}
+stage = 3
 [[strategy]]
 plugin = "pipeline"
-size = 8
+size = {pipeline}
 [[strategy]]
 plugin = "tensor"
-size = 8
-sequence_parallel = true
+size = {tensor}
 """
+
+PHASE = re.compile(r"^ *([0-9.]+) s +([0-9]+) MiB  (.+)$", re.MULTILINE)
+
+
+def check(strata, folder, layers, ranks):
+    """Seconds and MiB of each phase."""
+    replicas = ranks // (PIPELINE * TENSOR)
+    path = os.path.join(folder, "many-ranks.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(CONFIGURATION.format(layers=layers, data=os.path.join(folder, "text.txt"), replicas=replicas,
+                                        batch=MICRO_BATCHES * replicas, pipeline=PIPELINE, tensor=TENSOR))
+    result = subprocess.run([strata, "check", "--profile", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, check=False)
+    if result.returncode != 0 and "bytes, its device has" not in result.stdout:
+        raise SystemExit(result.stdout)
+    phases = {name: (float(seconds), int(mebibytes)) for seconds, mebibytes, name in PHASE.findall(result.stdout)}
+    phases["all"] = tuple(sum(column) for column in zip(*phases.values()))
+    return phases
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strata", default="build/release/bin/strata")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1024, 16384, 131072])
+    parser.add_argument("--layers", type=int, default=48)
     arguments = parser.parse_args()
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
-        data = os.path.join(folder, "text.txt")
-        with open(data, "w", encoding="ascii") as text:
-            text.write("the quick brown fox jumps over the lazy dog. " * 1000)
-        path = os.path.join(folder, "thousand.toml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(CONFIGURATION.format(data=data))
-        begin = time.perf_counter()
-        result = subprocess.run([arguments.strata, "check", path], capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - begin
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    verdict = (result.stdout + result.stderr).strip()
-    if result.returncode != 0 and "bytes, its device has" not in verdict:
-        raise SystemExit(verdict)
-    print(f"{seconds:.1f} s, {memory:.0f} MiB: {verdict}")
+        with open(os.path.join(folder, "text.txt"), "w", encoding="ascii") as text:
+            # A sample for every replica.
+            text.write("the quick brown fox jumps over the lazy dog. " *
+                       (max(arguments.ranks) // (PIPELINE * TENSOR) * MICRO_BATCHES * 1025 // 45 + 1))
+        for ranks in arguments.ranks:
+            results[ranks] = check(arguments.strata, folder, arguments.layers, ranks)
+    print(f"{'ranks':24}" + "".join(f"{ranks:>18,}" for ranks in results))
+    for name in dict.fromkeys(name for phases in results.values() for name in phases):
+        cells = [phases.get(name, (0, 0)) for phases in results.values()]
+        print(f"{name:24}" + "".join(f"{seconds:8.3f} s {mebibytes:4d} MiB" for seconds, mebibytes in cells))
 
 
 if __name__ == "__main__":

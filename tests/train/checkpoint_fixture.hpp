@@ -154,7 +154,7 @@ class FakeRanks {
   }
 
   void write(const CheckpointStore& store, const RunState& run, const std::filesystem::path& base = {}) {
-    const auto plan = plan_checkpoint(ranks_);
+    const CheckpointPlan plan(ranks_);
     CheckpointWriter writer(store, plan, run, "test", base);
     writer.begin();
     for (std::size_t rank = 0; rank < memory_.size(); ++rank) {

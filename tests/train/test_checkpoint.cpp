@@ -233,7 +233,7 @@ TEST_F(CheckpointTest, WhatOtherRanksHaveWrittenNeedsNoSpace) {
 TEST_F(CheckpointTest, AFailedWriteLeavesTheLastGoodOne) {
   FakeRanks ranks = one_rank();
   const fs::path good = written(ranks, 7);
-  const auto plan = plan_checkpoint(ranks.programs());
+  const CheckpointPlan plan(ranks.programs());
   {
     CheckpointWriter writer(store_, plan, {8, 0, 0, "", {}}, "test");
     writer.begin();

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "checkpoint/checkpoint_plan.hpp"
+#include "checkpoint/tensor_cover.hpp"
 #include "checkpoint_fixture.hpp"
 #include "random_storage.hpp"
 #include "runtime/element.hpp"
@@ -33,9 +34,9 @@ class CheckpointStorageTest : public ::testing::Test {
   CheckpointStore store_{folder_.path() / "checkpoints", 0};
 };
 
-std::vector<TensorPart> parts_of(const CheckpointTensor& tensor) {
+std::vector<TensorPart> parts_of(const CheckpointPlan& plan, const CheckpointTensor& tensor) {
   std::vector<TensorPart> parts;
-  for (const CheckpointPiece& piece : tensor.pieces) parts.push_back(piece.part);
+  for (const CheckpointPiece& piece : plan.pieces(tensor)) parts.push_back(piece.part);
   return parts;
 }
 
@@ -63,8 +64,9 @@ TEST_F(CheckpointStorageTest, EveryElementIsWrittenOnce) {
   for (int round = 0; round < 100; ++round) {
     const test::RandomStorage storage = test::random_storage(random);
     FakeRanks ranks(storage.mesh, storage.tensors);
-    for (const CheckpointTensor& tensor : plan_checkpoint(ranks.programs())) {
-      const std::vector<int> counts = element_counts(tensor.shape, parts_of(tensor));
+    const CheckpointPlan plan(ranks.programs());
+    for (const CheckpointTensor& tensor : plan.tensors()) {
+      const std::vector<int> counts = element_counts(tensor.shape, parts_of(plan, tensor));
       ASSERT_THAT(counts, ::testing::Each(1)) << tensor.name << " in round " << round;
     }
   }
@@ -76,8 +78,8 @@ TEST_F(CheckpointStorageTest, ReplicasShareTheWriting) {
   for (int i = 0; i < 12; ++i) tensors.push_back({"w" + std::to_string(i), {{"x", 100 + i, {}, false}}});
   for (const int replicas : {1, 2, 3, 4}) {
     const FakeRanks ranks(Mesh({{"dp", replicas}}), tensors);
-    const auto plan = plan_checkpoint(ranks.programs());
-    const std::vector<std::int64_t> bytes = bytes_by_rank(plan, replicas, RankFile::changing);
+    const CheckpointPlan plan(ranks.programs());
+    const std::vector<std::int64_t> bytes = bytes_by_rank(plan, RankFile::changing);
     const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
     EXPECT_EQ(static_cast<std::uint64_t>(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})),
               checkpoint_bytes(plan));
@@ -104,8 +106,9 @@ TEST_F(CheckpointStorageTest, ProgramsMayStoreATensorInDifferentWays) {
   const auto class_of = [](const Coordinates& at) { return at.at("pp"); };
   FakeRanks ranks(mesh, {{tied, unkept}, {elsewhere, kept}}, class_of);
   ranks.fill();
-  for (const CheckpointTensor& tensor : plan_checkpoint(ranks.programs())) {
-    ASSERT_THAT(element_counts(tensor.shape, parts_of(tensor)), ::testing::Each(1)) << tensor.name;
+  const CheckpointPlan plan(ranks.programs());
+  for (const CheckpointTensor& tensor : plan.tensors()) {
+    ASSERT_THAT(element_counts(tensor.shape, parts_of(plan, tensor)), ::testing::Each(1)) << tensor.name;
   }
   const CheckpointReader reader = written(ranks);
   FakeRanks readers(mesh, {{elsewhere, kept}, {tied, unkept}}, class_of);
@@ -117,7 +120,7 @@ TEST_F(CheckpointStorageTest, PartsThatAreNoWholeAreRefusedByName) {
   const Mesh mesh({{"dp", 2}});
   const StoredTensor whole{"w", {{"x", 8, {}, false}}, DType::f32, "bucket", FlatSharding{{"dp"}, 8, 0, true}};
   const auto refusal = [&](FakeRanks& ranks) {
-    return message_of<VerificationError>([&] { (void)plan_checkpoint(ranks.programs()); });
+    return message_of<VerificationError>([&] { (void)CheckpointPlan(ranks.programs()); });
   };
   FakeRanks half(mesh, {{whole}, {}}, [](const Coordinates& at) { return at.at("dp"); });
   EXPECT_THAT(refusal(half), HasSubstr("'optimizer/first_moment/w' do not make it whole: they have 4 of 8 elements"));

@@ -2,10 +2,12 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "compiler/check/program_check.hpp"
 #include "compiler/program/communication_trace.hpp"
+#include "compiler/program/folded_mesh.hpp"
 #include "compiler/program/step_variants.hpp"
 #include "strata/error.hpp"
 
@@ -258,14 +260,35 @@ std::string mesh_fault(const RankPrograms& ranks) {
   return {};
 }
 
+/// Ranks that fold into one communicate alike.
+RankPrograms folded_ranks(const RankPrograms& ranks) {
+  AxisSet addressed;
+  for (const Program* program : std::set<const Program*>(ranks.programs.begin(), ranks.programs.end())) {
+    addressed.merge(addressed_axes(*program));
+  }
+  const Mesh mesh = folded_mesh(ranks.mesh, ranks.programs, addressed);
+  return {mesh, folded_labels(mesh, ranks.mesh, ranks.programs)};
+}
+
+bool ends(const RankPrograms& ranks, const CommunicatorLimits& limits, std::uint64_t step) {
+  try {
+    return !LockStep(ranks, limits, step).run();
+  } catch (const VerificationError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> find_communication_fault(const RankPrograms& ranks, const CommunicatorLimits& limits) {
   const std::string fault = mesh_fault(ranks);
   if (!fault.empty()) return fault;
   try {
-    const StepVariants steps = step_variants(ranks.programs);
+    const RankPrograms folded = folded_ranks(ranks);
+    const StepVariants steps = step_variants(folded.programs);
     for (const StepVariant& variant : steps.variants) {
+      if (ends(folded, limits, variant.step)) continue;
+      // Found again among all ranks, of which the message names some.
       const std::optional<std::string> found = LockStep(ranks, limits, variant.step).run();
       const std::string which = steps.describe(variant);
       if (found) return which.empty() ? *found : "in " + which + ": " + *found;

@@ -100,12 +100,15 @@ class GraphBuild {
 
   template <class Call>
   void rewrite(const char* hook, const std::string& phase, const Call& call) {
+    GraphState before(built_.graph);
     for (const NamedStrategy& each : request_.strategies) {
-      const GraphState before(built_.graph);
       each.ask(hook, call);
+      GraphState after(built_.graph);
+      if (after == before) continue;
       check(phase + each.name);
       require_loss_scaling(built_.graph, each);
-      if (GraphState(built_.graph) != before) built_.rewritten_by.push_back(each.name);
+      built_.rewritten_by.push_back(each.name);
+      before = std::move(after);
     }
   }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "compiler/program/folded_mesh.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -188,12 +190,14 @@ Stages place_blocks(const Graph& graph, const OpRegistry& registry, const Mesh& 
 RankClasses classify_ranks(const Mesh& mesh, const Stages& stages, const std::vector<PlacedParameter>& parameters) {
   const auto single = std::find_if(parameters.begin(), parameters.end(),
                                    [](const PlacedParameter& each) { return each.storage.single_writer; });
+  std::optional<AxisCoordinate> stage;
+  std::optional<AxisCoordinate> writer;
+  if (!stages.axis.empty()) stage.emplace(mesh, stages.axis);
+  if (single != parameters.end()) writer.emplace(mesh, single->storage.axes.front());
   RankClasses classes;
   std::map<std::pair<int, bool>, int> numbers;
   for (int rank = 0; rank < mesh.rank_count(); ++rank) {
-    const Coordinates at = mesh.coordinates(rank);
-    const RankClass mine{stages.axis.empty() ? 0 : at.at(stages.axis),
-                         single == parameters.end() || at.at(single->storage.axes.front()) == 0};
+    const RankClass mine{stage ? (*stage)(rank) : 0, !writer || (*writer)(rank) == 0};
     const auto [number, added] =
         numbers.try_emplace({mine.stage, mine.updates}, static_cast<int>(classes.classes.size()));
     if (added) classes.classes.push_back(mine);

@@ -4,12 +4,19 @@
 #include <set>
 #include <utility>
 
+#include "compiler/program/folded_mesh.hpp"
+
 namespace strata::host {
 
 StepClock::StepClock(const std::vector<Program>& programs, const std::vector<int>& class_of_rank, std::uint64_t step) {
   for (const Program& program : programs) classes_.emplace_back().trace = trace_communication(program, step);
+  AxisSet addressed;
+  for (const Program& program : programs) addressed.merge(addressed_axes(program));
+  const Mesh& whole = programs.front().mesh;
+  const Mesh mesh = folded_mesh(whole, class_of_rank, addressed);
+  const std::vector<int> folded = folded_labels(mesh, whole, class_of_rank);
   for (int number = 0; number < static_cast<int>(classes_.size()); ++number) {
-    resolve_counterparts(number, class_of_rank);
+    resolve_counterparts(number, mesh, folded);
     ready_.push_back(number);
   }
   run();
@@ -17,14 +24,14 @@ StepClock::StepClock(const std::vector<Program>& programs, const std::vector<int
                            [](const Class& each) { return each.position == each.trace.steps.size(); });
 }
 
-void StepClock::resolve_counterparts(int number, const std::vector<int>& class_of_rank) {
+void StepClock::resolve_counterparts(int number, const Mesh& mesh, const std::vector<int>& class_of_rank) {
   const auto first = std::find(class_of_rank.begin(), class_of_rank.end(), number);
   if (first == class_of_rank.end()) return;
   const int rank = static_cast<int>(first - class_of_rank.begin());
   Class& own = at(number);
   for (const Counterparts& with : own.trace.counterparts) {
     std::set<int> classes;
-    for (const int other : ranks_of(with, own.trace.program->mesh, rank)) {
+    for (const int other : ranks_of(with, mesh, rank)) {
       classes.insert(class_of_rank.at(static_cast<std::size_t>(other)));
     }
     own.counterparts.emplace_back(classes.begin(), classes.end());

@@ -51,7 +51,7 @@ class StepClock {
     std::size_t step = 0;
   };
 
-  void resolve_counterparts(int number, const std::vector<int>& class_of_rank);
+  void resolve_counterparts(int number, const Mesh& mesh, const std::vector<int>& class_of_rank);
   void run();
   bool advance(int number);
   bool collective(int number, const TracedCommunication& step, std::int64_t moment);

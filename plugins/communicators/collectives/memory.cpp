@@ -52,14 +52,15 @@ struct Memory::Channel {
 };
 
 Memory::Memory(int first_rank, int ranks)
-    : first_rank_(first_rank), ranks_(ranks), notices_(static_cast<std::size_t>(ranks)) {
-  for (int route = 0; route < ranks * ranks; ++route) channels_.push_back(std::make_unique<Channel>());
-}
+    : first_rank_(first_rank), ranks_(ranks), notices_(static_cast<std::size_t>(ranks)) {}
 
 Memory::~Memory() = default;
 
 Memory::Channel& Memory::channel(int from, int to) {
-  return *channels_[static_cast<std::size_t>((from - first_rank_) * ranks_ + to - first_rank_)];
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Channel>& channel = channels_[{from, to}];
+  if (!channel) channel = std::make_unique<Channel>();
+  return *channel;
 }
 
 class MemoryTransport::End final : public Transfer {

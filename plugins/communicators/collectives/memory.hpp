@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "collectives/device_stream.hpp"
@@ -30,9 +32,10 @@ class Memory {
 
   int first_rank_;
   int ranks_;
-  /// By sender, then by receiver.
-  std::vector<std::unique_ptr<Channel>> channels_;
+  /// Guards what follows.
   std::mutex mutex_;
+  /// By sender and receiver, of those that have sent each other something.
+  std::map<std::pair<int, int>, std::unique_ptr<Channel>> channels_;
   /// By rank.
   std::vector<std::vector<Notice>> notices_;
 };

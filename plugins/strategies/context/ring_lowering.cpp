@@ -23,18 +23,12 @@ bool sees_some(const IndexMap& queries, const IndexMap& keys, std::int64_t windo
   return false;
 }
 
-/// One rank for every piece of `dim`.
+/// One rank for every piece of `dim`: the first one along the axes that do not shard it.
 std::vector<Coordinates> places_of(const ShardedDim& dim, const Mesh& mesh) {
+  std::vector<Axis> axes;
+  for (const AxisShard& shard : dim.axes) axes.push_back(shard.axis);
   std::vector<Coordinates> places;
-  for (int rank = 0; rank < mesh.rank_count(); ++rank) {
-    Coordinates place = mesh.coordinates(rank);
-    const bool is_first = std::all_of(place.begin(), place.end(), [&](const auto& coordinate) {
-      return coordinate.second == 0 || std::any_of(dim.axes.begin(), dim.axes.end(), [&](const AxisShard& shard) {
-               return shard.axis == coordinate.first;
-             });
-    });
-    if (is_first) places.push_back(std::move(place));
-  }
+  for (const int rank : mesh.group(0, axes)) places.push_back(mesh.coordinates(rank));
   return places;
 }
 

@@ -1,0 +1,51 @@
+#include "files/phase_times.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <string>
+
+namespace strata::host {
+namespace {
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+/// Unlike getrusage(), the status has nothing of the process that started this one. 0 if it is missing.
+std::int64_t peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    constexpr std::string_view kPeak = "VmHWM:";
+    if (line.starts_with(kPeak)) return std::atoll(line.c_str() + kPeak.size()) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+PhaseTimes::PhaseTimes() : phases_{{"start", 0, 0}} {}
+
+void PhaseTimes::enter(std::string_view phase) {
+  static_cast<void>(end());
+  const auto found =
+      std::find_if(phases_.begin(), phases_.end(), [&](const Phase& each) { return each.name == phase; });
+  current_ = static_cast<std::size_t>(found - phases_.begin());
+  if (found == phases_.end()) phases_.push_back({std::string(phase), 0, 0});
+}
+
+const std::vector<PhaseTimes::Phase>& PhaseTimes::end() {
+  const double seconds = processor_seconds();
+  const std::int64_t bytes = peak_bytes();
+  phases_[current_].seconds += seconds - seconds_;
+  phases_[current_].bytes += bytes - bytes_;
+  seconds_ = seconds;
+  bytes_ = bytes;
+  return phases_;
+}
+
+}  // namespace strata::host
