@@ -152,8 +152,10 @@ std::string check_optimizer_small_parameters(Subject& subject) {
   small.model.options["heads"] = std::int64_t{1};
   small.model.options["embed"] = std::int64_t{2};
   for (PluginSection& strategy : installed_strategies(subject.plugins())) {
-    if (!strategy.options.contains("size")) continue;
-    strategy.options["size"] = std::int64_t{4};
+    const OptionSchema& schema = subject.plugins().load<StrategyFactory>(strategy.plugin).options();
+    const OptionSpecification* size = schema.find(OptionRole::axis_size, OptionType::integer);
+    if (size == nullptr) continue;
+    strategy.options[size->name] = std::int64_t{4};
     small.strategies = {strategy};
     proved.add("parameters of 2 elements on 4 ranks of '" + strategy.plugin + "'", prover.prove(small));
   }

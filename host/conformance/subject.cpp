@@ -62,14 +62,14 @@ timeout = 120
 )";
 
 constexpr const char* kSmallRunName = "small-run.toml";
-/// Ranks of a strategy whose option `size` has no value.
+/// Ranks of a strategy whose size is required and not given.
 constexpr std::int64_t kDefaultRanks = 2;
 constexpr std::int64_t kFewSteps = 2;
 /// The axis of a strategy beside the one under test.
 const std::string kOtherAxis = "other";
 
 bool is_required_size(const OptionSpecification& option) {
-  return !option.default_value && option.name == "size" && option.type == OptionType::integer;
+  return !option.default_value && option.role == OptionRole::axis_size && option.type == OptionType::integer;
 }
 
 /// The section that selects `plugin`, or null.
@@ -275,9 +275,9 @@ std::vector<PluginSection> installed_strategies(PluginRegistry& plugins, const s
       for (const OptionSpecification& option : schema.options()) {
         if (is_required_size(option)) section.options[option.name] = kDefaultRanks;
         // Strategies of one stack need axes of different names.
-        if (option.name == "axis" && option.type == OptionType::word) section.options[option.name] = kOtherAxis;
+        if (option.role == OptionRole::axis_name) section.options[option.name] = kOtherAxis;
         // Work that is done once in so many steps is done in few.
-        if (option.name == "steps" && option.type == OptionType::integer) section.options[option.name] = kFewSteps;
+        if (option.role == OptionRole::period) section.options[option.name] = kFewSteps;
         is_complete = is_complete && (option.default_value || is_required_size(option));
       }
       if (is_complete) sections.push_back(std::move(section));

@@ -123,7 +123,7 @@ std::map<std::string, std::vector<float>> adapter_values(const LowRankTerms& ter
   for (const auto& [parameter, found] : read) {
     const LowRankTerm* term = terms.find(parameter);
     if (term == nullptr) throw VerificationError("the strategy has no adapter of '" + parameter + "'");
-    if (terms.has_two_uses(*term)) {
+    if (term->is_table && term->is_matrix) {
       problems.add("of one use: '" + found.module + "' is an embedding and a projection at once, and PEFT's adapter " +
                    "changes one of the two");
       continue;

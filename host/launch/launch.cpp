@@ -68,7 +68,7 @@ Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, PluginRe
       setup_(setup),
       run_(setup.configuration.run),
       ranks_(setup.stack.mesh.rank_count()),
-      ranks_per_process_(ranks_per_process(setup.configuration, ranks_)),
+      ranks_per_process_(ranks_per_process(setup)),
       plugins_(plugins),
       console_(console),
       identity_before_(stored_identity(run_.output)),
