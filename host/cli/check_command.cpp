@@ -5,7 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/run_report.hpp"
 #include "files/exit_codes.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/text_format.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "train/inspection.hpp"

@@ -9,7 +9,7 @@
 #include "diagnosis/verdict.hpp"
 #include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "generate/evaluation.hpp"
 #include "huggingface/initial_values.hpp"
 #include "strata/error.hpp"

@@ -11,7 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/run_report.hpp"
 #include "compiler/program/step_variants.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
 #include "train/inspection.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "generate/stop_strings.hpp"
 #include "generate/text_generation.hpp"
 #include "huggingface/initial_values.hpp"

@@ -5,7 +5,7 @@
 #include "cli/commands.hpp"
 #include "conformance/conformance.hpp"
 #include "files/exit_codes.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 
 namespace strata::host {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "config/reference.hpp"
-#include "files/json_text.hpp"
+#include "config/sections.hpp"
+#include "files/json.hpp"
 #include "files/message_text.hpp"
 #include "loading/plugin_call.hpp"
 

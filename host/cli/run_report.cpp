@@ -10,7 +10,6 @@
 #include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
 #include "reports/timeline.hpp"
-#include "reports/timeline_program.hpp"
 
 namespace strata::host {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "files/exit_codes.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "verify/verification.hpp"
 
 namespace strata::host {

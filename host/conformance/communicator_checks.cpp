@@ -6,9 +6,7 @@
 #include "conformance/check.hpp"
 #include "conformance/communicator_bench.hpp"
 #include "conformance/isolated_process.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/subject.hpp"
-#include "conformance/temporary_folder.hpp"
 #include "loading/guarded_plugins.hpp"
 #include "setup/run_setup.hpp"
 

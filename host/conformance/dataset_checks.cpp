@@ -9,7 +9,6 @@
 
 #include "conformance/check.hpp"
 #include "conformance/subject.hpp"
-#include "conformance/temporary_folder.hpp"
 #include "runtime/element.hpp"
 #include "setup/run_setup.hpp"
 

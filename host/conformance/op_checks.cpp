@@ -4,7 +4,6 @@
 
 #include "conformance/check.hpp"
 #include "conformance/op_examples.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/subject.hpp"
 #include "loading/resolved_plugins.hpp"
 #include "strata/registration.hpp"

@@ -6,10 +6,8 @@
 #include <optional>
 
 #include "conformance/check.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
 #include "conformance/subject.hpp"
-#include "conformance/temporary_folder.hpp"
 #include "data/data_source.hpp"
 #include "strata/random.hpp"
 #include "train/run_recorder.hpp"

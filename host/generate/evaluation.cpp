@@ -8,7 +8,6 @@
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "data/batch_reader.hpp"
-#include "data/read_ahead.hpp"
 #include "generate/text_generation.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "runtime/executor.hpp"

@@ -10,9 +10,8 @@
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "compiler/optimizer_groups.hpp"
-#include "files/json_text.hpp"
-#include "files/new_folder.hpp"
-#include "huggingface/exported_config.hpp"
+#include "files/file_io.hpp"
+#include "files/json.hpp"
 #include "huggingface/exported_values.hpp"
 #include "huggingface/hugging_face_files.hpp"
 #include "huggingface/low_rank_terms.hpp"

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
+#include "files/file_io.hpp"
 #include "files/message_text.hpp"
-#include "files/new_folder.hpp"
 #include "huggingface/low_rank_terms.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"
-#include "huggingface/peft_files.hpp"
 #include "loading/plugin_call.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"

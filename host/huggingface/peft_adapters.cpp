@@ -7,7 +7,7 @@
 
 #include "checkpoint/safetensors.hpp"
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

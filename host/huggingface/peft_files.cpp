@@ -1,4 +1,3 @@
-#include "huggingface/peft_files.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <thread>
 
-#include "config/duration.hpp"
 #include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
 #include "files/message_text.hpp"
-#include "launch/host_processes.hpp"
-#include "launch/rank_requests.hpp"
+#include "files/text_format.hpp"
+#include "launch/host_connection.hpp"
+#include "launch/rank_placement.hpp"
 #include "launch/restart_budget.hpp"
-#include "log/training_log.hpp"
+#include "log/run_log.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/tensor.hpp"
 #include "train/inspection.hpp"

@@ -10,10 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "files/line_reader.hpp"
+#include "launch/child_process.hpp"
 #include "launch/process_end.hpp"
 #include "launch/rank_log.hpp"
-#include "launch/signal_queue.hpp"
 
 namespace strata::host {
 

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <condition_variable>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
@@ -170,5 +175,41 @@ auto create_by_plugin(const PluginOrigin& origin, const char* hook, Call&& call)
   }
   return made;
 }
+
+/// Finds hooks of plugins that do not end: those in which a thread has neither begun nor ended a hook for a time.
+class HookWatch {
+ public:
+  /// Starts a thread. `limit`: in seconds; 0 finds none. `say` gets one line for all threads in the same hook, after
+  /// the limit, twice the limit, four times, and so on.
+  HookWatch(double limit, std::function<void(const std::string&)> say);
+  ~HookWatch();
+  HookWatch(const HookWatch&) = delete;
+  HookWatch& operator=(const HookWatch&) = delete;
+
+  void set_limit(double seconds);
+
+ private:
+  struct Seen {
+    std::uint64_t moves = 0;
+    double since = 0;
+    /// Seconds after which the hook is named next.
+    double patience = 0;
+  };
+
+  void watch();
+  /// What is to be said. `now`: seconds of a clock that stands still while the process is stopped.
+  std::vector<std::string> look(double now);
+  /// Time between two looks.
+  [[nodiscard]] double pause() const;
+
+  std::function<void(const std::string&)> say_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  double limit_;
+  bool is_ending_ = false;
+  /// By RunningHook::thread.
+  std::map<std::size_t, Seen> seen_;
+  std::thread thread_;
+};
 
 }  // namespace strata::host

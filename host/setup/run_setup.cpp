@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "compiler/stack.hpp"
-#include "data/joined_sizes.hpp"
+#include "data/data_source.hpp"
 #include "loading/guarded_plugins.hpp"
 #include "setup/joined_world.hpp"
 #include "setup/launched_process.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/json_value.hpp"
+#include "files/json.hpp"
 #include "tokenizers/byte_trie.hpp"
 #include "tokenizers/text_steps.hpp"
 #include "tokenizers/token_model.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "files/json_value.hpp"
+#include "files/json.hpp"
 
 namespace strata::host {
 

@@ -12,7 +12,6 @@
 #include "runtime/shards.hpp"
 #include "strata/random.hpp"
 #include "train/loss_scaler.hpp"
-#include "verify/result_exchange.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/program/step_variants.hpp"
-#include "data/joined_sizes.hpp"
+#include "data/data_source.hpp"
 #include "generate/text_scores.hpp"
 #include "huggingface/initial_values.hpp"
 #include "loading/resolved_plugins.hpp"

@@ -6,7 +6,6 @@
 #include "compiler/program_sketch.hpp"
 #include "pipeline_strategy.hpp"
 #include "reports/timeline.hpp"
-#include "reports/timeline_program.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
 #include "train/temporary_folder.hpp"

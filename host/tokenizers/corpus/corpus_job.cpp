@@ -18,7 +18,6 @@
 #include "strata/error.hpp"
 #include "strata/machine.hpp"
 #include "strata/tensor.hpp"
-#include "tokenizers/corpus/documents.hpp"
 #include "tokenizers/corpus/token_output.hpp"
 
 namespace strata::host {
