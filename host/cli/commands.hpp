@@ -46,6 +46,21 @@ class CommandContext : public Console {
 CLI::App* add_command(CLI::App& app, CommandContext& context, const std::string& name, const std::string& description,
                       std::function<int()> run);
 
+/// A command and its arguments, which live as long as it does.
+template <class Arguments>
+struct Command {
+  CLI::App* command;
+  Arguments* arguments;
+};
+
+template <class Arguments>
+Command<Arguments> add_command(CLI::App& app, CommandContext& context, const std::string& name,
+                               const std::string& description, int (*run)(const Arguments&, CommandContext&)) {
+  auto arguments = std::make_shared<Arguments>();
+  const auto action = [arguments, run, &context] { return run(*arguments, context); };
+  return {add_command(app, context, name, description, action), arguments.get()};
+}
+
 /// `--set KEY=VALUE`, which takes one value each time.
 CLI::Option* add_overrides(CLI::App& command, std::vector<std::string>& overrides, const std::string& description);
 /// CONFIG and `--set`.

@@ -203,9 +203,8 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_explain_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<ExplainArguments>();
-  CLI::App* command = add_command(app, context, "explain", "Show mesh, memory, communication and arithmetic of a run",
-                                  [arguments, &context] { return explain(*arguments, context); });
+  const auto [command, arguments] = add_command<ExplainArguments>(
+      app, context, "explain", "Show mesh, memory, communication and arithmetic of a run", explain);
   add_configuration(*command, arguments->configuration);
   command->add_flag("--json", arguments->json, "Print the report as JSON");
   CLI::Option* graph = command->add_flag("--graph", arguments->graph, "Print the logical graph instead");

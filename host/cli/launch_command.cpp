@@ -77,7 +77,8 @@ std::string ranks_per_process_override(const LaunchArguments& arguments, PluginR
   return fmt::format("communicator.{}={}", option->name, *arguments.ranks_per_process);
 }
 
-int launch(LaunchArguments arguments, CommandContext& context) {
+int launch(const LaunchArguments& given, CommandContext& context) {
+  LaunchArguments arguments = given;
   if (arguments.ranks_per_process) {
     arguments.train.configuration.overrides.push_back(ranks_per_process_override(arguments, context.plugins()));
   }
@@ -89,11 +90,9 @@ int launch(LaunchArguments arguments, CommandContext& context) {
 }  // namespace
 
 void add_launch_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<LaunchArguments>();
-  CLI::App* command =
-      add_command(app, context, "launch",
-                  "Train with a process for each rank, or for several, on this machine or on several through ssh",
-                  [arguments, &context] { return launch(*arguments, context); });
+  const auto [command, arguments] = add_command<LaunchArguments>(
+      app, context, "launch",
+      "Train with a process for each rank, or for several, on this machine or on several through ssh", launch);
   add_training(*command, arguments->train);
   add_launch_options(*command, *arguments);
   add_hosts_options(*command, *arguments);

@@ -378,9 +378,8 @@ int train(const TrainArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_train_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = add_command(app, context, "train", "Train the model of a configuration",
-                                  [arguments, &context] { return train(*arguments, context); });
+  const auto [command, arguments] =
+      add_command<TrainArguments>(app, context, "train", "Train the model of a configuration", train);
   add_training(*command, *arguments);
 }
 

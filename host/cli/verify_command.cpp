@@ -189,12 +189,11 @@ int verify(const VerifyArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App* command =
-      add_command(app, context, "verify",
-                  "Prove in float64 that the stack trains as one rank would; exit code 0 if it does, 1 if "
-                  "not, 2 for a wrong configuration",
-                  [arguments, &context] { return verify(*arguments, context); });
+  const auto [command, arguments] = add_command<VerifyArguments>(
+      app, context, "verify",
+      "Prove in float64 that the stack trains as one rank would; exit code 0 if it does, 1 if "
+      "not, 2 for a wrong configuration",
+      verify);
   add_configuration(*command, arguments->configuration);
   command->add_flag("--json", arguments->json, "Print the differences as JSON");
   command->add_flag("--ops", arguments->ops,

@@ -7,7 +7,7 @@
 #include "conformance/communicator_bench.hpp"
 #include "conformance/isolated_process.hpp"
 #include "conformance/subject.hpp"
-#include "loading/guarded_plugins.hpp"
+#include "loading/plugin_call.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {

@@ -12,8 +12,8 @@
 
 #include "launch/child_process.hpp"
 #include "launch/launch_protocol.hpp"
-#include "launch/process_end.hpp"
 #include "launch/rank_placement.hpp"
+#include "launch/rank_processes.hpp"
 
 namespace strata::host {
 

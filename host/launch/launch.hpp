@@ -10,7 +10,6 @@
 #include "files/console.hpp"
 #include "launch/child_process.hpp"
 #include "launch/host_connection.hpp"
-#include "launch/process_end.hpp"
 #include "launch/rank_placement.hpp"
 #include "launch/rank_processes.hpp"
 #include "launch/train_arguments.hpp"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "files/descriptor.hpp"
-#include "launch/process_end.hpp"
 #include "launch/rank_processes.hpp"
 
 namespace strata::host {

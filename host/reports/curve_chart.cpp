@@ -7,8 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "reports/axis.hpp"
-#include "reports/svg.hpp"
+#include "reports/drawing.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -7,7 +7,7 @@
 
 #include "compiler/stack.hpp"
 #include "data/data_source.hpp"
-#include "loading/guarded_plugins.hpp"
+#include "loading/plugin_call.hpp"
 #include "setup/joined_world.hpp"
 #include "setup/launched_process.hpp"
 
