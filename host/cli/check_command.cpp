@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -1,7 +1,5 @@
 #include <cmath>
 #include <cstdlib>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "cli/commands.hpp"

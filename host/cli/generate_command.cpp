@@ -1,9 +1,7 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>

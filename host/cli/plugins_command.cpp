@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>

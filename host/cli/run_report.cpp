@@ -9,7 +9,6 @@
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
-#include "reports/timeline.hpp"
 
 namespace strata::host {
 namespace {

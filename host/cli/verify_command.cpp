@@ -1,9 +1,7 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <exception>
 #include <fstream>
 #include <set>
 #include <span>

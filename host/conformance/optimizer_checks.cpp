@@ -2,8 +2,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
-#include <optional>
 
 #include "conformance/check.hpp"
 #include "conformance/stack_proof.hpp"

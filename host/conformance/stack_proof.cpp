@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <optional>
-#include <utility>
 
 #include "compiler/check/program_check.hpp"
 #include "loading/resolved_plugins.hpp"

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "conformance/check.hpp"
 #include "files/file_io.hpp"
 #include "loading/resolved_plugins.hpp"
-#include "strata/error.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata::host {

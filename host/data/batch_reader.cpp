@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "data/data_source.hpp"
 #include "runtime/element.hpp"
 #include "runtime/tensor_part.hpp"
 #include "strata/error.hpp"

@@ -6,7 +6,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "data/data_source.hpp"
 #include "runtime/executor.hpp"
 #include "strata/dataset.hpp"
-#include "strata/dtype.hpp"
 #include "strata/layout.hpp"
 #include "strata/tensor.hpp"
 

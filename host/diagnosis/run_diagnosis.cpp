@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <optional>
-#include <tuple>
 #include <utility>
 
 #include "diagnosis/run_signals.hpp"

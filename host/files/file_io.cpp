@@ -14,8 +14,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>

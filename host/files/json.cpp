@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 #include "files/message_text.hpp"
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"

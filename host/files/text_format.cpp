@@ -1,10 +1,7 @@
 #include "files/text_format.hpp"
 
-#include <array>
 #include <charconv>
-#include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <ctime>
 #include <limits>
 #include <utility>

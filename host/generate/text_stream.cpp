@@ -1,7 +1,6 @@
 #include "generate/text_stream.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace strata::host {
 namespace {

@@ -4,10 +4,8 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "huggingface/hugging_face_files.hpp"
 #include "huggingface/model_parameters.hpp"

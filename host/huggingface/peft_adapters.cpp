@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
-#include "checkpoint/safetensors.hpp"
 #include "files/file_io.hpp"
 #include "files/json.hpp"
 #include "strata/error.hpp"

@@ -4,15 +4,12 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.hpp"
 #include "huggingface/hugging_face_model.hpp"
 #include "huggingface/import_model.hpp"
 #include "huggingface/low_rank_terms.hpp"
-#include "huggingface/model_parameters.hpp"
 #include "strata/huggingface.hpp"
 
 namespace strata::host {

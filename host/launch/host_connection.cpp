@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "files/json.hpp"
-#include "launch/child_process.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata::host {

@@ -10,8 +10,6 @@
 #include "files/file_io.hpp"
 #include "files/message_text.hpp"
 #include "files/text_format.hpp"
-#include "launch/host_connection.hpp"
-#include "launch/rank_placement.hpp"
 #include "launch/restart_budget.hpp"
 #include "log/run_log.hpp"
 #include "setup/launched_process.hpp"

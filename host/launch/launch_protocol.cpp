@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "strata/plugin.hpp"

@@ -3,11 +3,9 @@
 #include <poll.h>
 
 #include <chrono>
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "files/descriptor.hpp"

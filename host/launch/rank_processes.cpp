@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "files/file_io.hpp"
-#include "launch/child_process.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 
 #include "loading/plugin_registry.hpp"

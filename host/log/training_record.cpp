@@ -4,7 +4,6 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <string>
 
 #include "files/text_format.hpp"
 

@@ -1,11 +1,8 @@
 #include "reports/curve_chart.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <utility>
 
 #include "reports/drawing.hpp"
 #include "strata/error.hpp"

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <iomanip>
-#include <sstream>
 
 #include "files/message_text.hpp"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "files/json.hpp"
@@ -141,17 +140,6 @@ ordered_json complete_event(std::size_t stage, const TimelineEvent& event) {
 }
 
 }  // namespace
-
-WorkDependencies chain_dependencies(int chunks) {
-  WorkDependencies dependencies;
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    if (chunk > 0) dependencies[{Phase::forward, chunk}].push_back({Phase::forward, chunk - 1});
-    dependencies[{Phase::backward, chunk}].push_back({Phase::forward, chunk});
-    if (chunk + 1 < chunks) dependencies[{Phase::backward, chunk}].push_back({Phase::backward, chunk + 1});
-    dependencies[{Phase::weight, chunk}].push_back({Phase::backward, chunk});
-  }
-  return dependencies;
-}
 
 double Timeline::bubble_fraction() const {
   double busy = 0;

@@ -39,11 +39,6 @@ struct ChunkPhase {
 /// For each phase of a chunk, the phases of chunks that it depends on in the same micro-batch.
 using WorkDependencies = std::map<ChunkPhase, std::vector<ChunkPhase>>;
 
-/// The dependencies of chunks that form a chain. Forward depends on the forward of the previous chunk. Backward depends
-/// on the backward of the next chunk and on the forward of its own. Weight gradients depend on the backward of their
-/// own chunk.
-[[nodiscard]] WorkDependencies chain_dependencies(int chunks);
-
 /// One task with its simulated time.
 struct TimelineEvent {
   ScheduledTask task;

@@ -1,8 +1,5 @@
 #include "tokenizers/checkpoint_tokenizer.hpp"
 
-#include <algorithm>
-
-#include "checkpoint/checkpoint_manifest.hpp"
 #include "files/file_io.hpp"
 #include "huggingface/hugging_face_files.hpp"
 #include "setup/run_setup.hpp"

@@ -1,13 +1,10 @@
 #include "train/inspection.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "checkpoint/checkpoint_plan.hpp"
 #include "huggingface/initial_values.hpp"
 #include "runtime/rank_threads.hpp"
-#include "setup/launched_process.hpp"
-#include "train/training_programs.hpp"
 
 namespace strata::host {
 namespace {

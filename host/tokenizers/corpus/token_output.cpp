@@ -8,10 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "files/file_io.hpp"
 #include "files/json.hpp"
 #include "strata/error.hpp"
 
