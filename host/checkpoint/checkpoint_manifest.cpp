@@ -10,8 +10,7 @@
 
 #include "checkpoint/tensor_cover.hpp"
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
-#include "files/json_value.hpp"
+#include "files/json.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

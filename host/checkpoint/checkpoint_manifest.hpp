@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/json_value.hpp"
+#include "files/json.hpp"
 #include "runtime/tensor_part.hpp"
 #include "strata/tensor.hpp"
 #include "strata/vocabulary.hpp"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

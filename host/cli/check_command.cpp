@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/run_report.hpp"
 #include "files/exit_codes.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/text_format.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
 #include "train/inspection.hpp"
@@ -88,12 +87,11 @@ int refuse_run(CommandContext& context, bool json, const std::string& reason, in
 }
 
 void add_check_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<CheckArguments>();
-  CLI::App* command =
-      add_command(app, context, "check",
-                  "Check that a run can work, without running it; exit code 0 if it can, 2 if not, 1 if a file, "
-                  "a machine or a plugin fails",
-                  [arguments, &context] { return check(*arguments, context); });
+  const auto [command, arguments] = add_command<CheckArguments>(
+      app, context, "check",
+      "Check that a run can work, without running it; exit code 0 if it can, 2 if not, 1 if a file, "
+      "a machine or a plugin fails",
+      check);
   add_configuration(*command, arguments->configuration);
   add_target(*command, arguments->target);
   command->add_flag("--json", arguments->json, "Print the verdict as JSON");

@@ -7,12 +7,9 @@
 #include <array>
 #include <string_view>
 
-#include "cli/command_context.hpp"
 #include "cli/commands.hpp"
-#include "cli/completion.hpp"
 #include "files/exit_codes.hpp"
 #include "files/message_text.hpp"
-#include "launch/host_agent.hpp"
 #include "launch/launch_protocol.hpp"
 #include "strata/plugin.hpp"
 

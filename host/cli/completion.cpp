@@ -1,11 +1,10 @@
-#include "cli/completion.hpp"
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
 
+#include "cli/commands.hpp"
 #include "config/document.hpp"
 #include "config/sections.hpp"
 #include "files/file_io.hpp"
@@ -66,102 +65,94 @@ class KeyCompletion {
   KeyCompletion(const DocumentNode& document, PluginRegistry& registry) : document_(document), registry_(registry) {}
 
   /// May include candidates that do not begin with `word`.
-  [[nodiscard]] std::vector<Candidate> candidates(const std::string& word) const;
+  [[nodiscard]] std::vector<Candidate> candidates(const std::string& word) const {
+    const std::size_t equals = word.find('=');
+    const std::string path = word.substr(0, equals);
+    const std::string section = parent_of(path);
+    if (equals == std::string::npos) return keys(section);
+    return values(section, section.empty() ? path : path.substr(section.size() + 1));
+  }
 
  private:
-  [[nodiscard]] std::vector<Candidate> keys(const std::string& section) const;
-  [[nodiscard]] std::vector<Candidate> values(const std::string& section, const std::string& key) const;
+  [[nodiscard]] std::vector<Candidate> keys(const std::string& section) const {
+    std::vector<Candidate> found;
+    const auto add_tables = [&](const SectionDeclaration& tables) {
+      const DocumentNode* written = document_.at(tables.path);
+      const std::size_t count = written == nullptr ? 0 : written->children.size();
+      for (std::size_t i = 0; i <= count; ++i) {
+        found.push_back({tables.path + "." + std::to_string(i) + ".", tables.documentation});
+      }
+    };
+    const SectionDeclaration* own = find_section(declared_path(section));
+    if (own != nullptr && own->repeated() && own->path == section) {
+      add_tables(*own);
+      return found;
+    }
+    if (own != nullptr) {
+      for (const OptionSpecification& option : own->schema.options()) {
+        found.push_back({joined(section, option.name) + "=", option.documentation});
+      }
+      for (const OptionSpecification& option : plugin_options(section)) {
+        found.push_back({joined(section, option.name) + "=", option.documentation});
+      }
+    }
+    for (const SectionDeclaration& inner : section_declarations()) {
+      if (parent_of(inner.path) != section) continue;
+      if (inner.repeated()) {
+        add_tables(inner);
+      } else {
+        found.push_back({inner.path + ".", inner.documentation});
+      }
+    }
+    return found;
+  }
+  [[nodiscard]] std::vector<Candidate> values(const std::string& section, const std::string& key) const {
+    const SectionDeclaration* own = find_section(declared_path(section));
+    if (own == nullptr) return {};
+    std::vector<Candidate> found;
+    const std::string prefix = joined(section, key) + "=";
+    if (own->has_plugin() && key == "plugin") {
+      for (const Candidate& name : plugin_names(registry_, kinds_of_sections().at(own->path))) {
+        found.push_back({prefix + name.text, name.documentation});
+      }
+      return found;
+    }
+    std::vector<OptionSpecification> options = own->schema.options();
+    const std::vector<OptionSpecification> of_plugin = plugin_options(section);
+    options.insert(options.end(), of_plugin.begin(), of_plugin.end());
+    for (const OptionSpecification& option : options) {
+      if (option.name != key) continue;
+      for (const std::string& word : accepted_words(option)) found.push_back({prefix + word, ""});
+    }
+    return found;
+  }
   /// Options of the plugin that the section selects, or of all plugins of its kind if it selects none.
-  [[nodiscard]] std::vector<OptionSpecification> plugin_options(const std::string& section) const;
+  [[nodiscard]] std::vector<OptionSpecification> plugin_options(const std::string& section) const {
+    const SectionDeclaration* own = find_section(declared_path(section));
+    if (own == nullptr || !own->has_plugin()) return {};
+    const PluginKind kind = kinds_of_sections().at(own->path);
+    const OptionSpecification* plugin = own->schema.find("plugin");
+    std::string chosen;
+    if (plugin->default_value) chosen = std::get<std::string>(*plugin->default_value);
+    const DocumentNode* table = document_.at(section);
+    const DocumentNode* written = table == nullptr ? nullptr : table->find("plugin");
+    if (written != nullptr && std::holds_alternative<std::string>(written->value)) {
+      chosen = std::get<std::string>(written->value);
+    }
+    std::vector<OptionSpecification> options;
+    std::set<std::string> names;
+    for (const Candidate& name : plugin_names(registry_, kind)) {
+      if (!chosen.empty() && name.text != chosen) continue;
+      for (const OptionSpecification& option : registry_.load(kind, name.text).options().options()) {
+        if (names.insert(option.name).second) options.push_back(option);
+      }
+    }
+    return options;
+  }
 
   const DocumentNode& document_;
   PluginRegistry& registry_;
 };
-
-std::vector<Candidate> KeyCompletion::candidates(const std::string& word) const {
-  const std::size_t equals = word.find('=');
-  const std::string path = word.substr(0, equals);
-  const std::string section = parent_of(path);
-  if (equals == std::string::npos) return keys(section);
-  return values(section, section.empty() ? path : path.substr(section.size() + 1));
-}
-
-std::vector<Candidate> KeyCompletion::keys(const std::string& section) const {
-  std::vector<Candidate> found;
-  const auto add_tables = [&](const SectionDeclaration& tables) {
-    const DocumentNode* written = document_.at(tables.path);
-    const std::size_t count = written == nullptr ? 0 : written->children.size();
-    for (std::size_t i = 0; i <= count; ++i) {
-      found.push_back({tables.path + "." + std::to_string(i) + ".", tables.documentation});
-    }
-  };
-  const SectionDeclaration* own = find_section(declared_path(section));
-  if (own != nullptr && own->repeated() && own->path == section) {
-    add_tables(*own);
-    return found;
-  }
-  if (own != nullptr) {
-    for (const OptionSpecification& option : own->schema.options()) {
-      found.push_back({joined(section, option.name) + "=", option.documentation});
-    }
-    for (const OptionSpecification& option : plugin_options(section)) {
-      found.push_back({joined(section, option.name) + "=", option.documentation});
-    }
-  }
-  for (const SectionDeclaration& inner : section_declarations()) {
-    if (parent_of(inner.path) != section) continue;
-    if (inner.repeated()) {
-      add_tables(inner);
-    } else {
-      found.push_back({inner.path + ".", inner.documentation});
-    }
-  }
-  return found;
-}
-
-std::vector<Candidate> KeyCompletion::values(const std::string& section, const std::string& key) const {
-  const SectionDeclaration* own = find_section(declared_path(section));
-  if (own == nullptr) return {};
-  std::vector<Candidate> found;
-  const std::string prefix = joined(section, key) + "=";
-  if (own->has_plugin() && key == "plugin") {
-    for (const Candidate& name : plugin_names(registry_, kinds_of_sections().at(own->path))) {
-      found.push_back({prefix + name.text, name.documentation});
-    }
-    return found;
-  }
-  std::vector<OptionSpecification> options = own->schema.options();
-  const std::vector<OptionSpecification> of_plugin = plugin_options(section);
-  options.insert(options.end(), of_plugin.begin(), of_plugin.end());
-  for (const OptionSpecification& option : options) {
-    if (option.name != key) continue;
-    for (const std::string& word : accepted_words(option)) found.push_back({prefix + word, ""});
-  }
-  return found;
-}
-
-std::vector<OptionSpecification> KeyCompletion::plugin_options(const std::string& section) const {
-  const SectionDeclaration* own = find_section(declared_path(section));
-  if (own == nullptr || !own->has_plugin()) return {};
-  const PluginKind kind = kinds_of_sections().at(own->path);
-  const OptionSpecification* plugin = own->schema.find("plugin");
-  std::string chosen;
-  if (plugin->default_value) chosen = std::get<std::string>(*plugin->default_value);
-  const DocumentNode* table = document_.at(section);
-  const DocumentNode* written = table == nullptr ? nullptr : table->find("plugin");
-  if (written != nullptr && std::holds_alternative<std::string>(written->value)) {
-    chosen = std::get<std::string>(written->value);
-  }
-  std::vector<OptionSpecification> options;
-  std::set<std::string> names;
-  for (const Candidate& name : plugin_names(registry_, kind)) {
-    if (!chosen.empty() && name.text != chosen) continue;
-    for (const OptionSpecification& option : registry_.load(kind, name.text).options().options()) {
-      if (names.insert(option.name).second) options.push_back(option);
-    }
-  }
-  return options;
-}
 
 /// The option or positional argument called `name` of a command, or of those around it; else null.
 const CLI::Option* find_option(const CLI::App* command, const std::string& name) {

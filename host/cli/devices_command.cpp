@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/text_format.hpp"
-#include "loading/guarded_plugins.hpp"
+#include "loading/plugin_call.hpp"
 #include "loading/resolved_plugins.hpp"
 
 namespace strata::host {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,7 +8,7 @@
 #include "diagnosis/verdict.hpp"
 #include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 
 namespace strata::host {
 namespace {
@@ -87,12 +86,11 @@ int diagnose(const DiagnoseArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_diagnose_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<DiagnoseArguments>();
-  CLI::App* command = add_command(
+  const auto [command, arguments] = add_command<DiagnoseArguments>(
       app, context, "diagnose",
       "Compare what the ranks of a run did when it hung or failed, and name the rank for which the others wait; exit "
       "code 0 if all records can be read, 1 if some are damaged, 2 if there are none",
-      [arguments, &context] { return diagnose(*arguments, context); });
+      diagnose);
   command->add_option("FOLDER", arguments->folder, "The run's output folder, or the folder 'diagnosis' in it")
       ->required();
   command->add_flag("--json", arguments->json, "Print JSON");

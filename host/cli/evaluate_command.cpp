@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "generate/evaluation.hpp"
 #include "huggingface/initial_values.hpp"
 #include "strata/error.hpp"
@@ -71,9 +70,8 @@ int evaluate_checkpoint(const EvaluateArguments& arguments, CommandContext& cont
 }  // namespace
 
 void add_evaluate_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<EvaluateArguments>();
-  CLI::App* command = add_command(app, context, "evaluate", "Print the loss and the perplexity of a checkpoint on data",
-                                  [arguments, &context] { return evaluate_checkpoint(*arguments, context); });
+  const auto [command, arguments] = add_command<EvaluateArguments>(
+      app, context, "evaluate", "Print the loss and the perplexity of a checkpoint on data", evaluate_checkpoint);
   add_checkpoint(*command, arguments->checkpoint);
   command->add_option(
       "DATA", arguments->files,

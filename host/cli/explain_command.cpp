@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -11,7 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/run_report.hpp"
 #include "compiler/program/step_variants.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
 #include "train/inspection.hpp"
@@ -205,9 +204,8 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_explain_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<ExplainArguments>();
-  CLI::App* command = add_command(app, context, "explain", "Show mesh, memory, communication and arithmetic of a run",
-                                  [arguments, &context] { return explain(*arguments, context); });
+  const auto [command, arguments] = add_command<ExplainArguments>(
+      app, context, "explain", "Show mesh, memory, communication and arithmetic of a run", explain);
   add_configuration(*command, arguments->configuration);
   add_target(*command, arguments->target);
   command->add_flag("--json", arguments->json, "Print the report as JSON");

@@ -1,7 +1,5 @@
 #include <cmath>
 #include <cstdlib>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "cli/commands.hpp"
@@ -52,9 +50,8 @@ int export_checkpoint(const ExportArguments& arguments, CommandContext& context)
 }  // namespace
 
 void add_export_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = add_command(app, context, "export", "Write the model of a checkpoint as Hugging Face's files",
-                                  [arguments, &context] { return export_checkpoint(*arguments, context); });
+  const auto [command, arguments] = add_command<ExportArguments>(
+      app, context, "export", "Write the model of a checkpoint as Hugging Face's files", export_checkpoint);
   add_checkpoint(*command, arguments->checkpoint);
   command->add_option("HF_FOLDER", arguments->folder, "Folder of the files, which must not exist, or be empty")
       ->required();

@@ -1,23 +1,20 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "files/json_text.hpp"
-#include "generate/stop_strings.hpp"
+#include "files/json.hpp"
 #include "generate/text_generation.hpp"
+#include "generate/text_stream.hpp"
 #include "huggingface/initial_values.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/checkpoint_tokenizer.hpp"
-#include "tokenizers/text_stream.hpp"
 
 namespace strata::host {
 namespace {
@@ -206,9 +203,8 @@ void add_sampling_options(CLI::App* command, SamplingSettings& sampling) {
 }  // namespace
 
 void add_generate_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = add_command(app, context, "generate", "Write text with a trained model, on one rank",
-                                  [arguments, &context] { return generate_text(*arguments, context); });
+  const auto [command, arguments] = add_command<GenerateArguments>(
+      app, context, "generate", "Write text with a trained model, on one rank", generate_text);
   add_checkpoint(*command, arguments->checkpoint);
   command->add_option("--tokenizer", arguments->tokenizer,
                       "The tokenizer of the text: a tokenizer.json, a model of sentencepiece, or a folder with one of "
@@ -228,7 +224,7 @@ void add_generate_command(CLI::App& app, CommandContext& context) {
                     "generation_config.json, or the tokenizer's");
   command->add_flag("--special", arguments->shows_special, "Print special tokens too");
   command->add_flag_callback(
-      "--special-as-text", [arguments] { arguments->special = SpecialInText::text; },
+      "--special-as-text", [arguments = arguments] { arguments->special = SpecialInText::text; },
       "Read the text of a special token within a prompt, such as <|endoftext|>, as plain text");
   command
       ->add_option("--stop", arguments->stops,

@@ -4,8 +4,7 @@
 #include <fstream>
 
 #include "cli/commands.hpp"
-#include "cli/manual_pages.hpp"
-#include "config/reference.hpp"
+#include "config/sections.hpp"
 #include "files/message_text.hpp"
 
 namespace strata::host {

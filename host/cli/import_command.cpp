@@ -1,4 +1,3 @@
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,9 +31,8 @@ int import_folder(const ImportArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_import_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<ImportArguments>();
-  CLI::App* command = add_command(app, context, "import", "Make a checkpoint of a model of Hugging Face",
-                                  [arguments, &context] { return import_folder(*arguments, context); });
+  const auto [command, arguments] = add_command<ImportArguments>(
+      app, context, "import", "Make a checkpoint of a model of Hugging Face", import_folder);
   command
       ->add_option("HF_FOLDER", arguments->folder,
                    "A folder with config.json and model.safetensors, or its shards and their index")

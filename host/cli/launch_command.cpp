@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <memory>
 #include <string>
 
 #include "cli/commands.hpp"
 #include "huggingface/initial_values.hpp"
 #include "launch/launch.hpp"
-#include "setup/launched_process.hpp"
+#include "strata/communicator.hpp"
+#include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
@@ -64,10 +64,22 @@ void add_launch_options(CLI::App& command, LaunchArguments& arguments) {
       ->type_name("DIR");
 }
 
-int launch(LaunchArguments arguments, CommandContext& context) {
+/// --ranks-per-process as an argument of --set: it is an option of the communicator.
+std::string ranks_per_process_override(const LaunchArguments& arguments, PluginRegistry& plugins) {
+  const std::string plugin = arguments.train.load().communicator.plugin;
+  const OptionSchema& schema = plugins.load<CommunicatorFactory>(plugin).options();
+  const OptionSpecification* option = schema.find(OptionRole::ranks_per_process, OptionType::integer);
+  if (option == nullptr) {
+    throw ConfigurationError("--ranks-per-process: the communicator '" + plugin +
+                             "' runs one rank in each process; accepted: one with several, such as gloo");
+  }
+  return fmt::format("communicator.{}={}", option->name, *arguments.ranks_per_process);
+}
+
+int launch(const LaunchArguments& given, CommandContext& context) {
+  LaunchArguments arguments = given;
   if (arguments.ranks_per_process) {
-    arguments.train.configuration.overrides.push_back(
-        fmt::format("communicator.{}={}", kRanksPerProcess, *arguments.ranks_per_process));
+    arguments.train.configuration.overrides.push_back(ranks_per_process_override(arguments, context.plugins()));
   }
   // Check the configuration before any rank starts, so that mistakes are reported once.
   const RunSetup setup = prepare_run(arguments.train.load(), context.plugins());
@@ -77,11 +89,9 @@ int launch(LaunchArguments arguments, CommandContext& context) {
 }  // namespace
 
 void add_launch_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<LaunchArguments>();
-  CLI::App* command =
-      add_command(app, context, "launch",
-                  "Train with a process for each rank, or for several, on this machine or on several through ssh",
-                  [arguments, &context] { return launch(*arguments, context); });
+  const auto [command, arguments] = add_command<LaunchArguments>(
+      app, context, "launch",
+      "Train with a process for each rank, or for several, on this machine or on several through ssh", launch);
   add_training(*command, arguments->train);
   add_launch_options(*command, *arguments);
   add_hosts_options(*command, *arguments);

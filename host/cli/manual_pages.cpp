@@ -1,48 +1,12 @@
-#include "cli/manual_pages.hpp"
-
 #include <algorithm>
 #include <cctype>
 #include <string_view>
 
+#include "cli/commands.hpp"
 #include "config/sections.hpp"
 
 namespace strata::host {
 namespace {
-
-/// Writes a manual page in the macros of man(7), which man and mandoc read.
-class RoffPage {
- public:
-  /// `title`: "strata-train". `section`: '1' for commands, '5' for files.
-  RoffPage(std::string_view title, char section, std::string_view date);
-
-  /// The section NAME, which whatis and apropos read.
-  void name(std::string_view title, std::string_view purpose);
-  void heading(std::string_view text);
-  void subheading(std::string_view text);
-  /// A paragraph. Words in `backquotes` become bold.
-  void paragraph(std::string_view text);
-  /// An entry of a list: the term, and its explanation beside or below it.
-  void entry(std::string_view term, std::string_view text);
-  /// Lines that are printed as they are.
-  void example(std::string_view lines);
-
-  [[nodiscard]] const std::string& text() const { return text_; }
-
-  /// Text in which roff finds no markup.
-  [[nodiscard]] static std::string escaped(std::string_view text);
-  /// Escaped text in another font.
-  [[nodiscard]] static std::string bold(std::string_view text);
-  [[nodiscard]] static std::string italic(std::string_view text);
-  /// Adds a line that is roff already.
-  void line(std::string_view markup);
-
- private:
-  void begin_paragraph();
-
-  std::string text_;
-  /// A paragraph directly after a heading has no request of its own.
-  bool after_heading_ = false;
-};
 
 std::string upper(std::string_view text) {
   std::string result(text);
@@ -50,94 +14,104 @@ std::string upper(std::string_view text) {
   return result;
 }
 
-/// Escaped text with the words in `backquotes` in bold.
-std::string with_bold_words(std::string_view text) {
-  std::string result;
-  bool in_quotes = false;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('`'), text.size());
-    result += in_quotes ? RoffPage::bold(text.substr(0, end)) : RoffPage::escaped(text.substr(0, end));
-    in_quotes = !in_quotes;
-    text.remove_prefix(std::min(end + 1, text.size()));
+/// Writes a manual page in the macros of man(7), which man and mandoc read.
+class RoffPage {
+ public:
+  /// `title`: "strata-train". `section`: '1' for commands, '5' for files.
+  RoffPage(std::string_view title, char section, std::string_view date) {
+    line(".TH " + upper(escaped(title)) + " " + section + " \"" + std::string(date) +
+         "\" \"Strata " STRATA_VERSION "\" \"Strata manual\"");
   }
-  return result;
-}
 
-/// A line that begins with a dot or an apostrophe would be a request.
-std::string guarded(const std::string& line) {
-  return line.starts_with('.') || line.starts_with('\'') ? "\\&" + line : line;
-}
-
-RoffPage::RoffPage(std::string_view title, char section, std::string_view date) {
-  line(".TH " + upper(escaped(title)) + " " + section + " \"" + std::string(date) +
-       "\" \"Strata " STRATA_VERSION "\" \"Strata manual\"");
-}
-
-std::string RoffPage::escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\\') {
-      result += "\\e";
-    } else if (c == '-') {
-      result += "\\-";
-    } else {
-      result += c;
+  /// The section NAME, which whatis and apropos read.
+  void name(std::string_view title, std::string_view purpose) {
+    heading("NAME");
+    line(escaped(title) + " \\- " + with_bold_words(purpose));
+  }
+  void heading(std::string_view text) {
+    line(".SH " + escaped(text));
+    after_heading_ = true;
+  }
+  void subheading(std::string_view text) {
+    line(".SS " + escaped(text));
+    after_heading_ = true;
+  }
+  /// A paragraph. Words in `backquotes` become bold.
+  void paragraph(std::string_view text) {
+    begin_paragraph();
+    line(guarded(with_bold_words(text)));
+  }
+  /// An entry of a list: the term, and its explanation beside or below it.
+  void entry(std::string_view term, std::string_view text) {
+    line(".TP");
+    line(term);
+    line(guarded(with_bold_words(text)));
+  }
+  /// Lines that are printed as they are.
+  void example(std::string_view lines) {
+    begin_paragraph();
+    line(".nf");
+    line(".RS 4");
+    while (!lines.empty()) {
+      const std::size_t end = std::min(lines.find('\n'), lines.size());
+      line(guarded(escaped(lines.substr(0, end))));
+      lines.remove_prefix(std::min(end + 1, lines.size()));
     }
+    line(".RE");
+    line(".fi");
   }
-  return result;
-}
 
-std::string RoffPage::bold(std::string_view text) { return "\\fB" + escaped(text) + "\\fR"; }
-std::string RoffPage::italic(std::string_view text) { return "\\fI" + escaped(text) + "\\fR"; }
+  [[nodiscard]] const std::string& text() const { return text_; }
 
-void RoffPage::line(std::string_view markup) {
-  text_ += markup;
-  text_ += '\n';
-  after_heading_ = false;
-}
-
-void RoffPage::name(std::string_view title, std::string_view purpose) {
-  heading("NAME");
-  line(escaped(title) + " \\- " + with_bold_words(purpose));
-}
-
-void RoffPage::heading(std::string_view text) {
-  line(".SH " + escaped(text));
-  after_heading_ = true;
-}
-
-void RoffPage::subheading(std::string_view text) {
-  line(".SS " + escaped(text));
-  after_heading_ = true;
-}
-
-void RoffPage::begin_paragraph() {
-  if (!after_heading_) line(".PP");
-}
-
-void RoffPage::paragraph(std::string_view text) {
-  begin_paragraph();
-  line(guarded(with_bold_words(text)));
-}
-
-void RoffPage::entry(std::string_view term, std::string_view text) {
-  line(".TP");
-  line(term);
-  line(guarded(with_bold_words(text)));
-}
-
-void RoffPage::example(std::string_view lines) {
-  begin_paragraph();
-  line(".nf");
-  line(".RS 4");
-  while (!lines.empty()) {
-    const std::size_t end = std::min(lines.find('\n'), lines.size());
-    line(guarded(escaped(lines.substr(0, end))));
-    lines.remove_prefix(std::min(end + 1, lines.size()));
+  /// Text in which roff finds no markup.
+  [[nodiscard]] static std::string escaped(std::string_view text) {
+    std::string result;
+    for (const char c : text) {
+      if (c == '\\') {
+        result += "\\e";
+      } else if (c == '-') {
+        result += "\\-";
+      } else {
+        result += c;
+      }
+    }
+    return result;
   }
-  line(".RE");
-  line(".fi");
-}
+  /// Escaped text in another font.
+  [[nodiscard]] static std::string bold(std::string_view text) { return "\\fB" + escaped(text) + "\\fR"; }
+  [[nodiscard]] static std::string italic(std::string_view text) { return "\\fI" + escaped(text) + "\\fR"; }
+  /// Adds a line that is roff already.
+  void line(std::string_view markup) {
+    text_ += markup;
+    text_ += '\n';
+    after_heading_ = false;
+  }
+
+ private:
+  /// Escaped text with the words in `backquotes` in bold.
+  static std::string with_bold_words(std::string_view text) {
+    std::string result;
+    bool in_quotes = false;
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('`'), text.size());
+      result += in_quotes ? bold(text.substr(0, end)) : escaped(text.substr(0, end));
+      in_quotes = !in_quotes;
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return result;
+  }
+  /// A line that begins with a dot or an apostrophe would be a request.
+  static std::string guarded(const std::string& line) {
+    return line.starts_with('.') || line.starts_with('\'') ? "\\&" + line : line;
+  }
+  void begin_paragraph() {
+    if (!after_heading_) line(".PP");
+  }
+
+  std::string text_;
+  /// A paragraph directly after a heading has no request of its own.
+  bool after_heading_ = false;
+};
 
 constexpr const char* kPurpose = "composable parallel training of transformers";
 

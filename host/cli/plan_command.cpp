@@ -11,7 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/progress_bar.hpp"
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/text_format.hpp"
 #include "plan/plan_evaluation.hpp"
 #include "plan/plan_report.hpp"
@@ -97,10 +97,8 @@ int plan(const PlanArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_plan_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command = add_command(app, context, "plan",
-                                  "Find the strategies, sizes and options that train a model fastest on a cluster",
-                                  [arguments, &context] { return plan(*arguments, context); });
+  const auto [command, arguments] = add_command<PlanArguments>(
+      app, context, "plan", "Find the strategies, sizes and options that train a model fastest on a cluster", plan);
   add_configuration(*command, arguments->configuration);
   add_target(*command, arguments->target);
   command->add_option("OUT", arguments->output, "File for the configuration of the best plan")->type_name("FILE");

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -86,10 +85,8 @@ int plot(const PlotArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_plot_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<PlotArguments>();
-  CLI::App* command =
-      add_command(app, context, "plot", "Compare the logs of runs, in the terminal or in one SVG picture",
-                  [arguments, &context] { return plot(*arguments, context); });
+  const auto [command, arguments] = add_command<PlotArguments>(
+      app, context, "plot", "Compare the logs of runs, in the terminal or in one SVG picture", plot);
   command
       ->add_option(
           "RUN", arguments->runs,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/message_text.hpp"
 #include "loading/resolved_plugins.hpp"
 

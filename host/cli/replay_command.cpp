@@ -1,4 +1,3 @@
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,12 +52,11 @@ int replay_steps(const ReplayArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_replay_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<ReplayArguments>();
-  CLI::App* command =
-      add_command(app, context, "replay",
-                  "Run the steps after a checkpoint again and compare them bit for bit: tells faulty hardware "
-                  "from a training that diverges; exit code 0 if they are equal, 1 if not",
-                  [arguments, &context] { return replay_steps(*arguments, context); });
+  const auto [command, arguments] = add_command<ReplayArguments>(
+      app, context, "replay",
+      "Run the steps after a checkpoint again and compare them bit for bit: tells faulty hardware "
+      "from a training that diverges; exit code 0 if they are equal, 1 if not",
+      replay_steps);
   add_checkpoint(*command, arguments->checkpoint);
   command->add_option("--steps", arguments->steps, "Number of steps after the checkpoint")
       ->check(number_from(1))

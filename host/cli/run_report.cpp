@@ -9,8 +9,6 @@
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
 #include "reports/program_summary.hpp"
-#include "reports/timeline.hpp"
-#include "reports/timeline_program.hpp"
 
 namespace strata::host {
 namespace {

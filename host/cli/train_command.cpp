@@ -17,10 +17,8 @@
 #include "files/file_io.hpp"
 #include "files/text_format.hpp"
 #include "huggingface/initial_values.hpp"
-#include "log/metrics_file.hpp"
 #include "log/progress.hpp"
-#include "log/tensorboard_log.hpp"
-#include "log/training_log.hpp"
+#include "log/run_log.hpp"
 #include "log/training_record.hpp"
 #include "reports/program_summary.hpp"
 #include "runtime/product_rate.hpp"
@@ -380,9 +378,8 @@ int train(const TrainArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_train_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = add_command(app, context, "train", "Train the model of a configuration",
-                                  [arguments, &context] { return train(*arguments, context); });
+  const auto [command, arguments] =
+      add_command<TrainArguments>(app, context, "train", "Train the model of a configuration", train);
   add_training(*command, *arguments);
 }
 

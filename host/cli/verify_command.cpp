@@ -1,15 +1,13 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/commands.hpp"
 #include "files/exit_codes.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "verify/verification.hpp"
 
 namespace strata::host {
@@ -189,12 +187,11 @@ int verify(const VerifyArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App* command =
-      add_command(app, context, "verify",
-                  "Prove in float64 that the stack trains as one rank would; exit code 0 if it does, 1 if "
-                  "not, 2 for a wrong configuration",
-                  [arguments, &context] { return verify(*arguments, context); });
+  const auto [command, arguments] = add_command<VerifyArguments>(
+      app, context, "verify",
+      "Prove in float64 that the stack trains as one rank would; exit code 0 if it does, 1 if "
+      "not, 2 for a wrong configuration",
+      verify);
   add_configuration(*command, arguments->configuration);
   command->add_flag("--json", arguments->json, "Print the differences as JSON");
   command->add_flag("--ops", arguments->ops,

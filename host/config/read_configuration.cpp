@@ -4,7 +4,6 @@
 #include <map>
 
 #include "config/document.hpp"
-#include "config/run_checks.hpp"
 #include "config/run_configuration.hpp"
 #include "config/sections.hpp"
 #include "files/file_io.hpp"

@@ -1,4 +1,3 @@
-#include "config/reference.hpp"
 
 #include <algorithm>
 

@@ -1,16 +1,14 @@
-#include "config/run_checks.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "config/duration.hpp"
+#include "config/run_configuration.hpp"
 #include "config/sections.hpp"
 #include "files/message_text.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

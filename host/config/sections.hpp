@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/run_configuration.hpp"
+#include "strata/options.hpp"
 
 namespace strata::host {
 
@@ -55,5 +56,14 @@ std::string declared_path(const std::string& path);
 
 /// Keys of the sections that are allowed at the top of the document, or within `path`.
 std::vector<std::string> known_keys(const std::string& path);
+
+/// The reference of all sections and keys as plain text.
+std::string reference_text();
+
+/// The reference as Markdown: the page docs/configuration.md.
+std::string reference_markdown();
+
+/// The options of a schema as plain text, one entry per option: name, type, default, documentation.
+std::string options_text(const OptionSchema& schema, const std::string& indent = "  ");
 
 }  // namespace strata::host

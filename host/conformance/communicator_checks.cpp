@@ -6,10 +6,8 @@
 #include "conformance/check.hpp"
 #include "conformance/communicator_bench.hpp"
 #include "conformance/isolated_process.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/subject.hpp"
-#include "conformance/temporary_folder.hpp"
-#include "loading/guarded_plugins.hpp"
+#include "loading/plugin_call.hpp"
 #include "setup/run_setup.hpp"
 
 namespace strata::host {
@@ -144,12 +142,10 @@ std::string check_abort(Subject& subject) {
 
 std::string check_timeout(Subject& subject) {
   const OptionSchema schema = subject.factory().options();
-  const OptionSpecification* timeout = schema.find("timeout");
-  if (timeout == nullptr || timeout->type != OptionType::number) {
-    throw CheckSkipped("it has no option 'timeout', a number of seconds");
-  }
+  const OptionSpecification* timeout = schema.find(OptionRole::timeout, OptionType::number);
+  if (timeout == nullptr) throw CheckSkipped("it has no option of the role 'timeout', a number of seconds");
   Options options = subject.options();
-  options.set("timeout", std::max(0.5, timeout->minimum.value_or(0)));
+  options.set(timeout->name, std::max(0.5, timeout->minimum.value_or(0)));
   run_on_bench(subject, options, try_timeout);
   return "";
 }

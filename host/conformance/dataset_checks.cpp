@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <exception>
 #include <fstream>
 #include <set>
 #include <span>
@@ -9,7 +7,6 @@
 
 #include "conformance/check.hpp"
 #include "conformance/subject.hpp"
-#include "conformance/temporary_folder.hpp"
 #include "runtime/element.hpp"
 #include "setup/run_setup.hpp"
 

@@ -1,4 +1,3 @@
-#include "conformance/device_checks.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +5,6 @@
 #include <numeric>
 
 #include "conformance/check.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/subject.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"

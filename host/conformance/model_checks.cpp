@@ -2,7 +2,6 @@
 #include <set>
 
 #include "conformance/check.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
 #include "conformance/subject.hpp"
 #include "train/training_programs.hpp"

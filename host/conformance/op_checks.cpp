@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "conformance/check.hpp"
 #include "conformance/op_examples.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/subject.hpp"
 #include "loading/resolved_plugins.hpp"
 #include "strata/registration.hpp"
@@ -93,8 +91,8 @@ void require_right(const KernelCheck& check) {
                                          : check.fault));
 }
 
-/// The configurations of the run whose kernels are compared: as it is, and in both 16-bit types if `precision` is
-/// installed. For a device, also with each installed strategy, whose programs have ops of their own.
+/// The configurations of the run whose kernels are compared: as it is, and in each type that an installed strategy
+/// computes in. For a device, also with each installed strategy, whose programs have ops of their own.
 std::vector<RunConfiguration> runs_in_all_types(Subject& subject) {
   std::vector<RunConfiguration> runs = {subject.configuration()};
   const auto add = [&](const PluginSection& strategy) {
@@ -104,12 +102,15 @@ std::vector<RunConfiguration> runs_in_all_types(Subject& subject) {
     runs.push_back(std::move(run));
   };
   for (PluginSection& each : installed_strategies(subject.plugins(), subject.name())) {
-    if (each.plugin != "precision") {
+    const OptionSchema& schema = subject.plugins().load<StrategyFactory>(each.plugin).options();
+    const OptionSpecification* compute = schema.find(OptionRole::compute_type, OptionType::word);
+    if (compute == nullptr) {
       if (subject.kind() == PluginKind::device) add(each);
       continue;
     }
-    for (const char* type : {"bf16", "fp16"}) {
-      each.options["compute"] = std::string(type);
+    for (const std::string& type : compute->choices) {
+      if (type == "f32") continue;
+      each.options[compute->name] = type;
       add(each);
     }
   }

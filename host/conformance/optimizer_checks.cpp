@@ -2,14 +2,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
-#include <optional>
 
 #include "conformance/check.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
 #include "conformance/subject.hpp"
-#include "conformance/temporary_folder.hpp"
 #include "data/data_source.hpp"
 #include "strata/random.hpp"
 #include "train/run_recorder.hpp"
@@ -152,8 +148,10 @@ std::string check_optimizer_small_parameters(Subject& subject) {
   small.model.options["heads"] = std::int64_t{1};
   small.model.options["embed"] = std::int64_t{2};
   for (PluginSection& strategy : installed_strategies(subject.plugins())) {
-    if (!strategy.options.contains("size")) continue;
-    strategy.options["size"] = std::int64_t{4};
+    const OptionSchema& schema = subject.plugins().load<StrategyFactory>(strategy.plugin).options();
+    const OptionSpecification* size = schema.find(OptionRole::axis_size, OptionType::integer);
+    if (size == nullptr) continue;
+    strategy.options[size->name] = std::int64_t{4};
     small.strategies = {strategy};
     proved.add("parameters of 2 elements on 4 ranks of '" + strategy.plugin + "'", prover.prove(small));
   }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <set>
 

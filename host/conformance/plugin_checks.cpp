@@ -1,7 +1,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "conformance/check.hpp"
 #include "conformance/subject.hpp"

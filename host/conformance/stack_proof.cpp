@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <optional>
-#include <utility>
 
 #include "compiler/check/program_check.hpp"
 #include "loading/resolved_plugins.hpp"
@@ -43,35 +41,23 @@ constexpr int kDisturbances = 3;
 /// The tolerance for 16-bit types. An adaptive optimizer turns the rounding noise of a small gradient into a full-size
 /// step, so single parameters are not compared.
 constexpr Tolerance kShortTypes{1e-2, 5e-2, std::numeric_limits<double>::infinity()};
-/// The tolerance for 4-bit gradients: two hops, each with an error of at most a fourteenth of the largest number of a
-/// block.
-constexpr Tolerance kQuantizedGradients{1e-2, 2.0 / 14, std::numeric_limits<double>::infinity()};
-/// The tolerance for outer gradients as integers. The momentum of outer steps amplifies their error.
-constexpr Tolerance kQuantizedOuterGradients{5e-2, 4.0 / 14, std::numeric_limits<double>::infinity()};
-/// The tolerance for top-k. Rounding decides which of two elements near the threshold is sent, and an optimizer that
-/// gives all directions of a matrix the same length, such as muon, turns that into a step of full size.
-constexpr Tolerance kChosenGradients{1e-2, 0.5, std::numeric_limits<double>::infinity()};
-
 bool has_short_parameters(const Graph& graph) {
   return std::any_of(graph.parameters.begin(), graph.parameters.end(), [&](const Parameter& parameter) {
     return size_of(graph.type(parameter.value).dtype) < size_of(DType::f32);
   });
 }
 
-/// True if some strategy has the option with the value.
-bool has_option(const RunConfiguration& configuration, const std::string& name, const OptionValue& value) {
-  return std::any_of(configuration.strategies.begin(), configuration.strategies.end(), [&](const auto& strategy) {
-    const auto option = strategy.options.find(name);
-    return option != strategy.options.end() && option->second == value;
-  });
-}
+/// Replicas that take outer steps drift further apart.
+constexpr double kLossOfInexactReplicas = 5e-2;
 
-const Tolerance& tolerance_in_short_types(const RunConfiguration& configuration) {
-  for (const char* type : {"int8", "int4"}) {
-    if (has_option(configuration, "outer_gradients", std::string(type))) return kQuantizedOuterGradients;
+Tolerance tolerance_in_short_types(const Stack& stack) {
+  Tolerance tolerance = kShortTypes;
+  for (const NamedStrategy& each : stack.strategies) {
+    const double error = each.ask("gradient_error", [](const Strategy& strategy) { return strategy.gradient_error(); });
+    tolerance.gradient_norm = std::max(tolerance.gradient_norm, error);
+    if (error > 0 && !stack.unsynchronized.empty()) tolerance.loss = kLossOfInexactReplicas;
   }
-  if (has_option(configuration, "method", std::string("topk"))) return kChosenGradients;
-  return has_option(configuration, "quantized_gradients", true) ? kQuantizedGradients : kShortTypes;
+  return tolerance;
 }
 
 /// What distinguishes the replicas of two stacks: who trains on which samples, the options of strategies with
@@ -222,7 +208,7 @@ int StackProver::steps_of(const Compiled& stack) const {
 void StackProver::compare_with_one_rank(const RunSetup& setup, const VerifiedPrograms& programs, DType float_type,
                                         StackProof& proof) {
   const Compiled& compiled = programs.training;
-  const Tolerance& tolerance = float_type == DType::f64 ? exact_ : tolerance_in_short_types(setup.configuration);
+  const Tolerance tolerance = float_type == DType::f64 ? exact_ : tolerance_in_short_types(setup.stack);
   CountingWorld world(setup.make_world(), compiled.mesh);
   // Communicators such as nccl match messages by their order. A stack must run on them too.
   for (const CommunicatorLimits& limits : {world.limits(), CommunicatorLimits{.matches_messages_by_id = false}}) {

@@ -1,8 +1,6 @@
-#include <algorithm>
 #include <cmath>
 
 #include "conformance/check.hpp"
-#include "conformance/proved_stacks.hpp"
 #include "conformance/stack_proof.hpp"
 #include "conformance/subject.hpp"
 #include "train/training_programs.hpp"

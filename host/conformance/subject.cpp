@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "conformance/check.hpp"
 #include "files/file_io.hpp"
 #include "loading/resolved_plugins.hpp"
-#include "strata/error.hpp"
+#include "strata/tensor.hpp"
 
 namespace strata::host {
 namespace {
@@ -62,14 +61,14 @@ timeout = 120
 )";
 
 constexpr const char* kSmallRunName = "small-run.toml";
-/// Ranks of a strategy whose option `size` has no value.
+/// Ranks of a strategy whose size is required and not given.
 constexpr std::int64_t kDefaultRanks = 2;
 constexpr std::int64_t kFewSteps = 2;
 /// The axis of a strategy beside the one under test.
 const std::string kOtherAxis = "other";
 
 bool is_required_size(const OptionSpecification& option) {
-  return !option.default_value && option.name == "size" && option.type == OptionType::integer;
+  return !option.default_value && option.role == OptionRole::axis_size && option.type == OptionType::integer;
 }
 
 /// The section that selects `plugin`, or null.
@@ -275,9 +274,9 @@ std::vector<PluginSection> installed_strategies(PluginRegistry& plugins, const s
       for (const OptionSpecification& option : schema.options()) {
         if (is_required_size(option)) section.options[option.name] = kDefaultRanks;
         // Strategies of one stack need axes of different names.
-        if (option.name == "axis" && option.type == OptionType::word) section.options[option.name] = kOtherAxis;
+        if (option.role == OptionRole::axis_name) section.options[option.name] = kOtherAxis;
         // Work that is done once in so many steps is done in few.
-        if (option.name == "steps" && option.type == OptionType::integer) section.options[option.name] = kFewSteps;
+        if (option.role == OptionRole::period) section.options[option.name] = kFewSteps;
         is_complete = is_complete && (option.default_value || is_required_size(option));
       }
       if (is_complete) sections.push_back(std::move(section));
@@ -292,6 +291,68 @@ void number_strategies(RunConfiguration& configuration) {
   for (std::size_t i = 0; i < configuration.strategies.size(); ++i) {
     configuration.strategies[i].path = "strategy." + std::to_string(i);
   }
+}
+
+std::string joined_lines(const std::vector<std::string>& lines) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> shown(lines.begin(),
+                                 lines.begin() + static_cast<std::ptrdiff_t>(std::min(lines.size(), kMost)));
+  if (lines.size() > kMost) shown.push_back("and " + std::to_string(lines.size() - kMost) + " more");
+  return join(shown, "; ");
+}
+
+void ProvedStacks::add(const std::string& description, const StackProof& proof) {
+  switch (proof.verdict) {
+    case StackVerdict::holds:
+      ++held_;
+      for (const std::string& each : proof.faults.amplified) amplified_.push_back(description + ": " + each);
+      return;
+    case StackVerdict::refused:
+      refused_.push_back(description + " (" + proof.message + ")");
+      return;
+    case StackVerdict::fails:
+      throw CheckFailed(description + ": " + joined_lines(proof.findings()));
+  }
+}
+
+std::string ProvedStacks::summary() const {
+  if (held_ == 0 && refused_.empty()) throw CheckSkipped("there is nothing to vary");
+  std::string text = std::to_string(held_) + (held_ == 1 ? " stack holds" : " stacks hold");
+  if (!refused_.empty()) text += ", " + std::to_string(refused_.size()) + " refused: " + joined_lines(refused_);
+  if (!amplified_.empty()) text += "; " + joined_lines(amplified_);
+  if (held_ == 0) {
+    throw CheckFailed("no stack holds; " + text +
+                      (has_configuration_ ? "" : ". A run in which one holds can be given with --config"));
+  }
+  return text;
+}
+
+std::string prove_with_every_strategy(Subject& subject, bool variants) {
+  ProvedStacks proved(subject);
+  PluginRegistry& plugins = subject.plugins();
+  StackProver prover = subject.prover(kMostStepsOfMany);
+  const std::vector<CheckedRun> runs = subject.runs();
+  const auto prove = [&](const PluginSection& strategy, const std::string& what) {
+    for (const CheckedRun& run : runs) {
+      RunConfiguration stack = run.configuration;
+      stack.strategies = {strategy};
+      proved.add(run.where + "with strategy '" + strategy.plugin + "'" + what, prover.prove(stack));
+    }
+  };
+  for (const PluginSection& strategy : installed_strategies(plugins)) {
+    prove(strategy, "");
+    if (!variants) continue;
+    const OptionSchema schema = plugins.load<StrategyFactory>(strategy.plugin).options();
+    for (const OptionVariants& varied : variants_of(schema, Options(schema, strategy.options))) {
+      if (!std::holds_alternative<std::int64_t>(varied.values.front())) continue;
+      for (const OptionValue& value : varied.values) {
+        PluginSection other = strategy;
+        other.options[varied.name] = value;
+        prove(other, ", " + varied.name + " = " + to_string(value));
+      }
+    }
+  }
+  return proved.summary();
 }
 
 }  // namespace strata::host

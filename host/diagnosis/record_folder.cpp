@@ -2,16 +2,13 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
-#include "files/json_value.hpp"
+#include "files/json.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

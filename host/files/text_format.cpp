@@ -1,10 +1,10 @@
 #include "files/text_format.hpp"
 
-#include <array>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <ctime>
+#include <limits>
+#include <utility>
 
 namespace strata::host {
 namespace {
@@ -20,6 +20,10 @@ std::string scaled(double value, double base, const std::array<const char*, N>& 
   const int decimals = unit == 0 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return format_line("%.*f%s", decimals, value, units[unit]);
 }
+
+constexpr std::array<std::pair<char, std::int64_t>, 4> kUnits{{{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+/// Longer durations are mistakes, and their sum could overflow.
+constexpr std::int64_t kMaximumCount = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
@@ -52,6 +56,22 @@ std::string utc_time() {
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
   return text.data() + format_line(".%03dZ", static_cast<int>(now.time_since_epoch().count() % 1000));
+}
+
+std::optional<std::chrono::seconds> parse_duration(const std::string& text) {
+  const char* next = text.data();
+  const char* end = next + text.size();
+  std::chrono::seconds sum{0};
+  for (const auto& [unit, seconds] : kUnits) {
+    std::int64_t count = 0;
+    const auto [rest, error] = std::from_chars(next, end, count);
+    if (rest == end || *rest != unit) continue;
+    if (error != std::errc{} || count < 0 || count > kMaximumCount) return std::nullopt;
+    sum += std::chrono::seconds(count * seconds);
+    next = rest + 1;
+  }
+  if (text.empty() || next != end) return std::nullopt;
+  return sum;
 }
 
 }  // namespace strata::host

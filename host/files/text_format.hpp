@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace strata::host {
@@ -25,5 +27,11 @@ template <class... Arguments>
 [[nodiscard]] std::string short_bytes(std::int64_t bytes);
 /// The current time as in "2026-11-25T19:02:03.456Z".
 [[nodiscard]] std::string utc_time();
+
+/// What parse_duration() accepts, for messages.
+inline constexpr const char* kDurations = "a duration such as \"3h50m\", \"90m\" or \"45s\" (units d, h, m, s)";
+
+/// The duration "1d2h3m4s": numbers with units, each unit at most once, the largest first. Empty if `text` is none.
+[[nodiscard]] std::optional<std::chrono::seconds> parse_duration(const std::string& text);
 
 }  // namespace strata::host

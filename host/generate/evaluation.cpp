@@ -1,13 +1,13 @@
 #include "generate/evaluation.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "data/batch_reader.hpp"
-#include "data/read_ahead.hpp"
 #include "generate/text_generation.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "runtime/executor.hpp"
@@ -138,26 +138,29 @@ DataSplit read_only(RunConfiguration& configuration, const std::vector<std::stri
                     const OptionSchema& schema) {
   PluginSection& dataset = configuration.data.dataset;
   auto& options = dataset.options;
-  for (const char* name : {"path", "paths", "weights", "validation", "validation_path", "validation_paths"}) {
-    options.erase(name);
+  for (const OptionSpecification& option : schema.options()) {
+    constexpr std::array kOfFiles = {OptionRole::training_data, OptionRole::validation_data,
+                                     OptionRole::validation_share, OptionRole::data_weights};
+    if (std::find(kOfFiles.begin(), kOfFiles.end(), option.role) != kOfFiles.end()) options.erase(option.name);
   }
   const Place argument{.source = "argument DATA"};
-  const auto set = [&](const std::string& one, const std::string& several) {
-    const bool is_one = files.size() == 1 && schema.find(one) != nullptr;
-    if (!is_one && schema.find(several) == nullptr) return false;
-    const std::string& name = is_one ? one : several;
-    options[name] = is_one ? OptionValue(files.front()) : OptionValue(files);
+  const auto set = [&](OptionRole role) {
+    const OptionSpecification* one = files.size() == 1 ? schema.find(role, OptionType::word) : nullptr;
+    const OptionSpecification* option = one != nullptr ? one : schema.find(role, OptionType::words);
+    if (option == nullptr) return false;
+    options[option->name] = one != nullptr ? OptionValue(files.front()) : OptionValue(files);
     // Errors about the files name the argument, not the key that the checkpoint's run had.
-    configuration.places.add(dataset.path + "." + name, argument, argument);
+    configuration.places.add(dataset.path + "." + option->name, argument, argument);
     return true;
   };
-  if (!set("path", "paths")) {
+  if (!set(OptionRole::training_data)) {
+    const bool reads_one = schema.find(OptionRole::training_data, OptionType::word) != nullptr;
     throw ConfigurationError(argument.text() + ": found " + std::to_string(files.size()) + " files; the dataset '" +
-                             dataset.plugin + "' reads " +
-                             (schema.find("path") != nullptr ? "one" : "none that are named by a path"));
+                             dataset.plugin + "' reads " + (reads_one ? "one" : "none that are named by a path"));
   }
-  if (set("validation_path", "validation_paths")) return DataSplit::validation;
-  if (schema.find("validation") != nullptr) options["validation"] = 0.0;
+  if (set(OptionRole::validation_data)) return DataSplit::validation;
+  const OptionSpecification* share = schema.find(OptionRole::validation_share, OptionType::number);
+  if (share != nullptr) options[share->name] = 0.0;
   return DataSplit::training;
 }
 

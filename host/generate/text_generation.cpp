@@ -6,7 +6,6 @@
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "config/sections.hpp"

@@ -1,10 +1,6 @@
 #include "generate/text_scores.hpp"
 
-#include <algorithm>
-#include <functional>
-
 #include "runtime/element.hpp"
-#include "runtime/executor.hpp"
 #include "runtime/initialize.hpp"
 #include "strata/error.hpp"
 

@@ -4,15 +4,13 @@
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "compiler/optimizer_groups.hpp"
-#include "files/json_text.hpp"
-#include "files/new_folder.hpp"
-#include "huggingface/exported_config.hpp"
+#include "files/file_io.hpp"
+#include "files/json.hpp"
 #include "huggingface/exported_values.hpp"
 #include "huggingface/hugging_face_files.hpp"
 #include "huggingface/low_rank_terms.hpp"
@@ -92,16 +90,81 @@ class HuggingFaceWriter {
  public:
   /// `shapes`: of the parameters. All references outlive the writer.
   HuggingFaceWriter(ExportedValues& values, const HuggingFaceLayout& layout, const std::map<std::string, Shape>& shapes,
-                    const ExportSettings& settings);
+                    const ExportSettings& settings)
+      : values_(values), layout_(layout), shapes_(shapes), files_(1) {
+    std::uint64_t bytes = 0;
+    for (const auto& [name, parts] : layout.by_tensor()) {
+      const SafetensorsTensor tensor{name, dtype_of(values, parts, settings), parts.front().where.shape};
+      if (!files_.back().empty() && bytes + tensor.bytes() > settings.shard_bytes) {
+        files_.emplace_back();
+        bytes = 0;
+      }
+      files_.back().push_back(tensor);
+      bytes += tensor.bytes();
+    }
+    for (auto& tensors : files_) sort_for_safetensors(tensors);
+  }
 
   /// The type of most tensors.
-  [[nodiscard]] DType main_dtype() const;
-  [[nodiscard]] ModelSummary summary() const;
-  void write(const NewFolder& folder) const;
+  [[nodiscard]] DType main_dtype() const {
+    std::map<DType, std::uint64_t> bytes;
+    for (const auto& tensors : files_) {
+      for (const SafetensorsTensor& each : tensors) bytes[each.dtype] += each.bytes();
+    }
+    return std::max_element(bytes.begin(), bytes.end(),
+                            [](const auto& a, const auto& b) { return a.second < b.second; })
+        ->first;
+  }
+  [[nodiscard]] ModelSummary summary() const {
+    ModelSummary summary{.files = files_.size()};
+    for (const auto& tensors : files_) {
+      for (const SafetensorsTensor& each : tensors) {
+        ++summary.tensors;
+        summary.parameters += element_count(each.shape);
+        summary.bytes += each.bytes();
+      }
+    }
+    return summary;
+  }
+  void write(const NewFolder& folder) const {
+    nlohmann::json weight_map = nlohmann::json::object();
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      const std::string name = file_name(i, files_.size());
+      write_file(folder, name, files_[i]);
+      for (const SafetensorsTensor& each : files_[i]) weight_map[each.name] = name;
+    }
+    if (files_.size() == 1) return;
+    const nlohmann::json index = {{"metadata", {{"total_size", summary().bytes}}}, {"weight_map", weight_map}};
+    folder.write(kHuggingFaceIndex, json_text(index, 2) + "\n");
+  }
 
  private:
   void write_file(const NewFolder& folder, const std::string& name,
-                  const std::vector<SafetensorsTensor>& tensors) const;
+                  const std::vector<SafetensorsTensor>& tensors) const {
+    OutputFile file(folder.temporary() / name);
+    // transformers refuses files without this metadata.
+    const std::string header = safetensors_header(tensors, {{"format", "pt"}});
+    file.write(header.data(), header.size());
+    std::vector<std::byte> data;
+    for (const SafetensorsTensor& each : tensors) {
+      const std::vector<MappedParameter>& parts = layout_.by_tensor().at(each.name);
+      const bool is_copied = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& part) {
+        return values_.is_copied(part.where.parameter, each.dtype);
+      });
+      TensorRows rows(values_, parts, shapes_, each.dtype);
+      std::int64_t step = rows.rows();
+      if (rows.step() > 0) step = std::max(rows.step(), kRowsBytes / rows.row_bytes() / rows.step() * rows.step());
+      for (std::int64_t begin = 0; begin < rows.rows(); begin += step) {
+        const std::int64_t end = std::min(rows.rows(), begin + step);
+        const auto bytes = static_cast<std::size_t>((end - begin) * rows.row_bytes());
+        data.resize(bytes);
+        rows.read(begin, end, data.data());
+        if (each.dtype == DType::f16 && !is_copied) require_finite_f16(data, bytes, each.name);
+        file.write(data.data(), bytes);
+      }
+    }
+    file.finish();
+  }
 
   ExportedValues& values_;
   const HuggingFaceLayout& layout_;
@@ -109,82 +172,6 @@ class HuggingFaceWriter {
   /// The tensors of each file.
   std::vector<std::vector<SafetensorsTensor>> files_;
 };
-
-HuggingFaceWriter::HuggingFaceWriter(ExportedValues& values, const HuggingFaceLayout& layout,
-                                     const std::map<std::string, Shape>& shapes, const ExportSettings& settings)
-    : values_(values), layout_(layout), shapes_(shapes), files_(1) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, parts] : layout.by_tensor()) {
-    const SafetensorsTensor tensor{name, dtype_of(values, parts, settings), parts.front().where.shape};
-    if (!files_.back().empty() && bytes + tensor.bytes() > settings.shard_bytes) {
-      files_.emplace_back();
-      bytes = 0;
-    }
-    files_.back().push_back(tensor);
-    bytes += tensor.bytes();
-  }
-  for (auto& tensors : files_) sort_for_safetensors(tensors);
-}
-
-DType HuggingFaceWriter::main_dtype() const {
-  std::map<DType, std::uint64_t> bytes;
-  for (const auto& tensors : files_) {
-    for (const SafetensorsTensor& each : tensors) bytes[each.dtype] += each.bytes();
-  }
-  return std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; })
-      ->first;
-}
-
-ModelSummary HuggingFaceWriter::summary() const {
-  ModelSummary summary{.files = files_.size()};
-  for (const auto& tensors : files_) {
-    for (const SafetensorsTensor& each : tensors) {
-      ++summary.tensors;
-      summary.parameters += element_count(each.shape);
-      summary.bytes += each.bytes();
-    }
-  }
-  return summary;
-}
-
-void HuggingFaceWriter::write(const NewFolder& folder) const {
-  nlohmann::json weight_map = nlohmann::json::object();
-  for (std::size_t i = 0; i < files_.size(); ++i) {
-    const std::string name = file_name(i, files_.size());
-    write_file(folder, name, files_[i]);
-    for (const SafetensorsTensor& each : files_[i]) weight_map[each.name] = name;
-  }
-  if (files_.size() == 1) return;
-  const nlohmann::json index = {{"metadata", {{"total_size", summary().bytes}}}, {"weight_map", weight_map}};
-  folder.write(kHuggingFaceIndex, json_text(index, 2) + "\n");
-}
-
-void HuggingFaceWriter::write_file(const NewFolder& folder, const std::string& name,
-                                   const std::vector<SafetensorsTensor>& tensors) const {
-  OutputFile file(folder.temporary() / name);
-  // transformers refuses files without this metadata.
-  const std::string header = safetensors_header(tensors, {{"format", "pt"}});
-  file.write(header.data(), header.size());
-  std::vector<std::byte> data;
-  for (const SafetensorsTensor& each : tensors) {
-    const std::vector<MappedParameter>& parts = layout_.by_tensor().at(each.name);
-    const bool is_copied = std::all_of(parts.begin(), parts.end(), [&](const MappedParameter& part) {
-      return values_.is_copied(part.where.parameter, each.dtype);
-    });
-    TensorRows rows(values_, parts, shapes_, each.dtype);
-    std::int64_t step = rows.rows();
-    if (rows.step() > 0) step = std::max(rows.step(), kRowsBytes / rows.row_bytes() / rows.step() * rows.step());
-    for (std::int64_t begin = 0; begin < rows.rows(); begin += step) {
-      const std::int64_t end = std::min(rows.rows(), begin + step);
-      const auto bytes = static_cast<std::size_t>((end - begin) * rows.row_bytes());
-      data.resize(bytes);
-      rows.read(begin, end, data.data());
-      if (each.dtype == DType::f16 && !is_copied) require_finite_f16(data, bytes, each.name);
-      file.write(data.data(), bytes);
-    }
-  }
-  file.finish();
-}
 
 /// A checkpoint's model and its form in files of Hugging Face.
 class Export {

@@ -1,10 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 #include "huggingface/import_model.hpp"

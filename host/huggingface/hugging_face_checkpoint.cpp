@@ -1,12 +1,10 @@
 #include "huggingface/hugging_face_checkpoint.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "checkpoint/checkpoint_store.hpp"
-#include "huggingface/hugging_face_files.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"

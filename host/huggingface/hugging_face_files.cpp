@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/message_text.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "strata/error.hpp"

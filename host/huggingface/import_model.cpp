@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_store.hpp"
+#include "files/file_io.hpp"
 #include "files/message_text.hpp"
-#include "files/new_folder.hpp"
 #include "huggingface/low_rank_terms.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"
-#include "huggingface/peft_files.hpp"
 #include "loading/plugin_call.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"
@@ -123,7 +122,7 @@ std::map<std::string, std::vector<float>> adapter_values(const LowRankTerms& ter
   for (const auto& [parameter, found] : read) {
     const LowRankTerm* term = terms.find(parameter);
     if (term == nullptr) throw VerificationError("the strategy has no adapter of '" + parameter + "'");
-    if (terms.has_two_uses(*term)) {
+    if (term->is_table && term->is_matrix) {
       problems.add("of one use: '" + found.module + "' is an embedding and a projection at once, and PEFT's adapter " +
                    "changes one of the two");
       continue;

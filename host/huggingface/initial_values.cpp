@@ -2,7 +2,6 @@
 
 #include "huggingface/hugging_face_checkpoint.hpp"
 #include "huggingface/model_parameters.hpp"
-#include "setup/run_setup.hpp"
 #include "strata/error.hpp"
 #include "strata/internal/derived_initializer.hpp"
 

@@ -94,13 +94,6 @@ LowRankTerms::LowRankTerms(const Graph& graph) : graph_(graph), quantized_(quant
   }
 }
 
-bool LowRankTerms::is_read_by(const std::string& parameter, const std::string& op) const {
-  const Value read = value(parameter);
-  return std::any_of(graph_.nodes().begin(), graph_.nodes().end(), [&](const Node& node) {
-    return node.op == op && std::find(node.operands.begin(), node.operands.end(), read) != node.operands.end();
-  });
-}
-
 const LowRankTerm* LowRankTerms::find(const std::string& parameter) const {
   const auto found = by_parameter_.find(parameter);
   return found == by_parameter_.end() ? nullptr : found->second;

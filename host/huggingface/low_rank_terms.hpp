@@ -45,12 +45,6 @@ class LowRankTerms {
 
   /// True if the parameter is A or B of a term. An export of merged values leaves it out.
   [[nodiscard]] bool is_factor(const std::string& parameter) const { return factors_.contains(parameter); }
-  /// True if an op reads the parameter.
-  [[nodiscard]] bool is_read_by(const std::string& parameter, const std::string& op) const;
-  /// True for a table that is embedding and projection at once. An adapter of PEFT belongs to one of the two.
-  [[nodiscard]] bool has_two_uses(const LowRankTerm& term) const {
-    return is_read_by(term.b, "embedding") && is_read_by(term.b, "linear");
-  }
   /// The term of a parameter, or null.
   [[nodiscard]] const LowRankTerm* find(const std::string& parameter) const;
   [[nodiscard]] const std::vector<LowRankTerm>& terms() const { return graph_.low_rank_terms; }

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
-#include "checkpoint/safetensors.hpp"
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -73,14 +71,14 @@ class PeftWriter {
     }
     const HuggingFacePlace& place = found->second;
     const std::string name = place.tensor.substr(0, place.tensor.size() - suffix.size());
-    const bool is_embedding = request_.terms.is_read_by(term.b, "embedding");
-    if (request_.terms.has_two_uses(term)) {
+    // An adapter of PEFT belongs to one of the two.
+    if (term.is_table && term.is_matrix) {
       throw refused(term, " is an embedding and a projection at once, which PEFT's format lacks");
     }
     const auto known =
         std::find_if(modules_.begin(), modules_.end(), [&](const PeftModule& module) { return module.name == name; });
     if (known == modules_.end()) {
-      modules_.push_back({name, {{&term, place}}, is_embedding});
+      modules_.push_back({name, {{&term, place}}, term.is_table});
     } else if (known->first().scale != term.scale) {
       throw refused(term, " is part of a tensor whose other adapters have another scale");
     } else {

@@ -1,9 +1,7 @@
-#include "huggingface/peft_files.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>

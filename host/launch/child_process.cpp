@@ -1,14 +1,17 @@
 #include "launch/child_process.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "diagnosis/run_signals.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -77,6 +80,9 @@ struct Become {
   ::_exit(127);
 }
 
+/// A longer line is passed on in pieces.
+constexpr std::size_t kLongestLine = 1 << 20;
+
 }  // namespace
 
 ChildProcess start_child(const ProgramRequest& request, const sigset_t& mask) {
@@ -106,6 +112,48 @@ void forbid_core_dumps() {
   // The system pipes dumps to a program, such as systemd-coredump, in spite of a limit of 0, but not of 1.
   limit.rlim_cur = limit.rlim_max < 1 ? limit.rlim_max : 1;
   static_cast<void>(::setrlimit(RLIMIT_CORE, &limit));
+}
+
+void LineReader::read() {
+  std::array<char, 4096> buffer{};
+  while (pipe_.is_open()) {
+    pollfd readable{pipe_.number(), POLLIN, 0};
+    if (::poll(&readable, 1, 0) <= 0) return;
+    const ssize_t count = ::read(pipe_.number(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      pipe_.close();
+      if (!open_line_.empty()) line_(open_line_);
+      return;
+    }
+    open_line_.append(buffer.data(), static_cast<std::size_t>(count));
+    for (std::size_t end = 0; (end = open_line_.find('\n')) != std::string::npos;) {
+      line_(open_line_.substr(0, end));
+      open_line_.erase(0, end + 1);
+    }
+    if (open_line_.size() > kLongestLine) line_(std::exchange(open_line_, ""));
+  }
+}
+
+SignalQueue::SignalQueue() {
+  sigset_t mask;
+  ::sigemptyset(&mask);
+  ::sigaddset(&mask, SIGCHLD);
+  for (const int signal : kStopSignals) ::sigaddset(&mask, signal);
+  ::sigprocmask(SIG_BLOCK, &mask, &previous_mask_);
+  descriptor_ = Descriptor(::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
+}
+
+SignalQueue::~SignalQueue() { ::sigprocmask(SIG_SETMASK, &previous_mask_, nullptr); }
+
+std::vector<int> SignalQueue::take() const {
+  std::vector<int> signals;
+  signalfd_siginfo signal{};
+  while (::read(descriptor_.number(), &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
+    if (signal.ssi_signo != SIGCHLD) signals.push_back(static_cast<int>(signal.ssi_signo));
+  }
+  return signals;
 }
 
 }  // namespace strata::host

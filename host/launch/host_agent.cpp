@@ -1,4 +1,3 @@
-#include "launch/host_agent.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +10,6 @@
 #include <optional>
 
 #include "launch/child_process.hpp"
-#include "launch/frame_channel.hpp"
 #include "launch/launch_protocol.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/error.hpp"

@@ -6,14 +6,12 @@
 #include <algorithm>
 #include <thread>
 
-#include "config/duration.hpp"
 #include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
 #include "files/message_text.hpp"
-#include "launch/host_processes.hpp"
-#include "launch/rank_requests.hpp"
+#include "files/text_format.hpp"
 #include "launch/restart_budget.hpp"
-#include "log/training_log.hpp"
+#include "log/run_log.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/tensor.hpp"
 #include "train/inspection.hpp"
@@ -68,7 +66,7 @@ Launch::Launch(const LaunchArguments& arguments, const RunSetup& setup, PluginRe
       setup_(setup),
       run_(setup.configuration.run),
       ranks_(setup.stack.mesh.rank_count()),
-      ranks_per_process_(ranks_per_process(setup.configuration, ranks_)),
+      ranks_per_process_(ranks_per_process(setup)),
       plugins_(plugins),
       console_(console),
       identity_before_(stored_identity(run_.output)),

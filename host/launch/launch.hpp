@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "files/console.hpp"
+#include "launch/child_process.hpp"
 #include "launch/host_connection.hpp"
-#include "launch/host_list.hpp"
-#include "launch/process_end.hpp"
+#include "launch/rank_placement.hpp"
 #include "launch/rank_processes.hpp"
-#include "launch/signal_queue.hpp"
 #include "launch/train_arguments.hpp"
 #include "loading/plugin_registry.hpp"
 #include "log/training_record.hpp"

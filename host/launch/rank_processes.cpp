@@ -1,11 +1,21 @@
 #include "launch/rank_processes.hpp"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <limits>
 #include <utility>
 
-#include "launch/child_process.hpp"
+#include "files/file_io.hpp"
 
 namespace strata::host {
 namespace {
@@ -13,7 +23,126 @@ namespace {
 /// How often a companion is served at least.
 constexpr int kCompanionMilliseconds = 1000;
 
+std::string current_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+  return text.data();
+}
+
+std::string file_name(int rank) { return fmt::format("rank-{:05}.log", rank); }
+
 }  // namespace
+
+RankLog::RankLog(const std::filesystem::path& folder, int rank, Warn warn)
+    : path_(folder / file_name(rank)), warn_(std::move(warn)) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail(error.message());
+  open();
+}
+
+void RankLog::open() {
+  file_ = Descriptor();
+  if (is_link_to_file(path_)) return fail("it is a symbolic link");
+  // A pipe at this path has no reader, and must not make the launcher wait for one.
+  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+  if (!file_.is_open()) fail(std::strerror(errno));
+}
+
+void RankLog::line(const std::string& text) {
+  if (!file_.is_open() || is_moved(file_.number(), path_)) open();
+  if (!file_.is_open()) {
+    ++lost_lines_;
+    return;
+  }
+  if (lost_lines_ > 0) {
+    const std::uint64_t lost = lost_lines_;
+    write(fmt::format("=== {} line(s) could not be written\n", lost));
+    if (lost_lines_ > lost) {
+      // The mark was lost too, and so is this line instead of it.
+      return;
+    }
+    lost_lines_ = 0;
+  }
+  write(text + "\n");
+}
+
+void RankLog::mark(const std::string& text) { line("=== " + current_time() + " " + text); }
+
+void RankLog::write(const std::string& text) {
+  const std::string whole = (is_torn_ ? "\n" : "") + text;
+  const ssize_t written = ::write(file_.number(), whole.data(), whole.size());
+  if (written == static_cast<ssize_t>(whole.size())) {
+    is_torn_ = false;
+    return;
+  }
+  const int error = written < 0 ? errno : ENOSPC;
+  is_torn_ = is_torn_ || written > 0;
+  ++lost_lines_;
+  fail(std::strerror(error));
+}
+
+void RankLog::fail(const std::string& reason) {
+  if (has_warned_) return;
+  has_warned_ = true;
+  warn_("the output of a rank cannot be written to '" + path_.string() + "': " + reason +
+        "; the run goes on, and the file misses lines");
+}
+
+std::int64_t out_of_memory_kills(const std::filesystem::path& statistics) {
+  std::ifstream file(statistics);
+  std::string name;
+  std::int64_t value = 0;
+  while (file >> name >> value) {
+    if (name == "oom_kill") return value;
+  }
+  return 0;
+}
+
+std::string describe_ranks(int first, int count) {
+  if (count == 1) return fmt::format("rank {}", first);
+  return fmt::format("ranks {} {} {}", first, count == 2 ? "and" : "to", first + count - 1);
+}
+
+std::string describe(const ProcessEnd& end) {
+  const std::string rank = (end.ranks == 1 ? "" : "the process of ") + describe_ranks(end.rank, end.ranks) +
+                           (end.host.empty() ? "" : " on " + end.host);
+  if (end.by_force) return rank + " did not end in time and was ended by force";
+  if (end.signal == 0) return fmt::format("{} ended with exit code {}", rank, end.exit_code);
+  return fmt::format("{} was ended by signal {} ({}){}", rank, end.signal, ::strsignal(end.signal),
+                     end.out_of_memory ? ", when the kernel ended a process because memory ran out" : "");
+}
+
+void sort_by_cause(std::vector<ProcessEnd>& ends) {
+  const auto place = [](const ProcessEnd& end) { return end.by_force ? 2 : end.signal != 0 ? 0 : 1; };
+  std::stable_sort(ends.begin(), ends.end(),
+                   [&](const ProcessEnd& a, const ProcessEnd& b) { return place(a) < place(b); });
+}
+
+void EndDeadline::note_request() {
+  asked_to_stop_ = true;
+  if (grace_.after_signal) end_within(*grace_.after_signal);
+  if (requests_.note() >= SignalCount::kLimit) end_within(Grace::Seconds(0));
+}
+
+void EndDeadline::end_within(Grace::Seconds grace) {
+  deadline_ = std::min(deadline_, Clock::now() + std::chrono::duration_cast<Clock::duration>(grace));
+}
+
+bool EndDeadline::strikes() {
+  if (has_struck_ || Clock::now() < deadline_) return false;
+  has_struck_ = true;
+  return true;
+}
+
+int EndDeadline::milliseconds_left() const {
+  if (has_struck_ || deadline_ == Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
+}
 
 RankProcesses::RankProcesses(const std::vector<ProcessRequest>& requests, const Grace& grace,
                              const SignalQueue& signals, RankOutput output)

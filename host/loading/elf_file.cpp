@@ -1,5 +1,3 @@
-#include "loading/elf_file.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,8 @@
 #include <bit>
 #include <cstring>
 #include <map>
+
+#include "loading/plugin_file.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,6 +1,6 @@
-#include "loading/guarded_plugins.hpp"
-
 #include <utility>
+
+#include "loading/plugin_call.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,12 +1,18 @@
 #pragma once
 
+#include <condition_variable>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "strata/communicator.hpp"
+#include "strata/device.hpp"
 #include "strata/error.hpp"
 #include "strata/internal/hook_scope.hpp"
 #include "strata/plugin.hpp"
@@ -170,5 +176,52 @@ auto create_by_plugin(const PluginOrigin& origin, const char* hook, Call&& call)
   }
   return made;
 }
+
+/// Finds hooks of plugins that do not end: those in which a thread has neither begun nor ended a hook for a time.
+class HookWatch {
+ public:
+  /// Starts a thread. `limit`: in seconds; 0 finds none. `say` gets one line for all threads in the same hook, after
+  /// the limit, twice the limit, four times, and so on.
+  HookWatch(double limit, std::function<void(const std::string&)> say);
+  ~HookWatch();
+  HookWatch(const HookWatch&) = delete;
+  HookWatch& operator=(const HookWatch&) = delete;
+
+  void set_limit(double seconds);
+
+ private:
+  struct Seen {
+    std::uint64_t moves = 0;
+    double since = 0;
+    /// Seconds after which the hook is named next.
+    double patience = 0;
+  };
+
+  void watch();
+  /// What is to be said. `now`: seconds of a clock that stands still while the process is stopped.
+  std::vector<std::string> look(double now);
+  /// Time between two looks.
+  [[nodiscard]] double pause() const;
+
+  std::function<void(const std::string&)> say_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  double limit_;
+  bool is_ending_ = false;
+  /// By RunningHook::thread.
+  std::map<std::size_t, Seen> seen_;
+  std::thread thread_;
+};
+
+/// \file
+/// Wrappers of plugins' objects, so that each failure names the plugin and the function. Functions that describe an
+/// object fail as call_plugin() says; functions that work during the run fail as run_plugin() says. capture() passes on
+/// what its argument throws, which need not be the plugin's fault.
+
+/// Wraps a device, its kernels and its graphs.
+[[nodiscard]] std::unique_ptr<Device> guarded_device(std::shared_ptr<Device> device, PluginOrigin origin);
+
+/// Wraps a world, its communicators and their requests.
+[[nodiscard]] std::unique_ptr<World> guarded_world(std::shared_ptr<World> world, PluginOrigin origin);
 
 }  // namespace strata::host

@@ -7,8 +7,6 @@
 #include <cstddef>
 #include <sstream>
 
-#include "loading/elf_file.hpp"
-
 namespace strata::host {
 namespace {
 

@@ -1,5 +1,3 @@
-#include "log/metrics_file.hpp"
-
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
@@ -7,6 +5,7 @@
 #include "files/file_io.hpp"
 #include "files/host_name.hpp"
 #include "files/text_format.hpp"
+#include "log/run_log.hpp"
 #include "setup/launched_process.hpp"
 #include "strata/error.hpp"
 

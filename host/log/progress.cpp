@@ -5,7 +5,6 @@
 
 #include "files/message_text.hpp"
 #include "files/text_format.hpp"
-#include "log/training_record.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,5 +1,3 @@
-#include "log/tensorboard_log.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <boost/crc.hpp>
@@ -9,6 +7,8 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include "log/run_log.hpp"
 
 namespace strata::host {
 namespace {

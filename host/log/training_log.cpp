@@ -1,5 +1,3 @@
-#include "log/training_log.hpp"
-
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -7,8 +5,9 @@
 
 #include "files/file_io.hpp"
 #include "files/host_name.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "files/text_format.hpp"
+#include "log/run_log.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <string>
+
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {
@@ -21,6 +22,19 @@ std::int64_t status_bytes(const std::string& key) {
   }
   return 0;
 }
+
+double median_of_others(const RankTimes& times, std::size_t rank) {
+  std::vector<double> others;
+  for (std::size_t i = 0; i < times.seconds.size(); ++i) {
+    if (i != rank) others.push_back(times.own_seconds(i));
+  }
+  const auto middle = others.begin() + static_cast<std::ptrdiff_t>(others.size() / 2);
+  std::nth_element(others.begin(), middle, others.end());
+  if (others.size() % 2 == 1) return *middle;
+  return (*std::max_element(others.begin(), middle) + *middle) / 2;
+}
+
+std::string milliseconds(double seconds) { return format_line(seconds < 0.1 ? "%.2f ms" : "%.0f ms", seconds * 1e3); }
 
 }  // namespace
 
@@ -69,6 +83,56 @@ std::string describe(StopReason reason) {
       return "SIGTERM";
   }
   return "an unknown reason";
+}
+
+void RankTimeValues::set(int rank, double seconds, double wait_seconds, double data_wait_seconds) {
+  std::fill(values_.begin(), values_.end(), 0);
+  const auto at = values_.begin() + static_cast<std::ptrdiff_t>(kTimes) * rank;
+  at[0] = seconds;
+  at[1] = wait_seconds;
+  at[2] = data_wait_seconds;
+}
+
+RankTimes RankTimeValues::times(std::uint64_t step) const {
+  RankTimes result{.step = step, .seconds = {}, .wait_seconds = {}, .data_wait_seconds = {}};
+  for (std::size_t i = 0; i < values_.size(); i += kTimes) {
+    result.seconds.push_back(values_[i]);
+    result.wait_seconds.push_back(values_[i + 1]);
+    result.data_wait_seconds.push_back(values_[i + 2]);
+  }
+  return result;
+}
+
+std::vector<std::string> Stragglers::note(const RankTimes& times) {
+  std::vector<std::string> sentences;
+  const std::size_t ranks = times.seconds.size();
+  if (ranks < 2) return sentences;
+  streaks_.resize(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    Streak& streak = streaks_[rank];
+    const double own = times.own_seconds(rank);
+    const double others = median_of_others(times, rank);
+    if ((own >= kRatio * others) == streak.is_slow) {
+      streak = {.is_slow = streak.is_slow};
+      continue;
+    }
+    ++streak.steps;
+    streak.own_seconds += own;
+    streak.other_seconds += others;
+    streak.data_wait_seconds += times.data_wait_seconds[rank];
+    if (streak.steps < kSteps) continue;
+    const std::string steps = std::to_string(kSteps) + " steps up to step " + std::to_string(times.step);
+    if (streak.is_slow) {
+      sentences.push_back("rank " + std::to_string(rank) + " has kept up with the others in the " + steps);
+    } else {
+      sentences.push_back("rank " + std::to_string(rank) + " is slow: in the " + steps + " it took " +
+                          milliseconds(streak.own_seconds / kSteps) + " for its own work, of which it waited " +
+                          milliseconds(streak.data_wait_seconds / kSteps) +
+                          " for data; the median of the other ranks is " + milliseconds(streak.other_seconds / kSteps));
+    }
+    streak = {.is_slow = !streak.is_slow};
+  }
+  return sentences;
 }
 
 }  // namespace strata::host

@@ -1,14 +1,10 @@
 #include "reports/curve_chart.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <utility>
 
-#include "reports/axis.hpp"
-#include "reports/svg.hpp"
+#include "reports/drawing.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

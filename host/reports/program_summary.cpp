@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/step_variants.hpp"

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "files/message_text.hpp"
-#include "reports/axis.hpp"
 #include "reports/curve_chart.hpp"
+#include "reports/drawing.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,10 +1,11 @@
 #include "reports/timeline.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <utility>
 
+#include "files/json.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -113,18 +114,32 @@ int most_open(const std::vector<TimelineEvent>& events, std::optional<Phase> las
   return most;
 }
 
-}  // namespace
+using nlohmann::ordered_json;
 
-WorkDependencies chain_dependencies(int chunks) {
-  WorkDependencies dependencies;
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    if (chunk > 0) dependencies[{Phase::forward, chunk}].push_back({Phase::forward, chunk - 1});
-    dependencies[{Phase::backward, chunk}].push_back({Phase::forward, chunk});
-    if (chunk + 1 < chunks) dependencies[{Phase::backward, chunk}].push_back({Phase::backward, chunk + 1});
-    dependencies[{Phase::weight, chunk}].push_back({Phase::backward, chunk});
-  }
-  return dependencies;
+/// The format's unit is a microsecond.
+constexpr double kMicrosecondsOfUnit = 1000;
+
+/// Name of a task, such as "F 3". Perfetto gives names that differ only in a number the same colour.
+std::string event_name(const ScheduledTask& task) {
+  return std::string(to_string(task.phase)) + " " + std::to_string(task.micro_batch);
 }
+
+ordered_json metadata(std::size_t stage, const char* name, ordered_json arguments) {
+  return {{"ph", "M"}, {"name", name}, {"pid", stage}, {"tid", 0}, {"args", std::move(arguments)}};
+}
+
+ordered_json complete_event(std::size_t stage, const TimelineEvent& event) {
+  return {{"ph", "X"},
+          {"name", event_name(event.task)},
+          {"cat", "task"},
+          {"pid", stage},
+          {"tid", 0},
+          {"ts", event.begin * kMicrosecondsOfUnit},
+          {"dur", (event.end - event.begin) * kMicrosecondsOfUnit},
+          {"args", {{"micro_batch", event.task.micro_batch}, {"chunk", event.task.chunk}}}};
+}
+
+}  // namespace
 
 double Timeline::bubble_fraction() const {
   double busy = 0;
@@ -139,6 +154,16 @@ Timeline simulate_timeline(const std::vector<std::vector<TimedTask>>& stages, co
     stage.kept = most_open(stage.events, std::nullopt);
   }
   return timeline;
+}
+
+std::string timeline_trace(const Timeline& timeline) {
+  ordered_json events = ordered_json::array();
+  for (std::size_t stage = 0; stage < timeline.stages.size(); ++stage) {
+    events.push_back(metadata(stage, "process_name", {{"name", "stage " + std::to_string(stage)}}));
+    events.push_back(metadata(stage, "process_sort_index", {{"sort_index", stage}}));
+    for (const TimelineEvent& event : timeline.stages[stage].events) events.push_back(complete_event(stage, event));
+  }
+  return json_text(ordered_json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}, 1) + "\n";
 }
 
 }  // namespace strata::host

@@ -2,10 +2,16 @@
 
 #include <compare>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "compiler/compile.hpp"
+#include "compiler/placement/stages.hpp"
+#include "strata/graph.hpp"
+#include "strata/op.hpp"
+#include "strata/program.hpp"
 #include "strata/strategy.hpp"
 
 namespace strata::host {
@@ -32,11 +38,6 @@ struct ChunkPhase {
 
 /// For each phase of a chunk, the phases of chunks that it depends on in the same micro-batch.
 using WorkDependencies = std::map<ChunkPhase, std::vector<ChunkPhase>>;
-
-/// The dependencies of chunks that form a chain. Forward depends on the forward of the previous chunk. Backward depends
-/// on the backward of the next chunk and on the forward of its own. Weight gradients depend on the backward of their
-/// own chunk.
-[[nodiscard]] WorkDependencies chain_dependencies(int chunks);
 
 /// One task with its simulated time.
 struct TimelineEvent {
@@ -95,5 +96,25 @@ struct Timeline {
 /// The timeline in Chrome's Trace Event Format, which Perfetto opens. Each stage is a process. One unit of time is a
 /// millisecond.
 [[nodiscard]] std::string timeline_trace(const Timeline& timeline);
+
+/// The duration of a task, in the caller's unit.
+using TaskDuration = std::function<double(const Program&, const Task&)>;
+
+/// Equal durations for all chunks: forward 1 and backward 2, or 1 and 1 if weight gradients are separate tasks.
+[[nodiscard]] TaskDuration equal_durations(const Stages& stages);
+
+/// Durations proportional to the FLOPs of the chunk's nodes in each phase. The unit is the forward pass of an average
+/// chunk.
+[[nodiscard]] TaskDuration flop_durations(const Graph& graph, const OpRegistry& registry, const Stages& stages);
+
+/// The program of each coordinate along `axis`, with all other coordinates 0. If `axis` is empty, the program of rank
+/// 0.
+[[nodiscard]] std::vector<const Program*> stage_programs(const Compiled& compiled, const Axis& axis);
+
+/// Simulates a step of pipeline stages whose programs exchange messages along `axis`. Before a task begins, it waits
+/// for all tasks that send messages to it. Collectives, prologue and epilogue take no time. \throws VerificationError
+/// like simulate_timeline(), or if a message has no sender.
+[[nodiscard]] Timeline simulate_programs(const std::vector<const Program*>& programs, const Axis& axis,
+                                         const TaskDuration& duration);
 
 }  // namespace strata::host

@@ -1,5 +1,3 @@
-#include "reports/timeline_program.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -7,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "reports/timeline.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -5,8 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "reports/axis.hpp"
-#include "reports/svg.hpp"
+#include "reports/drawing.hpp"
 #include "reports/timeline.hpp"
 
 namespace strata::host {

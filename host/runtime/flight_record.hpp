@@ -59,9 +59,6 @@ struct RecordedCommunication {
   double completed_at = 0;
 
   [[nodiscard]] bool is_message() const { return kind == "send" || kind == "receive"; }
-  [[nodiscard]] bool is_pending() const {
-    return state == CommunicationState::issued || state == CommunicationState::enqueued;
-  }
 };
 
 /// The instruction that a rank executes.

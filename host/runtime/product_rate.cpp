@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/element.hpp"
+#include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -21,7 +22,7 @@ constexpr double kEnoughSeconds = 0.02;
 
 OpInstance square_product(DType type, std::int64_t side) {
   OpInstance instance;
-  instance.op = "linear";
+  instance.op = ops::kLinear;
   instance.name = "rate of products";
   instance.attributes = {{"result", std::string("rows columns")}};
   instance.operands = {{type, {"rows", "depth"}, {side, side}}, {type, {"depth", "columns"}, {side, side}}};

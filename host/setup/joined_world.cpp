@@ -18,7 +18,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "config/sections.hpp"
 #include "files/file_io.hpp"
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 #include "setup/agreement.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/error.hpp"

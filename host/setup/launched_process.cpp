@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <variant>
 
 #include "strata/error.hpp"
 
@@ -34,20 +32,6 @@ std::string free_port() {
   if (socket >= 0) ::close(socket);
   if (!found) throw RuntimeError("no free port was found for the rendezvous of the ranks: " + cause);
   return std::to_string(ntohs(address.sin_port));
-}
-
-int ranks_per_process(const RunConfiguration& configuration, int ranks) {
-  const auto& options = configuration.communicator.options;
-  const auto option = options.find(kRanksPerProcess);
-  if (option == options.end()) return 1;
-  const auto* count = std::get_if<std::int64_t>(&option->second);
-  if (count == nullptr || *count < 1) return 1;
-  if (ranks % *count != 0) {
-    throw configuration.error(
-        configuration.communicator.path + "." + kRanksPerProcess,
-        "found " + std::to_string(*count) + "; accepted: a divisor of the mesh's " + std::to_string(ranks) + " ranks");
-  }
-  return static_cast<int>(*count);
 }
 
 }  // namespace strata::host

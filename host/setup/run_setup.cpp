@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "compiler/stack.hpp"
-#include "data/joined_sizes.hpp"
-#include "loading/guarded_plugins.hpp"
+#include "data/data_source.hpp"
+#include "loading/plugin_call.hpp"
 #include "setup/joined_world.hpp"
 #include "setup/launched_process.hpp"
 
@@ -109,20 +109,13 @@ void check_batch(const RunConfiguration& configuration, std::int64_t replicas) {
   }
 }
 
-/// Checks run.shrink against the mesh: the axis exists and has as many ranks as its strategy's `size`, and the least
-/// size is not larger. \throws ConfigurationError with file and line.
+/// Checks run.shrink against the mesh: the axis exists, an option gives its ranks, and the least size is not larger.
+/// \throws ConfigurationError with file and line.
 void check_shrink(const RunSetup& setup) {
   const ShrinkSection& shrink = setup.configuration.run.shrink;
   if (shrink.axis.empty()) return;
-  const NamedStrategy& strategy = setup.stack.strategies[find_shrinking_strategy(setup)];
+  static_cast<void>(find_shrinking_option(setup));
   const int size = setup.stack.mesh.size(shrink.axis);
-  const auto& options = setup.configuration.strategies[static_cast<std::size_t>(strategy.table)].options;
-  const auto option = options.find(kSizeOption);
-  if (option == options.end() || option->second != OptionValue(std::int64_t{size})) {
-    throw setup.configuration.error("run.shrink.axis", "found \"" + shrink.axis + "\" of " + strategy.name +
-                                                           ", whose option `size` does not give its ranks; accepted: "
-                                                           "an axis that has `size` ranks");
-  }
   if (shrink.min > size) {
     throw setup.configuration.error("run.shrink.min", "found " + std::to_string(shrink.min) + "; accepted: 1 to " +
                                                           std::to_string(size) + ", the size of the axis \"" +
@@ -314,18 +307,38 @@ RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry,
   return setup;
 }
 
-std::size_t find_shrinking_strategy(const RunSetup& setup) {
+ShrinkingOption find_shrinking_option(const RunSetup& setup) {
   const std::string& axis = setup.configuration.run.shrink.axis;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < setup.stack.axes.size(); ++i) {
     for (const MeshAxis& each : setup.stack.axes[i]) {
-      if (each.name == axis) return i;
       names.push_back(each.name);
+      if (each.name != axis) continue;
+      const ResolvedPlugin<StrategyFactory>& strategy = setup.plugins.strategies[i];
+      const OptionSpecification* size = strategy.schema.find(OptionRole::axis_size, OptionType::integer);
+      if (size != nullptr && strategy.options.integer(size->name) == each.size) {
+        return {static_cast<std::size_t>(strategy.origin.table), size->name};
+      }
+      throw setup.configuration.error("run.shrink.axis", "found \"" + axis + "\" of " + strategy.origin.label +
+                                                             ", none of whose options gives its ranks; accepted: an "
+                                                             "axis whose size is an option, such as `size`");
     }
   }
   throw setup.configuration.error("run.shrink.axis",
                                   "found \"" + axis + "\"; accepted: an axis of the mesh (" +
                                       (names.empty() ? "the configuration has none" : join(names, ", ")) + ")");
+}
+
+int ranks_per_process(const RunSetup& setup) {
+  const ResolvedPlugin<CommunicatorFactory>& communicator = setup.plugins.communicator;
+  const OptionSpecification* option = communicator.schema.find(OptionRole::ranks_per_process, OptionType::integer);
+  if (option == nullptr) return 1;
+  const std::int64_t count = communicator.options.integer(option->name);
+  const int ranks = setup.stack.mesh.rank_count();
+  if (count >= 1 && ranks % count == 0) return static_cast<int>(count);
+  throw setup.configuration.error(
+      setup.configuration.communicator.path + "." + option->name,
+      "found " + std::to_string(count) + "; accepted: a divisor of the mesh's " + std::to_string(ranks) + " ranks");
 }
 
 LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration) {

@@ -103,10 +103,19 @@ struct RunSetup {
 [[nodiscard]] RunSetup prepare(RunConfiguration configuration, PluginRegistry& registry,
                                std::shared_ptr<const CheckpointReader> initial = nullptr);
 
-/// The option of a strategy that gives an axis its ranks, so that run.shrink can change it.
-inline constexpr const char* kSizeOption = "size";
-/// Index of the strategy whose axis run.shrink names. \throws ConfigurationError if no strategy has such an axis.
-[[nodiscard]] std::size_t find_shrinking_strategy(const RunSetup& setup);
+/// The option that gives the axis of run.shrink its ranks.
+struct ShrinkingOption {
+  /// The table of its strategy among the [[strategy]] tables.
+  std::size_t table = 0;
+  std::string name;
+};
+
+/// \throws ConfigurationError if no strategy has the axis, or none of its options gives the axis its ranks.
+[[nodiscard]] ShrinkingOption find_shrinking_option(const RunSetup& setup);
+
+/// How many ranks a launcher starts in each process: the value of the communicator's option of that role, or 1 if it
+/// has none. \throws ConfigurationError if the processes would not all have as many.
+[[nodiscard]] int ranks_per_process(const RunSetup& setup);
 
 /// The factor of weight decay by step.
 [[nodiscard]] LearningRateSchedule weight_decay_schedule(const RunConfiguration& configuration);

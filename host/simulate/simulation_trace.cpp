@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "files/json_text.hpp"
+#include "files/json.hpp"
 
 namespace strata::host {
 namespace {

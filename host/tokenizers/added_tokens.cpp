@@ -1,7 +1,6 @@
-#include "tokenizers/added_tokens.hpp"
-
 #include <algorithm>
 
+#include "tokenizers/text_steps.hpp"
 #include "tokenizers/unicode.hpp"
 
 namespace strata::host {

@@ -1,10 +1,9 @@
-#include "tokenizers/charsmap.hpp"
-
 #include <sodium.h>
 
 #include <cstring>
 
 #include "strata/error.hpp"
+#include "tokenizers/text_steps.hpp"
 #include "tokenizers/unicode.hpp"
 
 namespace strata::host {

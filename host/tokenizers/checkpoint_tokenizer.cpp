@@ -1,8 +1,5 @@
 #include "tokenizers/checkpoint_tokenizer.hpp"
 
-#include <algorithm>
-
-#include "checkpoint/checkpoint_manifest.hpp"
 #include "files/file_io.hpp"
 #include "huggingface/hugging_face_files.hpp"
 #include "setup/run_setup.hpp"
@@ -12,17 +9,6 @@ namespace strata::host {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kKey = "data.tokenizer";
-
-/// The path that the configuration names. Empty if the dataset takes none, or it names none. A dataset that makes
-/// tokens from text itself has a choice of words instead.
-std::string named_path(const RunSetup& setup) {
-  const auto& dataset = setup.plugins.dataset;
-  const OptionSpecification* option = dataset.schema.find("tokenizer");
-  if (option == nullptr || option->type != OptionType::word || !option->choices.empty()) return {};
-  return dataset.options.word("tokenizer");
-}
 
 /// A file's bytes, and the companions that name its special tokens.
 ModelFiles files_of(const fs::path& file) {
@@ -47,13 +33,16 @@ void require_fit(const RunSetup& setup, const TextTokenizer& tokenizer, const st
 }  // namespace
 
 std::shared_ptr<const ModelFiles> named_tokenizer(const RunSetup& setup) {
-  const std::string path = named_path(setup);
+  const auto& dataset = setup.plugins.dataset;
+  const OptionSpecification* option = dataset.schema.find(OptionRole::tokenizer, OptionType::word);
+  if (option == nullptr) return nullptr;
+  const std::string& path = dataset.options.word(option->name);
   if (path.empty()) return nullptr;
   try {
     require_fit(setup, *load_tokenizer(path), path);
     return std::make_shared<const ModelFiles>(fs::is_directory(path) ? read_model_files(path) : files_of(path));
   } catch (const Error& error) {
-    throw setup.configuration.error(kKey, error.what());
+    throw setup.configuration.error(setup.configuration.data.dataset.path + "." + option->name, error.what());
   }
 }
 

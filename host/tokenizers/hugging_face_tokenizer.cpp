@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "tokenizers/added_tokens.hpp"
 #include "tokenizers/flat_table.hpp"
 #include "tokenizers/text_steps.hpp"
 #include "tokenizers/text_tokenizer.hpp"

@@ -4,7 +4,6 @@
 #include "strata/error.hpp"
 #include "strata/vocabulary.hpp"
 #include "tokenizers/byte_alphabet.hpp"
-#include "tokenizers/charsmap.hpp"
 #include "tokenizers/text_steps.hpp"
 #include "tokenizers/unicode.hpp"
 

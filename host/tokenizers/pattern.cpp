@@ -1,4 +1,4 @@
-#include "tokenizers/pattern.hpp"
+#include "tokenizers/text_steps.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

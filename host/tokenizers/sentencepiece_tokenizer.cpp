@@ -7,7 +7,7 @@
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/byte_alphabet.hpp"
-#include "tokenizers/charsmap.hpp"
+#include "tokenizers/text_steps.hpp"
 #include "tokenizers/text_tokenizer.hpp"
 #include "tokenizers/unicode.hpp"
 

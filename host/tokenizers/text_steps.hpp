@@ -1,13 +1,18 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "files/json_value.hpp"
-#include "tokenizers/pattern.hpp"
+#include "files/json.hpp"
+#include "tokenizers/flat_table.hpp"
+#include "tokenizers/token_model.hpp"
 
 namespace strata::host {
 
@@ -91,5 +96,107 @@ const Reader& reader_of(const std::map<std::string, Reader>& readers, const Json
   for (const auto& [name, unused] : readers) names += ", " + name;
   type.refuse(names);
 }
+
+/// Bytes [begin, end) of a text.
+struct TextRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// The memory with which one thread matches patterns. Copies share it.
+class PatternMemory {
+ public:
+  PatternMemory();
+
+ private:
+  friend class Pattern;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// A regular expression as tokenizer.json contains it, or a literal text. Immutable, so threads share it.
+class Pattern {
+ public:
+  /// \throws ConfigurationError, whose message has no file, if the expression is none.
+  [[nodiscard]] static Pattern expression(std::string_view syntax);
+  [[nodiscard]] static Pattern literal(std::string text);
+
+  /// All matches, in order and disjoint. \throws ConfigurationError if a match takes more steps than a tokenizer's
+  /// pattern should.
+  void find_all(std::string_view text, PatternMemory& memory, std::vector<TextRange>& matches) const;
+  [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content, PatternMemory& memory) const;
+
+ private:
+  Pattern() = default;
+  [[nodiscard]] std::optional<TextRange> find(std::string_view text, std::size_t from, PatternMemory& memory) const;
+
+  /// The expression as PCRE2 compiled it. Null for a literal.
+  std::shared_ptr<const void> code_;
+  std::string literal_;
+};
+
+/// A token that is found in the text before the model sees it, such as `<|endoftext|>`.
+struct AddedToken {
+  std::int32_t number = 0;
+  std::string text;
+  /// Decoding may leave special tokens out.
+  bool special = false;
+  /// The token takes white space before and after it, too.
+  bool strips_left = false;
+  bool strips_right = false;
+  /// The token is found between characters that belong to no word.
+  bool single_word = false;
+  /// The token is found in the normalized text.
+  bool normalized = false;
+};
+
+/// A part of a text: an added token, or text between them if `token` is -1.
+struct TextPart {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::int32_t token = -1;
+};
+
+class AddedTokens {
+ public:
+  /// Reads `added_tokens` of a tokenizer.json.
+  AddedTokens(const std::optional<JsonValue>& list, const VocabularyTexts& vocabulary, const Normalizer& normalizer);
+
+  /// Appends the parts of a text, all of it in order. `normalized`: the text is, so other tokens are found in it.
+  /// `skips_special`: special tokens are no parts. \return true if the text contains a special token.
+  bool cut(std::string_view text, bool normalized, bool skips_special, std::vector<TextPart>& parts) const;
+
+  /// The token with a number, or null.
+  [[nodiscard]] const AddedToken* find(std::int32_t number) const;
+  /// The number of a text, or -1.
+  [[nodiscard]] std::int32_t token_of(std::string_view text) const;
+  /// The number behind the largest one. 0 without tokens.
+  [[nodiscard]] std::int32_t end() const;
+
+ private:
+  std::map<std::int32_t, AddedToken> tokens_;
+  ByteTrie plain_;
+  ByteTrie normalized_;
+};
+
+/// The replacements of a sentencepiece normalizer: a double-array trie (Darts-clone) and the texts that it refers to.
+class Charsmap {
+ public:
+  /// \param bytes The value of `precompiled_charsmap`. \throws ConfigurationError, whose message has no file, if the
+  /// map refers to what it does not have.
+  explicit Charsmap(std::string_view bytes);
+  /// tokenizer.json has the same in base64.
+  [[nodiscard]] static Charsmap of_base64(std::string_view text);
+
+  /// Replaces graphemes and code points as Hugging Face's Precompiled normalizer does.
+  [[nodiscard]] std::string replace(std::string_view text) const;
+
+ private:
+  void check() const;
+  [[nodiscard]] std::optional<std::string_view> replacement(std::string_view part) const;
+
+  std::vector<std::uint32_t> units_;
+  std::string texts_;
+};
 
 }  // namespace strata::host

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "files/json_value.hpp"
+#include "files/json.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -2,14 +2,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "files/json_value.hpp"
+#include "files/json.hpp"
 
 namespace strata::host {
 

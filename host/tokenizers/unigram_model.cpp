@@ -8,7 +8,7 @@
 
 #include "strata/error.hpp"
 #include "tokenizers/byte_alphabet.hpp"
-#include "tokenizers/byte_trie.hpp"
+#include "tokenizers/flat_table.hpp"
 #include "tokenizers/token_model.hpp"
 #include "tokenizers/unicode.hpp"
 

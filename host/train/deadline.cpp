@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "config/duration.hpp"
+#include "files/text_format.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -8,19 +8,9 @@
 #include "checkpoint/checkpoint_plan.hpp"
 #include "huggingface/initial_values.hpp"
 #include "runtime/rank_threads.hpp"
-#include "setup/launched_process.hpp"
-#include "train/training_programs.hpp"
 
 namespace strata::host {
 namespace {
-
-/// The configuration with another size of the axis.
-RunConfiguration with_size(const RunSetup& setup, std::size_t strategy, std::int64_t size) {
-  RunConfiguration configuration = setup.configuration;
-  const std::size_t table = static_cast<std::size_t>(setup.stack.strategies[strategy].table);
-  configuration.strategies[table].options[kSizeOption] = size;
-  return configuration;
-}
 
 /// True if `strata check` accepts the run.
 bool passes_check(const RunConfiguration& configuration, PluginRegistry& registry) {
@@ -165,7 +155,7 @@ void require_connection(const Inspection& inspection) {
   const RunSetup& setup = inspection.setup;
   std::unique_ptr<World> world;
   try {
-    world = setup.make_world(ranks_per_process(setup.configuration, setup.stack.mesh.rank_count()));
+    world = setup.make_world(ranks_per_process(setup));
   } catch (const Error&) {
     // For example, a launcher has started several processes.
     return;
@@ -177,20 +167,20 @@ void require_connection(const Inspection& inspection) {
 std::optional<ShrunkAxis> find_shrunk_axis(const RunSetup& setup, int slots, PluginRegistry& registry) {
   const ShrinkSection& shrink = setup.configuration.run.shrink;
   if (shrink.axis.empty()) return std::nullopt;
-  const std::size_t strategy = find_shrinking_strategy(setup);
-  const int table = setup.stack.strategies[strategy].table;
+  const ShrinkingOption option = find_shrinking_option(setup);
   const int whole = setup.stack.mesh.size(shrink.axis);
   const int ranks_of_one = setup.stack.mesh.rank_count() / whole;
-  const int per_process = ranks_per_process(setup.configuration, setup.stack.mesh.rank_count());
+  const int per_process = ranks_per_process(setup);
   // A launcher's machine may lack the run's device. Then the ranks make the check that needs one.
   const bool checks_all = passes_check(setup.configuration, registry);
   const std::int64_t most = std::min<std::int64_t>(slots / ranks_of_one, whole);
   for (std::int64_t size = most; size >= shrink.min; --size) {
-    const RunConfiguration configuration = with_size(setup, strategy, size);
+    RunConfiguration configuration = setup.configuration;
+    configuration.strategies[option.table].options[option.name] = size;
     if (size * ranks_of_one % per_process != 0 || !can_be_prepared(configuration, registry)) continue;
     if (checks_all && !passes_check(configuration, registry)) continue;
     return ShrunkAxis{size, static_cast<int>(size) * ranks_of_one,
-                      "strategy." + std::to_string(table) + "." + kSizeOption + "=" + std::to_string(size)};
+                      "strategy." + std::to_string(option.table) + "." + option.name + "=" + std::to_string(size)};
   }
   return std::nullopt;
 }

@@ -10,12 +10,8 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "checkpoint/checkpoint.hpp"
 #include "files/text_format.hpp"
 #include "runtime/element.hpp"
 #include "runtime/tensor_part.hpp"

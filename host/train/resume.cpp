@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <exception>
-#include <optional>
-#include <string>
 
-#include "checkpoint/checkpoint.hpp"
 #include "strata/error.hpp"
 #include "strata/tensor.hpp"
 

@@ -1,15 +1,12 @@
 #include "train/run_folder.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <random>
 #include <sstream>
-#include <string>
 #include <utility>
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/checkpoint_store.hpp"
-#include "files/file_io.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <span>
-#include <utility>
 
 #include "compiler/placement/bucket.hpp"
 #include "diagnosis/run_diagnosis.hpp"

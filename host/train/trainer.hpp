@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
+#include "data/batch_reader.hpp"
 #include "data/data_source.hpp"
-#include "data/read_ahead.hpp"
-#include "log/rank_times.hpp"
 #include "log/training_record.hpp"
 #include "runtime/executor.hpp"
 #include "setup/run_setup.hpp"

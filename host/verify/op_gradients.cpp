@@ -13,7 +13,6 @@
 #include "strata/error.hpp"
 #include "strata/random.hpp"
 #include "verify/graph_evaluator.hpp"
-#include "verify/op_graph.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,5 +1,3 @@
-#include "verify/result_exchange.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -7,6 +5,7 @@
 #include <numeric>
 
 #include "strata/error.hpp"
+#include "verify/stack_run.hpp"
 
 namespace strata::host {
 namespace {

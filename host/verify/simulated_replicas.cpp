@@ -1,5 +1,3 @@
-#include "verify/simulated_replicas.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include "runtime/element.hpp"
 #include "runtime/shards.hpp"
 #include "strata/error.hpp"
+#include "verify/definition.hpp"
 
 namespace strata::host {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -12,7 +11,6 @@
 #include "runtime/shards.hpp"
 #include "strata/random.hpp"
 #include "train/loss_scaler.hpp"
-#include "verify/result_exchange.hpp"
 
 namespace strata::host {
 namespace {

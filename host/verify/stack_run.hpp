@@ -11,6 +11,7 @@
 #include "runtime/executor.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/communicator.hpp"
+#include "strata/device.hpp"
 
 namespace strata::host {
 
@@ -110,5 +111,10 @@ void evaluate_alone(const StackSettings& settings, Device& device, Communicator&
 
 /// `graph`: the graph whose parameters are compared.
 [[nodiscard]] StackDifference compare(const StackResult& stack, const StackResult& single, const Graph& graph);
+
+/// What each rank found, by rank: its losses, norms, evaluations, tensors and peaks. Every rank makes the call. The
+/// results travel over the communicator.
+[[nodiscard]] std::vector<StackResult> gather_results(Communicator& communicator, Device& device,
+                                                      const StackResult& own);
 
 }  // namespace strata::host

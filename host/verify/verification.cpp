@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "compiler/program/step_variants.hpp"
-#include "data/joined_sizes.hpp"
+#include "data/data_source.hpp"
 #include "generate/text_scores.hpp"
 #include "huggingface/initial_values.hpp"
 #include "loading/resolved_plugins.hpp"
@@ -17,8 +15,6 @@
 #include "strata/random.hpp"
 #include "train/training_programs.hpp"
 #include "verify/definition.hpp"
-#include "verify/random_inputs.hpp"
-#include "verify/stack_run.hpp"
 
 namespace strata::host {
 namespace {

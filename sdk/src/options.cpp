@@ -201,6 +201,13 @@ const OptionSpecification* OptionSchema::find(const std::string& name) const {
   return found == options_.end() ? nullptr : &*found;
 }
 
+const OptionSpecification* OptionSchema::find(OptionRole role, OptionType type) const {
+  const auto found = std::find_if(options_.begin(), options_.end(), [&](const OptionSpecification& option) {
+    return option.role == role && option.type == type;
+  });
+  return found == options_.end() ? nullptr : &*found;
+}
+
 OptionValue OptionSchema::checked(const OptionSpecification& option, OptionValue value) const {
   if (!convert(option.type, value) || !is_accepted(option, value)) throw ConfigurationError(refusal(option, value));
   return value;

@@ -29,6 +29,7 @@ std::optional<Placement> Strategy::place(const std::vector<BlockCost>& /*blocks*
 std::vector<ScheduledTask> Strategy::schedule(int /*stage*/, int /*micro_batches*/) const {
   throw VerificationError("a strategy that places blocks has no schedule");
 }
+double Strategy::gradient_error() const { return 0; }
 Lowering Strategy::lower(NodeToLower& /*node*/) const { return {}; }
 Conversion Strategy::convert(const PlannedCollective& /*collective*/) const { return {}; }
 

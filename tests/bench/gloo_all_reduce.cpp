@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "conformance/communicator_bench.hpp"
-#include "conformance/temporary_folder.hpp"
+#include "conformance/subject.hpp"
 #include "loading/plugin_registry.hpp"
 #include "strata/communicator.hpp"
 #include "strata/device.hpp"

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "build_paths.hpp"
-#include "config/run_checks.hpp"
 #include "config/run_configuration.hpp"
 #include "example.hpp"
 

@@ -20,7 +20,7 @@ const OptionSchema& schema() {
       {.name = "flag", .type = OptionType::boolean, .default_value = false},
       {.name = "betas", .type = OptionType::numbers, .default_value = std::vector<double>{0.5}, .minimum = 0},
       {.name = "dims", .type = OptionType::words, .default_value = std::vector<std::string>{}},
-      {.name = "size", .type = OptionType::integer, .minimum = 1},
+      {.name = "size", .type = OptionType::integer, .minimum = 1, .role = OptionRole::axis_size},
   };
   return schema;
 }
@@ -47,6 +47,12 @@ TEST(OptionSchema, RefusesWithWhatWasFoundAndWhatIsAccepted) {
             "found the string \"zigzac\"; accepted: one of \"block\", \"zigzag\"; did you mean \"zigzag\"?");
   EXPECT_EQ(refusal("flag", 1), "found the integer 1; accepted: true or false");
   EXPECT_EQ(refusal("dims", std::vector<double>{1}), "found the list [1.0]; accepted: a list of strings");
+}
+
+TEST(OptionSchema, FindsAnOptionByRoleAndType) {
+  EXPECT_EQ(schema().find(OptionRole::axis_size, OptionType::integer), &schema().options().back());
+  EXPECT_EQ(schema().find(OptionRole::axis_size, OptionType::word), nullptr);
+  EXPECT_EQ(schema().find(OptionRole::timeout, OptionType::number), nullptr);
 }
 
 TEST(OptionSchema, AcceptsTheBoundsAndConvertsIntegers) {

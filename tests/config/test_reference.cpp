@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "build_paths.hpp"
-#include "config/reference.hpp"
 #include "config/sections.hpp"
 #include "files/file_io.hpp"
 

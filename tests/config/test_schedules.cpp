@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "config/run_checks.hpp"
 #include "config/run_configuration.hpp"
 #include "config/sections.hpp"
 #include "example.hpp"

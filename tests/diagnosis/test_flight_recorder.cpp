@@ -5,7 +5,7 @@
 
 #include "communicator/host_device.hpp"
 #include "diagnosis/record_folder.hpp"
-#include "diagnosis/watchdog.hpp"
+#include "diagnosis/run_diagnosis.hpp"
 #include "runtime/rank_threads.hpp"
 #include "strata/error.hpp"
 #include "world.hpp"

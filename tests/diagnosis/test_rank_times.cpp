@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "log/rank_times.hpp"
+#include "log/training_record.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "diagnosis/watchdog.hpp"
+#include "diagnosis/run_diagnosis.hpp"
 #include "world.hpp"
 
 namespace strata::host {

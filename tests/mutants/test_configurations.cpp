@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "build_paths.hpp"
-#include "config/run_checks.hpp"
 #include "config/run_configuration.hpp"
 #include "loading/resolved_plugins.hpp"
 #include "odd_files.hpp"

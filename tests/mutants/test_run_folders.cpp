@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/checkpoint_store.hpp"
-#include "log/training_log.hpp"
+#include "log/run_log.hpp"
 #include "odd_files.hpp"
 #include "refusal.hpp"
 #include "train/run_folder.hpp"

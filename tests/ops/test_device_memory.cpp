@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "conformance/device_checks.hpp"
+#include "conformance/check.hpp"
 #include "ops/devices.hpp"
 #include "strata/half.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/joined_sizes.hpp"
+#include "data/data_source.hpp"
 #include "strategy_faults.hpp"
 
 namespace strata::testing {

@@ -47,8 +47,19 @@ std::vector<std::vector<host::TimedTask>> equal_work(const Strategy& strategy, c
   return work;
 }
 
+host::WorkDependencies chain_dependencies(int chunks) {
+  host::WorkDependencies dependencies;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (chunk > 0) dependencies[{Phase::forward, chunk}].push_back({Phase::forward, chunk - 1});
+    dependencies[{Phase::backward, chunk}].push_back({Phase::forward, chunk});
+    if (chunk + 1 < chunks) dependencies[{Phase::backward, chunk}].push_back({Phase::backward, chunk + 1});
+    dependencies[{Phase::weight, chunk}].push_back({Phase::backward, chunk});
+  }
+  return dependencies;
+}
+
 host::Timeline equal_timeline(const Strategy& strategy, const PipelineCase& row) {
-  return host::simulate_timeline(equal_work(strategy, row), host::chain_dependencies(row.chunks()));
+  return host::simulate_timeline(equal_work(strategy, row), chain_dependencies(row.chunks()));
 }
 
 }  // namespace strata::testing

@@ -49,6 +49,11 @@ class PipelinePlugin {
 /// are separate.
 [[nodiscard]] std::vector<std::vector<host::TimedTask>> equal_work(const Strategy& strategy, const PipelineCase& row);
 
+/// The dependencies of chunks that form a chain. Forward depends on the forward of the previous chunk. Backward depends
+/// on the backward of the next chunk and on the forward of its own. Weight gradients depend on the backward of their
+/// own chunk.
+[[nodiscard]] host::WorkDependencies chain_dependencies(int chunks);
+
 [[nodiscard]] host::Timeline equal_timeline(const Strategy& strategy, const PipelineCase& row);
 
 }  // namespace strata::testing

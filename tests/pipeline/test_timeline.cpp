@@ -6,7 +6,6 @@
 #include "compiler/program_sketch.hpp"
 #include "pipeline_strategy.hpp"
 #include "reports/timeline.hpp"
-#include "reports/timeline_program.hpp"
 #include "strata/error.hpp"
 #include "strata/registration.hpp"
 #include "train/temporary_folder.hpp"
@@ -21,7 +20,7 @@ using ::testing::HasSubstr;
 TEST(Timeline, StartsWorkWhenWhatItNeedsIsDone) {
   const host::Timeline timeline = host::simulate_timeline({{{{Phase::forward, 0, 0}, 2}, {{Phase::backward, 0, 0}, 1}},
                                                            {{{Phase::forward, 0, 1}, 3}, {{Phase::backward, 0, 1}, 4}}},
-                                                          host::chain_dependencies(2));
+                                                          chain_dependencies(2));
   const auto& first = timeline.stages[0].events;
   const auto& second = timeline.stages[1].events;
   EXPECT_EQ(second[0].begin, 2);
@@ -37,7 +36,7 @@ TEST(Timeline, NamesWhoWaitsForEver) {
   const auto circular = [] {
     (void)host::simulate_timeline(
         {{{{Phase::backward, 0, 0}, 1}, {{Phase::forward, 0, 0}, 1}}, {{{Phase::forward, 0, 1}, 1}}},
-        host::chain_dependencies(2));
+        chain_dependencies(2));
   };
   EXPECT_THAT(message_of<VerificationError>(circular),
               HasSubstr("stage 0 waits for ever with B of micro-batch 0, chunk 0"));
@@ -53,7 +52,7 @@ TEST(Timeline, FindsStagesThatDisagree) {
   const PipelineCase row{"interleaved", 2, 2, 4};
   auto work = equal_work(*plugin.create_case(row), row);
   std::reverse(work[1].begin(), work[1].end());
-  EXPECT_THROW((void)host::simulate_timeline(work, host::chain_dependencies(row.chunks())), VerificationError);
+  EXPECT_THROW((void)host::simulate_timeline(work, chain_dependencies(row.chunks())), VerificationError);
 }
 
 /// Programs of two stages with one chunk each, in the compiler's layout: messages in tasks, tasks in a schedule.

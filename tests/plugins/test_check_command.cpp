@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "found 'faulty'; accepted: a GPU"},
                       Fault{"refuses_the_device_of_ranks_of_a_process",
                             {"communicator.plugin=faulty_communicator", "communicator.fault=refuses the device",
-                             "communicator.ranks_per_process=2", "device.plugin=faulty_device", "device.fault=none",
+                             "communicator.threads=2", "device.plugin=faulty_device", "device.fault=none",
                              "strategy=[{plugin=\"ddp\", size=4}]", "batch.micro=1"},
                             "found 'faulty'; accepted: a GPU"}),
     [](const auto& info) { return info.param.name; });

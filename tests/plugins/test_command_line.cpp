@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "build_paths.hpp"
-#include "cli/arguments.hpp"
 #include "cli/command_line.hpp"
-#include "config/reference.hpp"
+#include "cli/commands.hpp"
+#include "config/sections.hpp"
 #include "sample_files.hpp"
 
 namespace strata::host {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdio>
 
-#include "loading/search_places.hpp"
+#include "loading/plugin_registry.hpp"
 #include "sample_files.hpp"
 
 namespace strata::host {

@@ -8,7 +8,7 @@
 
 #include "checkpoint/checkpoint_manifest.hpp"
 #include "log/progress.hpp"
-#include "log/training_log.hpp"
+#include "log/run_log.hpp"
 #include "strata/error.hpp"
 #include "train/temporary_folder.hpp"
 

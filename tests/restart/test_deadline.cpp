@@ -1,4 +1,4 @@
-#include "config/duration.hpp"
+#include "files/text_format.hpp"
 #include "restart_fixture.hpp"
 #include "train/deadline.hpp"
 

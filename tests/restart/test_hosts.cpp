@@ -2,7 +2,7 @@
 /// Runs on several hosts: how they start, stop, and lose what they run on.
 
 #include "hosts_fixture.hpp"
-#include "launch/host_list.hpp"
+#include "launch/rank_placement.hpp"
 
 namespace strata::host {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/launch_protocol.hpp"
-#include "launch/process_end.hpp"
+#include "launch/rank_processes.hpp"
 #include "train/temporary_folder.hpp"
 
 namespace strata::host {

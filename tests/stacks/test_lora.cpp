@@ -109,8 +109,12 @@ TEST(Lora, HasFactorsOfTheSidesOfEachMatrix) {
   EXPECT_EQ(dims("o_proj.lora_A.weight"), "kv_heads group head_dim lora_rank");
   EXPECT_EQ(dims("o_proj.lora_B.weight"), "lora_rank embed");
   ASSERT_EQ(graph.low_rank_terms.size(), 6);
-  const LowRankTerm term{
-      layer + "q_proj.weight", layer + "q_proj.lora_A.weight", layer + "q_proj.lora_B.weight", "lora_rank", 2, 0};
+  const LowRankTerm term{.parameter = layer + "q_proj.weight",
+                         .a = layer + "q_proj.lora_A.weight",
+                         .b = layer + "q_proj.lora_B.weight",
+                         .rank = "lora_rank",
+                         .scale = 2,
+                         .is_matrix = true};
   EXPECT_THAT(graph.low_rank_terms, ::testing::Contains(term));
 }
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "generate/text_stream.hpp"
 #include "small_tokenizers.hpp"
-#include "tokenizers/text_stream.hpp"
 #include "tokenizers/text_tokenizer.hpp"
 #include "tokenizers/unicode.hpp"
 #include "train/temporary_folder.hpp"

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <thread>
 
+#include "data/batch_reader.hpp"
 #include "data/data_source.hpp"
-#include "data/read_ahead.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 

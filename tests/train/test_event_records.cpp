@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "log/tensorboard_log.hpp"
+#include "log/run_log.hpp"
 #include "temporary_folder.hpp"
 
 namespace strata::host {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "checkpoint/checkpoint_manifest.hpp"
-#include "log/training_log.hpp"
+#include "log/run_log.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 #include "train/health_rule.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "log/metrics_file.hpp"
+#include "log/run_log.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 

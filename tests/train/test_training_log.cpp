@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "files/host_name.hpp"
-#include "log/training_log.hpp"
+#include "log/run_log.hpp"
 #include "strata/error.hpp"
 #include "temporary_folder.hpp"
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -18,7 +17,6 @@
 #include "strata/error.hpp"
 #include "strata/machine.hpp"
 #include "strata/tensor.hpp"
-#include "tokenizers/corpus/documents.hpp"
 #include "tokenizers/corpus/token_output.hpp"
 
 namespace strata::host {

@@ -2,16 +2,80 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "files/descriptor.hpp"
 #include "files/file_io.hpp"
+#include "strata/data_file.hpp"
 #include "tokenizers/corpus/corpus_job.hpp"
-#include "tokenizers/corpus/documents.hpp"
+#include "tokenizers/text_tokenizer.hpp"
 
 namespace strata::host {
+
+/// The place behind the last byte of the inputs that is done.
+struct CorpusPosition {
+  std::int64_t input = 0;
+  std::int64_t byte = 0;
+  /// Lines of the input that are done.
+  std::int64_t line = 0;
+};
+
+/// Some whole documents of one input.
+struct CorpusChunk {
+  std::int64_t input = 0;
+  /// True if each line is a document in JSON. Otherwise, the text is one document.
+  bool has_lines = false;
+  /// Number of the first line, from 1.
+  std::int64_t first_line = 1;
+  std::string text;
+  /// Behind this chunk.
+  CorpusPosition end;
+};
+
+/// Reads inputs in chunks of whole documents.
+class CorpusReader {
+ public:
+  /// `has_lines` for each input: it is JSON lines.
+  CorpusReader(const std::vector<DataFile>& inputs, std::vector<bool> has_lines, CorpusPosition position);
+  /// Empty at the end. \throws ConfigurationError if a line is too long.
+  [[nodiscard]] std::optional<CorpusChunk> next();
+
+ private:
+  void read_lines(CorpusChunk& chunk, const DataFile& file);
+
+  const std::vector<DataFile>& inputs_;
+  std::vector<bool> has_lines_;
+  CorpusPosition position_;
+};
+
+struct ChunkTokens {
+  std::vector<std::int32_t> tokens;
+  std::int64_t documents = 0;
+  /// Documents that contain the text of a special token.
+  std::int64_t special_documents = 0;
+};
+
+/// Encodes chunks in one thread.
+class ChunkEncoder {
+ public:
+  ChunkEncoder(const TextTokenizer& tokenizer, SpecialInText special, FrameTokens frame, std::string field);
+  /// `file` is the input's name. \throws ConfigurationError with the file and, for JSON lines, line and column.
+  [[nodiscard]] ChunkTokens encode(const CorpusChunk& chunk, const std::filesystem::path& file);
+
+ private:
+  void encode_document(std::string_view text, ChunkTokens& result);
+  /// The text of a line of JSON. Empty if the line is blank. \throws ConfigurationError that begins with the column.
+  [[nodiscard]] std::optional<std::string> text_of_line(std::string_view line) const;
+
+  std::unique_ptr<TextEncoder> encoder_;
+  FrameTokens frame_;
+  std::string field_;
+};
 
 /// The largest number of tokens that llm.c's header can count.
 constexpr std::int64_t kMostHeaderTokens = 0x7FFFFFFF;

@@ -133,9 +133,6 @@ GlooCommunicatorFactory::GlooCommunicatorFactory()
                .default_value = std::string(""),
                .documentation = "Network interface of this machine, such as eth0, or one of its addresses, through "
                                 "which ranks send their data. Empty: the one that leads to MASTER_ADDR.",
-               .minimum = {},
-               .maximum = {},
-               .choices = {},
                .may_differ = true},
               {.name = "ranks_per_process",
                .type = OptionType::integer,
@@ -144,7 +141,7 @@ GlooCommunicatorFactory::GlooCommunicatorFactory()
                                 "memory.",
                .minimum = 1,
                .maximum = 1024,
-               .choices = {}}} {}
+               .role = OptionRole::ranks_per_process}} {}
 
 std::unique_ptr<World> GlooCommunicatorFactory::create(const Options& options, int rank_count) const {
   const auto environment = rendezvous::read_process_environment(rendezvous::environment_variable);

@@ -120,8 +120,14 @@ void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& vi
 }
 
 OptionSpecification list_of(const std::string& name, OptionType type, const OptionValue& empty,
-                            const std::string& documentation, bool may_differ = false) {
-  return {.name = name, .type = type, .default_value = empty, .documentation = documentation, .may_differ = may_differ};
+                            const std::string& documentation, OptionRole role = OptionRole::none) {
+  const bool is_path = role == OptionRole::training_data || role == OptionRole::validation_data;
+  return {.name = name,
+          .type = type,
+          .default_value = empty,
+          .documentation = documentation,
+          .may_differ = is_path,
+          .role = role};
 }
 
 OptionSchema make_schema() {
@@ -136,9 +142,10 @@ OptionSchema make_schema() {
       {.name = "paths",
        .type = OptionType::words,
        .documentation = "Files for training. With mnist, pairs: a file of images, the file of their labels.",
-       .may_differ = true},
+       .may_differ = true,
+       .role = OptionRole::training_data},
       list_of("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise.",
-              true),
+              OptionRole::validation_data),
       option::integer("classes", 10, 1, 256, "Number of different labels."),
       list_of("mean", OptionType::numbers, std::vector<double>{},
               "Mean of each channel, which is subtracted from values of 0 to 1. Empty: 0."),

@@ -7,8 +7,10 @@ namespace datasets {
 using namespace strata;
 
 OptionSpecification validation_option() {
-  return option::number("validation", 0.1, 0, 0.9,
-                        "Share of the tokens, taken from the end of the data, that is kept for evaluation.");
+  OptionSpecification share = option::number(
+      "validation", 0.1, 0, 0.9, "Share of the tokens, taken from the end of the data, that is kept for evaluation.");
+  share.role = OptionRole::validation_share;
+  return share;
 }
 
 std::int64_t context_of(const DatasetRequest& request) {

@@ -18,25 +18,34 @@ using namespace strata;
 constexpr std::int64_t kCheckedTokens = std::int64_t{64} << 20;
 
 OptionSpecification list_option(const std::string& name, OptionType type, const OptionValue& empty,
-                                const std::string& documentation, bool may_differ = false) {
-  return {.name = name, .type = type, .default_value = empty, .documentation = documentation, .may_differ = may_differ};
+                                const std::string& documentation, OptionRole role = OptionRole::none) {
+  const bool is_path = role == OptionRole::training_data || role == OptionRole::validation_data;
+  return {.name = name,
+          .type = type,
+          .default_value = empty,
+          .documentation = documentation,
+          .may_differ = is_path,
+          .role = role};
 }
 
 OptionSchema make_schema() {
   const OptionValue no_words = std::vector<std::string>{};
   OptionSpecification weights =
       list_option("weights", OptionType::numbers, std::vector<double>{},
-                  "Shares of the samples that the files of `paths` give. Empty: every sample once per epoch.");
+                  "Shares of the samples that the files of `paths` give. Empty: every sample once per epoch.",
+                  OptionRole::data_weights);
   weights.minimum = 0;
   return OptionSchema({
       list_option("path", OptionType::word, std::string(),
                   "File with the tokens: raw, with the header of llm.c, or the .idx file of Megatron-LM, whose .bin "
                   "file lies beside it.",
-                  true),
-      list_option("paths", OptionType::words, no_words, "Several such files, instead of `path`.", true),
+                  OptionRole::training_data),
+      list_option("paths", OptionType::words, no_words, "Several such files, instead of `path`.",
+                  OptionRole::training_data),
       weights,
       list_option("validation_paths", OptionType::words, no_words,
-                  "Files that are kept for evaluation. Empty: a share of each file, as `validation` says.", true),
+                  "Files that are kept for evaluation. Empty: a share of each file, as `validation` says.",
+                  OptionRole::validation_data),
       validation_option(),
       option::word("type", "uint16", "How raw tokens are stored, little-endian. Other files say it themselves.",
                    {"uint16", "uint32"}),
@@ -49,7 +58,8 @@ OptionSchema make_schema() {
       list_option(
           "tokenizer", OptionType::word, std::string(),
           "The tokenizer that made the tokens: a tokenizer.json, a model of sentencepiece, or a folder with one "
-          "of them. Checkpoints carry it."),
+          "of them. Checkpoints carry it.",
+          OptionRole::tokenizer),
       option::boolean("cross_document_targets", true,
                       "If false, the last token of a document has no target, so the loss leaves it out."),
   });

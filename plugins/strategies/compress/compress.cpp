@@ -38,9 +38,8 @@ OptionError misplaced(const std::string& option, const std::string& found, const
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
-      option::integer("size", std::nullopt, 1, 65536,
-                      "Ranks along the axis: workers that exchange compressed gradients."),
-      option::word("axis", "compressed", "Name of the mesh axis."),
+      option::axis_size("Ranks along the axis: workers that exchange compressed gradients."),
+      option::axis_name("compressed"),
       option::word("method", "powersgd",
                    "powersgd exchanges two factors of low rank for each matrix, topk its largest elements.",
                    {"powersgd", "topk"}),
@@ -86,6 +85,9 @@ class Compress final : public Strategy, public GradientHooks {
     return {{"batch", settings_.axis, 20, Distribution::block, {}}};
   }
   [[nodiscard]] std::vector<Axis> self_reduced_axes() const override { return {settings_.axis}; }
+  /// Rounding decides which of two elements near the threshold of topk is sent, and an optimizer that gives all
+  /// directions of a matrix the same length, such as muon, turns that into a step of full size.
+  [[nodiscard]] double gradient_error() const override { return settings_.method == Method::top_k ? 0.5 : 0; }
   [[nodiscard]] bool wants_own_bucket(const ParameterDescription& parameter) const override {
     return settings_.size > 1 && is_compressed(parameter, parameter.elements);
   }

@@ -197,8 +197,8 @@ class ContextFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: parts of every sequence."),
-      option::word("axis", "cp", "Name of the mesh axis."),
+      option::axis_size("Ranks along the axis: parts of every sequence."),
+      option::axis_name("cp"),
       option::word("attention", "ring",
                    "How queries reach the keys of other ranks: ring moves keys around the ranks, all_gather gathers "
                    "them, ulysses exchanges tokens for heads by all_to_all.",

@@ -43,8 +43,7 @@ class SingleWriterFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: replicas that share the batch."),
-      option::word("axis", "dp", "Name of the mesh axis."),
+      option::axis_size("Ranks along the axis: replicas that share the batch."), option::axis_name("dp"),
       option::number("bucket_mb", 25.0, 0.001, 65536,
                      "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB."),
       option::boolean(

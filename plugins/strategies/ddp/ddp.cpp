@@ -60,8 +60,7 @@ class DdpFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: replicas that share the batch."),
-      option::word("axis", "dp", "Name of the mesh axis."),
+      option::axis_size("Ranks along the axis: replicas that share the batch."), option::axis_name("dp"),
       option::words("replicate",
                     "Further axes over which the model is replicated, outermost first, each as \"name=size\": they "
                     "are outside of the axis, and one collective sums gradients over all of them."),

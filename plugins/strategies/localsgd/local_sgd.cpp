@@ -43,10 +43,15 @@ struct Settings {
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
-      option::integer("size", std::nullopt, 1, 65536,
-                      "Ranks along the axis: replicas that train apart between outer steps."),
-      option::word("axis", "replica", "Name of the mesh axis."),
-      option::integer("steps", 100, 1, 1 << 20, "Inner steps between two outer steps of a parameter."),
+      option::axis_size("Ranks along the axis: replicas that train apart between outer steps."),
+      option::axis_name("replica"),
+      {.name = "steps",
+       .type = OptionType::integer,
+       .default_value = OptionValue(std::int64_t{100}),
+       .documentation = "Inner steps between two outer steps of a parameter.",
+       .minimum = 1,
+       .maximum = 1 << 20,
+       .role = OptionRole::period},
       option::number("outer_lr", 0.7, 0, 100,
                      "Learning rate of the outer steps; 1 without momentum averages the replicas."),
       option::number("outer_momentum", 0.9, 0, 0.9999, "Momentum of the outer steps; 0 keeps no momentum."),
@@ -267,6 +272,9 @@ class LocalSgd final : public Strategy, public ReplicaHooks {
   }
 
   [[nodiscard]] std::vector<Axis> unsynchronized_axes() const override { return {settings_.axis}; }
+
+  /// Twice that of two hops with 4 bits, since the momentum of outer steps amplifies it.
+  [[nodiscard]] double gradient_error() const override { return settings_.bits == 0 ? 0 : 4.0 / 14; }
 
   [[nodiscard]] Conversion convert(const PlannedCollective& collective) const override {
     return quantized_exchange(settings_, collective);

@@ -32,6 +32,9 @@ class UniformInitializer final : public Initializer {
   double bound_;
 };
 
+/// True for an op that picks rows of its first operand.
+bool is_lookup(const Node& node) { return node.op == "embedding"; }
+
 std::string module_of(const std::string& parameter) {
   const std::string suffix = ".weight";
   return parameter.ends_with(suffix) ? parameter.substr(0, parameter.size() - suffix.size()) : parameter;
@@ -75,8 +78,8 @@ AdapterBuilder::AdapterBuilder(Graph& graph, const OpRegistry& registry, const S
 void AdapterBuilder::add(const Parameter& parameter, const MatrixSides& sides, const std::vector<ParameterUse>& uses) {
   const Parameter base = parameter;  // adding parameters moves it
   const Dims dims = graph_.type(base.value).dims;
-  const LowRankTerm term{base.name, name_of_a(base.name), name_of_b(base.name),
-                         rank_,     settings_.scale,      settings_.dropout};
+  LowRankTerm term{base.name, name_of_a(base.name), name_of_b(base.name), rank_, settings_.scale, settings_.dropout};
+  for (const ParameterUse& use : uses) (is_lookup(graph_.node(use.node)) ? term.is_table : term.is_matrix) = true;
   Adapter adapter;
   adapter.a = add_parameter(term.a, with_rank(dims, sides.contracted, rank_), base, start_of_a(sides.contracted));
   adapter.b = add_parameter(term.b, with_rank(dims, sides.outputs, rank_), base, Initialization::constant(0));
@@ -135,8 +138,8 @@ void AdapterBuilder::place() {
 Value AdapterBuilder::adapted(const Node& reader, const Adapter& adapter, int operand) {
   const TensorType result = reader.results.front();
   Value narrow;
-  const bool is_lookup = reader.op == "embedding";
-  if (is_lookup) {
+  const bool picks_rows = is_lookup(reader);
+  if (picks_rows) {
     const Value table = in_type_of(adapter.b, result.dtype, reader, ".lora_B");
     narrow = emit("embedding", {table, reader.operands[1]}, {}, reader, ".lora_B");
   } else {
@@ -153,8 +156,8 @@ Value AdapterBuilder::adapted(const Node& reader, const Adapter& adapter, int op
   }
   Attributes attributes{{"result", join(result.dims)}};
   if (reader.attributes.has("dtype")) attributes.set("dtype", reader.attributes.word("dtype"));
-  const Value wide = is_lookup ? product(narrow, adapter.a, attributes, reader, ".lora_A")
-                               : product(narrow, adapter.b, attributes, reader, ".lora_B");
+  const Value wide = picks_rows ? product(narrow, adapter.a, attributes, reader, ".lora_A")
+                                : product(narrow, adapter.b, attributes, reader, ".lora_B");
   return emit("add", {{reader.id, 0}, wide}, {}, reader, ".lora_add");
 }
 

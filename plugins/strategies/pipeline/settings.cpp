@@ -76,8 +76,7 @@ Split split_from(const std::string& word, int chunks) {
 
 const OptionSchema& option_schema() {
   static const OptionSchema schema{
-      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: stages of the pipeline."),
-      option::word("axis", "pp", "Name of the mesh axis."),
+      option::axis_size("Ranks along the axis: stages of the pipeline."), option::axis_name("pp"),
       option::word("schedule", "1f1b",
                    "The order of forward passes, backward passes and weight gradients on each stage.",
                    schedule_names()),

@@ -208,9 +208,12 @@ class PrecisionFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      option::word("compute", "bf16",
-                   "Type of matrix products, attention and activations, also of those between blocks.",
-                   {"bf16", "fp16", "f32"}),
+      {.name = "compute",
+       .type = OptionType::word,
+       .default_value = OptionValue(std::string("bf16")),
+       .documentation = "Type of matrix products, attention and activations, also of those between blocks.",
+       .choices = {"bf16", "fp16", "f32"},
+       .role = OptionRole::compute_type},
       option::word(
           "reduce", "f32",
           "Type in which gradients of parameters in the compute type are accumulated over micro-batches and reduced "

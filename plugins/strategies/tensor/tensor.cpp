@@ -75,8 +75,8 @@ class TensorFactory final : public StrategyFactory {
 
  private:
   OptionSchema schema_{
-      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: parts of every layer."),
-      option::word("axis", "tp", "Name of the mesh axis."),
+      option::axis_size("Ranks along the axis: parts of every layer."),
+      option::axis_name("tp"),
       option::boolean("sequence_parallel", false,
                       "Split norms, residuals and dropout, which the axis does not split otherwise, by tokens: less "
                       "memory for the same traffic."),

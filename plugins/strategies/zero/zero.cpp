@@ -52,10 +52,10 @@ struct Settings {
 
 const OptionSchema& schema() {
   static const OptionSchema kSchema{
-      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: they share the batch and the storage."),
+      option::axis_size("Ranks along the axis: they share the batch and the storage."),
       option::integer("stage", 1, 1, 3,
                       "What the ranks shard: 1 the optimizer states, 2 gradients too, 3 parameters too (FSDP)."),
-      option::word("axis", "dp", "Name of the mesh axis."),
+      option::axis_name("dp"),
       option::integer("replicate", 1, 1, 65536,
                       "Copies of the sharded model (HSDP): adds an axis of this size, named after the axis with "
                       "\"_replicate\", outside of it."),
@@ -222,6 +222,9 @@ class Zero final : public Strategy {
   [[nodiscard]] std::optional<GradientBuckets> gradient_buckets() const override {
     return GradientBuckets{static_cast<std::int64_t>(settings_.bucket_mb * 1024 * 1024), settings_.overlap};
   }
+
+  /// Two hops with 4 bits, each with an error of at most a fourteenth of the largest number of a block.
+  [[nodiscard]] double gradient_error() const override { return settings_.quantization.gradients ? 2.0 / 14 : 0; }
 
   [[nodiscard]] std::optional<ParameterStorage> storage(const ParameterDescription& /*parameter*/) const override {
     ParameterStorage storage;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Ops that the compiler itself emits. It knows every other op only through its OpDefinition.
+/// Ops that the host itself emits. It knows every other op only through its OpDefinition.
 
 namespace strata::ops {
 
@@ -24,5 +24,7 @@ inline constexpr const char* kGroupSquares = "group_squares";
 inline constexpr const char* kGradientScale = "gradient_scale";
 /// x -> x · StepContext::loss_scale.
 inline constexpr const char* kScaleGradient = "scale_gradient";
+/// x, y -> their product, of which the attribute `result` lists the dimensions. The rate of a device is measured by it.
+inline constexpr const char* kLinear = "linear";
 
 }  // namespace strata::ops

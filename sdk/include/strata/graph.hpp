@@ -129,6 +129,9 @@ struct LowRankTerm {
   double scale = 1;
   /// Probability of dropout on the input of A.
   double dropout = 0;
+  /// How W is read: as a table from which rows are picked, as the matrix of a product, or as both.
+  bool is_table = false;
+  bool is_matrix = false;
 
   bool operator==(const LowRankTerm&) const = default;
 };

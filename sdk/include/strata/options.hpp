@@ -23,6 +23,22 @@ STRATA_API std::string_view to_string(OptionType type);
 /// The value as TOML text.
 STRATA_API std::string to_string(const OptionValue& value);
 
+/// What an option means to the host, which finds it by its role and never by its name. In brackets: the option's type.
+enum class OptionRole : std::uint8_t {
+  none,
+  axis_name,          ///< of a strategy: the name of its mesh axis (word)
+  axis_size,          ///< of a strategy: the ranks along its axis (integer), which run.shrink may lower
+  period,             ///< of a strategy: the steps between two exchanges (integer)
+  compute_type,       ///< of a strategy: the element type in which it makes the model compute, by its name (word)
+  ranks_per_process,  ///< of a communicator: the ranks that each process runs as threads (integer)
+  timeout,            ///< of a communicator: the seconds that a rank waits for its peers (number)
+  tokenizer,          ///< of a dataset: the path of the tokenizer that made the tokens; empty: none (word)
+  training_data,      ///< of a dataset: the path of its file (word), or those of its files (words)
+  validation_data,    ///< of a dataset: likewise, of data that is only evaluated
+  validation_share,   ///< of a dataset: the share of the training data that is only evaluated (number)
+  data_weights        ///< of a dataset: a number for each of several files of training data (numbers)
+};
+
 /// One option: the only source of its type, default, range, help text and error messages.
 struct OptionSpecification {
   std::string name;
@@ -39,10 +55,11 @@ struct OptionSpecification {
   /// True if ranks of a run may have different values, because the value is of one machine: a device's number, a
   /// network interface, the path of data whose content is compared. All other values must be equal.
   bool may_differ = false;
+  OptionRole role = OptionRole::none;
 };
 
 /// Short forms for the options of a schema. `otherwise` is the default value; without one (std::nullopt) the option is
-/// required. Ranges are inclusive. Example: option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis.").
+/// required. Ranges are inclusive. Example: option::integer("layers", std::nullopt, 1, 65536, "Number of layers.").
 namespace option {
 
 inline OptionSpecification boolean(std::string name, bool otherwise, std::string documentation) {
@@ -74,6 +91,20 @@ inline OptionSpecification words(std::string name, std::string documentation) {
   return {std::move(name), OptionType::words, OptionValue(std::vector<std::string>{}), std::move(documentation)};
 }
 
+/// The required option `size` of a strategy that adds an axis.
+inline OptionSpecification axis_size(std::string documentation) {
+  OptionSpecification size = integer("size", std::nullopt, 1, 65536, std::move(documentation));
+  size.role = OptionRole::axis_size;
+  return size;
+}
+
+/// The option `axis` of such a strategy.
+inline OptionSpecification axis_name(std::string otherwise) {
+  OptionSpecification name = word("axis", std::move(otherwise), "Name of the mesh axis.");
+  name.role = OptionRole::axis_name;
+  return name;
+}
+
 }  // namespace option
 
 /// The accepted values in words, for messages and help: "an integer of at least 1", "one of \"adamw\", \"sgd\"".
@@ -89,6 +120,8 @@ class STRATA_API OptionSchema {
   [[nodiscard]] const std::vector<OptionSpecification>& options() const { return options_; }
   /// The option named `name`, or null. The schema owns it.
   [[nodiscard]] const OptionSpecification* find(const std::string& name) const;
+  /// The first option of that role and type, or null. The schema owns it.
+  [[nodiscard]] const OptionSpecification* find(OptionRole role, OptionType type) const;
 
   /// Checks type, range and choices of `value`. An integer is accepted as a number. \return the value in the option's
   /// type. \throws ConfigurationError that names the found value and the accepted ones. The message has no file and

@@ -161,6 +161,11 @@ class STRATA_API Strategy {
   /// place() returned a value. \throws ConfigurationError if the number of micro-batches does not fit.
   [[nodiscard]] virtual std::vector<ScheduledTask> schedule(int stage, int micro_batches) const;
 
+  /// The largest error of an element of a gradient that the strategy exchanges in fewer bits, relative to the largest
+  /// element of its block. In a run of short types rounding decides which way such an element goes, so proofs compare
+  /// gradients with this tolerance there; in f64 they are exact. Default: 0, gradients are exchanged in their type.
+  [[nodiscard]] virtual double gradient_error() const;
+
   /// Claims `node`. The returned function builds its instructions. Empty: the partitioner builds them. At most one
   /// strategy of a stack may claim a node.
   [[nodiscard]] virtual Lowering lower(NodeToLower& node) const;

@@ -367,7 +367,8 @@ class MyPluginFactory final : public strata::CommunicatorFactory {
                                 .default_value = 300.0,
                                 .documentation = "Seconds that a rank waits for its peers.",
                                 .minimum = 0.01,
-                                .maximum = 86400.0}};
+                                .maximum = 86400.0,
+                                .role = strata::OptionRole::timeout}};
 };
 
 }  // namespace

@@ -31,11 +31,7 @@ class MyPluginFactory final : public strata::StrategyFactory {
   }
 
  private:
-  strata::OptionSchema schema_{{.name = "size",
-                                .type = strata::OptionType::integer,
-                                .documentation = "Ranks along the axis.",
-                                .minimum = 1,
-                                .maximum = 1024}};
+  strata::OptionSchema schema_{strata::option::axis_size("Ranks along the axis.")};
 };
 
 }  // namespace

@@ -78,11 +78,7 @@ class FeedbackFactory final : public StrategyFactory {
   }
 
  private:
-  OptionSchema schema_{{.name = "size",
-                        .type = OptionType::integer,
-                        .documentation = "Ranks along the axis 'workers'.",
-                        .minimum = 1,
-                        .maximum = 1024}};
+  OptionSchema schema_{option::axis_size("Ranks along the axis 'workers'.")};
 };
 
 }  // namespace

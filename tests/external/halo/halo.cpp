@@ -86,11 +86,7 @@ class HaloFactory final : public StrategyFactory {
   }
 
  private:
-  OptionSchema schema_{{.name = "size",
-                        .type = OptionType::integer,
-                        .documentation = "Ranks along the axis: parts of every sequence.",
-                        .minimum = 1,
-                        .maximum = 1024}};
+  OptionSchema schema_{option::axis_size("Ranks along the axis: parts of every sequence.")};
 };
 
 }  // namespace

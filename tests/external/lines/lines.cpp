@@ -100,12 +100,13 @@ class LinesFactory final : public DatasetFactory {
   }
 
  private:
-  OptionSchema schema_{{.name = "path", .type = OptionType::word, .documentation = "The text."},
-                       {.name = "validation_every",
-                        .type = OptionType::integer,
-                        .default_value = 10,
-                        .documentation = "Of so many lines, one is kept for evaluation.",
-                        .minimum = 2}};
+  OptionSchema schema_{
+      {.name = "path", .type = OptionType::word, .documentation = "The text.", .role = OptionRole::training_data},
+      {.name = "validation_every",
+       .type = OptionType::integer,
+       .default_value = 10,
+       .documentation = "Of so many lines, one is kept for evaluation.",
+       .minimum = 2}};
 };
 
 }  // namespace

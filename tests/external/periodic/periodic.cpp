@@ -126,17 +126,14 @@ class PeriodicFactory final : public StrategyFactory {
   }
 
  private:
-  OptionSchema schema_{{.name = "size",
-                        .type = OptionType::integer,
-                        .documentation = "Replicas: ranks along the axis 'replicas'.",
-                        .minimum = 1,
-                        .maximum = 1024},
+  OptionSchema schema_{option::axis_size("Replicas: ranks along the axis 'replicas'."),
                        {.name = "steps",
                         .type = OptionType::integer,
                         .default_value = OptionValue(std::int64_t{8}),
                         .documentation = "Steps from one agreement to the next.",
                         .minimum = 1,
-                        .maximum = 65536}};
+                        .maximum = 65536,
+                        .role = OptionRole::period}};
 };
 
 }  // namespace

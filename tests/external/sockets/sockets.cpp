@@ -335,7 +335,8 @@ class SocketFactory final : public CommunicatorFactory {
                         .default_value = 300.0,
                         .documentation = "Seconds that a rank waits for its peers.",
                         .minimum = 0.01,
-                        .maximum = 86400.0}};
+                        .maximum = 86400.0,
+                        .role = OptionRole::timeout}};
 };
 
 }  // namespace

@@ -100,8 +100,8 @@ class Factory final : public strata::CommunicatorFactory {
     if (options.word("fault") == "refuses one rank" && rank_count == 1) {
       throw strata::ConfigurationError("found 1 rank; accepted: more");
     }
-    if (rank_count % options.integer("ranks_per_process") != 0) {
-      throw strata::OptionError("ranks_per_process", "found no divisor of the ranks");
+    if (rank_count % options.integer("threads") != 0) {
+      throw strata::OptionError("threads", "found no divisor of the ranks");
     }
     return std::make_unique<FaultyWorld>(options.word("fault"), rank_count);
   }
@@ -109,11 +109,12 @@ class Factory final : public strata::CommunicatorFactory {
  private:
   strata::OptionSchema schema_ = {
       {.name = "fault", .type = strata::OptionType::word, .default_value = "connect", .documentation = "The fault."},
-      {.name = "ranks_per_process",
+      {.name = "threads",
        .type = strata::OptionType::integer,
        .default_value = std::int64_t{1},
        .documentation = "Divides the number of ranks.",
-       .minimum = 1}};
+       .minimum = 1,
+       .role = strata::OptionRole::ranks_per_process}};
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "loading/search_places.hpp"
+#include "loading/plugin_registry.hpp"
 
 /// Prints what a process accepts of its environment.
 int main() {

@@ -23,8 +23,7 @@ class Factory final : public strata::StrategyFactory {
   }
 
  private:
-  strata::OptionSchema schema_{
-      {"size", strata::OptionType::integer, std::nullopt, "Ranks along the axis.", 1, 1024, {}}};
+  strata::OptionSchema schema_{strata::option::axis_size("Ranks along the axis.")};
 };
 
 }  // namespace
