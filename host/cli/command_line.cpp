@@ -9,7 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "files/exit_codes.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "launch/launch_protocol.hpp"
 #include "strata/plugin.hpp"
 

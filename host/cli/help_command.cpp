@@ -5,7 +5,7 @@
 
 #include "cli/commands.hpp"
 #include "config/sections.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

@@ -7,7 +7,7 @@
 #include "conformance/conformance.hpp"
 #include "files/exit_codes.hpp"
 #include "files/json.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "loading/plugin_call.hpp"
 
 namespace strata::host {

@@ -145,11 +145,10 @@ PluginKind kind_called(const std::string& name) {
 }
 
 void require_free_name(const PluginRegistry& registry, PluginKind kind, const std::string& name) {
-  for (const PluginFile& file : registry.files()) {
-    if (!file.refusal.empty() || file.description->kind != kind || file.description->name != name) continue;
-    throw ConfigurationError("there is a " + std::string(to_string(kind)) + " '" + name +
-                             "' already: " + file.path.string() + "; accepted: another name");
-  }
+  const PluginFile* file = registry.find(kind, name);
+  if (file == nullptr) return;
+  throw ConfigurationError("there is a " + std::string(to_string(kind)) + " '" + name +
+                           "' already: " + file->path.string() + "; accepted: another name");
 }
 
 int write_project(const NewPluginArguments& arguments, const PluginRegistry& registry, std::ostream& out) {

@@ -7,7 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "files/json.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "loading/resolved_plugins.hpp"
 
 namespace strata::host {

@@ -6,7 +6,7 @@
 
 #include "config/document.hpp"
 #include "config/sections.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

@@ -1,4 +1,3 @@
-
 #include <algorithm>
 
 #include "config/sections.hpp"

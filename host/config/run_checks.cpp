@@ -7,7 +7,6 @@
 
 #include "config/run_configuration.hpp"
 #include "config/sections.hpp"
-#include "files/message_text.hpp"
 #include "files/text_format.hpp"
 
 namespace strata::host {

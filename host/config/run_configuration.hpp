@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "config/document.hpp"
 #include "config/learning_rate.hpp"
-#include "config/place.hpp"
 #include "strata/options.hpp"
 
 namespace strata::host {

@@ -11,7 +11,7 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

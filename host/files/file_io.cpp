@@ -21,7 +21,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {

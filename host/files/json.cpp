@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "files/file_io.hpp"
 #include "files/json.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "strata/error.hpp"
 

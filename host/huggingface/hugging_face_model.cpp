@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "huggingface/hugging_face_files.hpp"
 #include "strata/error.hpp"
 

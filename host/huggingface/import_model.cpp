@@ -9,7 +9,7 @@
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "files/file_io.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "huggingface/low_rank_terms.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"

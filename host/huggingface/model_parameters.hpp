@@ -5,7 +5,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "runtime/tensor_part.hpp"
 #include "setup/run_setup.hpp"
 #include "strata/graph.hpp"

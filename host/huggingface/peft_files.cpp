@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,7 +6,7 @@
 #include <vector>
 
 #include "files/file_io.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "huggingface/hugging_face_files.hpp"
 #include "huggingface/model_parameters.hpp"
 #include "huggingface/peft_adapters.hpp"

@@ -8,7 +8,6 @@
 
 #include "files/exit_codes.hpp"
 #include "files/file_io.hpp"
-#include "files/message_text.hpp"
 #include "files/text_format.hpp"
 #include "launch/restart_budget.hpp"
 #include "log/run_log.hpp"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "files/message_text.hpp"
 #include "files/text_format.hpp"
 
 namespace strata::host {

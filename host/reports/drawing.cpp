@@ -5,7 +5,7 @@
 #include <cmath>
 #include <iomanip>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

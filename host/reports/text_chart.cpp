@@ -3,7 +3,7 @@
 #include <map>
 #include <string_view>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "reports/curve_chart.hpp"
 #include "reports/drawing.hpp"
 

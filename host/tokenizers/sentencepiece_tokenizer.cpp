@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"
 #include "tokenizers/byte_alphabet.hpp"

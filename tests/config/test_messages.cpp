@@ -4,7 +4,7 @@
 
 #include "config/document.hpp"
 #include "files/console.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 
 namespace strata::host {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 #include "strata/error.hpp"
 #include "strata/machine.hpp"
 #include "strata/tensor.hpp"
