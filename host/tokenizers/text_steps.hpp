@@ -16,6 +16,44 @@
 
 namespace strata::host {
 
+/// Bytes [begin, end) of a text.
+struct TextRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// The memory with which one thread matches patterns. Copies share it.
+class PatternMemory {
+ public:
+  PatternMemory();
+
+ private:
+  friend class Pattern;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// A regular expression as tokenizer.json contains it, or a literal text. Immutable, so threads share it.
+class Pattern {
+ public:
+  /// \throws ConfigurationError, whose message has no file, if the expression is none.
+  [[nodiscard]] static Pattern expression(std::string_view syntax);
+  [[nodiscard]] static Pattern literal(std::string text);
+
+  /// All matches, in order and disjoint. \throws ConfigurationError if a match takes more steps than a tokenizer's
+  /// pattern should.
+  void find_all(std::string_view text, PatternMemory& memory, std::vector<TextRange>& matches) const;
+  [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content, PatternMemory& memory) const;
+
+ private:
+  Pattern() = default;
+  [[nodiscard]] std::optional<TextRange> find(std::string_view text, std::size_t from, PatternMemory& memory) const;
+
+  /// The expression as PCRE2 compiled it. Null for a literal.
+  std::shared_ptr<const void> code_;
+  std::string literal_;
+};
+
 /// \file
 /// The steps of a tokenizer.json that change a text before its model and join tokens after it. Immutable, so threads
 /// share them. All are read with ConfigurationErrors that name the key that is not accepted.
@@ -96,44 +134,6 @@ const Reader& reader_of(const std::map<std::string, Reader>& readers, const Json
   for (const auto& [name, unused] : readers) names += ", " + name;
   type.refuse(names);
 }
-
-/// Bytes [begin, end) of a text.
-struct TextRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
-/// The memory with which one thread matches patterns. Copies share it.
-class PatternMemory {
- public:
-  PatternMemory();
-
- private:
-  friend class Pattern;
-  struct State;
-  std::shared_ptr<State> state_;
-};
-
-/// A regular expression as tokenizer.json contains it, or a literal text. Immutable, so threads share it.
-class Pattern {
- public:
-  /// \throws ConfigurationError, whose message has no file, if the expression is none.
-  [[nodiscard]] static Pattern expression(std::string_view syntax);
-  [[nodiscard]] static Pattern literal(std::string text);
-
-  /// All matches, in order and disjoint. \throws ConfigurationError if a match takes more steps than a tokenizer's
-  /// pattern should.
-  void find_all(std::string_view text, PatternMemory& memory, std::vector<TextRange>& matches) const;
-  [[nodiscard]] std::string replace_all(std::string_view text, std::string_view content, PatternMemory& memory) const;
-
- private:
-  Pattern() = default;
-  [[nodiscard]] std::optional<TextRange> find(std::string_view text, std::size_t from, PatternMemory& memory) const;
-
-  /// The expression as PCRE2 compiled it. Null for a literal.
-  std::shared_ptr<const void> code_;
-  std::string literal_;
-};
 
 /// A token that is found in the text before the model sees it, such as `<|endoftext|>`.
 struct AddedToken {
