@@ -8,7 +8,7 @@
 
 #include "cluster/cluster_file.hpp"
 #include "files/file_io.hpp"
-#include "files/message_text.hpp"
+#include "files/text_format.hpp"
 
 // Set by CMake: the folder of configurations relative to the program's.
 #ifndef STRATA_CONFIGURATION_DIRECTORY

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "files/message_text.hpp"
 #include "files/text_format.hpp"
 
 namespace strata::host {
