@@ -14,8 +14,7 @@
 
 #include "rendezvous/exchange.hpp"
 #include "rendezvous/heartbeat.hpp"
-#include "rendezvous/join.hpp"
-#include "rendezvous/listener.hpp"
+#include "rendezvous/admission.hpp"
 #include "rendezvous/protocol.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "rendezvous/join.hpp"
+#include "rendezvous/exchange.hpp"
 #include "rendezvous/process_environment.hpp"
 #include "strata/communicator.hpp"
 
