@@ -7,8 +7,9 @@
 #include <set>
 #include <string>
 
-#include "ring_attention.hpp"
+#include "ring_lowering.hpp"
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
 #include "strata/strategy.hpp"
 
@@ -85,6 +86,24 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 class ContextParallel final : public Strategy {
  public:
+  static OptionSchema schema() {
+    return {
+        option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: parts of every sequence."),
+        option::word("axis", "cp", "Name of the mesh axis."),
+        option::word("attention", "ring",
+                     "How queries reach the keys of other ranks: ring moves keys around the ranks, all_gather gathers "
+                     "them, ulysses exchanges tokens for heads by all_to_all.",
+                     {"ring", "all_gather", "ulysses"}),
+        option::word("balance", "auto",
+                     "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
+                     "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
+                     {"auto", "zigzag", "none"}),
+        {.name = "sequences",
+         .type = OptionType::words,
+         .default_value = OptionValue(std::vector<std::string>{"seq"}),
+         .documentation = "The dimensions along which positions lie, as the model calls them."}};
+  }
+
   explicit ContextParallel(const Options& options)
       : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
         attention_(options.word("attention")),
@@ -172,30 +191,7 @@ class ContextParallel final : public Strategy {
   Distribution distribution_;
 };
 
-class ContextFactory final : public StrategyFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<ContextParallel>(options);
-  }
-
- private:
-  OptionSchema schema_{
-      option::integer("size", std::nullopt, 1, 65536, "Ranks along the axis: parts of every sequence."),
-      option::word("axis", "cp", "Name of the mesh axis."),
-      option::word("attention", "ring",
-                   "How queries reach the keys of other ranks: ring moves keys around the ranks, all_gather gathers "
-                   "them, ulysses exchanges tokens for heads by all_to_all.",
-                   {"ring", "all_gather", "ulysses"}),
-      option::word("balance", "auto",
-                   "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
-                   "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
-                   {"auto", "zigzag", "none"}),
-      {.name = "sequences",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{"seq"}),
-       .documentation = "The dimensions along which positions lie, as the model calls them."}};
-};
+using ContextFactory = FactoryOf<StrategyFactory, ContextParallel>;
 
 }  // namespace
 }  // namespace context

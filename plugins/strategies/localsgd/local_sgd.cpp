@@ -5,6 +5,7 @@
 #include "shared/wire_format.hpp"
 #include "strata/bucket_work.hpp"
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
 #include "strata/plugin.hpp"
 #include "strata/program.hpp"
@@ -41,8 +42,8 @@ struct Settings {
   }
 };
 
-const OptionSchema& schema() {
-  static const OptionSchema kSchema{
+OptionSchema option_schema() {
+  return {
       option::integer("size", std::nullopt, 1, 65536,
                       "Ranks along the axis: replicas that train apart between outer steps."),
       option::word("axis", "replica", "Name of the mesh axis."),
@@ -65,7 +66,6 @@ const OptionSchema& schema() {
                    "Whether outer gradients are quantised: on (but not in f64 runs, so that they are exact) or "
                    "always.",
                    {"on", "always"})};
-  return kSchema;
 }
 
 /// \throws OptionError if options contradict each other.
@@ -258,7 +258,8 @@ Conversion quantized_exchange(const Settings& settings, const PlannedCollective&
 /// of blocks take turns, and an exchange takes the time of a step, whose own progress is mixed in.
 class LocalSgd final : public Strategy, public ReplicaHooks {
  public:
-  explicit LocalSgd(Settings settings) : settings_(std::move(settings)) {}
+  static OptionSchema schema() { return option_schema(); }
+  explicit LocalSgd(const Options& options) : settings_(read_settings(options)) {}
 
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return {{settings_.axis, settings_.size}}; }
 
@@ -286,13 +287,7 @@ class LocalSgd final : public Strategy, public ReplicaHooks {
   Settings settings_;
 };
 
-class LocalSgdFactory final : public StrategyFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema(); }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<LocalSgd>(read_settings(options));
-  }
-};
+using LocalSgdFactory = FactoryOf<StrategyFactory, LocalSgd>;
 
 }  // namespace
 }  // namespace localsgd
