@@ -85,7 +85,9 @@ TEST_F(Faults, StrangersOnThePortsOfRanksAreOutlived) {
   testing::ProcessGroup group;
   const std::string port = free_port();
   const testing::PortStranger stranger(std::stoi(port), 3);
-  for (int rank = 0; rank < 2; ++rank) start(group, rank, port, arguments("train", "gloo", {test::ddp(2)}));
+  // A rank waits for a twentieth of this time until it takes its peer for a stranger.
+  const std::vector<std::string> words = arguments("train", "gloo", {test::ddp(2), "communicator.start_timeout=40"});
+  for (int rank = 0; rank < 2; ++rank) start(group, rank, port, words);
   for (const testing::GroupEnd& end : group.wait(std::chrono::seconds(120))) EXPECT_EQ(end.exit_code, 0) << end.output;
 }
 

@@ -5,6 +5,7 @@
 #include <gloo/transport/device.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -49,6 +50,17 @@ std::shared_ptr<::gloo::transport::Device> listen_at(const std::string& place) {
 /// How the text of a problem begins that the ranks exchange. The later sorts after the earlier.
 const std::string kEarly = "0";
 const std::string kLate = "1";
+
+/// Greetings come before all other messages. All ranks send theirs at the same time, so that none waits for long.
+constexpr std::uint64_t kGreetingSlot = 0;
+constexpr int kGreetingPatience = 20;
+
+using Deadline = std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>>;
+
+std::chrono::milliseconds left_until(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
 
 /// True for gloo's text of an address on the loopback interface.
 bool is_loopback(const std::string& address) {
@@ -140,15 +152,53 @@ Mesh::Problem Mesh::connect(rendezvous::Store& store, bool is_only_host, int att
       }
     }
   });
-  const bool is_early = std::chrono::steady_clock::now() - begin < start_timeout_ / 2;
   // Gloo ends the process if it accepts a connection that its peer has reset already. So no rank goes on, and may close
   // its connections, before all ranks have accepted theirs.
-  const std::string report = problem.empty() ? "" : (is_early ? kEarly : kLate) + problem;
-  const std::vector<std::string> problems = exchange.all_gather("gloo connected" + number, report);
-  // One that was late is the cause of others.
-  std::string first = *std::max_element(problems.begin(), problems.end());
-  if (first.empty()) return {};
-  return {first.substr(1), first.starts_with(kEarly)};
+  const auto agree = [&](const std::string& name) -> Problem {
+    const bool is_early = std::chrono::steady_clock::now() - begin < start_timeout_ / 2;
+    const std::string report = problem.empty() ? "" : (is_early ? kEarly : kLate) + problem;
+    const std::vector<std::string> problems = exchange.all_gather(name + number, report);
+    // One that was late is the cause of others.
+    const std::string first = *std::max_element(problems.begin(), problems.end());
+    if (first.empty()) return {};
+    return {first.substr(1), first.starts_with(kEarly)};
+  };
+  if (Problem found = agree("gloo connected"); !found.text.empty()) return found;
+  problem = greet();
+  return agree("gloo greeted");
+}
+
+std::string Mesh::greet() {
+  greetings_.assign(2 * static_cast<std::size_t>(rank_count_), 'g');
+  struct Greeting {
+    int peer;
+    std::unique_ptr<::gloo::transport::UnboundBuffer> own;
+    std::unique_ptr<::gloo::transport::UnboundBuffer> other;
+  };
+  std::vector<Greeting> greetings;
+  int asked = rank_;
+  const Deadline deadline = std::chrono::steady_clock::now() + start_timeout_ / kGreetingPatience;
+  try {
+    const PipeSignalBlocked blocked;
+    for_each_peer([&](int peer) {
+      asked = peer;
+      char* bytes = &greetings_[2 * static_cast<std::size_t>(peer)];
+      greetings.push_back(
+          {peer, buffer(Direction::send, peer, bytes, 1), buffer(Direction::receive, peer, bytes + 1, 1)});
+      greetings.back().own->send(peer, kGreetingSlot, 0, 1);
+      greetings.back().other->recv(peer, kGreetingSlot, 0, 1);
+    });
+    // A byte leaves only when the peer has asked for it.
+    for (const Greeting& each : greetings) {
+      asked = each.peer;
+      each.own->waitSend(nullptr, left_until(deadline));
+      each.other->waitRecv(nullptr, left_until(deadline));
+    }
+    return "";
+  } catch (const std::exception& error) {
+    close();  // gloo no longer writes to the buffers
+    return "rank " + std::to_string(rank_) + ": no greeting from rank " + std::to_string(asked) + ": " + error.what();
+  }
 }
 
 std::string Mesh::connect_to(::gloo::transport::Context& context, int peer, const std::string& address) const {

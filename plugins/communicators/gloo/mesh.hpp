@@ -66,6 +66,10 @@ class Mesh {
   [[nodiscard]] std::string addresses() const;
   /// \return why there is no connection, or empty.
   [[nodiscard]] std::string connect_to(::gloo::transport::Context& context, int peer, const std::string& address) const;
+  /// Sends a byte over each connection, and waits for that of the peer. Gloo takes for the peer whoever connects to its
+  /// port first. The peer's own connection then waits in the kernel's queue, which looks connected to the peer.
+  /// \return which connection does not lead to its peer, or empty.
+  [[nodiscard]] std::string greet();
   int rank_;
   int rank_count_;
   std::function<bool(int rank)> is_local_;
@@ -73,6 +77,8 @@ class Mesh {
   std::shared_ptr<::gloo::transport::Device> device_;
   /// Connections for data from lower to higher ranks, and for data from higher to lower ranks.
   std::array<std::shared_ptr<::gloo::transport::Context>, 2> contexts_;
+  /// For each rank, the greetings sent and received.
+  std::vector<char> greetings_;
   std::mutex mutex_;
   bool closed_ = false;
 };
