@@ -226,7 +226,7 @@ std::vector<PlanChoice> PlanSpace::structures() const {
     found = std::move(longer);
   }
   std::erase_if(found, [&](const PlanChoice& choice) {
-    return micro_batches(choice).empty() || replicas(choice) == 0 ||
+    return replicas(choice) == 0 || micro_batches(choice).empty() ||
            (is_required(PlanPurpose::replicas) && parts(PlanPurpose::replicas, choice).empty());
   });
   return found;

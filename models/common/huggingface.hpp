@@ -4,21 +4,32 @@
 #include <optional>
 #include <string>
 
+#include "strata/error.hpp"
 #include "strata/huggingface.hpp"
-
-namespace strata::models {
 
 /// \file
 /// Fields that the config.json of every model has.
 
+namespace strata::models {
+
 /// A size, which is at least 1. `otherwise`: the size if the file lacks the field. \throws OptionError with the field.
-[[nodiscard]] std::int64_t checked_size(const HuggingFaceFields& config, const std::string& field,
-                                        std::optional<std::int64_t> otherwise = {});
+[[nodiscard]] inline std::int64_t checked_size(const HuggingFaceFields& config, const std::string& field,
+                                               std::optional<std::int64_t> otherwise = {}) {
+  const std::int64_t size = config.integer(field, otherwise);
+  if (size < 1) throw OptionError(field, "found " + std::to_string(size) + "; accepted: at least 1");
+  return size;
+}
 
 /// \throws OptionError if the weights of the Hugging Face model are quantized.
-void require_plain_weights(const HuggingFaceFields& config);
+inline void require_plain_weights(const HuggingFaceFields& config) {
+  if (!config.has_value("quantization_config")) return;
+  throw OptionError("quantization_config", "found one; accepted: none, with weights in f32, bf16 or f16");
+}
 
 /// Rows of the vocabulary: the model's option `vocab`, or the size that the data fixed if the option is 0.
-[[nodiscard]] std::int64_t vocabulary_rows(std::int64_t vocab, const DimSizes& sizes);
+[[nodiscard]] inline std::int64_t vocabulary_rows(std::int64_t vocab, const DimSizes& sizes) {
+  const auto of_data = sizes.find("vocab");
+  return vocab > 0 || of_data == sizes.end() ? vocab : of_data->second;
+}
 
 }  // namespace strata::models

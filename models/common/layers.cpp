@@ -50,4 +50,77 @@ Value feed_forward(GraphBuilder& b, Value x, const std::string& prefix, const Fe
                  .deviation = settings.output_deviation});
 }
 
+namespace {
+
+/// The dims of `first`, then those of `second`.
+Dims joined(Dims first, const Dims& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+/// Projects the stream to queries, keys or values.
+struct Projection {
+  const std::string& name;
+  /// Null for values, which are neither normalised nor rotated.
+  const std::string* norm = nullptr;
+  const Dims& heads;
+  bool weight_gradient_is_zero = false;
+  bool bias_gradient_is_zero = false;
+};
+
+class Builder {
+ public:
+  Builder(GraphBuilder& builder, const std::string& prefix, const Attention& settings)
+      : b_(builder), prefix_(prefix), settings_(settings) {}
+
+  Value build(Value x) {
+    const Attention::Names& names = settings_.names;
+    // A token that sees only itself has the probability 1 for itself, whatever its query and key.
+    const bool scores_do_not_matter = settings_.window == 1;
+    // A key bias shifts all scores of a row alike, unless the keys are rotated or normalised afterwards.
+    const bool key_bias_does_not_matter = scores_do_not_matter || (!settings_.rope && !settings_.head_norm);
+    const Value q =
+        project(x, {names.query, &names.query_norm, settings_.query_heads, scores_do_not_matter, scores_do_not_matter});
+    const Value k =
+        project(x, {names.key, &names.key_norm, settings_.key_heads, scores_do_not_matter, key_bias_does_not_matter});
+    const Value v = project(x, {names.value, nullptr, settings_.key_heads});
+    const Value mixed = b_.attention(q, k, v, true, settings_.dropout, prefix_ + names.attention, settings_.window,
+                                     settings_.documents);
+    const Dims from = joined(settings_.query_heads, {"head_dim"});
+    return affine(b_, mixed, prefix_ + names.output,
+                  {.weight = joined(from, {"embed"}),
+                   .bias = settings_.output_bias ? Dims{"embed"} : Dims{},
+                   .result = {"batch", "seq", "embed"},
+                   .deviation = settings_.output_deviation});
+  }
+
+ private:
+  Value project(Value x, const Projection& projection) {
+    const Dims to = joined(projection.heads, {"head_dim"});
+    const std::string name = prefix_ + projection.name;
+    Value y = affine(b_, x, name,
+                     {.weight = joined({"embed"}, to),
+                      .bias = settings_.projection_bias ? to : Dims{},
+                      .result = joined({"batch", "seq"}, to),
+                      .weight_gradient_is_zero = projection.weight_gradient_is_zero,
+                      .bias_gradient_is_zero = projection.bias_gradient_is_zero});
+    if (projection.norm == nullptr) return y;
+    if (settings_.head_norm) {
+      y = normalize(b_, y, "head_dim", prefix_ + *projection.norm, *settings_.head_norm,
+                    projection.weight_gradient_is_zero);
+    }
+    return settings_.rope ? rotate(b_, y, *settings_.rope, name + ".rope") : y;
+  }
+
+  GraphBuilder& b_;
+  const std::string& prefix_;
+  const Attention& settings_;
+};
+
+}  // namespace
+
+Value attend(GraphBuilder& builder, Value x, const std::string& prefix, const Attention& settings) {
+  return Builder(builder, prefix, settings).build(x);
+}
+
 }  // namespace strata::models

@@ -1,13 +1,89 @@
 #include "gpt2.hpp"
 
+#include <algorithm>
+#include <array>
+#include <numeric>
 #include <string>
+#include <string_view>
 
-#include "common/attention.hpp"
+#include "common/layers.hpp"
+#include "common/options.hpp"
+#include "strata/error.hpp"
+#include "strata/factory.hpp"
+#include "strata/model.hpp"
 
 namespace gpt2 {
 namespace {
 
 using namespace strata;
+using models::size_option;
+
+struct NamedSize {
+  std::string_view name;
+  std::int64_t layers;
+  std::int64_t heads;
+  std::int64_t embed;
+};
+
+/// The published sizes. All have context 1024 and vocabulary 50257.
+constexpr std::array<NamedSize, 4> kSizes{{{"gpt2-124m", 12, 12, 768},
+                                           {"gpt2-355m", 24, 16, 1024},
+                                           {"gpt2-774m", 36, 20, 1280},
+                                           {"gpt2-1558m", 48, 25, 1600}}};
+
+/// The options of the plugin.
+OptionSchema option_schema() {
+  return {
+      option::word(
+          "size", "custom",
+          "A published size, which gives layers, heads, embed, context (1024) and vocab (50257); fields that are set "
+          "override it.",
+          {"custom", "gpt2-124m", "gpt2-355m", "gpt2-774m", "gpt2-1558m"}),
+      size_option("layers", "Transformer blocks; 0: the size's, 12 for custom.", 4096),
+      size_option("heads", "Attention heads; must divide embed; 0: the size's, 12 for custom.", 4096),
+      size_option("embed", "Width of the residual stream; 0: the size's, 768 for custom.", 1048576),
+      size_option("context", "Tokens of a sequence; 0: 1024.", 16777216),
+      size_option("vocab", "Rows of the embedding; 0: as many as the tokenizer has, or the size's.", 16777216),
+      option::number("dropout", 0.1, 0, 0.99, "Probability with which embeddings and residual branches are dropped."),
+      option::number("attention_dropout", -1.0, -1, 0.99,
+                     "Probability with which attention weights are dropped; -1: the same as dropout."),
+      option::integer("window", 0, 0, 16777216,
+                      "Tokens that attention sees: a token itself and the ones just before it; 0: all before it."),
+      models::documents_option()};
+}
+
+}  // namespace
+
+Settings settings_from(const Options& options) {
+  Settings settings;
+  for (const NamedSize& size : kSizes) {
+    if (options.word("size") != size.name) continue;
+    settings.layers = size.layers;
+    settings.heads = size.heads;
+    settings.embed = size.embed;
+    settings.vocab = 50257;
+  }
+  const auto override_field = [&](const char* name, std::int64_t& field) {
+    if (options.integer(name) > 0) field = options.integer(name);
+  };
+  override_field("layers", settings.layers);
+  override_field("heads", settings.heads);
+  override_field("embed", settings.embed);
+  override_field("context", settings.context);
+  override_field("vocab", settings.vocab);
+  settings.dropout = options.number("dropout");
+  settings.attention_dropout = options.number("attention_dropout");
+  if (settings.attention_dropout < 0) settings.attention_dropout = settings.dropout;
+  settings.window = options.integer("window");
+  settings.documents = options.boolean("documents");
+  if (settings.embed % settings.heads != 0) {
+    throw OptionError("heads", std::to_string(settings.heads) + " heads do not divide embed = " +
+                                   std::to_string(settings.embed) + "; choose a divisor of embed");
+  }
+  return settings;
+}
+
+namespace {
 
 constexpr models::Norm kNorm{.kind = models::Norm::Kind::layer, .epsilon = 1e-5};
 
@@ -54,7 +130,22 @@ class BlockBuilder {
   std::string prefix_;
 };
 
-}  // namespace
+/// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): pre-norm blocks, learned
+/// positions, GELU in the tanh form, biases everywhere, tied input and output embeddings.
+class Gpt2 final : public Model {
+ public:
+  static OptionSchema schema() { return option_schema(); }
+  explicit Gpt2(const Options& options) : settings_(settings_from(options)) {}
+
+  [[nodiscard]] DimSizes sizes() const override;
+  void build(GraphBuilder& builder) const override;
+  [[nodiscard]] std::optional<Generation> generation() const override {
+    return Generation{.positions = "positions", .documents = settings_.documents ? "documents" : ""};
+  }
+
+ private:
+  Settings settings_;
+};
 
 DimSizes Gpt2::sizes() const {
   DimSizes sizes{{"seq", settings_.context}};
@@ -94,4 +185,36 @@ void Gpt2::build(GraphBuilder& b) const {
   b.cross_entropy_loss(logits, b.input("targets", {"batch", "seq"}), "loss");
 }
 
+class Gpt2Factory final : public FactoryOf<ModelFactory, Gpt2> {
+ public:
+  [[nodiscard]] Options shrink(const Options& options, const ShrinkRequest& request) const override {
+    const models::SmallSizes sizes(request);
+    const Settings full = settings_from(options);
+    const std::int64_t heads = sizes.several("heads");
+    const std::int64_t head_dim = sizes.several("head_dim");
+    const std::int64_t step = std::lcm(heads * head_dim, std::lcm(sizes.multiple("embed"), sizes.multiple("ffn")));
+    const std::int64_t embed = step < 8 ? 8 / step * step : step;
+    Options small = options;
+    small.set("size", OptionValue(std::string("custom")));
+    small.set("layers", OptionValue(sizes.blocks(full.layers)));
+    small.set("heads", OptionValue(heads));
+    small.set("embed", OptionValue(embed));
+    small.set("context",
+              OptionValue(std::lcm(std::lcm(sizes.multiple("seq"), sizes.multiple("pos")), std::int64_t{8})));
+    // A window that still hides tokens of the short context.
+    small.set("window", OptionValue(std::min<std::int64_t>(full.window, 3)));
+    small.set("vocab", OptionValue(std::lcm(sizes.multiple("vocab"), std::int64_t{16})));
+    return small;
+  }
+
+  [[nodiscard]] const HuggingFaceFormat* huggingface() const override { return &format_; }
+
+ private:
+  Gpt2Format format_;
+};
+
+}  // namespace
 }  // namespace gpt2
+
+STRATA_PLUGIN(model, "gpt2", "0.1.0", "Apache-2.0", "GPT-2 as published, by name of size or by fields.",
+              gpt2::Gpt2Factory);

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "strata/huggingface.hpp"
-#include "strata/model.hpp"
 #include "strata/options.hpp"
 
 namespace gpt2 {
@@ -24,25 +23,6 @@ struct Settings {
   /// True if attention stays inside a document and positions start anew in each.
   bool documents = false;
 };
-
-/// GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019): pre-norm blocks, learned
-/// positions, GELU in the tanh form, biases everywhere, tied input and output embeddings.
-class Gpt2 final : public strata::Model {
- public:
-  explicit Gpt2(const Settings& settings) : settings_(settings) {}
-
-  [[nodiscard]] strata::DimSizes sizes() const override;
-  void build(strata::GraphBuilder& builder) const override;
-  [[nodiscard]] std::optional<strata::Generation> generation() const override {
-    return strata::Generation{.positions = "positions", .documents = settings_.documents ? "documents" : ""};
-  }
-
- private:
-  Settings settings_;
-};
-
-/// The options of the plugin.
-[[nodiscard]] const strata::OptionSchema& option_schema();
 
 /// Settings of the size that the options name, with the options that override it. \throws strata::ConfigurationError if
 /// the number of heads does not divide embed.

@@ -7,7 +7,6 @@
 
 #include "common/rope_tables.hpp"
 #include "strata/huggingface.hpp"
-#include "strata/model.hpp"
 #include "strata/options.hpp"
 
 namespace llama {
@@ -45,36 +44,8 @@ struct Settings {
   bool documents = false;
 };
 
-/// The Llama family: pre-norm blocks with root-mean-square norms, rotary positions, grouped queries and a gated
-/// feed-forward block (Touvron et al., "LLaMA", 2023). The options cover Llama 2 and 3, Mistral, Qwen2, Qwen3 and
-/// SmolLM.
-class Llama final : public strata::Model {
- public:
-  explicit Llama(const Settings& settings) : settings_(settings) {}
-
-  [[nodiscard]] strata::DimSizes sizes() const override;
-  void build(strata::GraphBuilder& builder) const override;
-  [[nodiscard]] std::optional<strata::Generation> generation() const override {
-    return strata::Generation{.positions = "positions", .documents = settings_.documents ? "documents" : ""};
-  }
-
- private:
-  [[nodiscard]] std::int64_t window_of(std::int64_t layer) const;
-
-  Settings settings_;
-};
-
-/// A Hugging Face model.
-struct NamedSize {
-  std::string name;
-  Settings settings;
-};
-
-/// The published sizes that `size` accepts. Their context is that of the published training, which `context` shortens.
-[[nodiscard]] const std::vector<NamedSize>& named_sizes();
-
 /// The options of the plugin.
-[[nodiscard]] const strata::OptionSchema& option_schema();
+[[nodiscard]] strata::OptionSchema option_schema();
 
 /// Settings of the size that the options name, with the options that override it. \throws strata::OptionError if they
 /// contradict each other.

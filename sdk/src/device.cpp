@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "enum_names.hpp"
 #include "strata/error.hpp"
+#include "strata/half.hpp"
+#include "strata/host_memory_device.hpp"
 #include "strata/tensor.hpp"
 
 namespace strata {
@@ -48,5 +51,125 @@ std::string_view to_string(MemoryPlace place) {
   static constexpr std::string_view kNames[] = {"device", "host", "file"};
   return name_of(kNames, place);
 }
+
+namespace {
+
+/// Elements per block. All sources of a block fit into the innermost cache.
+constexpr std::int64_t kReduceBlock = 512;
+
+template <class Element, class Sum>
+void reduce_elements(Reduction reduction, Element* destination, std::span<const void* const> sources,
+                     std::int64_t elements, auto&& load, auto&& store) {
+  Sum sums[kReduceBlock];
+  for (std::int64_t begin = 0; begin < elements; begin += kReduceBlock) {
+    const std::int64_t size = std::min(kReduceBlock, elements - begin);
+    for (std::size_t j = 0; j < sources.size(); ++j) {
+      const Element* source = static_cast<const Element*>(sources[j]) + begin;
+      if (j == 0) {
+        for (std::int64_t i = 0; i < size; ++i) sums[i] = load(source[i]);
+      } else if (reduction == Reduction::sum) {
+        for (std::int64_t i = 0; i < size; ++i) sums[i] += load(source[i]);
+      } else {
+        for (std::int64_t i = 0; i < size; ++i) sums[i] = std::max(sums[i], static_cast<Sum>(load(source[i])));
+      }
+    }
+    for (std::int64_t i = 0; i < size; ++i) destination[begin + i] = store(sums[i]);
+  }
+}
+
+class FunctionKernel final : public Kernel {
+ public:
+  explicit FunctionKernel(LaunchFunction launch) : launch_(std::move(launch)) {}
+  void launch(const KernelArguments& arguments) override { launch_(arguments); }
+
+ private:
+  LaunchFunction launch_;
+};
+
+const KernelRegistry& required(const KernelRegistry* kernels, const std::string& device) {
+  if (kernels == nullptr) throw VerificationError(device + " is made without the kernels of the run");
+  return *kernels;
+}
+
+template <class Element>
+void reduce_plain(Reduction reduction, void* destination, std::span<const void* const> sources, std::int64_t elements) {
+  const auto same = [](Element value) { return value; };
+  reduce_elements<Element, Element>(reduction, static_cast<Element*>(destination), sources, elements, same, same);
+}
+
+}  // namespace
+
+HostMemoryDevice::HostMemoryDevice(const std::string& name, const KernelRegistry* kernels,
+                                   std::unique_ptr<const KernelEnvironment> environment, KernelPolicy policy)
+    : environment_(std::move(environment)), kernels_(name, required(kernels, name), *environment_, policy) {}
+
+std::optional<std::string> HostMemoryDevice::unsupported(const OpInstance& instance) const {
+  return kernels_.unsupported(instance);
+}
+
+std::int64_t HostMemoryDevice::workspace_bytes(const OpInstance& instance) const {
+  return kernels_.prepare(instance).workspace_bytes;
+}
+
+std::unique_ptr<Kernel> HostMemoryDevice::prepare(const OpInstance& instance) {
+  return std::make_unique<FunctionKernel>(kernels_.prepare(instance).launch);
+}
+
+std::optional<KernelChoice> HostMemoryDevice::kernel_choice(const OpInstance& instance) const {
+  return kernels_.choice(instance);
+}
+
+void HostMemoryDevice::copy_from_host(StreamKind stream, void* device, const void* host, std::int64_t bytes) {
+  copy(stream, device, host, bytes);
+}
+
+void HostMemoryDevice::copy_to_host(StreamKind stream, void* host, const void* device, std::int64_t bytes) {
+  copy(stream, host, device, bytes);
+}
+
+void HostMemoryDevice::copy(StreamKind /*stream*/, void* destination, const void* source, std::int64_t bytes) {
+  if (bytes > 0) std::memmove(destination, source, static_cast<std::size_t>(bytes));
+}
+
+void HostMemoryDevice::copy_rows(StreamKind stream, void* destination, std::int64_t destination_pitch,
+                                 const void* source, std::int64_t source_pitch, std::int64_t width, std::int64_t rows) {
+  if (destination_pitch == width && source_pitch == width) return copy(stream, destination, source, width * rows);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    copy(stream, static_cast<char*>(destination) + row * destination_pitch,
+         static_cast<const char*>(source) + row * source_pitch, width);
+  }
+}
+
+/// Uses the calling thread alone, because the communication stream must not take cores from the compute stream.
+void HostMemoryDevice::reduce(StreamKind /*stream*/, Reduction reduction, DType dtype, void* destination,
+                              std::span<const void* const> sources, std::int64_t elements) {
+  if (sources.empty()) throw VerificationError("a reduction needs at least one source");
+  switch (dtype) {
+    case DType::f64:
+      return reduce_plain<double>(reduction, destination, sources, elements);
+    case DType::f32:
+      return reduce_plain<float>(reduction, destination, sources, elements);
+    case DType::i32:
+      return reduce_plain<std::int32_t>(reduction, destination, sources, elements);
+    case DType::i64:
+      return reduce_plain<std::int64_t>(reduction, destination, sources, elements);
+    case DType::bf16:
+      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
+                                                   elements, from_bf16, to_bf16);
+    case DType::f16:
+      return reduce_elements<std::uint16_t, float>(reduction, static_cast<std::uint16_t*>(destination), sources,
+                                                   elements, from_f16, to_f16);
+    case DType::i8:
+      throw VerificationError("i8 holds quantised numbers, which cannot be reduced");
+  }
+}
+
+void HostMemoryDevice::fill_zero(StreamKind /*stream*/, void* destination, std::int64_t bytes) {
+  if (bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(bytes));
+}
+
+std::shared_ptr<Event> HostMemoryDevice::record(StreamKind /*stream*/) { return nullptr; }
+void HostMemoryDevice::wait(StreamKind /*stream*/, const std::shared_ptr<Event>& /*event*/) {}
+void HostMemoryDevice::synchronize(StreamKind /*stream*/) {}
 
 }  // namespace strata

@@ -5,36 +5,13 @@
 #include <limits>
 #include <utility>
 
-#include "ops/op_base.hpp"
+#include "strata/flat_op.hpp"
 #include "strata/half.hpp"
 #include "strata/optimizer.hpp"
 #include "strata/reference_kernel.hpp"
 
 namespace strata {
 namespace {
-
-class ElementwiseUpdateOp final : public ops::NamedOp {
- public:
-  explicit ElementwiseUpdateOp(UpdateDescription description)
-      : NamedOp(std::move(description.op), std::move(description.documentation)),
-        states_(std::move(description.states)),
-        makes_direction_(description.makes_direction) {}
-
-  std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
-    require(false, node, "works on flat buffers, not in graphs");
-    return {};
-  }
-  /// A skipped update keeps the previous values and states, which are in the results.
-  bool reads_result(int result) const override { return result > 0 || !makes_direction_; }
-  /// The operands are the gradient and its scale.
-  std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override {
-    return FlatSignature{.inputs = 2, .is_update = !makes_direction_, .states = states_};
-  }
-
- private:
-  std::vector<std::string> states_;
-  bool makes_direction_;
-};
 
 /// The work of one launch of a reference update.
 void update_all(const reference::Launch& launch, const UpdateResults& results, std::size_t states,
@@ -156,7 +133,10 @@ UpdateStep update_step(const OpInstance& op, const StepContext& context) {
 }
 
 std::unique_ptr<OpDefinition> elementwise_update_op(UpdateDescription description) {
-  return std::make_unique<ElementwiseUpdateOp>(std::move(description));
+  // The operands are the gradient and its scale.
+  return std::make_unique<FlatOp>(
+      std::move(description.op), std::move(description.documentation),
+      FlatSignature{.inputs = 2, .is_update = !description.makes_direction, .states = std::move(description.states)});
 }
 
 namespace detail {

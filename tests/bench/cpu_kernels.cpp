@@ -16,13 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
-#include "kernels/cross_entropy.hpp"
-#include "kernels/elementwise.hpp"
-#include "kernels/embedding.hpp"
 #include "kernels/matrix_product.hpp"
-#include "kernels/norm.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "strata/registration.hpp"
 
 namespace {
@@ -202,8 +198,6 @@ void attention(Bench& bench, Buffers<T>& at, const AttentionKernels<T>& kernels)
   shape.heads = shape.kv_heads = shape.global_heads = kHeads;
   shape.head_dim = kEmbed / kHeads;
   shape.scale = 0.125F;
-  shape.query_strides = shape.key_strides = shape.value_strides = shape.output_strides =
-      contiguous_strides(kContext, kHeads, shape.head_dim);
   const double pairs = static_cast<double>(kBatch * kHeads * kContext * (kContext + 1) / 2);
   const double flops = pairs * static_cast<double>(4 * shape.head_dim);
   std::vector<float> lse(static_cast<std::size_t>(kTokens * kHeads));
@@ -271,14 +265,12 @@ void pointwise(Bench& bench, Buffers<T>& at, InstructionSet set) {
   bench.memory("gelu gradient", kLayers, 3 * kWide,
                [&] { activation.gradient(kTokens * kFfn, at.b.data(), at.a.data(), at.d.data(), false, threads); });
   const IndexedDim dims[] = {{kBatch, kBatch, {}}, {kContext, kContext, {}}, {kEmbed, kEmbed, {}}};
-  const DropoutSettings none, some{0.1, 12345};
-  const auto residual = [&](const DropoutSettings& settings) {
-    dropout.bias_add(settings, dims, 3, at.a.data(), nullptr, at.c.data(), at.d.data(), threads);
+  const DropoutSettings some{0.1, 12345};
+  const auto drop = [&](const T* residual) {
+    dropout.forward(some, dims, 3, at.a.data(), residual, at.d.data(), false, threads);
   };
-  bench.memory("residual", 2 * kLayers, 3 * kSize, [&] { residual(none); });
-  bench.memory("dropout 0.1 + residual", 0, 3 * kSize, [&] { residual(some); });
-  bench.memory("dropout 0.1", 0, 2 * kSize,
-               [&] { dropout.forward(some, dims, 3, at.a.data(), at.d.data(), false, threads); });
+  bench.memory("dropout 0.1 + residual", 2 * kLayers, 3 * kSize, [&] { drop(at.c.data()); });
+  bench.memory("dropout 0.1", 0, 2 * kSize, [&] { drop(nullptr); });
   bench.memory("add (gradients of the residual)", 2 * kLayers + 1, 3 * kSize,
                [&] { elementwise.add(kTokens * kEmbed, at.a.data(), at.b.data(), at.d.data(), threads); });
   bench.memory("add bias [tokens, ffn]", 0, 2 * kWide,

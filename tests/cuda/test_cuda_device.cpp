@@ -10,7 +10,7 @@
 
 #include "device/cuda_device.hpp"
 #include "device/gpus_in_use.hpp"
-#include "device/kernel_files.hpp"
+#include "device/runtime.hpp"
 #include "emulator/emulated_gpu.hpp"
 #include "strata/error.hpp"
 #include "strata/kernel.hpp"

@@ -114,24 +114,20 @@ __global__ void shuffle_lanes(int* results) {
   results[lane] = __shfl_sync(kFullMask, lane, 5);
   results[32 + lane] = __shfl_sync(kFullMask, lane, 1, 8);
   results[64 + lane] = __shfl_xor_sync(kFullMask, lane, 3);
-  results[96 + lane] = __shfl_down_sync(kFullMask, lane, 4);
-  results[128 + lane] = __shfl_up_sync(kFullMask, lane, 2, 16);
-  results[160 + lane] = static_cast<int>(__ballot_sync(kFullMask, lane % 3 == 0));
-  results[192 + lane] = __any_sync(kFullMask, lane == 31) * 2 + __all_sync(kFullMask, lane < 31);
+  results[96 + lane] = __shfl_up_sync(kFullMask, lane, 2, 16);
+  results[128 + lane] = static_cast<int>(__ballot_sync(kFullMask, lane % 3 == 0));
 }
 
 TEST_P(EmulatedKernel, ShufflesLanes) {
-  std::vector<int> results(224);
+  std::vector<int> results(160);
   launch(shuffle_lanes, {{1}, {32}}, stream(), results.data());
   for (int lane = 0; lane < 32; ++lane) {
     const auto of = [&](int row) { return results[static_cast<std::size_t>(row * 32 + lane)]; };
     EXPECT_EQ(of(0), 5);
     EXPECT_EQ(of(1), lane / 8 * 8 + 1);
     EXPECT_EQ(of(2), lane ^ 3);
-    EXPECT_EQ(of(3), lane < 28 ? lane + 4 : lane);
-    EXPECT_EQ(of(4), lane % 16 < 2 ? lane : lane - 2);
-    EXPECT_EQ(static_cast<unsigned>(of(5)), 0x49249249U);
-    EXPECT_EQ(of(6), 2);
+    EXPECT_EQ(of(3), lane % 16 < 2 ? lane : lane - 2);
+    EXPECT_EQ(static_cast<unsigned>(of(4)), 0x49249249U);
   }
 }
 

@@ -34,15 +34,16 @@ __global__ void multiply_tile(const T* a, const T* b, const float* c, float* d) 
 template <class T>
 __global__ void multiply_loaded_tile(const T* a, const T* b, const float* c, float* d) {
   __shared__ __align__(16) T shared_a[16 * 16];
-  __shared__ __align__(16) T shared_b[16 * 8];
+  __shared__ __align__(16) T shared_b[16 * 16];
   for (unsigned i = threadIdx.x; i < 256; i += 32) shared_a[i] = a[i];
-  for (unsigned i = threadIdx.x; i < 128; i += 32) shared_b[i % 16 * 8 + i / 16] = b[i];
+  for (unsigned i = threadIdx.x; i < 128; i += 32) shared_b[i % 16 * 16 + i / 16] = b[i];
   __syncwarp();
   const unsigned lane = threadIdx.x;
   std::uint32_t fragment_a[4];
-  std::uint32_t fragment_b[2];
+  std::uint32_t pieces_of_b[4];  // the first two are B
   ldmatrix_x4(fragment_a, shared_a + lane % 16 * 16 + lane / 16 * 8);
-  ldmatrix_x2_trans(fragment_b, shared_b + lane % 16 * 8);
+  ldmatrix_x4_trans(pieces_of_b, shared_b + lane % 16 * 16 + lane / 16 * 8);
+  const std::uint32_t fragment_b[2] = {pieces_of_b[0], pieces_of_b[1]};
   float sum[4];
   const unsigned group = lane / 4;
   const unsigned pair = lane % 4 * 2;

@@ -257,26 +257,9 @@ void FakeNccl::run(Rank& rank, const std::vector<Message>& messages) {
   });
 }
 
-void FakeNccl::all_reduce(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
-                          DType dtype, Reduction reduction) {
-  start(communicator, stream, Collective{CollectiveKind::all_reduce, reduction, dtype, input, output, elements});
-}
-
-void FakeNccl::all_gather(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
-                          DType dtype) {
-  start(communicator, stream, Collective{CollectiveKind::all_gather, Reduction::sum, dtype, input, output, elements});
-}
-
-void FakeNccl::reduce_scatter(void* communicator, void* stream, const void* input, void* output,
-                              std::int64_t output_elements, DType dtype, Reduction reduction) {
-  const std::int64_t elements = output_elements * static_cast<Rank*>(communicator)->shared->size;
-  start(communicator, stream, Collective{CollectiveKind::reduce_scatter, reduction, dtype, input, output, elements});
-}
-
-void FakeNccl::broadcast(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
-                         DType dtype, int root) {
+void FakeNccl::collective(void* communicator, void* stream, const CollectiveCall& call, int /*size*/) {
   start(communicator, stream,
-        Collective{CollectiveKind::broadcast, Reduction::sum, dtype, input, output, elements, root});
+        Collective{call.kind, call.reduction, call.dtype, call.input, call.output, call.elements, call.root});
 }
 
 void FakeNccl::send(void* communicator, void* stream, const void* data, std::int64_t bytes, int peer) {

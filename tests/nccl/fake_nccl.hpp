@@ -30,14 +30,7 @@ class FakeNccl final : public nccl::NcclLibrary {
   [[nodiscard]] std::string make_id() override;
   [[nodiscard]] void* begin_communicator(const std::string& id, int size, int index, int blocks) override;
   [[nodiscard]] bool is_ready(void* communicator) override;
-  void all_reduce(void* communicator, void* stream, const void* input, void* output, std::int64_t elements, DType dtype,
-                  Reduction reduction) override;
-  void all_gather(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
-                  DType dtype) override;
-  void reduce_scatter(void* communicator, void* stream, const void* input, void* output, std::int64_t output_elements,
-                      DType dtype, Reduction reduction) override;
-  void broadcast(void* communicator, void* stream, const void* input, void* output, std::int64_t elements, DType dtype,
-                 int root) override;
+  void collective(void* communicator, void* stream, const CollectiveCall& call, int size) override;
   void send(void* communicator, void* stream, const void* data, std::int64_t bytes, int peer) override;
   void receive(void* communicator, void* stream, void* data, std::int64_t bytes, int peer) override;
   void begin_group() override;

@@ -11,7 +11,7 @@
 #include "nccl/fake_gpu_runtime.hpp"
 #include "nccl/fake_nccl.hpp"
 #include "nccl/world.hpp"
-#include "rendezvous/listener.hpp"
+#include "rendezvous/admission.hpp"
 
 namespace strata::nccl_test {
 

@@ -8,7 +8,7 @@
 #include <deque>
 #include <thread>
 
-#include "nccl/graph_watch.hpp"
+#include "nccl/lane.hpp"
 #include "nccl_ranks.hpp"
 #include "rendezvous/store.hpp"
 #include "strata/error.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../../sdk/src/system/private_group.hpp"
+#include "../../sdk/src/system/judged_path.hpp"
 
 namespace {
 

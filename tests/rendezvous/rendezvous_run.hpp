@@ -12,10 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "rendezvous/admission.hpp"
 #include "rendezvous/exchange.hpp"
 #include "rendezvous/heartbeat.hpp"
-#include "rendezvous/join.hpp"
-#include "rendezvous/listener.hpp"
 #include "rendezvous/protocol.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"

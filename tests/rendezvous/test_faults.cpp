@@ -192,7 +192,7 @@ TEST(Rank, ThatSendsNonsenseIsNamed) {
     return error_with([&](FrameWriter& writer) { return writer.write({kind, contents}); });
   };
   EXPECT_THAT(sends(FrameKind::put, "short"), HasSubstr("rank 1 (127.0.0.1): rendezvous: a message ends after"));
-  EXPECT_THAT(sends(FrameKind::take, std::string("\0\0\0\1xyz", 7)), HasSubstr("2 bytes too many"));
+  EXPECT_THAT(sends(FrameKind::take, std::string("\0\0\0\1x\0\0\0\0\0\0\0\0yz", 15)), HasSubstr("2 bytes too many"));
   EXPECT_THAT(sends(FrameKind::welcome, ""), HasSubstr("rank 1 (127.0.0.1): it sent what only rank 0 may send"));
 }
 

@@ -1,11 +1,10 @@
-#include "collectives/endpoint.hpp"
-
 #include <algorithm>
 #include <exception>
 #include <sstream>
 #include <thread>
 #include <utility>
 
+#include "collectives/collective.hpp"
 #include "strata/error.hpp"
 
 namespace strata::communicators {

@@ -12,11 +12,21 @@ struct Timeouts {
   double start = 300;
 };
 
-/// The option 'timeout'.
-[[nodiscard]] OptionSpecification timeout_option();
-/// The option 'start_timeout'.
-[[nodiscard]] OptionSpecification start_timeout_option();
+[[nodiscard]] inline OptionSpecification timeout_option() {
+  return option::with_role(
+      OptionRole::timeout,
+      option::number("timeout", Timeouts{}.communication, 0.01, 86400,
+                     "Seconds that a rank waits for its peers in a communication before it gives up."));
+}
+
+[[nodiscard]] inline OptionSpecification start_timeout_option() {
+  return option::number("start_timeout", Timeouts{}.start, 0.01, 86400,
+                        "Seconds in which the processes of all ranks must have come together.");
+}
+
 /// The values of both options.
-[[nodiscard]] Timeouts read_timeouts(const Options& options);
+[[nodiscard]] inline Timeouts read_timeouts(const Options& options) {
+  return {options.number("timeout"), options.number("start_timeout")};
+}
 
 }  // namespace strata::communicators

@@ -1,8 +1,7 @@
-#include "collectives/worker.hpp"
-
 #include <chrono>
 #include <utility>
 
+#include "collectives/communicator.hpp"
 #include "collectives/transport.hpp"
 
 namespace strata::communicators {

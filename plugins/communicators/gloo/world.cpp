@@ -1,16 +1,75 @@
-#include "world.hpp"
-
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/communicator.hpp"
+#include "collectives/memory.hpp"
+#include "collectives/timeouts.hpp"
+#include "gloo/mesh.hpp"
 #include "gloo/transport.hpp"
 #include "rendezvous/exchange.hpp"
 #include "rendezvous/heartbeat.hpp"
-#include "rendezvous/join.hpp"
+#include "rendezvous/process_environment.hpp"
 #include "rendezvous/store.hpp"
+#include "strata/communicator.hpp"
 #include "strata/error.hpp"
+#include "strata/plugin.hpp"
+
+namespace strata::gloo {
+
+/// The options of the communicator.
+struct Settings {
+  communicators::Timeouts timeouts = {};
+  /// Network interface or address of this machine. Empty: the one that leads to rank 0.
+  std::string interface = {};
+  int ranks_per_process = 1;
+};
+
+/// A world of processes, each of which runs the same number of ranks as threads.
+class GlooWorld final : public World {
+ public:
+  /// Returns when all ranks have joined. `environment`: empty if this process was started alone. It then is the whole
+  /// world, or a rank that can be asked for limits but not connected. \throws as rendezvous::join().
+  GlooWorld(const std::optional<rendezvous::ProcessEnvironment>& environment, int rank_count, Settings settings);
+  /// If a rank of this process has not connected, the run fails, because the others wait for it.
+  ~GlooWorld() override;
+
+  [[nodiscard]] int rank_count() const override { return rank_count_; }
+  [[nodiscard]] std::vector<int> local_ranks() const override;
+  /// Sends never block, and receives match by id.
+  [[nodiscard]] CommunicatorLimits limits() const override { return {0, true}; }
+  [[nodiscard]] std::unique_ptr<Communicator> connect(int rank, Device& device) override;
+  [[nodiscard]] int ranks_on_host() const override { return place_.ranks_on_host * settings_.ranks_per_process; }
+  [[nodiscard]] int index_on_host(int rank) const override {
+    return place_.index_on_host * settings_.ranks_per_process + rank - first_rank_;
+  }
+
+ private:
+  void require_connectable(int rank, const Device& device);
+  [[nodiscard]] std::unique_ptr<Mesh> make_mesh(int rank) const;
+  /// Connects a rank to those of other processes. All ranks try again if something else has connected to their ports.
+  [[nodiscard]] std::unique_ptr<Mesh> connect_mesh(int rank) const;
+
+  std::optional<rendezvous::ProcessEnvironment> environment_;
+  int rank_count_;
+  int first_rank_ = 0;
+  Settings settings_;
+  std::shared_ptr<rendezvous::Store> store_;
+  rendezvous::HostPlace place_;
+  std::shared_ptr<communicators::Memory> memory_;
+  std::mutex mutex_;
+  /// Ranks of this process that have not connected, and those of them that are connecting.
+  std::set<int> missing_;
+  std::set<int> connecting_;
+};
+
+}  // namespace strata::gloo
 
 namespace strata::gloo {
 namespace {
@@ -125,43 +184,56 @@ std::unique_ptr<Communicator> GlooWorld::connect(int rank, Device& device) {
   }
 }
 
-GlooCommunicatorFactory::GlooCommunicatorFactory()
-    : schema_{communicators::timeout_option(),
-              communicators::start_timeout_option(),
-              {.name = "interface",
-               .type = OptionType::word,
-               .default_value = std::string(""),
-               .documentation = "Network interface of this machine, such as eth0, or one of its addresses, through "
-                                "which ranks send their data. Empty: the one that leads to MASTER_ADDR.",
-               .may_differ = true},
-              {.name = "ranks_per_process",
-               .type = OptionType::integer,
-               .default_value = std::int64_t{1},
-               .documentation = "Ranks that each process runs, each on a thread of its own. They exchange data through "
-                                "memory.",
-               .minimum = 1,
-               .maximum = 1024,
-               .role = OptionRole::ranks_per_process}} {}
+namespace {
 
-std::unique_ptr<World> GlooCommunicatorFactory::create(const Options& options, int rank_count) const {
-  const auto environment = rendezvous::read_process_environment(rendezvous::environment_variable);
-  const auto per_process = static_cast<int>(options.integer("ranks_per_process"));
-  if (rank_count % per_process != 0) {
-    throw OptionError("ranks_per_process", "found " + std::to_string(per_process) +
-                                               "; accepted: a divisor of the mesh's " + std::to_string(rank_count) +
-                                               " ranks");
-  }
-  if (environment && environment->rank_count != rank_count / per_process) {
-    const std::string found = "found " + std::to_string(environment->rank_count) + " processes; accepted: ";
-    if (per_process == 1) {
-      throw ConfigurationError(found + "one for each of the mesh's " + std::to_string(rank_count) + " ranks");
+class GlooCommunicatorFactory final : public CommunicatorFactory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+
+  [[nodiscard]] std::unique_ptr<World> create(const Options& options, int rank_count) const override {
+    const auto environment = rendezvous::read_process_environment(rendezvous::environment_variable);
+    const auto per_process = static_cast<int>(options.integer("ranks_per_process"));
+    if (rank_count % per_process != 0) {
+      throw OptionError("ranks_per_process", "found " + std::to_string(per_process) +
+                                                 "; accepted: a divisor of the mesh's " + std::to_string(rank_count) +
+                                                 " ranks");
     }
-    throw ConfigurationError(found + std::to_string(rank_count / per_process) + ", each with " +
-                             std::to_string(per_process) + " (ranks_per_process) of the mesh's " +
-                             std::to_string(rank_count) + " ranks");
+    if (environment && environment->rank_count != rank_count / per_process) {
+      const std::string found = "found " + std::to_string(environment->rank_count) + " processes; accepted: ";
+      if (per_process == 1) {
+        throw ConfigurationError(found + "one for each of the mesh's " + std::to_string(rank_count) + " ranks");
+      }
+      throw ConfigurationError(found + std::to_string(rank_count / per_process) + ", each with " +
+                               std::to_string(per_process) + " (ranks_per_process) of the mesh's " +
+                               std::to_string(rank_count) + " ranks");
+    }
+    return std::make_unique<GlooWorld>(
+        environment, rank_count,
+        Settings{communicators::read_timeouts(options), options.word("interface"), per_process});
   }
-  return std::make_unique<GlooWorld>(
-      environment, rank_count, Settings{communicators::read_timeouts(options), options.word("interface"), per_process});
-}
+
+ private:
+  static OptionSpecification interface_option() {
+    OptionSpecification option = option::word(
+        "interface", "",
+        "Network interface of this machine, such as eth0, or one of its addresses, through which ranks send their "
+        "data. Empty: the one that leads to MASTER_ADDR.");
+    option.may_differ = true;
+    return option;
+  }
+
+  OptionSchema schema_{
+      communicators::timeout_option(), communicators::start_timeout_option(), interface_option(),
+      option::with_role(
+          OptionRole::ranks_per_process,
+          option::integer(
+              "ranks_per_process", 1, 1, 1024,
+              "Ranks that each process runs, each on a thread of its own. They exchange data through memory."))};
+};
+
+}  // namespace
 
 }  // namespace strata::gloo
+
+STRATA_PLUGIN(communicator, "gloo", STRATA_VERSION, "Apache-2.0",
+              "CPU ranks as processes on one or more machines, over TCP.", strata::gloo::GlooCommunicatorFactory);

@@ -274,9 +274,8 @@ bool Network::test_requests() {
   if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
   if (ended == 0 || ended == MPI_UNDEFINED) return false;
   for (int i = 0; i < ended; ++i) {
-    PostPointer& place = posts_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
-    const PostPointer post = std::move(place);
-    place = nullptr;
+    const auto index = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+    const PostPointer post = std::exchange(posts_[index], nullptr);
     // MPI sets the field in MPI_ERR_IN_STATUS only.
     const int error = code == MPI_SUCCESS ? MPI_SUCCESS : statuses_[static_cast<std::size_t>(i)].MPI_ERROR;
     if (error != MPI_SUCCESS) {

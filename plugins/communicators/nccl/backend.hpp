@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/dtype.hpp"
-#include "strata/layout.hpp"
+#include "strata/communicator.hpp"
 
 namespace strata::nccl {
 
@@ -82,15 +81,9 @@ class NcclLibrary {
   /// False while the last call is in progress. Throws if communication on the communicator has failed.
   [[nodiscard]] virtual bool is_ready(void* communicator) = 0;
 
-  /// Starts a collective or message on `stream`. `elements` counts the input on this rank.
-  virtual void all_reduce(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
-                          DType dtype, Reduction reduction) = 0;
-  virtual void all_gather(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
-                          DType dtype) = 0;
-  virtual void reduce_scatter(void* communicator, void* stream, const void* input, void* output,
-                              std::int64_t output_elements, DType dtype, Reduction reduction) = 0;
-  virtual void broadcast(void* communicator, void* stream, const void* input, void* output, std::int64_t elements,
-                         DType dtype, int root) = 0;
+  /// Starts a collective among `size` ranks on `stream`. NCCL has no all_to_all.
+  virtual void collective(void* communicator, void* stream, const CollectiveCall& call, int size) = 0;
+  /// Starts a message on `stream`.
   virtual void send(void* communicator, void* stream, const void* data, std::int64_t bytes, int peer) = 0;
   virtual void receive(void* communicator, void* stream, void* data, std::int64_t bytes, int peer) = 0;
   /// Fuses the calls of this thread between begin_group() and end_group() into one.

@@ -1,10 +1,9 @@
-#include "engine.hpp"
-
 #include <algorithm>
 #include <sstream>
 #include <system_error>
 
 #include "collectives/operation.hpp"
+#include "communicator.hpp"
 #include "strata/communicator.hpp"
 #include "strata/error.hpp"
 

@@ -1,8 +1,102 @@
 #include "operation.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <string>
+#include <thread>
+
+#include "strata/error.hpp"
 
 namespace strata::nccl {
+namespace {
+
+/// Number of marks, more than a graph has nodes.
+constexpr std::int64_t kMost = std::int64_t{1} << 19;
+constexpr std::int64_t kBytes = 2;
+
+}  // namespace
+
+bool OperationMarks::is_set(unsigned char* mark) {
+  // The GPU writes the mark concurrently.
+  return std::atomic_ref<unsigned char>(*mark).load(std::memory_order_acquire) != 0;
+}
+
+GraphMarks::GraphMarks(GpuRuntime& gpu) : memory_(gpu.allocate_pinned(kMost * kBytes)) {}
+
+OperationMarks GraphMarks::take() {
+  if (count_ == kMost) throw RuntimeError("graphs hold more than " + std::to_string(kMost) + " communications");
+  auto* const begin = static_cast<unsigned char*>(memory_.get()) + kBytes * count_++;
+  return {begin, begin + 1};
+}
+
+void GraphMarks::clear(GpuRuntime& gpu, void* stream, std::int64_t begin, std::int64_t end) const {
+  if (begin == end) return;
+  gpu.fill(stream, static_cast<unsigned char*>(memory_.get()) + kBytes * begin, 0, kBytes * (end - begin));
+}
+
+using rendezvous::Clock;
+
+Link::Link(std::shared_ptr<NcclLibrary> nccl, std::shared_ptr<rendezvous::Store> store, std::vector<int> ranks,
+           int rank, std::string key)
+    : nccl_(std::move(nccl)),
+      store_(std::move(store)),
+      ranks_(std::move(ranks)),
+      index_(static_cast<int>(std::find(ranks_.begin(), ranks_.end(), rank) - ranks_.begin())),
+      key_(std::move(key)),
+      ready_(ranks_.size() == 1) {}
+
+Link::~Link() { abort(); }
+
+bool Link::advance(int blocks) {
+  if (ready_) return true;
+  if (handle_ == nullptr) {
+    std::string id;
+    if (index_ == 0) {
+      id = nccl_->make_id();
+      store_->put(key_, id, size() - 1);
+    } else if (auto found = store_->take(key_, Clock::time_point::min())) {
+      id = std::move(*found);
+    } else {
+      return false;
+    }
+    handle_ = nccl_->begin_communicator(id, size(), index_, blocks);
+  }
+  ready_ = nccl_->is_ready(handle_);
+  return ready_;
+}
+
+void Link::begin_close() noexcept {
+  if (handle_ == nullptr || !ready_) return abort();
+  try {
+    nccl_->finalize(handle_);
+  } catch (...) {
+    // The run is over, so the communicator only needs to be released.
+    abort();
+  }
+}
+
+void Link::close(Clock::time_point deadline) noexcept {
+  if (handle_ == nullptr) return;
+  try {
+    while (!nccl_->is_ready(handle_)) {
+      if (Clock::now() >= deadline) return abort();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    nccl_->destroy(handle_);
+    handle_ = nullptr;
+  } catch (...) {
+    abort();
+  }
+}
+
+void Link::abort() noexcept {
+  if (handle_ != nullptr) nccl_->abort(handle_);
+  handle_ = nullptr;
+  ready_ = false;
+}
+
 namespace {
 
 std::int64_t bytes_of(const CollectiveCall& call) {
@@ -45,23 +139,6 @@ void all_to_all(const CollectiveCall& call, const Link& link, NcclLibrary& nccl,
   group.end();
 }
 
-void enqueue_collective(const CollectiveCall& call, const Link& link, NcclLibrary& nccl, void* stream) {
-  void* const handle = link.handle();
-  switch (call.kind) {
-    case CollectiveKind::all_reduce:
-      return nccl.all_reduce(handle, stream, call.input, call.output, call.elements, call.dtype, call.reduction);
-    case CollectiveKind::all_gather:
-      return nccl.all_gather(handle, stream, call.input, call.output, call.elements, call.dtype);
-    case CollectiveKind::reduce_scatter:
-      return nccl.reduce_scatter(handle, stream, call.input, call.output, call.elements / link.size(), call.dtype,
-                                 call.reduction);
-    case CollectiveKind::broadcast:
-      return nccl.broadcast(handle, stream, call.input, call.output, call.elements, call.dtype, call.root);
-    case CollectiveKind::all_to_all:
-      return all_to_all(call, link, nccl, stream);
-  }
-}
-
 /// Copies data that needs no other rank.
 void copy(GpuRuntime& gpu, void* stream, void* to, const void* from, std::int64_t bytes) {
   if (to != from) gpu.copy(stream, to, from, bytes);
@@ -75,7 +152,11 @@ bool enqueue(const Operation& operation, NcclLibrary& nccl, GpuRuntime& gpu, voi
   switch (operation.kind) {
     case Operation::Kind::collective:
       if (operation.link->size() > 1) {
-        enqueue_collective(operation.call, *operation.link, nccl, stream);
+        if (operation.call.kind == CollectiveKind::all_to_all) {
+          all_to_all(operation.call, *operation.link, nccl, stream);
+        } else {
+          nccl.collective(operation.link->handle(), stream, operation.call, operation.link->size());
+        }
         return true;
       }
       copy(gpu, stream, operation.call.output, operation.call.input, bytes_of(operation.call));

@@ -7,7 +7,6 @@
 
 #include "communicator.hpp"
 #include "rendezvous/exchange.hpp"
-#include "rendezvous/join.hpp"
 #include "rendezvous/store.hpp"
 #include "strata/error.hpp"
 

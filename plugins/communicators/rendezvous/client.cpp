@@ -170,13 +170,13 @@ void Client::handle(const Frame& frame) {
   const std::lock_guard lock(mutex_);
   switch (frame.kind) {
     case FrameKind::value: {
-      Value value = read_value(frame);
-      wanted_[value.key].values.push_back(std::move(value.value));
+      StoreMessage value = read_store_frame(frame);
+      wanted_[value.key].values.push_back(std::move(value.text));
       break;
     }
     case FrameKind::failure: {
-      const Failure failure = read_failure(frame);
-      if (!failure_) failure_ = failure;
+      const StoreMessage failure = read_store_frame(frame);
+      if (!failure_) failure_ = Failure{failure.number, failure.text};
       break;
     }
     case FrameKind::refusal:
@@ -225,7 +225,7 @@ void Client::put(const std::string& key, const std::string& value, int readers) 
   if (readers == 0) return;
   require_storable(key, value);
   const std::lock_guard lock(mutex_);
-  send(put_frame({key, readers, value}));
+  send(store_frame(FrameKind::put, {key, readers, value}));
 }
 
 std::optional<std::string> Client::take(const std::string& key, Clock::time_point deadline) {
@@ -234,7 +234,7 @@ std::optional<std::string> Client::take(const std::string& key, Clock::time_poin
   // Every value that was asked for arrives once. One that came too late for its reader serves the next one.
   if (++wanted.readers > wanted.asked) {
     ++wanted.asked;
-    send(take_frame(key));
+    send(store_frame(FrameKind::take, {.key = key}));
   }
   while (wanted.values.empty() && !failure_ && !ended_ && Clock::now() < deadline) changed_.wait_until(lock, deadline);
   --wanted.readers;

@@ -10,7 +10,7 @@ namespace strata::rendezvous {
 namespace {
 
 /// Changes with every version of the protocol.
-constexpr const char* kProtocol = "Strata rendezvous 3";
+constexpr const char* kProtocol = "Strata rendezvous 4";
 
 void write_request(ByteWriter& writer, const Join& join) {
   writer.text(join.challenge);
@@ -45,12 +45,6 @@ std::string read_challenge(ByteReader& reader) {
 constexpr std::size_t kLongestReason = std::size_t{64} << 10U;
 /// Bytes of a frame's contents beside key and value.
 constexpr std::size_t kNumbers = 12;
-
-int read_count(ByteReader& reader, const char* what) {
-  const std::uint32_t number = reader.number();
-  if (number <= static_cast<std::uint32_t>(std::numeric_limits<int>::max())) return static_cast<int>(number);
-  throw RuntimeError("rendezvous: found " + std::to_string(number) + " as the number of " + what);
-}
 
 std::string number_of_frame(std::uint64_t count) {
   ByteWriter writer;
@@ -151,67 +145,30 @@ void require_storable(const std::string& key, const std::string& value) {
                      std::to_string(kLongestFrame - kNumbers - key.size()));
 }
 
-Frame put_frame(const Put& put) {
+Frame store_frame(FrameKind kind, const StoreMessage& message) {
   ByteWriter writer;
-  writer.text(put.key);
-  writer.number(static_cast<std::uint32_t>(put.readers));
-  writer.text(put.value);
-  return {FrameKind::put, writer.take()};
-}
-
-Put read_put(const Frame& frame) {
-  ByteReader reader(frame.contents);
-  Put put;
-  put.key = reader.text();
-  put.readers = read_count(reader, "readers");
-  put.value = reader.text();
-  reader.end();
-  return put;
-}
-
-Frame take_frame(const std::string& key) {
-  ByteWriter writer;
-  writer.text(key);
-  return {FrameKind::take, writer.take()};
-}
-
-std::string read_take(const Frame& frame) {
-  ByteReader reader(frame.contents);
-  std::string key = reader.text();
-  reader.end();
-  return key;
-}
-
-Frame value_frame(const Value& value) {
-  ByteWriter writer;
-  writer.text(value.key);
-  writer.text(value.value);
-  return {FrameKind::value, writer.take()};
-}
-
-Value read_value(const Frame& frame) {
-  ByteReader reader(frame.contents);
-  Value value;
-  value.key = reader.text();
-  value.value = reader.text();
-  reader.end();
-  return value;
+  writer.text(message.key);
+  writer.number(static_cast<std::uint32_t>(message.number));
+  writer.text(message.text);
+  return {kind, writer.take()};
 }
 
 Frame failure_frame(const Failure& failure) {
-  ByteWriter writer;
-  writer.number(static_cast<std::uint32_t>(failure.rank));
-  writer.text(std::string_view(failure.reason).substr(0, kLongestReason));
-  return {FrameKind::failure, writer.take()};
+  return store_frame(FrameKind::failure, {.number = failure.rank, .text = failure.reason.substr(0, kLongestReason)});
 }
 
-Failure read_failure(const Frame& frame) {
+StoreMessage read_store_frame(const Frame& frame) {
   ByteReader reader(frame.contents);
-  Failure failure;
-  failure.rank = read_count(reader, "a rank");
-  failure.reason = reader.text();
+  StoreMessage message;
+  message.key = reader.text();
+  const std::uint32_t number = reader.number();
+  if (number > static_cast<std::uint32_t>(std::numeric_limits<int>::max())) {
+    throw RuntimeError("rendezvous: found " + std::to_string(number) + " as the number of readers or a rank");
+  }
+  message.number = static_cast<int>(number);
+  message.text = reader.text();
   reader.end();
-  return failure;
+  return message;
 }
 
 std::string FrameWriter::write(const Frame& frame) {

@@ -94,35 +94,23 @@ struct SessionKeys {
 
 [[nodiscard]] SessionKeys session_keys(const Join& join, const Greeting& greeting, const std::string& secret);
 
-/// \file
-/// What the frames of ranks say about the store. The functions that read throw a RuntimeError if the contents are not
-/// what the functions that write make.
-
-struct Put {
-  std::string key;
-  int readers = 0;
-  std::string value;
-};
-struct Value {
-  std::string key;
-  std::string value;
+/// What a frame of kind put, take, value or failure says about the store. A kind leaves empty what it does not need.
+struct StoreMessage {
+  std::string key = {};
+  /// The readers of a put, or the rank of a failure.
+  int number = 0;
+  /// The value, or the reason of a failure.
+  std::string text = {};
 };
 
 /// \throws RuntimeError if key and value do not fit in a frame.
 void require_storable(const std::string& key, const std::string& value);
 
-[[nodiscard]] Frame put_frame(const Put& put);
-[[nodiscard]] Put read_put(const Frame& frame);
-
-[[nodiscard]] Frame take_frame(const std::string& key);
-[[nodiscard]] std::string read_take(const Frame& frame);
-
-[[nodiscard]] Frame value_frame(const Value& value);
-[[nodiscard]] Value read_value(const Frame& frame);
-
+[[nodiscard]] Frame store_frame(FrameKind kind, const StoreMessage& message);
 /// A very long reason is cut.
 [[nodiscard]] Frame failure_frame(const Failure& failure);
-[[nodiscard]] Failure read_failure(const Frame& frame);
+/// \throws RuntimeError if the contents are not what store_frame() makes.
+[[nodiscard]] StoreMessage read_store_frame(const Frame& frame);
 
 /// \file
 /// Frames that only the two ends of a connection can make. Each direction has its key and counts its frames:

@@ -189,15 +189,15 @@ void Server::serve(Connection& connection) {
 void Server::handle(Connection& connection, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::put: {
-      const Put put = read_put(frame);
-      return board_.put(put.key, put.value, put.readers);
+      const StoreMessage put = read_store_frame(frame);
+      return board_.put(put.key, put.text, put.number);
     }
     case FrameKind::take:
-      connection.wanted.push_back(read_take(frame));
+      connection.wanted.push_back(read_store_frame(frame).key);
       return;
     case FrameKind::failure: {
-      const Failure failure = read_failure(frame);
-      return board_.fail(blamed_rank(connection, failure.rank), failure.reason);
+      const StoreMessage failure = read_store_frame(frame);
+      return board_.fail(blamed_rank(connection, failure.number), failure.text);
     }
     case FrameKind::beat:
       return;
@@ -224,7 +224,7 @@ void Server::hand_out_values() {
   for (Connection& connection : connections_) {
     std::erase_if(connection.wanted, [&](const std::string& key) {
       const auto value = board_.take(key, Clock::time_point::min());
-      if (value) send(connection, value_frame({key, *value}));
+      if (value) send(connection, store_frame(FrameKind::value, {.key = key, .text = *value}));
       return value.has_value();
     });
   }

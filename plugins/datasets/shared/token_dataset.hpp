@@ -1,15 +1,59 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "shared/token_source.hpp"
 #include "shared/token_windows.hpp"
 #include "strata/dataset.hpp"
+#include "strata/error.hpp"
 
 namespace datasets {
+
+/// A stream of tokens, by position. Implementations are thread-safe.
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  /// The file, for messages.
+  [[nodiscard]] virtual std::string name() const = 0;
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// Reads the tokens [begin, begin + count). \throws strata::RuntimeError with file and offset.
+  virtual void read(std::int64_t begin, std::int64_t count, std::int32_t* destination) const = 0;
+  /// The positions in (begin, begin + count) at which a document starts, ascending. Default: documents are unknown.
+  [[nodiscard]] virtual std::vector<std::int64_t> document_starts(std::int64_t /*begin*/,
+                                                                  std::int64_t /*count*/) const {
+    return {};
+  }
+};
+
+/// The option `validation` of datasets of tokens.
+[[nodiscard]] strata::OptionSpecification validation_option();
+
+/// The model's size of "seq". \throws ConfigurationError if the model fixes none.
+[[nodiscard]] std::int64_t context_of(const strata::DatasetRequest& request);
+
+/// Checks that a part of a source, "training" or "validation", holds a window and the target of its last token. \throws
+/// ConfigurationError that names the file.
+void require_window(const std::string& file, std::int64_t tokens, const std::string& part, const TokenRange& range,
+                    std::int64_t context);
+
+/// Checks the share of a source that the option `validation` keeps for evaluation. \throws OptionError of that option.
+void require_validation_share(const std::string& file, std::int64_t tokens, const TokenRange& range,
+                              std::int64_t context, double share);
+
+/// Runs `call`. The errors of files get the name of the option.
+template <class Call>
+void at_option(const std::string& option, const Call& call) {
+  try {
+    call();
+  } catch (const strata::OptionError&) {
+    throw;
+  } catch (const strata::Error& error) {
+    throw strata::OptionError(option, error.what());
+  }
+}
 
 /// How the documents within a window are found.
 enum class Documents : std::uint8_t {

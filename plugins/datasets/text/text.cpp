@@ -5,8 +5,6 @@
 #include <vector>
 
 #include "shared/token_dataset.hpp"
-#include "shared/token_options.hpp"
-#include "shared/token_source.hpp"
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"
 #include "strata/vocabulary.hpp"

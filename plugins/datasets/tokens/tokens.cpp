@@ -2,9 +2,7 @@
 #include <limits>
 #include <numeric>
 
-#include "indexed_file.hpp"
 #include "shared/token_dataset.hpp"
-#include "shared/token_options.hpp"
 #include "strata/error.hpp"
 #include "token_file.hpp"
 

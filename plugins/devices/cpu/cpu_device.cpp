@@ -90,12 +90,11 @@ std::string unit_names(InstructionSet instruction_set) {
 /// \throws ConfigurationError if the processor lacks the instruction set.
 InstructionSet instruction_set_named(const std::string& word) {
   if (word == "auto") return best_instruction_set();
-  InstructionSet instruction_set = InstructionSet::portable;
-  if (word == "avx2") instruction_set = InstructionSet::avx2;
-  if (word == "avx512") instruction_set = InstructionSet::avx512;
-  if (word == "amx") instruction_set = InstructionSet::amx;
-  if (!is_supported(instruction_set)) throw ConfigurationError("this processor has no " + word + " instructions");
-  return instruction_set;
+  for (const InstructionSet each :
+       {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512, InstructionSet::amx}) {
+    if (word == name(each) && is_supported(each)) return each;
+  }
+  throw ConfigurationError("this processor has no " + word + " instructions");
 }
 
 /// A device in host memory with a share of the processor's cores. Ops without a kernel of the device run their
@@ -150,13 +149,11 @@ class CpuDeviceFactory final : public DeviceFactory {
          .minimum = 0,
          .maximum = 4096,
          .may_differ = true},
-        {.name = "instructions",
-         .type = OptionType::word,
-         .default_value = std::string("auto"),
-         .documentation =
-             "Instructions of the kernels; auto takes the fastest that the processor has. Matrix products choose "
-             "their own.",
-         .choices = {"auto", "portable", "avx2", "avx512", "amx"}}};
+        option::word(
+            "instructions", "auto",
+            "Instructions of the kernels; auto takes the fastest that the processor has. Matrix products choose "
+            "their own.",
+            {"auto", "portable", "avx2", "avx512", "amx"})};
     return kOptions;
   }
 

@@ -1,11 +1,20 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "kernels/instruction_set.hpp"
+#include "kernels/kernel_family.hpp"
 #include "shared/device_kernel.hpp"
+#include "strata/error.hpp"
+#include "strata/half.hpp"
 #include "strata/kernel.hpp"
+#include "strata/kernel_tools.hpp"
 #include "strata/registration.hpp"
+
+/// \file
+/// What the files of ops/ are written with: they turn an op's instance into calls of kernel functions.
 
 namespace strata::cpu {
 
@@ -24,6 +33,123 @@ class CpuEnvironment final : public KernelEnvironment {
 /// The definition of a kernel of this device. Real types are f32, bf16 and f16. The index type is i32.
 inline KernelDefinition kernel(devices::DeviceKernel<CpuEnvironment> kernel) {
   return devices::definition_of(std::move(kernel), "the cpu device");
+}
+
+using kernels::bytes;
+using kernels::columns;
+using kernels::elements;
+using kernels::in;
+using kernels::index_map;
+using kernels::out;
+using kernels::rows;
+
+// Access to single elements, for code that is not worth vectorising.
+
+inline float widen(float value) { return value; }
+inline float widen(BFloat16 value) { return from_bf16(value.bits); }
+inline float widen(Float16 value) { return from_f16(value.bits); }
+
+inline void assign(float& to, float value) { to = value; }
+inline void assign(BFloat16& to, float value) { to.bits = to_bf16(value); }
+inline void assign(Float16& to, float value) { to.bits = to_f16(value); }
+
+/// The kernels' Element for a real type.
+inline Element element_of(DType dtype) {
+  if (dtype == DType::bf16) return Element::bf16;
+  return dtype == DType::f16 ? Element::f16 : Element::f32;
+}
+
+/// Calls function.operator()<T>() with the kernels' C++ type for a real type.
+template <class Function>
+auto with_element(DType dtype, const Function& function) {
+  switch (dtype) {
+    case DType::f32:
+      return function.template operator()<float>();
+    case DType::bf16:
+      return function.template operator()<BFloat16>();
+    case DType::f16:
+      return function.template operator()<Float16>();
+    default:
+      throw VerificationError("the cpu device has no kernels of type " + std::string(to_string(dtype)));
+  }
+}
+
+/// The index map of one dim in the form that kernels take. It owns the segments. If the dim advances with the
+/// micro-batch, so does the map.
+class DimIndices {
+ public:
+  DimIndices(const OpInstance& op, const Dim& dim)
+      : DimIndices(kernels::index_map(op, dim), op.micro_batch_dim == dim) {}
+  /// Several dims taken as one, row-major, such as the heads of attention. None of them may advance with the
+  /// micro-batch.
+  DimIndices(const OpInstance& op, const Dims& dims) : DimIndices(kernels::index_map(op, dims), false) {}
+
+  [[nodiscard]] std::int64_t local_size() const { return local_size_; }
+  [[nodiscard]] std::int64_t global_size() const { return global_size_; }
+  /// The map for one micro-batch. It is valid until the next call.
+  [[nodiscard]] IndexMap map(int micro_batch) {
+    const std::int64_t offset = moves_ ? global_size_ * micro_batch : 0;
+    for (std::size_t i = 0; i < segments_.size(); ++i) moved_[i].global_begin = segments_[i].global_begin + offset;
+    return {moved_.data(), static_cast<std::int64_t>(moved_.size())};
+  }
+  [[nodiscard]] IndexedDim dim(int micro_batch) { return {local_size_, global_size_, map(micro_batch)}; }
+
+ private:
+  DimIndices(const strata::IndexMap& map, bool moves)
+      : local_size_(map.local_size()), global_size_(map.global_size), moves_(moves) {
+    for (const strata::IndexSegment& segment : map.segments) {
+      segments_.push_back({segment.local_begin, segment.global_begin, segment.length});
+    }
+    moved_ = segments_;
+  }
+
+  std::int64_t local_size_ = 0;
+  std::int64_t global_size_ = 0;
+  bool moves_ = false;
+  std::vector<IndexSegment> segments_;
+  std::vector<IndexSegment> moved_;
+};
+
+/// An operand or a result of a launch, as an argument of call(). kAbsent stands for a null pointer.
+inline constexpr std::size_t kAbsent = ~std::size_t{0};
+template <class T>
+struct Operand {
+  std::size_t number;
+};
+template <class T>
+struct Result {
+  std::size_t number;
+};
+
+template <class T>
+const T* argument(const Operand<T>& operand, const KernelArguments& launch) {
+  return operand.number == kAbsent ? nullptr : in<T>(launch, operand.number);
+}
+template <class T>
+T* argument(const Result<T>& result, const KernelArguments& launch) {
+  return result.number == kAbsent ? nullptr : out<T>(launch, result.number);
+}
+/// A dim that does not advance with the micro-batch.
+inline IndexMap argument(DimIndices& dim, const KernelArguments& /*launch*/) { return dim.map(0); }
+template <class Value>
+const Value& argument(const Value& value, const KernelArguments& /*launch*/) {
+  return value;
+}
+
+/// A kernel whose launch calls `function` with the arguments: operands, results and dims of the launch, and values.
+template <class Function, class... Arguments>
+PreparedKernel call(Function function, Arguments... arguments) {
+  return {[=](const KernelArguments& launch) mutable { function(argument(arguments, launch)...); }};
+}
+
+/// A kernel whose launch stores `function(arguments…)` in the first result, an f64, or adds it with `accumulate`.
+template <class Function, class... Arguments>
+PreparedKernel call_for_total(bool accumulate, Function function, Arguments... arguments) {
+  return {[=](const KernelArguments& launch) mutable {
+    const auto total = static_cast<double>(function(argument(arguments, launch)...));
+    double& result = *out<double>(launch, 0);
+    result = accumulate ? result + total : total;
+  }};
 }
 
 }  // namespace strata::cpu

@@ -1,6 +1,6 @@
 # strata_list_kernel_files(<variable> <source>...)
 #
-# Writes a source that returns one kernel of each source of kernels (device/kernel_files.hpp), and stores its path in
+# Writes a source that returns one kernel of each source of kernels (kernels_of_files() of device/runtime.hpp), and stores its path in
 # the variable. The sources must include language/kernel_file.hpp first. Call the function in the folder of their
 # target.
 
@@ -17,7 +17,7 @@ function(strata_list_kernel_files variable)
   endforeach()
   set(path ${CMAKE_CURRENT_BINARY_DIR}/kernel_files.cpp)
   file(CONFIGURE OUTPUT ${path} CONTENT
-"#include \"device/kernel_files.hpp\"
+"#include \"device/runtime.hpp\"
 
 namespace strata::cuda {
 

@@ -1,12 +1,13 @@
-/// Adafactor without momentum: the second moment of a matrix is kept as its means over rows and over columns (Shazeer,
-/// Stern, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", ICML 2018). Its states take as much memory
-/// as one row and one column. A vector is a matrix of one column, whose second moment is kept whole.
-
 #include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
 
-#include "factored_ops.hpp"
 #include "factored_step.hpp"
 #include "strata/compiler_ops.hpp"
+#include "strata/error.hpp"
+#include "strata/factory.hpp"
+#include "strata/flat_op.hpp"
 #include "strata/matrix_piece.hpp"
 #include "strata/optimizer.hpp"
 
@@ -15,8 +16,54 @@ namespace {
 
 using namespace strata;
 
+void register_ops(Registration& registration) {
+  const auto add = [&](const char* name, const char* documentation, FlatSignature signature) {
+    registration.add(std::make_unique<FlatOp>(name, documentation, std::move(signature)));
+  };
+  add(kSums,
+      "gradient, scale [] f64 -> sums f64: sums of the squared gradient plus epsilon over every row and every column "
+      "of "
+      "the parameter (attributes epsilon; dims, rows, columns: the parameter's dims and those of its two sides).",
+      {.inputs = 2, .elementwise = false, .has_own_sizes = true});
+  add(kMoments,
+      "sums f64, scale [] f64 -> row_moment, column_moment (attributes decay, dims, rows, columns): moving averages of "
+      "the means over rows and columns. Their decay rate at update t is 1 - t^-decay.",
+      {.inputs = 2, .outputs = 0, .elementwise = false, .has_own_sizes = true, .states = {kRowMoment, kColumnMoment}});
+  add(kNorm,
+      "gradient, scale [] f64, row_moment, column_moment -> [] f64: the sum of squares of the direction, the gradient "
+      "divided by the root of the second moment, which is the product of the two means over the mean of all.",
+      {.inputs = 4, .elementwise = false});
+  add(kUpdate,
+      "gradient, scale [] f64, row_moment, column_moment, norm [] f64, squares [] f64 -> values (attributes clip, "
+      "smallest, weight_decay, decay_elements, lr_factor, dims, rows, columns): a step along the direction, whose root "
+      "mean square is clipped. Its length is relative to that of the parameter, whose sum of squares is `squares`, if "
+      "smallest is above 0: Shazeer, Stern, \"Adafactor: Adaptive Learning Rates with Sublinear Memory Cost\", ICML "
+      "2018.",
+      {.inputs = 6, .is_update = true});
+}
+
+/// Adafactor without momentum: the second moment of a matrix is kept as its means over rows and over columns (Shazeer,
+/// Stern, "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost", ICML 2018). Its states take as much memory
+/// as one row and one column. A vector is a matrix of one column, whose second moment is kept whole.
+
 class Adafactor final : public Optimizer {
  public:
+  static OptionSchema schema() {
+    return {option::number("decay", 0.8, 0.01, 10, "Update t keeps 1 - t^-decay of the second moment."),
+            option::number("epsilon", 1e-30, 1e-37, 1, "Added to the square of every gradient."),
+            {.name = "update_clip",
+             .type = OptionType::number,
+             .default_value = 1.0,
+             .documentation = "Largest root mean square of a parameter's direction.",
+             .minimum = 1e-6},
+            option::boolean("relative_step", true, "Multiply the learning rate by the parameter's root mean square."),
+            {.name = "smallest",
+             .type = OptionType::number,
+             .default_value = 1e-3,
+             .documentation = "Smallest such factor, so that a parameter of zeros moves.",
+             .minimum = 1e-30}};
+  }
+
   explicit Adafactor(const Options& options)
       : decay_(options.number("decay")),
         epsilon_(options.number("epsilon")),
@@ -117,47 +164,13 @@ class Adafactor final : public Optimizer {
   double smallest_;
 };
 
-class AdafactorFactory final : public OptimizerFactory {
+class AdafactorFactory final : public FactoryOf<OptimizerFactory, Adafactor> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-
   void provide(Registration& registration, const Options& /*options*/) const override {
     register_ops(registration);
     register_reference_kernels(registration);
     register_host_kernels(registration);
   }
-
-  [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
-    return std::make_unique<Adafactor>(options);
-  }
-
- private:
-  OptionSchema schema_{{.name = "decay",
-                        .type = OptionType::number,
-                        .default_value = 0.8,
-                        .documentation = "Update t keeps 1 - t^-decay of the second moment.",
-                        .minimum = 0.01,
-                        .maximum = 10},
-                       {.name = "epsilon",
-                        .type = OptionType::number,
-                        .default_value = 1e-30,
-                        .documentation = "Added to the square of every gradient.",
-                        .minimum = 1e-37,
-                        .maximum = 1},
-                       {.name = "update_clip",
-                        .type = OptionType::number,
-                        .default_value = 1.0,
-                        .documentation = "Largest root mean square of a parameter's direction.",
-                        .minimum = 1e-6},
-                       {.name = "relative_step",
-                        .type = OptionType::boolean,
-                        .default_value = true,
-                        .documentation = "Multiply the learning rate by the parameter's root mean square."},
-                       {.name = "smallest",
-                        .type = OptionType::number,
-                        .default_value = 1e-3,
-                        .documentation = "Smallest such factor, so that a parameter of zeros moves.",
-                        .minimum = 1e-30}};
 };
 
 }  // namespace

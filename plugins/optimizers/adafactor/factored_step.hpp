@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "strata/matrix_piece.hpp"
-
-/// \file
-/// The arithmetic of Adafactor on a piece of a parameter, for kernels of any precision.
+#include "strata/registration.hpp"
 
 namespace adafactor {
+
+// The arithmetic of Adafactor on a piece of a parameter, for kernels of any precision.
 
 /// Adds the squares of gradients begin to end of `runs`, plus epsilon, to the sums of their rows and columns.
 template <class T, class Gradient>
@@ -86,5 +86,17 @@ inline StepSize step_size(double learning_rate, double norm, double squares, dou
   const double rate = learning_rate * relative;
   return {rate / std::max(1.0, std::sqrt(norm / elements) / clip), rate * weight_decay};
 }
+
+inline constexpr const char* kRowMoment = "row_moment";
+inline constexpr const char* kColumnMoment = "column_moment";
+
+/// The ops of one update, in their order.
+inline constexpr const char* kSums = "factored_sums";
+inline constexpr const char* kMoments = "factored_moments";
+inline constexpr const char* kNorm = "factored_norm";
+inline constexpr const char* kUpdate = "factored_update";
+
+void register_reference_kernels(strata::Registration& registration);
+void register_host_kernels(strata::Registration& registration);
 
 }  // namespace adafactor

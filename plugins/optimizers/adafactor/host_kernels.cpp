@@ -1,7 +1,6 @@
 #include <cmath>
 #include <memory>
 
-#include "factored_ops.hpp"
 #include "factored_step.hpp"
 #include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"

@@ -1,6 +1,5 @@
 #include <memory>
 
-#include "factored_ops.hpp"
 #include "factored_step.hpp"
 #include "strata/matrix_piece.hpp"
 #include "strata/reference_kernel.hpp"

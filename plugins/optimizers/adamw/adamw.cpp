@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/optimizer.hpp"
 
 namespace {
@@ -11,6 +12,20 @@ using namespace strata;
 
 class AdamW final : public Optimizer {
  public:
+  static OptionSchema schema() {
+    return {{.name = "betas",
+             .type = OptionType::numbers,
+             .default_value = std::vector<double>{0.9, 0.95},
+             .documentation = "Decay rates of the two moments.",
+             .minimum = 0,
+             .maximum = 0.999999},
+            {.name = "epsilon",
+             .type = OptionType::number,
+             .default_value = 1e-8,
+             .documentation = "Added to the root of the second moment.",
+             .minimum = 1e-30}};
+  }
+
   explicit AdamW(const Options& options)
       : beta1_(options.numbers("betas").at(0)),
         beta2_(options.numbers("betas").at(1)),
@@ -45,28 +60,14 @@ class AdamW final : public Optimizer {
   double epsilon_;
 };
 
-class AdamWFactory final : public OptimizerFactory {
+class AdamWFactory final : public FactoryOf<OptimizerFactory, AdamW> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
   [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
     if (const std::size_t count = options.numbers("betas").size(); count != 2) {
       throw OptionError("betas", "found a list of " + std::to_string(count) + "; accepted: a list of 2 numbers");
     }
     return std::make_unique<AdamW>(options);
   }
-
- private:
-  OptionSchema schema_{{.name = "betas",
-                        .type = OptionType::numbers,
-                        .default_value = std::vector<double>{0.9, 0.95},
-                        .documentation = "Decay rates of the two moments.",
-                        .minimum = 0,
-                        .maximum = 0.999999},
-                       {.name = "epsilon",
-                        .type = OptionType::number,
-                        .default_value = 1e-8,
-                        .documentation = "Added to the root of the second moment.",
-                        .minimum = 1e-30}};
 };
 
 }  // namespace

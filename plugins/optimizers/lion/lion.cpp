@@ -3,6 +3,7 @@
 /// weight decay about ten times as large.
 
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/optimizer.hpp"
 #include "strata/update_kernel.hpp"
 
@@ -33,6 +34,15 @@ struct LionRule {
 
 class Lion final : public Optimizer {
  public:
+  static OptionSchema schema() {
+    return {{.name = "betas",
+             .type = OptionType::numbers,
+             .default_value = std::vector<double>{0.9, 0.99},
+             .documentation = "Share of the momentum in the direction, and decay rate of the momentum.",
+             .minimum = 0,
+             .maximum = 0.999999}};
+  }
+
   explicit Lion(const Options& options)
       : beta1_(options.numbers("betas").at(0)), beta2_(options.numbers("betas").at(1)) {}
 
@@ -62,10 +72,8 @@ class Lion final : public Optimizer {
   double beta2_;
 };
 
-class LionFactory final : public OptimizerFactory {
+class LionFactory final : public FactoryOf<OptimizerFactory, Lion> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-
   void provide(Registration& registration, const Options& /*options*/) const override {
     provide_update<LionRule>(registration,
                              {"lion_update",
@@ -81,14 +89,6 @@ class LionFactory final : public OptimizerFactory {
     }
     return std::make_unique<Lion>(options);
   }
-
- private:
-  OptionSchema schema_{{.name = "betas",
-                        .type = OptionType::numbers,
-                        .default_value = std::vector<double>{0.9, 0.99},
-                        .documentation = "Share of the momentum in the direction, and decay rate of the momentum.",
-                        .minimum = 0,
-                        .maximum = 0.999999}};
 };
 
 }  // namespace

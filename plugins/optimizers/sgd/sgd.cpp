@@ -1,6 +1,7 @@
 /// Stochastic gradient descent, plain or with momentum.
 
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/optimizer.hpp"
 
 namespace {
@@ -9,6 +10,11 @@ using namespace strata;
 
 class Sgd final : public Optimizer {
  public:
+  static OptionSchema schema() {
+    return {option::number("momentum", 0.0, 0, 0.999999, "Decay rate of the sum of gradients; 0 keeps no state."),
+            option::boolean("nesterov", false, "Look ahead along the momentum (Nesterov).")};
+  }
+
   explicit Sgd(const Options& options) : momentum_(options.number("momentum")), nesterov_(options.boolean("nesterov")) {
     if (nesterov_ && momentum_ == 0) {
       throw OptionError("nesterov", "found true with a momentum of 0; accepted: false, or a momentum above 0");
@@ -44,25 +50,7 @@ class Sgd final : public Optimizer {
   bool nesterov_;
 };
 
-class SgdFactory final : public OptimizerFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<Optimizer> create(const Options& options) const override {
-    return std::make_unique<Sgd>(options);
-  }
-
- private:
-  OptionSchema schema_{{.name = "momentum",
-                        .type = OptionType::number,
-                        .default_value = 0.0,
-                        .documentation = "Decay rate of the sum of gradients; 0 keeps no state.",
-                        .minimum = 0,
-                        .maximum = 0.999999},
-                       {.name = "nesterov",
-                        .type = OptionType::boolean,
-                        .default_value = false,
-                        .documentation = "Look ahead along the momentum (Nesterov)."}};
-};
+using SgdFactory = FactoryOf<OptimizerFactory, Sgd>;
 
 }  // namespace
 

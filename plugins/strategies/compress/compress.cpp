@@ -1,12 +1,12 @@
+#include "compress.hpp"
+
 #include <cstdint>
 #include <string>
 
-#include "exchange_ops.hpp"
-#include "power_sgd.hpp"
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
-#include "top_k.hpp"
 
 namespace compress {
 namespace {
@@ -36,8 +36,8 @@ OptionError misplaced(const std::string& option, const std::string& found, const
   return {option, "found " + found + " beside method = \"" + method + "\"; accepted: only with the other method"};
 }
 
-const OptionSchema& schema() {
-  static const OptionSchema kSchema{
+OptionSchema option_schema() {
+  return {
       option::axis_size("Ranks along the axis: workers that exchange compressed gradients."),
       option::axis_name("compressed"),
       option::word("method", "powersgd",
@@ -53,7 +53,6 @@ const OptionSchema& schema() {
        .default_value = OptionValue(std::int64_t{0}),
        .documentation = "Gradients of parameters with fewer elements are summed exactly.",
        .minimum = 0}};
-  return kSchema;
 }
 
 Settings read_settings(const Options& options) {
@@ -78,7 +77,8 @@ Settings read_settings(const Options& options) {
 /// kept, and added to the next gradient (error feedback), so that in the sum over steps nothing is lost.
 class Compress final : public Strategy, public GradientHooks {
  public:
-  explicit Compress(Settings settings) : settings_(std::move(settings)) {}
+  static OptionSchema schema() { return option_schema(); }
+  explicit Compress(const Options& options) : settings_(read_settings(options)) {}
 
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return {{settings_.axis, settings_.size}}; }
   [[nodiscard]] std::vector<Rule> rules() const override {
@@ -128,16 +128,12 @@ class Compress final : public Strategy, public GradientHooks {
   Settings settings_;
 };
 
-class CompressFactory final : public StrategyFactory {
+class CompressFactory final : public FactoryOf<StrategyFactory, Compress> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema(); }
   void provide(Registration& registration, const Options& /*options*/) const override {
     register_ops(registration);
     register_reference_kernels(registration);
     register_host_kernels(registration);
-  }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<Compress>(read_settings(options));
   }
 };
 

@@ -1,43 +1,13 @@
-#include "exchange_ops.hpp"
-
 #include <memory>
 #include <utility>
 
-#include "strata/error.hpp"
-#include "strata/op.hpp"
+#include "compress.hpp"
+#include "strata/flat_op.hpp"
 #include "strata/random.hpp"
 
 namespace compress {
 
 using namespace strata;
-
-namespace {
-
-class ExchangeOp final : public OpDefinition {
- public:
-  ExchangeOp(std::string name, std::string documentation, FlatSignature signature)
-      : name_(std::move(name)), documentation_(std::move(documentation)), signature_(std::move(signature)) {
-    signature_.has_own_sizes = true;
-  }
-
-  [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] std::string documentation() const override { return documentation_; }
-  [[nodiscard]] std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
-    throw VerificationError("op " + node.op + " works on pieces of gradients, not in graphs");
-  }
-  /// A skipped step keeps the states.
-  [[nodiscard]] bool reads_result(int /*result*/) const override { return !signature_.states.empty(); }
-  [[nodiscard]] std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override {
-    return signature_;
-  }
-
- private:
-  std::string name_;
-  std::string documentation_;
-  FlatSignature signature_;
-};
-
-}  // namespace
 
 double first_basis(const std::string& parameter, std::int64_t index) {
   return random::normal(random::stream_key(0, "power_sgd/" + parameter, 0), static_cast<std::uint64_t>(index));
@@ -45,7 +15,8 @@ double first_basis(const std::string& parameter, std::int64_t index) {
 
 void register_ops(Registration& registration) {
   const auto add = [&](const char* name, const char* documentation, FlatSignature signature) {
-    registration.add(std::make_unique<ExchangeOp>(name, documentation, std::move(signature)));
+    signature.has_own_sizes = true;
+    registration.add(std::make_unique<FlatOp>(name, documentation, std::move(signature)));
   };
   add(kAddError, "gradient, error, unit [] f64 -> sum: unit · gradient + error.", {.inputs = 3});
   add(kLeft,

@@ -1,6 +1,5 @@
 #include <memory>
 
-#include "choice.hpp"
 #include "low_rank.hpp"
 #include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"

@@ -1,11 +1,9 @@
-#include "power_sgd.hpp"
-
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "exchange_ops.hpp"
+#include "compress.hpp"
 
 namespace compress {
 

@@ -1,6 +1,5 @@
 #include <vector>
 
-#include "choice.hpp"
 #include "low_rank.hpp"
 #include "strata/reference_kernel.hpp"
 

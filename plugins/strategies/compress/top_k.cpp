@@ -1,5 +1,3 @@
-#include "top_k.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "exchange_ops.hpp"
+#include "compress.hpp"
 #include "strata/error.hpp"
 
 namespace compress {

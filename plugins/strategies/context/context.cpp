@@ -7,8 +7,9 @@
 #include <set>
 #include <string>
 
-#include "ring_attention.hpp"
+#include "ring_lowering.hpp"
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
 #include "strata/strategy.hpp"
 
@@ -85,6 +86,24 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 
 class ContextParallel final : public Strategy {
  public:
+  static OptionSchema schema() {
+    return {
+        option::axis_size("Ranks along the axis: parts of every sequence."),
+        option::axis_name("cp"),
+        option::word("attention", "ring",
+                     "How queries reach the keys of other ranks: ring moves keys around the ranks, all_gather gathers "
+                     "them, ulysses exchanges tokens for heads by all_to_all.",
+                     {"ring", "all_gather", "ulysses"}),
+        option::word("balance", "auto",
+                     "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
+                     "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
+                     {"auto", "zigzag", "none"}),
+        {.name = "sequences",
+         .type = OptionType::words,
+         .default_value = OptionValue(std::vector<std::string>{"seq"}),
+         .documentation = "The dimensions along which positions lie, as the model calls them."}};
+  }
+
   explicit ContextParallel(const Options& options)
       : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
         attention_(options.word("attention")),
@@ -176,12 +195,8 @@ class ContextParallel final : public Strategy {
 constexpr std::int64_t kLeastPositions = 1024;
 constexpr int kMostProposedRanks = 64;
 
-class ContextFactory final : public StrategyFactory {
+class ContextFactory final : public FactoryOf<StrategyFactory, ContextParallel> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<ContextParallel>(options);
-  }
   [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::sequence; }
   [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
     std::vector<PlanProposal> found;
@@ -194,23 +209,6 @@ class ContextFactory final : public StrategyFactory {
     }
     return found;
   }
-
- private:
-  OptionSchema schema_{
-      option::axis_size("Ranks along the axis: parts of every sequence."),
-      option::axis_name("cp"),
-      option::word("attention", "ring",
-                   "How queries reach the keys of other ranks: ring moves keys around the ranks, all_gather gathers "
-                   "them, ulysses exchanges tokens for heads by all_to_all.",
-                   {"ring", "all_gather", "ulysses"}),
-      option::word("balance", "auto",
-                   "How positions are distributed: zigzag gives every rank the same work under a causal mask, "
-                   "none gives contiguous runs; auto is none for ulysses and zigzag otherwise.",
-                   {"auto", "zigzag", "none"}),
-      {.name = "sequences",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{"seq"}),
-       .documentation = "The dimensions along which positions lie, as the model calls them."}};
 };
 
 }  // namespace

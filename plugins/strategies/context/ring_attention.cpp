@@ -1,5 +1,3 @@
-#include "ring_attention.hpp"
-
 #include <memory>
 #include <optional>
 #include <string>

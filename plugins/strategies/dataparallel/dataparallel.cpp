@@ -2,6 +2,7 @@
 /// The first rank along the axis gathers all gradients, holds the optimizer states, updates, and broadcasts the
 /// parameters. It serves as a baseline.
 
+#include "strata/factory.hpp"
 #include "strata/strategy.hpp"
 
 namespace {
@@ -10,6 +11,16 @@ using namespace strata;
 
 class SingleWriter final : public Strategy {
  public:
+  static OptionSchema schema() {
+    return {
+        option::axis_size("Ranks along the axis: replicas that share the batch."), option::axis_name("dp"),
+        option::number("bucket_mb", 25.0, 0.001, 65536,
+                       "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB."),
+        option::boolean(
+            "overlap", false,
+            "Send each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass.")};
+  }
+
   explicit SingleWriter(const Options& options)
       : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
         buckets_{static_cast<std::int64_t>(options.number("bucket_mb") * 1024 * 1024), options.boolean("overlap")} {}
@@ -34,22 +45,7 @@ class SingleWriter final : public Strategy {
   GradientBuckets buckets_;
 };
 
-class SingleWriterFactory final : public StrategyFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<SingleWriter>(options);
-  }
-
- private:
-  OptionSchema schema_{
-      option::axis_size("Ranks along the axis: replicas that share the batch."), option::axis_name("dp"),
-      option::number("bucket_mb", 25.0, 0.001, 65536,
-                     "Gradients are sent, and parameters broadcast, in flat buckets of at most this many MiB."),
-      option::boolean(
-          "overlap", false,
-          "Send each bucket as soon as its gradients are complete, overlapping with the rest of the backward pass.")};
-};
+using SingleWriterFactory = FactoryOf<StrategyFactory, SingleWriter>;
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/strategy.hpp"
 
 namespace {
@@ -13,6 +14,19 @@ using namespace strata;
 
 class DistributedDataParallel final : public Strategy {
  public:
+  static OptionSchema schema() {
+    return {
+        option::axis_size("Ranks along the axis: replicas that share the batch."), option::axis_name("dp"),
+        option::words("replicate",
+                      "Further axes over which the model is replicated, outermost first, each as \"name=size\": they "
+                      "are outside of the axis, and one collective sums gradients over all of them."),
+        option::number("bucket_mb", 25.0, 0.001, 65536,
+                       "Gradients are reduced in flat buckets of at most this many MiB."),
+        option::boolean("overlap", true,
+                        "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the "
+                        "backward pass.")};
+  }
+
   explicit DistributedDataParallel(const Options& options)
       : buckets_{static_cast<std::int64_t>(options.number("bucket_mb") * 1024 * 1024), options.boolean("overlap")} {
     for (const std::string& axis : options.words("replicate")) axes_.push_back(parse_axis(axis));
@@ -47,28 +61,12 @@ class DistributedDataParallel final : public Strategy {
   GradientBuckets buckets_;
 };
 
-class DdpFactory final : public StrategyFactory {
+class DdpFactory final : public FactoryOf<StrategyFactory, DistributedDataParallel> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<DistributedDataParallel>(options);
-  }
   [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::replicas; }
   [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
     return {{{{"size", std::int64_t{context.devices}}}, context.devices}};
   }
-
- private:
-  OptionSchema schema_{
-      option::axis_size("Ranks along the axis: replicas that share the batch."), option::axis_name("dp"),
-      option::words("replicate",
-                    "Further axes over which the model is replicated, outermost first, each as \"name=size\": they "
-                    "are outside of the axis, and one collective sums gradients over all of them."),
-      option::number("bucket_mb", 25.0, 0.001, 65536,
-                     "Gradients are reduced in flat buckets of at most this many MiB."),
-      option::boolean("overlap", true,
-                      "Reduce each bucket as soon as its gradients are complete, overlapping with the rest of the "
-                      "backward pass.")};
 };
 
 }  // namespace

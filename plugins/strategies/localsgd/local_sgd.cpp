@@ -5,6 +5,7 @@
 #include "shared/wire_format.hpp"
 #include "strata/bucket_work.hpp"
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
 #include "strata/plugin.hpp"
 #include "strata/program.hpp"
@@ -41,17 +42,12 @@ struct Settings {
   }
 };
 
-const OptionSchema& schema() {
-  static const OptionSchema kSchema{
+OptionSchema option_schema() {
+  return {
       option::axis_size("Ranks along the axis: replicas that train apart between outer steps."),
       option::axis_name("replica"),
-      {.name = "steps",
-       .type = OptionType::integer,
-       .default_value = OptionValue(std::int64_t{100}),
-       .documentation = "Inner steps between two outer steps of a parameter.",
-       .minimum = 1,
-       .maximum = 1 << 20,
-       .role = OptionRole::period},
+      option::with_role(OptionRole::period, option::integer("steps", 100, 1, 1 << 20,
+                                                            "Inner steps between two outer steps of a parameter.")),
       option::number("outer_lr", 0.7, 0, 100,
                      "Learning rate of the outer steps; 1 without momentum averages the replicas."),
       option::number("outer_momentum", 0.9, 0, 0.9999, "Momentum of the outer steps; 0 keeps no momentum."),
@@ -70,7 +66,6 @@ const OptionSchema& schema() {
                    "Whether outer gradients are quantised: on (but not in f64 runs, so that they are exact) or "
                    "always.",
                    {"on", "always"})};
-  return kSchema;
 }
 
 /// \throws OptionError if options contradict each other.
@@ -263,7 +258,8 @@ Conversion quantized_exchange(const Settings& settings, const PlannedCollective&
 /// of blocks take turns, and an exchange takes the time of a step, whose own progress is mixed in.
 class LocalSgd final : public Strategy, public ReplicaHooks {
  public:
-  explicit LocalSgd(Settings settings) : settings_(std::move(settings)) {}
+  static OptionSchema schema() { return option_schema(); }
+  explicit LocalSgd(const Options& options) : settings_(read_settings(options)) {}
 
   [[nodiscard]] std::vector<MeshAxis> axes() const override { return {{settings_.axis, settings_.size}}; }
 
@@ -294,13 +290,7 @@ class LocalSgd final : public Strategy, public ReplicaHooks {
   Settings settings_;
 };
 
-class LocalSgdFactory final : public StrategyFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema(); }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<LocalSgd>(read_settings(options));
-  }
-};
+using LocalSgdFactory = FactoryOf<StrategyFactory, LocalSgd>;
 
 }  // namespace
 }  // namespace localsgd

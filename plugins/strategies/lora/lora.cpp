@@ -1,16 +1,16 @@
+#include "lora.hpp"
+
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "adapter.hpp"
-#include "parameter_uses.hpp"
-#include "quantized_base.hpp"
-#include "settings.hpp"
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/peft.hpp"
 #include "strata/strategy.hpp"
 
@@ -18,6 +18,64 @@ namespace lora {
 namespace {
 
 using namespace strata;
+
+constexpr const char* kFullBase = "full";
+
+/// \throws OptionError for options of `base` beside a base that is not quantized, or for an odd block of 4-bit codes.
+std::optional<WeightBlocks> read_base(const Options& options) {
+  const std::string& base = options.word("base");
+  if (base == kFullBase) {
+    if (options.words("base_targets").empty()) return std::nullopt;
+    throw OptionError("base_targets", "found patterns beside base = \"full\"; accepted: beside \"int8\" or \"nf4\"");
+  }
+  const WeightBlocks blocks{base == "nf4" ? WeightCode::nf4 : WeightCode::int8, options.integer("base_block")};
+  if (blocks.code == WeightCode::nf4 && blocks.size % 2 != 0) {
+    throw OptionError("base_block", "found " + std::to_string(blocks.size) + "; accepted: an even number for nf4");
+  }
+  return blocks;
+}
+
+OptionSchema option_schema() {
+  return {
+      option::integer("rank", 8, 1, 65536, "Rank of the adapters: columns of A and rows of B."),
+      option::number("alpha", 16.0, 1e-6, 1e6, "The adapters' product is multiplied by alpha / rank."),
+      option::boolean("rank_stabilized", false,
+                      "Multiply by alpha / √rank instead, which keeps the size of updates for large ranks (rsLoRA)."),
+      option::words("targets",
+                    "Patterns of parameters that get adapters, such as \"*.q_proj.weight\". Without any, all that "
+                    "only matrix products read."),
+      option::words("train", "Patterns of parameters that are trained besides the adapters. All others are frozen."),
+      option::number("dropout", 0.0, 0, 0.99, "Probability of dropout on the input of A."),
+      option::boolean("decay", false,
+                      "Apply the optimizer's weight decay to the adapters too. Without it, their weight decay is 0."),
+      option::word("init", "kaiming",
+                   "Initial values of A: uniform within ±1/√inputs, or normal with deviation 1/rank. B starts at "
+                   "zero.",
+                   {"kaiming", "normal"}),
+      option::word("base", kFullBase,
+                   "How frozen matrices are stored: in the model's type, in integers of 8 bits, or in 4-bit "
+                   "NormalFloat (QLoRA).",
+                   {kFullBase, "int8", "nf4"}),
+      option::integer("base_block", 64, 2, 65536, "With `base` int8 or nf4: numbers that share a scale."),
+      option::words("base_targets",
+                    "With `base` int8 or nf4: patterns of the frozen matrices that are stored so. Without any, all "
+                    "that only matrix products read.")};
+}
+
+Settings read_settings(const Options& options) {
+  Settings settings;
+  settings.targets = options.words("targets");
+  settings.train = options.words("train");
+  settings.rank = options.integer("rank");
+  const auto rank = static_cast<double>(settings.rank);
+  settings.scale = options.number("alpha") / (options.boolean("rank_stabilized") ? std::sqrt(rank) : rank);
+  settings.dropout = options.number("dropout");
+  settings.decay = options.boolean("decay");
+  settings.start = options.word("init") == "normal" ? Start::normal : Start::kaiming;
+  settings.base = read_base(options);
+  settings.base_targets = options.words("base_targets");
+  return settings;
+}
 
 bool matches(const std::string& pattern, const std::string& name) {
   return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
@@ -164,7 +222,8 @@ void require_full_base(const Graph& graph) {
 /// be stored in 8 or 4 bits (Dettmers et al., "QLoRA: Efficient Finetuning of Quantized LLMs", 2023).
 class Lora final : public Strategy {
  public:
-  explicit Lora(Settings settings) : settings_(std::move(settings)) {}
+  static OptionSchema schema() { return option_schema(); }
+  explicit Lora(const Options& options) : settings_(read_settings(options)) {}
 
   void rewrite_forward(Graph& graph, const OpRegistry& registry) const override {
     require_full_base(graph);
@@ -198,12 +257,8 @@ class Lora final : public Strategy {
   Settings settings_;
 };
 
-class LoraFactory final : public AdapterFactory {
+class LoraFactory final : public FactoryOf<AdapterFactory, Lora> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema(); }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<Lora>(read_settings(options));
-  }
   [[nodiscard]] bool changes_model() const override { return true; }
   [[nodiscard]] std::map<std::string, OptionValue> adapter_options(const PeftAdapters& adapters) const override {
     return {{"rank", adapters.rank},

@@ -1,11 +1,10 @@
-#include "quantized_base.hpp"
-
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 #include <utility>
 
+#include "lora.hpp"
 #include "strata/internal/derived_initializer.hpp"
 
 namespace lora {

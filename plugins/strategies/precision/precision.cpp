@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/graph.hpp"
 #include "strata/op.hpp"
 #include "strata/plugin.hpp"
@@ -161,11 +162,53 @@ struct Settings {
   std::optional<LossScaling> loss_scaling;
 };
 
+Settings read_settings(const Options& options) {
+  Settings settings;
+  const std::string& compute = options.word("compute");
+  settings.compute = compute == "fp16" ? DType::f16 : dtype_from_string(compute);
+  if (options.word("reduce") == "bf16") settings.reduce = DType::bf16;
+  std::string scaling = options.word("loss_scale");
+  if (scaling == "auto") scaling = settings.compute == DType::f16 ? "dynamic" : "off";
+  if (scaling != "off") {
+    LossScaling& loss = settings.loss_scaling.emplace();
+    loss.initial = options.number("initial_scale");
+    loss.dynamic = scaling == "dynamic";
+    loss.growth = options.number("growth_factor");
+    loss.backoff = options.number("backoff_factor");
+    loss.interval = static_cast<int>(options.integer("growth_interval"));
+  }
+  return settings;
+}
+
 /// Mixed precision (Micikevicius et al., "Mixed Precision Training", ICLR 2018). Matrix products, attention and
 /// activations use a short type. Normalisation, loss, sums of gradients and the optimizer use f32.
 class MixedPrecision final : public Strategy {
  public:
-  explicit MixedPrecision(const Settings& settings) : settings_(settings) {}
+  static OptionSchema schema() {
+    return {
+        option::with_role(OptionRole::compute_type,
+                          option::word("compute", "bf16",
+                                       "Type of matrix products, attention and activations, also of those between "
+                                       "blocks.",
+                                       {"bf16", "fp16", "f32"})),
+        option::word(
+            "reduce", "f32",
+            "Type in which gradients of parameters in the compute type are accumulated over micro-batches and reduced "
+            "over ranks.",
+            {"f32", "bf16"}),
+        option::word(
+            "loss_scale", "auto",
+            "How the loss, and with it every gradient, is scaled: auto is dynamic for fp16 and off for the others.",
+            {"auto", "off", "static", "dynamic"}),
+        option::number("initial_scale", 65536, 1, 0x1p40,
+                       "The static scale of the mean loss, or the first value of a dynamic one."),
+        option::number("growth_factor", 2, 1, 1024, "Multiplies a dynamic scale after growth_interval good steps."),
+        option::number("backoff_factor", 0.5, 0.001, 0.999,
+                       "Multiplies a dynamic scale after a step whose gradient was not finite."),
+        option::integer("growth_interval", 2000, 1, 1e9, "Good steps in a row after which a dynamic scale grows.")};
+  }
+
+  explicit MixedPrecision(const Options& options) : settings_(read_settings(options)) {}
 
   /// Assigns types. In an f64 graph it only sets up loss scaling.
   void rewrite_forward(Graph& graph, const OpRegistry& registry) const override {
@@ -184,52 +227,7 @@ class MixedPrecision final : public Strategy {
   Settings settings_;
 };
 
-class PrecisionFactory final : public StrategyFactory {
- public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    Settings settings;
-    const std::string& compute = options.word("compute");
-    settings.compute = compute == "fp16" ? DType::f16 : dtype_from_string(compute);
-    if (options.word("reduce") == "bf16") settings.reduce = DType::bf16;
-    std::string scaling = options.word("loss_scale");
-    if (scaling == "auto") scaling = settings.compute == DType::f16 ? "dynamic" : "off";
-    if (scaling != "off") {
-      LossScaling& loss = settings.loss_scaling.emplace();
-      loss.initial = options.number("initial_scale");
-      loss.dynamic = scaling == "dynamic";
-      loss.growth = options.number("growth_factor");
-      loss.backoff = options.number("backoff_factor");
-      loss.interval = static_cast<int>(options.integer("growth_interval"));
-    }
-    return std::make_unique<MixedPrecision>(settings);
-  }
-
- private:
-  OptionSchema schema_{
-      {.name = "compute",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string("bf16")),
-       .documentation = "Type of matrix products, attention and activations, also of those between blocks.",
-       .choices = {"bf16", "fp16", "f32"},
-       .role = OptionRole::compute_type},
-      option::word(
-          "reduce", "f32",
-          "Type in which gradients of parameters in the compute type are accumulated over micro-batches and reduced "
-          "over ranks.",
-          {"f32", "bf16"}),
-      option::word(
-          "loss_scale", "auto",
-          "How the loss, and with it every gradient, is scaled: auto is dynamic for fp16 and off for the others.",
-          {"auto", "off", "static", "dynamic"}),
-      option::number("initial_scale", 65536, 1, 0x1p40,
-                     "The static scale of the mean loss, or the first value of a dynamic one."),
-      option::number("growth_factor", 2, 1, 1024, "Multiplies a dynamic scale after growth_interval good steps."),
-      option::number("backoff_factor", 0.5, 0.001, 0.999,
-                     "Multiplies a dynamic scale after a step whose gradient was not finite."),
-      option::integer("growth_interval", 2000, 1, 1e9, "Good steps in a row after which a dynamic scale grows.")};
-};
+using PrecisionFactory = FactoryOf<StrategyFactory, MixedPrecision>;
 
 }  // namespace
 }  // namespace precision

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/graph.hpp"
 #include "strata/strategy.hpp"
 
@@ -125,6 +126,23 @@ void recompute(Graph& graph, const RecomputationPlan& plan) { Recomputation(grap
 
 class Recompute final : public Strategy {
  public:
+  static OptionSchema schema() {
+    return {
+        option::word("policy", "full",
+                     "What is recomputed: every block from its input, groups of `every` blocks from the first one's "
+                     "input, only the results of some `ops`, or nothing.",
+                     {"full", "every", "selective", "none"}),
+        option::integer("every", 1, 1, 65536, "With policy \"every\": blocks that are recomputed together."),
+        {.name = "ops",
+         .type = OptionType::words,
+         .default_value = OptionValue(std::vector<std::string>{"attention"}),
+         .documentation =
+             "With policy \"selective\": ops whose results are recomputed from values that the block stashes."},
+        option::boolean("last_block", false,
+                        "Recompute the last block (the head) too: saves memory only if its backward pass does not "
+                        "follow at once, as in a gpipe schedule.")};
+  }
+
   explicit Recompute(const Options& options) {
     const std::string& policy = options.word("policy");
     const auto every = static_cast<int>(options.integer("every"));
@@ -157,32 +175,12 @@ class Recompute final : public Strategy {
   std::optional<RecomputationPlan> plan_;
 };
 
-class RecomputeFactory final : public StrategyFactory {
+class RecomputeFactory final : public FactoryOf<StrategyFactory, Recompute> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<Recompute>(options);
-  }
   [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::memory; }
   [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& /*context*/) const override {
     return {{{{"policy", "selective"}}}, {{{"policy", "full"}}}};
   }
-
- private:
-  OptionSchema schema_{
-      option::word("policy", "full",
-                   "What is recomputed: every block from its input, groups of `every` blocks from the first one's "
-                   "input, only the results of some `ops`, or nothing.",
-                   {"full", "every", "selective", "none"}),
-      option::integer("every", 1, 1, 65536, "With policy \"every\": blocks that are recomputed together."),
-      {.name = "ops",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{"attention"}),
-       .documentation =
-           "With policy \"selective\": ops whose results are recomputed from values that the block stashes."},
-      option::boolean("last_block", false,
-                      "Recompute the last block (the head) too: saves memory only if its backward pass does not "
-                      "follow at once, as in a gpipe schedule.")};
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 /// parallelism the same axis shards tokens between these layers (Korthikanti et al., "Reducing Activation Recomputation
 /// in Large Transformer Models", MLSys 2023).
 
+#include "strata/factory.hpp"
 #include "strata/strategy.hpp"
 
 namespace {
@@ -19,6 +20,24 @@ constexpr int kSequencePriority = 90;
 
 class TensorParallel final : public Strategy {
  public:
+  static OptionSchema schema() {
+    return {
+        option::axis_size("Ranks along the axis: parts of every layer."),
+        option::axis_name("tp"),
+        option::boolean("sequence_parallel", false,
+                        "Split norms, residuals and dropout, which the axis does not split otherwise, by tokens: less "
+                        "memory for the same traffic."),
+        option::boolean("vocab_parallel", true,
+                        "Split the embedding, the head and the cross-entropy over the vocabulary."),
+        {.name = "sequences",
+         .type = OptionType::words,
+         .default_value = OptionValue(std::vector<std::string>{"seq"}),
+         .documentation = "The dimensions along which sequence_parallel splits tokens, as the model calls them."},
+        option::integer("overlap_chunks", 1, 1, 64,
+                        "Split collectives over the axis and the matrix products next to them into this many chunks "
+                        "along the micro-batch, so that communication and computation overlap; 1: no split.")};
+  }
+
   explicit TensorParallel(const Options& options)
       : axis_{options.word("axis"), static_cast<int>(options.integer("size"))},
         sequence_parallel_(options.boolean("sequence_parallel")),
@@ -54,12 +73,8 @@ class TensorParallel final : public Strategy {
   int overlap_chunks_;
 };
 
-class TensorFactory final : public StrategyFactory {
+class TensorFactory final : public FactoryOf<StrategyFactory, TensorParallel> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<TensorParallel>(options);
-  }
   [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::tensors; }
   [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override {
     std::vector<PlanProposal> found;
@@ -72,23 +87,6 @@ class TensorFactory final : public StrategyFactory {
     }
     return found;
   }
-
- private:
-  OptionSchema schema_{
-      option::axis_size("Ranks along the axis: parts of every layer."),
-      option::axis_name("tp"),
-      option::boolean("sequence_parallel", false,
-                      "Split norms, residuals and dropout, which the axis does not split otherwise, by tokens: less "
-                      "memory for the same traffic."),
-      option::boolean("vocab_parallel", true,
-                      "Split the embedding, the head and the cross-entropy over the vocabulary."),
-      {.name = "sequences",
-       .type = OptionType::words,
-       .default_value = OptionValue(std::vector<std::string>{"seq"}),
-       .documentation = "The dimensions along which sequence_parallel splits tokens, as the model calls them."},
-      option::integer("overlap_chunks", 1, 1, 64,
-                      "Split collectives over the axis and the matrix products next to them into this many chunks "
-                      "along the micro-batch, so that communication and computation overlap; 1: no split.")};
 };
 
 }  // namespace

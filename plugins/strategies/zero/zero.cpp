@@ -7,6 +7,7 @@
 
 #include "shared/wire_format.hpp"
 #include "strata/error.hpp"
+#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
 #include "strata/options.hpp"
 #include "strata/strategy.hpp"
@@ -50,8 +51,8 @@ struct Settings {
   QuantizationSettings quantization;
 };
 
-const OptionSchema& schema() {
-  static const OptionSchema kSchema{
+OptionSchema option_schema() {
+  return {
       option::axis_size("Ranks along the axis: they share the batch and the storage."),
       option::integer("stage", 1, 1, 3,
                       "What the ranks shard: 1 the optimizer states, 2 gradients too, 3 parameters too (FSDP)."),
@@ -99,7 +100,6 @@ const OptionSchema& schema() {
                    "on: quantised communication quantises all types but f64, in which stacks are verified; "
                    "always: it quantises f64 too; off: it runs the same collectives without quantising.",
                    {"on", "off", "always"})};
-  return kSchema;
 }
 
 QuantizationSettings read_quantization(const Options& options, int stage) {
@@ -205,7 +205,8 @@ void reduce_scatter(ConversionContext& context, std::optional<BlockQuantization>
 /// (Rajbhandari et al., "ZeRO", SC 2020). PyTorch calls stage 3 FSDP (Zhao et al., VLDB 2023).
 class Zero final : public Strategy {
  public:
-  explicit Zero(Settings settings) : settings_(std::move(settings)) {}
+  static OptionSchema schema() { return option_schema(); }
+  explicit Zero(const Options& options) : settings_(read_settings(options)) {}
 
   [[nodiscard]] std::vector<MeshAxis> axes() const override {
     std::vector<MeshAxis> axes = sharding_axes();
@@ -293,12 +294,8 @@ class Zero final : public Strategy {
   Settings settings_;
 };
 
-class ZeroFactory final : public StrategyFactory {
+class ZeroFactory final : public FactoryOf<StrategyFactory, Zero> {
  public:
-  [[nodiscard]] const OptionSchema& options() const override { return schema(); }
-  [[nodiscard]] std::unique_ptr<Strategy> create(const Options& options) const override {
-    return std::make_unique<Zero>(read_settings(options));
-  }
   [[nodiscard]] PlanPurpose plan_purpose() const override { return PlanPurpose::replicas; }
   [[nodiscard]] std::vector<PlanProposal> proposals(const PlanningContext& context) const override;
 };

@@ -91,18 +91,20 @@ inline OptionSpecification words(std::string name, std::string documentation) {
   return {std::move(name), OptionType::words, OptionValue(std::vector<std::string>{}), std::move(documentation)};
 }
 
+/// The option with a meaning to the host.
+inline OptionSpecification with_role(OptionRole role, OptionSpecification option) {
+  option.role = role;
+  return option;
+}
+
 /// The required option `size` of a strategy that adds an axis.
 inline OptionSpecification axis_size(std::string documentation) {
-  OptionSpecification size = integer("size", std::nullopt, 1, 65536, std::move(documentation));
-  size.role = OptionRole::axis_size;
-  return size;
+  return with_role(OptionRole::axis_size, integer("size", std::nullopt, 1, 65536, std::move(documentation)));
 }
 
 /// The option `axis` of such a strategy.
 inline OptionSpecification axis_name(std::string otherwise) {
-  OptionSpecification name = word("axis", std::move(otherwise), "Name of the mesh axis.");
-  name.role = OptionRole::axis_name;
-  return name;
+  return with_role(OptionRole::axis_name, word("axis", std::move(otherwise), "Name of the mesh axis."));
 }
 
 }  // namespace option

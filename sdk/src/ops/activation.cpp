@@ -1,83 +1,117 @@
 #include "strata/activation.hpp"
 
 #include "ops/op_base.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
 
-class Activation final : public NamedOp {
+/// All operands are of one type, and so are the results.
+template <int kResults>
+Types infer_activation(const Types& types, const Node& node) {
+  const TensorType type = common_type(types, node);
+  require_known_activation(node);
+  return Types(kResults, type);
+}
+
+void activation_rule(GradientContext& context) {
+  const auto dy = context.cotangent(0);
+  context.contribute(0, context.emit(0, "activation_gradient", {*dy, context.operand(0)},
+                                     {{"kind", context.node().attributes.word("kind")}})[0]);
+}
+
+void gated_activation_rule(GradientContext& context) {
+  const std::vector<Value> operands = {*context.cotangent(0), context.operand(0), context.operand(1)};
+  const Attributes attributes{{"kind", context.node().attributes.word("kind")}};
+  // One node gives both gradients, unless one of them belongs to a parameter and the other does not.
+  const auto is_parameter = [&](int operand) {
+    return context.graph().node(context.operand(operand).node).is_parameter();
+  };
+  const bool together = context.needs_gradient(0) && is_parameter(0) == is_parameter(1);
+  std::vector<Value> gradients;
+  for (const int operand : {0, 1}) {
+    if (!context.needs_gradient(operand)) continue;
+    if (gradients.empty() || !together) {
+      gradients = context.emit(operand, "gated_activation_gradient", operands, attributes);
+    }
+    context.contribute(operand, gradients[static_cast<std::size_t>(operand)]);
+  }
+}
+
+class GatedActivationGradient final : public DescribedOp {
  public:
-  Activation()
-      : NamedOp("activation",
-                "x -> f(x), f by attribute kind: gelu_tanh, relu, silu, or another one of activation_functions().") {}
+  using DescribedOp::DescribedOp;
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_float(types[0], node);
-    require_known_activation(node);
-    return {types[0]};
+  // Kernels may write all of the first result before they begin the second, which reads dy and gate.
+  std::vector<int> in_place_operands(int result) const override {
+    return result == 0 ? std::vector<int>{2} : std::vector<int>{0, 1};
   }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const auto dy = context.cotangent(0);
-      context.contribute(0, context.emit(0, "activation_gradient", {*dy, context.operand(0)},
-                                         {{"kind", context.node().attributes.word("kind")}})[0]);
-    };
-  }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
 };
-
-class ActivationGradient final : public NamedOp {
- public:
-  ActivationGradient() : NamedOp("activation_gradient", "dy, x -> dy · f'(x), x being what the activation read.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_same(types[1], types[0], node);
-    require_known_activation(node);
-    return {types[0]};
-  }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
-};
-
-using reference::elements;
-using reference::Launch;
-using reference::Reader;
-using reference::Work;
-using reference::Writer;
 
 Work prepare_activation(const OpInstance& op) {
-  const auto value = activation_function(op.attributes.word("kind")).value;
-  return [count = elements(op.results[0]), value](const Launch& launch) {
-    const Reader x = launch.operand(0);
-    const Writer y = launch.result(0);
-    for (std::int64_t i = 0; i < count; ++i) y.set(i, value(x[i]));
-  };
+  return map_elements<1>(op, activation_function(op.attributes.word("kind")).value);
 }
 
 Work prepare_activation_gradient(const OpInstance& op) {
-  const std::int64_t count = elements(op.results[0]);
-  return [count, derivative = activation_function(op.attributes.word("kind")).derivative](const Launch& launch) {
+  const auto derivative = activation_function(op.attributes.word("kind")).derivative;
+  return map_elements<2>(op, [derivative](double dy, double x) { return dy * derivative(x); });
+}
+
+Work prepare_gated_activation(const OpInstance& op) {
+  const auto value = activation_function(op.attributes.word("kind")).value;
+  return map_elements<2>(op, [value](double gate, double up) { return value(gate) * up; });
+}
+
+Work prepare_gated_activation_gradient(const OpInstance& op) {
+  const ActivationFunction& function = activation_function(op.attributes.word("kind"));
+  return [count = elements(op.results[0]), &function](const Launch& launch) {
     const Reader dy = launch.operand(0);
-    const Reader x = launch.operand(1);
-    const Writer dx = launch.result(0);
-    for (std::int64_t i = 0; i < count; ++i) dx.set(i, dy[i] * derivative(x[i]));
+    const Reader gate = launch.operand(1);
+    const Reader up = launch.operand(2);
+    const Writer dgate = launch.result(0);
+    const Writer dup = launch.result(1);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double d = dy[i];
+      const double g = gate[i];
+      dgate.set(i, d * up[i] * function.derivative(g));
+      dup.set(i, d * function.value(g));
+    }
   };
 }
 
 }  // namespace
 
 void register_activation(Registration& registration) {
-  registration.add(std::make_unique<Activation>());
-  registration.add(std::make_unique<ActivationGradient>());
+  add_op(registration,
+         {.name = "activation",
+          .documentation =
+              "x -> f(x), f by attribute kind: gelu_tanh, relu, silu, or another one of activation_functions().",
+          .infer = infer_activation<1>,
+          .in_place = {0},
+          .precision = OperandPrecision::any,
+          .gradient = activation_rule});
+  add_op(registration, {.name = "activation_gradient",
+                        .documentation = "dy, x -> dy · f'(x), x being what the activation read.",
+                        .operands = 2,
+                        .infer = infer_activation<1>,
+                        .in_place = {0, 1}});
+  add_op(registration,
+         {.name = "gated_activation",
+          .documentation =
+              "gate, up -> f(gate) · up, f by attribute kind as in activation; with silu it is the SwiGLU of Shazeer, "
+              "\"GLU Variants Improve Transformer\", 2020.",
+          .operands = 2,
+          .infer = infer_activation<1>,
+          .in_place = {0, 1},
+          .precision = OperandPrecision::common,
+          .gradient = gated_activation_rule});
+  add_op<GatedActivationGradient>(registration, {.name = "gated_activation_gradient",
+                                                 .documentation = "dy, gate, up -> dy · up · f'(gate), dy · f(gate).",
+                                                 .operands = 3,
+                                                 .infer = infer_activation<2>});
   registration.add(reference::kernel({"activation", "r", "r", prepare_activation}));
   registration.add(reference::kernel({"activation_gradient", "rr", "r", prepare_activation_gradient}));
+  registration.add(reference::kernel({"gated_activation", "rr", "r", prepare_gated_activation}));
+  registration.add(reference::kernel({"gated_activation_gradient", "rrr", "rr", prepare_gated_activation_gradient}));
 }
 
 }  // namespace strata::ops

@@ -2,23 +2,11 @@
 #include <limits>
 #include <optional>
 
+#include "ops/op_base.hpp"
 #include "strata/random.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
-
-using reference::columns;
-using reference::elements;
-using reference::global_shape;
-using reference::GlobalIndex;
-using reference::index_map;
-using reference::Launch;
-using reference::Reader;
-using reference::Values;
-using reference::Work;
-using reference::Writer;
 
 /// Sizes of q, o [batch, queries, heads, width] and k, v [batch, keys, kv_heads, width]. Several head dims count as
 /// one.

@@ -2,18 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
+#include "ops/op_base.hpp"
 
 namespace strata::ops {
 namespace {
-
-using reference::columns;
-using reference::elements;
-using reference::Launch;
-using reference::Reader;
-using reference::Work;
-using reference::Writer;
 
 /// Sizes of q, o [batch, positions, heads, width] and the caches [batch, capacity, kv_heads, width]. Several head dims
 /// count as one.

@@ -1,36 +1,31 @@
 #include <algorithm>
 
 #include "ops/op_base.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
 
-/// Base of ops on logits […  V] and targets […] i32.
-class TargetOp : public NamedOp {
- public:
-  using NamedOp::NamedOp;
+// The ops take logits […  V] and targets […] i32.
 
- protected:
-  static void require_targets(const TensorType& targets, const Dims& dims, const Node& node) {
-    require_dims(targets, dims, node);
-    require(targets.dtype == DType::i32, node, "targets are i32, found " + to_string(targets));
-  }
-  static void require_logits(const TensorType& logits, const Node& node) {
-    require_float(logits, node);
-    require(!logits.dims.empty(), node, "logits have at least one dim");
-  }
-  /// Type of a value per row of logits.
-  static TensorType row_type(const TensorType& logits) {
-    return {without_last(logits.dims), statistic_type(logits.dtype)};
-  }
-};
+void require_targets(const TensorType& targets, const Dims& dims, const Node& node) {
+  require_dims(targets, dims, node);
+  require(targets.dtype == DType::i32, node, "targets are i32, found " + to_string(targets));
+}
 
-class CrossEntropy final : public TargetOp {
+void require_logits(const TensorType& logits, const Node& node) {
+  require_float(logits, node);
+  require(!logits.dims.empty(), node, "logits have at least one dim");
+}
+
+/// Type of a value per row of logits.
+TensorType row_type(const TensorType& logits) { return {without_last(logits.dims), statistic_type(logits.dtype)}; }
+
+const TensorType kTotal{{}, DType::f64};
+
+class CrossEntropy final : public NamedOp {
  public:
   CrossEntropy()
-      : TargetOp(
+      : NamedOp(
             "cross_entropy",
             "logits […  V], targets […] i32 -> loss [] f64, log_sum_exponential […], count [] f64: the sum over "
             "targets that are not "
@@ -41,7 +36,7 @@ class CrossEntropy final : public TargetOp {
     const auto types = operand_types(graph, node, 2);
     require_logits(types[0], node);
     require_targets(types[1], without_last(types[0].dims), node);
-    return {{{}, DType::f64}, row_type(types[0]), {{}, DType::f64}};
+    return {kTotal, row_type(types[0]), kTotal};
   }
 
   OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
@@ -68,106 +63,6 @@ class CrossEntropy final : public TargetOp {
     };
   }
 };
-
-class RowMax final : public TargetOp {
- public:
-  RowMax() : TargetOp("row_max", "x […  V] -> […]: the largest of the last dim.") {}
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_logits(types[0], node);
-    return {row_type(types[0])};
-  }
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    space.reduction = Reduction::max;
-    return space;
-  }
-};
-
-class SumExponentials final : public TargetOp {
- public:
-  SumExponentials() : TargetOp("sum_exponentials", "x […  V], m […] -> […]: sum of exp(x - m) over the last dim.") {}
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_logits(types[0], node);
-    require_same(types[1], row_type(types[0]), node);
-    return {types[1]};
-  }
-};
-
-class LogSumExponential final : public TargetOp {
- public:
-  LogSumExponential() : TargetOp("log_sum_exponential", "m […], s […] -> m + log(s).") {}
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_same(types[1], types[0], node);
-    return {types[0]};
-  }
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
-};
-
-class Pick final : public TargetOp {
- public:
-  Pick()
-      : TargetOp("pick",
-                 "x […  V], targets […] i32 -> […]: the target's element; 0 for a negative target and for one outside "
-                 "of the shard.") {}
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_logits(types[0], node);
-    require_targets(types[1], without_last(types[0].dims), node);
-    return {row_type(types[0])};
-  }
-};
-
-class CrossEntropySum final : public TargetOp {
- public:
-  CrossEntropySum()
-      : TargetOp("cross_entropy_sum",
-                 "log_sum_exponential […], picked […], targets […] i32 -> [] f64: sum of the difference over targets "
-                 "not negative.") {}
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 3);
-    require_same(types[1], types[0], node);
-    require_targets(types[2], types[0].dims, node);
-    return {{{}, DType::f64}};
-  }
-};
-
-class CountTargets final : public TargetOp {
- public:
-  CountTargets() : TargetOp("count_targets", "targets […] i32 -> [] f64: how many are not negative.") {}
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_targets(types[0], types[0].dims, node);
-    return {{{}, DType::f64}};
-  }
-};
-
-class CrossEntropyGradient final : public TargetOp {
- public:
-  CrossEntropyGradient()
-      : TargetOp("cross_entropy_gradient",
-                 "logits […  V], log_sum_exponential […], targets […] i32 -> […  V]: softmax minus one-hot; zeros for "
-                 "negative targets.") {}
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 3);
-    require_logits(types[0], node);
-    require_same(types[1], row_type(types[0]), node);
-    require_targets(types[2], types[1].dims, node);
-    return {types[0]};
-  }
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
-};
-
-using reference::columns;
-using reference::elements;
-using reference::index_map;
-using reference::Launch;
-using reference::Reader;
-using reference::rows;
-using reference::Work;
-using reference::Writer;
 
 std::int64_t target_of(const Reader& targets, std::int64_t row) { return static_cast<std::int64_t>(targets[row]); }
 
@@ -199,13 +94,7 @@ Work prepare_sum_exponentials(const OpInstance& /*op*/) {
 }
 
 Work prepare_log_sum_exponential(const OpInstance& op) {
-  const std::int64_t count = elements(op.results[0]);
-  return [count](const Launch& launch) {
-    const Reader m = launch.operand(0);
-    const Reader s = launch.operand(1);
-    const Writer lse = launch.result(0);
-    for (std::int64_t i = 0; i < count; ++i) lse.set(i, m[i] + std::log(s[i]));
-  };
+  return map_elements<2>(op, [](double m, double s) { return m + std::log(s); });
 }
 
 Work prepare_pick(const OpInstance& op) {
@@ -272,13 +161,70 @@ Work prepare_cross_entropy_gradient(const OpInstance& op) {
 
 void register_cross_entropy(Registration& registration) {
   registration.add(std::make_unique<CrossEntropy>());
-  registration.add(std::make_unique<RowMax>());
-  registration.add(std::make_unique<SumExponentials>());
-  registration.add(std::make_unique<LogSumExponential>());
-  registration.add(std::make_unique<Pick>());
-  registration.add(std::make_unique<CrossEntropySum>());
-  registration.add(std::make_unique<CountTargets>());
-  registration.add(std::make_unique<CrossEntropyGradient>());
+  add_op(registration, {.name = "row_max",
+                        .documentation = "x […  V] -> […]: the largest of the last dim.",
+                        .infer = [](const Types& types, const Node& node) -> Types {
+                          require_logits(types[0], node);
+                          return {row_type(types[0])};
+                        },
+                        .reduction = Reduction::max});
+  add_op(registration, {.name = "sum_exponentials",
+                        .documentation = "x […  V], m […] -> […]: sum of exp(x - m) over the last dim.",
+                        .operands = 2,
+                        .infer = [](const Types& types, const Node& node) -> Types {
+                          require_logits(types[0], node);
+                          require_same(types[1], row_type(types[0]), node);
+                          return {types[1]};
+                        }});
+  add_op(registration, {.name = "log_sum_exponential",
+                        .documentation = "m […], s […] -> m + log(s).",
+                        .operands = 2,
+                        .infer = [](const Types& types, const Node& node) -> Types {
+                          require_same(types[1], types[0], node);
+                          return {types[0]};
+                        },
+                        .in_place = {0, 1}});
+  add_op(registration,
+         {.name = "pick",
+          .documentation =
+              "x […  V], targets […] i32 -> […]: the target's element; 0 for a negative target and for one outside of "
+              "the shard.",
+          .operands = 2,
+          .infer = [](const Types& types, const Node& node) -> Types {
+            require_logits(types[0], node);
+            require_targets(types[1], without_last(types[0].dims), node);
+            return {row_type(types[0])};
+          }});
+  add_op(registration,
+         {.name = "cross_entropy_sum",
+          .documentation =
+              "log_sum_exponential […], picked […], targets […] i32 -> [] f64: sum of the difference over targets not "
+              "negative.",
+          .operands = 3,
+          .infer = [](const Types& types, const Node& node) -> Types {
+            require_same(types[1], types[0], node);
+            require_targets(types[2], types[0].dims, node);
+            return {kTotal};
+          }});
+  add_op(registration, {.name = "count_targets",
+                        .documentation = "targets […] i32 -> [] f64: how many are not negative.",
+                        .infer = [](const Types& types, const Node& node) -> Types {
+                          require_targets(types[0], types[0].dims, node);
+                          return {kTotal};
+                        }});
+  add_op(registration,
+         {.name = "cross_entropy_gradient",
+          .documentation =
+              "logits […  V], log_sum_exponential […], targets […] i32 -> […  V]: softmax minus one-hot; zeros for "
+              "negative targets.",
+          .operands = 3,
+          .infer = [](const Types& types, const Node& node) -> Types {
+            require_logits(types[0], node);
+            require_same(types[1], row_type(types[0]), node);
+            require_targets(types[2], types[1].dims, node);
+            return {types[0]};
+          },
+          .in_place = {0}});
   registration.add(reference::kernel({"row_max", "r", "r", prepare_row_max, false}));
   registration.add(reference::kernel({"sum_exponentials", "rr", "r", prepare_sum_exponentials}));
   registration.add(reference::kernel({"log_sum_exponential", "rr", "r", prepare_log_sum_exponential, false}));

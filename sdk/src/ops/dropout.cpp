@@ -1,60 +1,26 @@
 #include "ops/op_base.hpp"
 #include "strata/random.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
 
-class Dropout final : public NamedOp {
+Types infer_dropout(const Types& types, const Node& node) {
+  const TensorType type = common_type(types, node);
+  const double p = node.attributes.number("p");
+  require(p >= 0 && p < 1, node, "p must be at least 0 and below 1");
+  return {type};
+}
+
+/// The second operand, if there is one, is added.
+void dropout_rule(GradientContext& context) {
+  const auto dy = context.cotangent(0);
+  context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
+  if (context.node().operands.size() == 2) context.contribute(1, *dy);
+}
+
+class DropoutAdd final : public DescribedOp {
  public:
-  Dropout()
-      : NamedOp(
-            "dropout",
-            "x -> x / (1-p) where the element is kept, else 0 (attribute p). The mask depends on seed, name, step and "
-            "the element's global index only; applied to a gradient under the same name it is its own gradient.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_float(types[0], node);
-    const double p = node.attributes.number("p");
-    require(p >= 0 && p < 1, node, "p must be at least 0 and below 1");
-    return {types[0]};
-  }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const auto dy = context.cotangent(0);
-      context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
-    };
-  }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
-};
-
-class DropoutAdd final : public NamedOp {
- public:
-  DropoutAdd()
-      : NamedOp("dropout_add",
-                "x, residual -> residual + dropout(x) (attribute p): the fused form of dropout and add.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_float(types[0], node);
-    require_same(types[1], types[0], node);
-    const double p = node.attributes.number("p");
-    require(p >= 0 && p < 1, node, "p must be at least 0 and below 1");
-    return {types[0]};
-  }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const auto dy = context.cotangent(0);
-      context.contribute(0, context.emit(0, "dropout", {*dy}, context.node().attributes)[0]);
-      context.contribute(1, *dy);
-    };
-  }
+  using DescribedOp::DescribedOp;
 
   /// dropout(x) -> t, add(residual, t) -> y. Placed at the consumer, because the residual may be computed in between.
   std::vector<FusionPattern> fusions() const override {
@@ -65,19 +31,7 @@ class DropoutAdd final : public NamedOp {
     return {
         {.producer = "dropout", .consumer = "add", .operand = 1, .place = FusionPattern::Place::consumer, .fit = fit}};
   }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
 };
-
-using reference::elements;
-using reference::global_shape;
-using reference::GlobalIndex;
-using reference::is_micro_batch_dim;
-using reference::Launch;
-using reference::Reader;
-using reference::Work;
-using reference::Writer;
 
 /// Row-major index of an element among all elements of the step, from its global coordinates. The dim that advances
 /// with the micro-batch counts as the outermost, so that masks do not depend on the number of micro-batches.
@@ -142,8 +96,24 @@ Work prepare_dropout(const OpInstance& op) {
 }  // namespace
 
 void register_dropout(Registration& registration) {
-  registration.add(std::make_unique<Dropout>());
-  registration.add(std::make_unique<DropoutAdd>());
+  add_op(registration,
+         {.name = "dropout",
+          .documentation =
+              "x -> x / (1-p) where the element is kept, else 0 (attribute p). The mask depends on seed, name, step "
+              "and the element's global index only; applied to a gradient under the same name it is its own gradient.",
+          .infer = infer_dropout,
+          .in_place = {0},
+          .precision = OperandPrecision::any,
+          .gradient = dropout_rule});
+  add_op<DropoutAdd>(
+      registration,
+      {.name = "dropout_add",
+       .documentation = "x, residual -> residual + dropout(x) (attribute p): the fused form of dropout and add.",
+       .operands = 2,
+       .infer = infer_dropout,
+       .in_place = {0, 1},
+       .precision = OperandPrecision::common,
+       .gradient = dropout_rule});
   registration.add(reference::kernel({"dropout", "r", "r", prepare_dropout}));
   registration.add(reference::kernel({"dropout_add", "rr", "r", prepare_dropout}));
 }

@@ -1,59 +1,63 @@
 #include <cmath>
+#include <functional>
 
 #include "ops/op_base.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
 
-class Add final : public NamedOp {
- public:
-  Add()
-      : NamedOp("add",
-                "x, y -> x + y; y has the dims of x or an ordered subset, over the rest of which it is repeated.") {}
+Types infer_add(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  require(types[0].dtype == types[1].dtype && is_ordered_subset(types[1].dims, types[0].dims), node,
+          to_string(types[1]) + " cannot be added to " + to_string(types[0]));
+  return {types[0]};
+}
 
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_float(types[0], node);
-    require(types[0].dtype == types[1].dtype && is_ordered_subset(types[1].dims, types[0].dims), node,
-            to_string(types[1]) + " cannot be added to " + to_string(types[0]));
-    return {types[0]};
+void add_rule(GradientContext& context) {
+  const Value dy = *context.cotangent(0);
+  context.contribute(0, dy);
+  contribute_addend(context, 1, dy);
+}
+
+Types infer_reduce_sum(const Types& types, const Node& node) {
+  const Dims result = split_dims(node.attributes.word("result"));
+  require(is_ordered_subset(result, types[0].dims), node,
+          "[" + join(result) + "] is no part of " + to_string(types[0]));
+  return {{result, result_type(node, types[0].dtype)}};
+}
+
+Types infer_cast(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  const DType to = dtype_from_string(node.attributes.word("dtype"));
+  require(is_floating_point(to), node, "casts to floating-point types only");
+  return {{types[0].dims, to}};
+}
+
+void cast_rule(GradientContext& context) {
+  const auto dy = context.cotangent(0);
+  const Value x = context.operand(0);
+  // A parameter's gradient is accumulated in its own type. Rounding it to the parameter's type would lose digits.
+  if (context.graph().node(x.node).is_parameter()) return context.contribute(0, *dy);
+  const std::string back(to_string(context.graph().type(x).dtype));
+  context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
+}
+
+Types infer_common(const Types& types, const Node& node) { return {common_type(types, node)}; }
+
+void multiply_rule(GradientContext& context) {
+  const Value dz = *context.cotangent(0);
+  for (const int operand : {0, 1}) {
+    if (!context.needs_gradient(operand)) continue;
+    context.contribute(operand, context.emit(operand, "multiply", {dz, context.operand(1 - operand)}, {})[0]);
   }
+}
 
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const auto dy = context.cotangent(0);
-      context.contribute(0, *dy);
-      if (!context.needs_gradient(1)) return;
-      const Dims dims = context.graph().type(context.operand(1)).dims;
-      const bool repeated = dims != context.graph().type(*dy).dims;
-      const Attributes attributes = gradient_attributes(context, 1, {{"result", join(dims)}});
-      context.contribute(1, repeated ? context.emit(1, "reduce_sum", {*dy}, attributes)[0] : *dy);
-    };
-  }
-
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::common; }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0, 1}; }
-};
-
-class ReduceSum final : public NamedOp {
- public:
-  ReduceSum()
-      : NamedOp("reduce_sum",
-                "x -> sum over the dims that the result (attribute result; dtype, where it is not that of x) lacks.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    const Dims result = split_dims(node.attributes.word("result"));
-    require(is_ordered_subset(result, types[0].dims), node,
-            "[" + join(result) + "] is no part of " + to_string(types[0]));
-    return {{result, result_type(node, types[0].dtype)}};
-  }
-
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
-};
+Types infer_normalize(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  require(types[1].dtype == statistic_type(types[0].dtype) && is_ordered_subset(types[1].dims, types[0].dims), node,
+          to_string(types[1]) + " cannot hold squares of " + to_string(types[0]));
+  return {types[0]};
+}
 
 class Sum final : public NamedOp {
  public:
@@ -86,92 +90,6 @@ class Sum final : public NamedOp {
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
 
-class Cast final : public NamedOp {
- public:
-  Cast() : NamedOp("cast", "x -> x in another floating-point type (attribute dtype).") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_float(types[0], node);
-    const DType to = dtype_from_string(node.attributes.word("dtype"));
-    require(is_floating_point(to), node, "casts to floating-point types only");
-    return {{types[0].dims, to}};
-  }
-
-  GradientRule gradient() const override {
-    return [](GradientContext& context) {
-      const auto dy = context.cotangent(0);
-      const Value x = context.operand(0);
-      // A parameter's gradient is accumulated in its own type. Rounding it to the parameter's type would lose digits.
-      if (context.graph().node(x.node).is_parameter()) return context.contribute(0, *dy);
-      const std::string back(to_string(context.graph().type(x).dtype));
-      context.contribute(0, context.emit(0, "cast", {*dy}, {{"dtype", back}})[0]);
-    };
-  }
-
-  OperandPrecision operand_precision(int /*operand*/) const override { return OperandPrecision::any; }
-};
-
-class ScaleGradient final : public NamedOp {
- public:
-  ScaleGradient()
-      : NamedOp("scale_gradient",
-                "x -> x times the step's loss scale (StepContext::loss_scale): where the backward pass of a loss "
-                "begins.") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 1);
-    require_float(types[0], node);
-    return {types[0]};
-  }
-
-  IterationSpace iteration(const Graph& graph, const Node& node) const override {
-    IterationSpace space = OpDefinition::iteration(graph, node);
-    space.partial_operands = {0};
-    return space;
-  }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
-};
-
-class Normalize final : public NamedOp {
- public:
-  Normalize()
-      : NamedOp("normalize",
-                "x, squares -> x / (√squares + epsilon) (attribute epsilon): divides by the norm over the dims that "
-                "squares lacks; squares holds the sums of x² over them, in f32 (f64 for f64).") {}
-
-  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
-    const auto types = operand_types(graph, node, 2);
-    require_float(types[0], node);
-    require(types[1].dtype == statistic_type(types[0].dtype) && is_ordered_subset(types[1].dims, types[0].dims), node,
-            to_string(types[1]) + " cannot hold squares of " + to_string(types[0]));
-    return {types[0]};
-  }
-
-  std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
-};
-
-using reference::elements;
-using reference::Launch;
-using reference::offset;
-using reference::Reader;
-using reference::Strides;
-using reference::strides_along;
-using reference::Work;
-using reference::Writer;
-
-/// y[i] = function(x[i])
-Work map_elements(std::int64_t count, double (*function)(double)) {
-  return [count, function](const Launch& launch) {
-    const Reader x = launch.operand(0);
-    const Writer y = launch.result(0);
-    for (std::int64_t i = 0; i < count; ++i) y.set(i, function(x[i]));
-  };
-}
-
-double identity(double x) { return x; }
-
 Work prepare_add(const OpInstance& op) {
   const Strides y_strides = strides_along(op.operands[1], op.operands[0].dims);
   return [y_strides](const Launch& launch) {
@@ -196,7 +114,11 @@ Work prepare_sum(const OpInstance& op) {
   };
 }
 
-Work prepare_cast(const OpInstance& op) { return map_elements(elements(op.results[0]), identity); }
+Work prepare_cast(const OpInstance& op) {
+  return map_elements<1>(op, [](double x) { return x; });
+}
+
+Work prepare_multiply(const OpInstance& op) { return map_elements<2>(op, std::multiplies<>{}); }
 
 Work prepare_scale_gradient(const OpInstance& op) {
   const std::int64_t count = elements(op.results[0]);
@@ -255,15 +177,55 @@ Work prepare_reduce_sum(const OpInstance& op) {
 }  // namespace
 
 void register_elementwise(Registration& registration) {
-  registration.add(std::make_unique<Add>());
-  registration.add(std::make_unique<ReduceSum>());
+  add_op(registration,
+         {.name = "add",
+          .documentation =
+              "x, y -> x + y; y has the dims of x or an ordered subset, over the rest of which it is repeated.",
+          .operands = 2,
+          .infer = infer_add,
+          .in_place = {0, 1},
+          .precision = OperandPrecision::common,
+          .gradient = add_rule});
+  add_op(registration,
+         {.name = "reduce_sum",
+          .documentation =
+              "x -> sum over the dims that the result (attribute result; dtype, where it is not that of x) lacks.",
+          .infer = infer_reduce_sum,
+          .precision = OperandPrecision::any});
+  add_op(registration, {.name = "cast",
+                        .documentation = "x -> x in another floating-point type (attribute dtype).",
+                        .infer = infer_cast,
+                        .precision = OperandPrecision::any,
+                        .gradient = cast_rule});
+  add_op(registration,
+         {.name = "scale_gradient",
+          .documentation =
+              "x -> x times the step's loss scale (StepContext::loss_scale): where the backward pass of a loss begins.",
+          .infer = infer_common,
+          .in_place = {0},
+          .partial_operands = {0}});
+  // The product is linear in one operand as long as the other is complete.
+  add_op(registration, {.name = "multiply",
+                        .documentation = "x, y -> x · y, element by element; both are of one type.",
+                        .operands = 2,
+                        .infer = infer_common,
+                        .in_place = {0, 1},
+                        .precision = OperandPrecision::common,
+                        .gradient = multiply_rule,
+                        .partial_operands = {0}});
+  add_op(registration,
+         {.name = "normalize",
+          .documentation =
+              "x, squares -> x / (√squares + epsilon) (attribute epsilon): divides by the norm over the dims that "
+              "squares lacks; squares holds the sums of x² over them, in f32 (f64 for f64).",
+          .operands = 2,
+          .infer = infer_normalize,
+          .in_place = {0}});
   registration.add(std::make_unique<Sum>());
-  registration.add(std::make_unique<Cast>());
-  registration.add(std::make_unique<ScaleGradient>());
-  registration.add(std::make_unique<Normalize>());
   registration.add(reference::kernel({"add", "rr", "r", prepare_add}));
   registration.add(reference::kernel({"sum", "r*", "r", prepare_sum}));
   registration.add(reference::kernel({"cast", "r", "r", prepare_cast}));
+  registration.add(reference::kernel({"multiply", "rr", "r", prepare_multiply}));
   registration.add(reference::kernel({"scale_gradient", "r", "r", prepare_scale_gradient}));
   registration.add(reference::kernel({"normalize", "rs", "r", prepare_normalize}));
   registration.add(reference::kernel({"reduce_sum", "r", "r", prepare_reduce_sum}));

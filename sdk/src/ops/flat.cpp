@@ -3,9 +3,8 @@
 
 #include "ops/op_base.hpp"
 #include "strata/compiler_ops.hpp"
+#include "strata/flat_op.hpp"
 #include "strata/internal/group_runs.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 /// \file
 /// Ops on flat buffers and scalars. The compiler emits them outside of graphs.
@@ -13,24 +12,11 @@
 namespace strata::ops {
 namespace {
 
-/// Base of ops that never occur in graphs.
-class FlatOp : public NamedOp {
+/// Adds to what its result holds.
+class AccumulateOp final : public FlatOp {
  public:
-  FlatOp(std::string name, std::string documentation, FlatSignature signature, bool reads_results = false)
-      : NamedOp(std::move(name), std::move(documentation)),
-        signature_(std::move(signature)),
-        reads_results_(reads_results) {}
-
-  std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
-    require(false, node, "works on flat buffers, not in graphs");
-    return {};
-  }
-  std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override { return signature_; }
-  bool reads_result(int /*result*/) const override { return reads_results_; }
-
- private:
-  FlatSignature signature_;
-  bool reads_results_;
+  using FlatOp::FlatOp;
+  bool reads_result(int /*result*/) const override { return true; }
 };
 
 /// The name of the attribute with the factor of an operand.
@@ -82,12 +68,6 @@ class WeightedSum final : public NamedOp {
   }
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
-
-using reference::elements;
-using reference::Launch;
-using reference::Reader;
-using reference::Work;
-using reference::Writer;
 
 Work prepare_fill_zero(const OpInstance& op) {
   const std::int64_t count = elements(op.results[0]);
@@ -170,7 +150,7 @@ Work prepare_gradient_scale(const OpInstance& op) {
 void register_flat(Registration& registration) {
   registration.add(std::make_unique<FlatOp>(kFillZero, "() -> x: zeros.", FlatSignature{.inputs = 0}));
   registration.add(std::make_unique<WeightedSum>());
-  registration.add(std::make_unique<FlatOp>(kAccumulate, "x -> y: adds x to y.", FlatSignature{.inputs = 1}, true));
+  registration.add(std::make_unique<AccumulateOp>(kAccumulate, "x -> y: adds x to y.", FlatSignature{.inputs = 1}));
   registration.add(std::make_unique<FlatOp>(kSumOfSquares, "x -> [] f64: the sum of the squares of all elements.",
                                             FlatSignature{.inputs = 1, .elementwise = false}));
   registration.add(std::make_unique<FlatOp>(

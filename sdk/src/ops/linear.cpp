@@ -3,8 +3,6 @@
 
 #include "ops/op_base.hpp"
 #include "strata/activation.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
@@ -140,11 +138,7 @@ class LinearBias final : public WholeLinearOp {
     return [](GradientContext& context) {
       const Value dy = *context.cotangent(0);
       contribute_products(context, dy);
-      if (!context.needs_gradient(2)) return;
-      const Dims dims = context.graph().type(context.operand(2)).dims;
-      const bool repeated = dims != context.graph().type(dy).dims;
-      const Attributes attributes = gradient_attributes(context, 2, {{"result", join(dims)}});
-      context.contribute(2, repeated ? context.emit(2, "reduce_sum", {dy}, attributes)[0] : dy);
+      contribute_addend(context, 2, dy);
     };
   }
 };
@@ -209,12 +203,6 @@ class LinearActivationGradient final : public WholeLinearOp {
              .fit = fit}};
   }
 };
-
-using reference::Launch;
-using reference::offset;
-using reference::Strides;
-using reference::strides_along;
-using reference::Work;
 
 /// Nested loops over named dims, with their strides in x and w.
 struct Loops {

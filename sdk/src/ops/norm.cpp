@@ -1,6 +1,4 @@
 #include "ops/op_base.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 /// \file
 /// Layer norm and RMS norm. They differ in their parameters and in the statistics of a row, of which layer norm has two
@@ -117,13 +115,6 @@ class NormParameterGradient final : public NormOp {
     return std::vector<TensorType>(count(), parameter_type(types[0]));
   }
 };
-
-using reference::columns;
-using reference::Launch;
-using reference::Reader;
-using reference::rows;
-using reference::Work;
-using reference::Writer;
 
 // Layer norm (kCentered) and RMS norm, which is layer norm with a mean of 0 and without a bias.
 

@@ -1,16 +1,90 @@
 #pragma once
 
+#include <array>
+#include <functional>
+#include <memory>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/activation.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
 #include "strata/op.hpp"
+#include "strata/reference_kernel.hpp"
 #include "strata/registration.hpp"
 
 namespace strata::ops {
+
+// Every file of ops also has reference kernels.
+using namespace reference;
+
+using Types = std::vector<TensorType>;
+
+/// \throws VerificationError that names the node if `holds` is false.
+inline void require(bool holds, const Node& node, const std::string& what) {
+  if (!holds) throw VerificationError("op " + node.op + " '" + node.name + "': " + what);
+}
+
+/// The types of exactly `count` operands.
+inline Types operand_types(const Graph& graph, const Node& node, std::size_t count) {
+  require(node.operands.size() == count, node,
+          "takes " + std::to_string(count) + " operands, found " + std::to_string(node.operands.size()));
+  Types types;
+  for (const Value& operand : node.operands) types.push_back(graph.type(operand));
+  return types;
+}
+
+inline void require_same(const TensorType& found, const TensorType& expected, const Node& node) {
+  require(found == expected, node, "expected " + to_string(expected) + ", found " + to_string(found));
+}
+
+inline void require_float(const TensorType& type, const Node& node) {
+  require(is_floating_point(type.dtype), node, "expected a floating-point operand, found " + to_string(type));
+}
+
+/// The type of the operands, which all have the same floating-point type.
+inline TensorType common_type(const Types& types, const Node& node) {
+  require_float(types[0], node);
+  for (const TensorType& type : types) require_same(type, types[0], node);
+  return types[0];
+}
+
+inline void require_dims(const TensorType& found, const Dims& expected, const Node& node) {
+  require(found.dims == expected, node, "expected dims [" + join(expected) + "], found " + to_string(found));
+}
+
+/// The type for accumulation and for statistics that the gradient needs: f32, or f64 if `type` is f64.
+inline DType statistic_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
+
+/// The type in the attribute `dtype`, or `type` without it. Some ops can write a result in a wider type than their
+/// operands'.
+inline DType result_type(const Node& node, DType type) {
+  if (!node.attributes.has("dtype")) return type;
+  const DType result = dtype_from_string(node.attributes.word("dtype"));
+  require(is_floating_point(result), node, "the result has a floating-point type");
+  return result;
+}
+
+/// The attributes of a node that computes the gradient of `operand`. For a parameter, adds the type in which its
+/// gradient is accumulated.
+inline Attributes gradient_attributes(const GradientContext& context, int operand, Attributes attributes) {
+  const Node& leaf = context.graph().node(context.operand(operand).node);
+  if (!leaf.is_parameter()) return attributes;
+  const DType type = leaf.results.front().dtype;
+  if (type == DType::f64) return attributes;
+  const DType gradient = context.graph().find_parameter(leaf.name)->gradient_type.value_or(statistic_type(type));
+  if (gradient != type) attributes.set("dtype", std::string(to_string(gradient)));
+  return attributes;
+}
+
+/// Checks that no gradient flows to result `index`, which exists for the backward pass only.
+inline void require_no_cotangent(GradientContext& context, int index) {
+  require(!context.cotangent(index).has_value(), context.node(),
+          "has no gradient through result " + std::to_string(index));
+}
 
 /// Base of Strata's ops, which stores name and documentation.
 class NamedOp : public OpDefinition {
@@ -20,67 +94,54 @@ class NamedOp : public OpDefinition {
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] std::string documentation() const override { return documentation_; }
 
- protected:
-  /// \throws VerificationError that names the node if `holds` is false.
-  static void require(bool holds, const Node& node, const std::string& what) {
-    if (!holds) throw VerificationError("op " + node.op + " '" + node.name + "': " + what);
-  }
-
-  /// The types of exactly `count` operands.
-  static std::vector<TensorType> operand_types(const Graph& graph, const Node& node, std::size_t count) {
-    require(node.operands.size() == count, node,
-            "takes " + std::to_string(count) + " operands, found " + std::to_string(node.operands.size()));
-    std::vector<TensorType> types;
-    for (const Value& operand : node.operands) types.push_back(graph.type(operand));
-    return types;
-  }
-
-  static void require_same(const TensorType& found, const TensorType& expected, const Node& node) {
-    require(found == expected, node, "expected " + to_string(expected) + ", found " + to_string(found));
-  }
-
-  static void require_dims(const TensorType& found, const Dims& expected, const Node& node) {
-    require(found.dims == expected, node, "expected dims [" + join(expected) + "], found " + to_string(found));
-  }
-
-  static void require_float(const TensorType& type, const Node& node) {
-    require(is_floating_point(type.dtype), node, "expected a floating-point operand, found " + to_string(type));
-  }
-
-  /// The type for accumulation and for statistics that the gradient needs: f32, or f64 if `type` is f64.
-  static DType statistic_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
-
-  /// The type in the attribute `dtype`, or `type` without it. Some ops can write a result in a wider type than their
-  /// operands'.
-  static DType result_type(const Node& node, DType type) {
-    if (!node.attributes.has("dtype")) return type;
-    const DType result = dtype_from_string(node.attributes.word("dtype"));
-    require(is_floating_point(result), node, "the result has a floating-point type");
-    return result;
-  }
-
-  /// The attributes of a node that computes the gradient of `operand`. For a parameter, adds the type in which its
-  /// gradient is accumulated.
-  static Attributes gradient_attributes(const GradientContext& context, int operand, Attributes attributes) {
-    const Node& leaf = context.graph().node(context.operand(operand).node);
-    if (!leaf.is_parameter()) return attributes;
-    const DType type = leaf.results.front().dtype;
-    if (type == DType::f64) return attributes;
-    const DType gradient = context.graph().find_parameter(leaf.name)->gradient_type.value_or(statistic_type(type));
-    if (gradient != type) attributes.set("dtype", std::string(to_string(gradient)));
-    return attributes;
-  }
-
-  /// Checks that no gradient flows to result `index`, which exists for the backward pass only.
-  static void require_no_cotangent(GradientContext& context, int index) {
-    require(!context.cotangent(index).has_value(), context.node(),
-            "has no gradient through result " + std::to_string(index));
-  }
-
  private:
   std::string name_;
   std::string documentation_;
 };
+
+/// A simple op as a value. What it leaves out is as in OpDefinition.
+struct OpDescription {
+  std::string name;
+  std::string documentation;
+  std::size_t operands = 1;
+  /// The types of the results for those of the operands.
+  std::function<Types(const Types& types, const Node& node)> infer;
+  /// The operands whose memory any result may reuse.
+  std::vector<int> in_place = {};
+  /// The precision of all operands.
+  OperandPrecision precision = OperandPrecision::unchanged;
+  GradientRule gradient = {};
+  Reduction reduction = Reduction::sum;
+  /// The operands that may be partial.
+  std::set<int> partial_operands = {};
+};
+
+class DescribedOp : public NamedOp {
+ public:
+  explicit DescribedOp(OpDescription description)
+      : NamedOp(description.name, description.documentation), description_(std::move(description)) {}
+
+  std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
+    return description_.infer(operand_types(graph, node, description_.operands), node);
+  }
+  IterationSpace iteration(const Graph& graph, const Node& node) const override {
+    IterationSpace space = OpDefinition::iteration(graph, node);
+    space.reduction = description_.reduction;
+    space.partial_operands = description_.partial_operands;
+    return space;
+  }
+  GradientRule gradient() const override { return description_.gradient; }
+  std::vector<int> in_place_operands(int /*result*/) const override { return description_.in_place; }
+  OperandPrecision operand_precision(int /*operand*/) const override { return description_.precision; }
+
+ private:
+  OpDescription description_;
+};
+
+template <class Op = DescribedOp>
+void add_op(Registration& registration, OpDescription description) {
+  registration.add(std::make_unique<Op>(std::move(description)));
+}
 
 /// Splits an attribute such as "batch seq embed" into dims.
 inline Dims split_dims(const std::string& text) {
@@ -104,6 +165,15 @@ inline void require_known_activation(const Node& node) {
   }
 }
 
+/// Contributes the gradient of an operand that is repeated and added to a result of the gradient `dy`.
+inline void contribute_addend(GradientContext& context, int operand, Value dy) {
+  if (!context.needs_gradient(operand)) return;
+  const Dims dims = context.graph().type(context.operand(operand)).dims;
+  if (dims == context.graph().type(dy).dims) return context.contribute(operand, dy);
+  const Attributes attributes = gradient_attributes(context, operand, {{"result", join(dims)}});
+  context.contribute(operand, context.emit(operand, "reduce_sum", {dy}, attributes)[0]);
+}
+
 /// True if `part` is `whole` without some of its dimensions, in the same order.
 inline bool is_ordered_subset(const Dims& part, const Dims& whole) {
   std::size_t at = 0;
@@ -111,6 +181,21 @@ inline bool is_ordered_subset(const Dims& part, const Dims& whole) {
     if (at < part.size() && part[at] == dim) ++at;
   }
   return at == part.size();
+}
+
+template <class Function, std::size_t... Operand>
+Work map_operands(std::int64_t count, const Function& function, std::index_sequence<Operand...> /*operands*/) {
+  return [count, function](const Launch& launch) {
+    const std::array<Reader, sizeof...(Operand)> x{launch.operand(Operand)...};
+    const Writer y = launch.result(0);
+    for (std::int64_t i = 0; i < count; ++i) y.set(i, function(x[Operand][i]...));
+  };
+}
+
+/// y[i] = function(x0[i], x1[i], …) of the first kOperands operands.
+template <std::size_t kOperands, class Function>
+Work map_elements(const OpInstance& op, const Function& function) {
+  return map_operands(elements(op.results[0]), function, std::make_index_sequence<kOperands>{});
 }
 
 }  // namespace strata::ops

@@ -1,6 +1,4 @@
 #include "ops/op_base.hpp"
-#include "strata/reference_kernel.hpp"
-#include "strata/registration.hpp"
 
 namespace strata::ops {
 namespace {
@@ -66,15 +64,6 @@ class Rope final : public NamedOp {
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
 };
-
-using reference::columns;
-using reference::Launch;
-using reference::offset;
-using reference::Reader;
-using reference::rows;
-using reference::strides_along;
-using reference::Work;
-using reference::Writer;
 
 Work prepare_rope(const OpInstance& op) {
   const double direction = op.attributes.flag("inverse") ? -1 : 1;

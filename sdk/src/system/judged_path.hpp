@@ -1,12 +1,38 @@
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "descriptor.hpp"
-
 namespace strata {
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+/// True if `group` is the private group of `user`, as many systems make one for every user: it is the user's primary
+/// group, has the user's name, and has no other member. If the answer cannot be found, it is false.
+bool is_private_group(uid_t user, gid_t group);
 
 /// A regular file that was opened by following a path from the root, with what was found on the way.
 struct JudgedPath {

@@ -3,41 +3,15 @@
 #include <cmath>
 #include <memory>
 
-#include "strata/error.hpp"
+#include "strata/flat_op.hpp"
 #include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"
-#include "strata/op.hpp"
 #include "strata/reference_kernel.hpp"
 
 namespace feedback {
 namespace {
 
 using namespace strata;
-
-/// An op on flat pieces of gradients.
-class Exchange final : public OpDefinition {
- public:
-  Exchange(std::string name, std::string documentation, FlatSignature signature)
-      : name_(std::move(name)), documentation_(std::move(documentation)), signature_(std::move(signature)) {
-    signature_.has_own_sizes = true;
-  }
-
-  [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] std::string documentation() const override { return documentation_; }
-  [[nodiscard]] std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
-    throw VerificationError("op " + node.op + " works on pieces of gradients, not in graphs");
-  }
-  /// A step that applies no gradient keeps the error.
-  [[nodiscard]] bool reads_result(int /*result*/) const override { return !signature_.states.empty(); }
-  [[nodiscard]] std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override {
-    return signature_;
-  }
-
- private:
-  std::string name_;
-  std::string documentation_;
-  FlatSignature signature_;
-};
 
 double inverse(double unit) { return unit == 0 ? 0 : 1 / unit; }
 
@@ -135,7 +109,8 @@ PreparedKernel prepare_keep(const OpInstance& op, const KernelEnvironment& envir
 
 void register_exchange(Registration& registration) {
   const auto op = [&](const char* name, const char* documentation, FlatSignature signature) {
-    registration.add(std::make_unique<Exchange>(name, documentation, std::move(signature)));
+    signature.has_own_sizes = true;
+    registration.add(std::make_unique<FlatOp>(name, documentation, std::move(signature)));
   };
   op(kRound, "gradient, error, unit [] f64 -> sum = unit · gradient + error; the sum in bf16.",
      {.inputs = 3, .outputs = 2});

@@ -1,9 +1,10 @@
+#include "rendezvous/exchange.hpp"
+
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <utility>
 
-#include "rendezvous/join.hpp"
 #include "rendezvous/process_environment.hpp"
 #include "strata/communicator.hpp"
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "strata/error.hpp"
+#include "strata/flat_op.hpp"
 #include "strata/matrix_piece.hpp"
 #include "strata/optimizer.hpp"
 #include "strata/reference_kernel.hpp"
@@ -19,26 +20,6 @@ using reference::Launch;
 using reference::Work;
 
 constexpr const char* kPairs = "pairs";
-
-class FlatOp final : public OpDefinition {
- public:
-  FlatOp(std::string name, FlatSignature signature) : name_(std::move(name)), signature_(std::move(signature)) {}
-  [[nodiscard]] std::string name() const override { return name_; }
-  [[nodiscard]] std::string documentation() const override { return "A part of paired_rows."; }
-  [[nodiscard]] std::vector<TensorType> infer(const Graph& /*graph*/, const Node& node) const override {
-    throw VerificationError("op " + node.op + " works on pieces of parameters");
-  }
-  [[nodiscard]] bool reads_result(int /*result*/) const override {
-    return signature_.is_update || !signature_.states.empty();
-  }
-  [[nodiscard]] std::optional<FlatSignature> flat_signature(const Attributes& /*attributes*/) const override {
-    return signature_;
-  }
-
- private:
-  std::string name_;
-  FlatSignature signature_;
-};
 
 /// Calls body(element of the piece, its row).
 template <class Body>
@@ -139,7 +120,7 @@ class Factory final : public OptimizerFactory {
   void provide(Registration& registration, const Options& /*options*/) const override {
     const auto add = [&](const char* name, FlatSignature signature, const char* operands, const char* results,
                          Work (*prepare)(const OpInstance&)) {
-      registration.add(std::make_unique<FlatOp>(name, std::move(signature)));
+      registration.add(std::make_unique<FlatOp>(name, "A part of paired_rows.", std::move(signature)));
       registration.add(reference::kernel({name, operands, results, prepare, false}));
     };
     add("paired_sums", {.inputs = 2, .elementwise = false, .has_own_sizes = true}, "rd", "d", prepare_sums);

@@ -2,10 +2,8 @@
 
 #include <cstdint>
 
-#include "kernels/dropout.hpp"
-#include "kernels/element.hpp"
-#include "kernels/index_map.hpp"
 #include "kernels/kernel_family.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu {
 
@@ -53,21 +51,8 @@ struct CachedAttentionKernels {
 
 STRATA_CPU_KERNEL_FAMILY(ByElement<CachedAttentionKernels>, cached_attention_kernels);
 
-/// Distances, in elements, between neighbours along each dim of x[batch, sequence, head, head_dim]. head_dim is
-/// contiguous.
-struct HeadStrides {
-  std::int64_t batch = 0;
-  std::int64_t sequence = 0;
-  std::int64_t head = 0;
-};
-
-/// Strides of a contiguous x[batch, sequence, heads, head_dim].
-constexpr HeadStrides contiguous_strides(std::int64_t sequence, std::int64_t heads, std::int64_t head_dim) {
-  return {sequence * heads * head_dim, heads * head_dim, head_dim};
-}
-
 /// Shapes: q[batch, sequence, heads, head_dim], k and v[batch, kv_sequence, kv_heads, head_dim]. Query head h reads kv
-/// head h / (heads / kv_heads). A gradient has the strides of its operand.
+/// head h / (heads / kv_heads).
 struct AttentionShape {
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
@@ -75,10 +60,6 @@ struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
-  HeadStrides query_strides;
-  HeadStrides key_strides;
-  HeadStrides value_strides;
-  HeadStrides output_strides;
   float scale = 1.0F;
   bool causal = true;  ///< a query sees the keys whose global position is not after its own
   /// With `causal`: a query sees itself and the `window` - 1 keys before it. 0: all keys before it.

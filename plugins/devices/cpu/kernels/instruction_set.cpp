@@ -1,6 +1,6 @@
-#include "kernels/instruction_set.hpp"
-
 #include <initializer_list>
+
+#include "kernels/kernel_family.hpp"
 
 #if defined(STRATA_CPU_AMX)
 #include <sys/syscall.h>

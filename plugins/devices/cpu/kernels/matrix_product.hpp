@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/element.hpp"
+#include "kernels/kernel_family.hpp"
 
 namespace strata::cpu {
 

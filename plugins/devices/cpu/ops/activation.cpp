@@ -1,11 +1,9 @@
-#include "kernels/activation.hpp"
-
 #include <algorithm>
 #include <span>
 #include <vector>
 
 #include "cpu_kernel.hpp"
-#include "operands.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -32,39 +30,30 @@ std::optional<std::string> unsupported_activation(const OpInstance& op) {
 }
 
 PreparedKernel prepare_activation(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[forward = kernels_of<T>(op, environment).forward, size = elements(op.results[0]),
-             threads = environment.threads()](const KernelArguments& arguments) {
-      forward(size, in<T>(arguments, 0), out<T>(arguments, 0), threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(kernels_of<T>(op, environment).forward, elements(op.results[0]), Operand<T>{0}, Result<T>{0},
+                environment.threads());
   });
 }
 
 PreparedKernel prepare_activation_gradient(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[gradient = kernels_of<T>(op, environment).gradient, size = elements(op.results[0]),
-             accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
-      gradient(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), accumulate, threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(kernels_of<T>(op, environment).gradient, elements(op.results[0]), Operand<T>{0}, Operand<T>{1},
+                Result<T>{0}, op.accumulate, environment.threads());
   });
 }
 
 PreparedKernel prepare_gated_activation(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[forward = kernels_of<T>(op, environment).gated_forward, size = elements(op.results[0]),
-             threads = environment.threads()](const KernelArguments& arguments) {
-      forward(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(kernels_of<T>(op, environment).gated_forward, elements(op.results[0]), Operand<T>{0}, Operand<T>{1},
+                Result<T>{0}, environment.threads());
   });
 }
 
 PreparedKernel prepare_gated_activation_gradient(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    return {[gradient = kernels_of<T>(op, environment).gated_gradient, size = elements(op.results[0]),
-             accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
-      gradient(size, in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2), out<T>(arguments, 0),
-               out<T>(arguments, 1), accumulate, threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(kernels_of<T>(op, environment).gated_gradient, elements(op.results[0]), Operand<T>{0}, Operand<T>{1},
+                Operand<T>{2}, Result<T>{0}, Result<T>{1}, op.accumulate, environment.threads());
   });
 }
 

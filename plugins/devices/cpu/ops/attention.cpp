@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "cpu_kernel.hpp"
-#include "dim_indices.hpp"
-#include "operands.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {
@@ -16,11 +14,8 @@ PreparedKernel prepare_attention_merge(const OpInstance& op, const CpuEnvironmen
   shape.sequence = op.operands[0].shape[1];
   shape.head_dim = columns(op.operands[0]);
   shape.heads = elements(op.operands[1]) / (shape.batch * shape.sequence);
-  return {[=, merge = attention_merge_kernels(environment.instruction_set()).merge,
-           threads = environment.threads()](const KernelArguments& arguments) {
-    merge(shape, f32(arguments, 0), f32(arguments, 1), f32(arguments, 2), f32(arguments, 3), f32_result(arguments, 0),
-          f32_result(arguments, 1), threads);
-  }};
+  return call(attention_merge_kernels(environment.instruction_set()).merge, shape, Operand<float>{0}, Operand<float>{1},
+              Operand<float>{2}, Operand<float>{3}, Result<float>{0}, Result<float>{1}, environment.threads());
 }
 
 /// Translates an instance to the kernels' AttentionShape. Operands are q [batch seq heads… head_dim], k and v alike.
@@ -41,10 +36,6 @@ class AttentionPlan {
     shape_.head_dim = columns(op.operands[0]);
     shape_.heads = elements(op.operands[0]) / (shape_.batch * shape_.sequence * shape_.head_dim);
     shape_.kv_heads = elements(op.operands[1]) / (shape_.batch * shape_.kv_sequence * shape_.head_dim);
-    shape_.query_strides = contiguous_strides(shape_.sequence, shape_.heads, shape_.head_dim);
-    shape_.output_strides = shape_.query_strides;
-    shape_.key_strides = contiguous_strides(shape_.kv_sequence, shape_.kv_heads, shape_.head_dim);
-    shape_.value_strides = shape_.key_strides;
     shape_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape_.head_dim)));
     shape_.causal = op.attributes.flag("causal");
     if (op.attributes.has("window")) shape_.window = op.attributes.integer("window");
@@ -102,7 +93,7 @@ PreparedKernel prepare_attention(const OpInstance& op, const CpuEnvironment& env
     const std::int64_t workspace = kernels.forward_workspace_bytes(plan.at(StepContext{}), threads);
     return {[=](const KernelArguments& arguments) mutable {
               kernels.forward(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
-                              arguments.results[0], f32_result(arguments, 1), arguments.workspace, threads);
+                              arguments.results[0], out<float>(arguments, 1), arguments.workspace, threads);
             },
             workspace};
   });
@@ -116,7 +107,7 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CpuEnviron
     const std::int64_t workspace = kernels.gradient_workspace_bytes(plan.at(StepContext{}), threads);
     return {[=](const KernelArguments& arguments) mutable {
               kernels.gradient(plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
-                               in<T>(arguments, 3), f32(arguments, 4), in<T>(arguments, 5), arguments.results[0],
+                               in<T>(arguments, 3), in<float>(arguments, 4), in<T>(arguments, 5), arguments.results[0],
                                arguments.results[1], arguments.results[2], arguments.workspace, threads);
             },
             workspace};

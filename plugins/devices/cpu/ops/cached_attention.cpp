@@ -3,7 +3,6 @@
 
 #include "cpu_kernel.hpp"
 #include "kernels/attention.hpp"
-#include "operands.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -31,10 +30,6 @@ struct TiledText {
     shape.heads = cached.heads;
     shape.kv_heads = cached.kv_heads;
     shape.head_dim = cached.head_dim;
-    shape.query_strides = contiguous_strides(cached.positions, cached.heads, cached.head_dim);
-    shape.output_strides = shape.query_strides;
-    shape.key_strides = contiguous_strides(cached.capacity, cached.kv_heads, cached.head_dim);
-    shape.value_strides = shape.key_strides;
     shape.scale = cached.scale;
     shape.window = cached.window;
     place(0, cached.capacity);
@@ -83,7 +78,7 @@ class CachedAttention {
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_.bytes(); }
 
   void run(const KernelArguments& arguments) const {
-    const std::int32_t* where = i32(arguments, 3);
+    const std::int32_t* where = in<std::int32_t>(arguments, 3);
     kernels_.keep(shape_, where, in<T>(arguments, 1), out<T>(arguments, 1), threads_);
     kernels_.keep(shape_, where, in<T>(arguments, 2), out<T>(arguments, 2), threads_);
     if (shape_.positions < kTiledPositions) return attend(arguments, 0, shape_.texts);
@@ -104,9 +99,10 @@ class CachedAttention {
   void attend(const KernelArguments& arguments, std::int64_t first, std::int64_t texts) const {
     CachedAttentionShape shape = shape_;
     shape.texts = texts;
-    kernels_.attend(shape, i32(arguments, 3) + first * shape_.positions, in<T>(arguments, 0) + first * query_size(),
-                    out<T>(arguments, 1) + first * cache_size(), out<T>(arguments, 2) + first * cache_size(),
-                    out<T>(arguments, 0) + first * query_size(), arguments.workspace, threads_);
+    kernels_.attend(shape, in<std::int32_t>(arguments, 3) + first * shape_.positions,
+                    in<T>(arguments, 0) + first * query_size(), out<T>(arguments, 1) + first * cache_size(),
+                    out<T>(arguments, 2) + first * cache_size(), out<T>(arguments, 0) + first * query_size(),
+                    arguments.workspace, threads_);
   }
 
   void attend_in_tiles(const KernelArguments& arguments, std::int64_t text, std::int64_t first,

@@ -1,10 +1,7 @@
-#include "kernels/dropout.hpp"
-
 #include <vector>
 
 #include "cpu_kernel.hpp"
-#include "dim_indices.hpp"
-#include "operands.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {
@@ -89,32 +86,20 @@ auto settings_of(const OpInstance& op) {
   };
 }
 
-template <class T>
-PreparedKernel prepare_scattered(const OpInstance& op) {
-  return {[settings = settings_of(op), dropout = ScatteredDropout(op)](const KernelArguments& arguments) {
-    dropout.run<T>(settings(arguments.context), arguments);
-  }};
-}
-
+/// dropout, and dropout_add, whose second operand is the residual.
 template <class T>
 PreparedKernel prepare_dropout_of(const OpInstance& op, const CpuEnvironment& environment) {
-  if (!is_in_step_order(op)) return prepare_scattered<T>(op);
+  if (!is_in_step_order(op)) {
+    return {[settings = settings_of(op), dropout = ScatteredDropout(op)](const KernelArguments& arguments) {
+      dropout.run<T>(settings(arguments.context), arguments);
+    }};
+  }
   const auto forward = dropout_kernels(environment.instruction_set()).of<T>().forward;
   return {[forward, settings = settings_of(op), indices = TensorIndices(op), accumulate = op.accumulate,
+           residual = Operand<T>{op.operands.size() == 2 ? 1 : kAbsent},
            threads = environment.threads()](const KernelArguments& arguments) mutable {
     forward(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(),
-            in<T>(arguments, 0), out<T>(arguments, 0), accumulate, threads);
-  }};
-}
-
-template <class T>
-PreparedKernel prepare_dropout_add_of(const OpInstance& op, const CpuEnvironment& environment) {
-  if (!is_in_step_order(op)) return prepare_scattered<T>(op);
-  const auto bias_add = dropout_kernels(environment.instruction_set()).of<T>().bias_add;
-  return {[bias_add, settings = settings_of(op), indices = TensorIndices(op),
-           threads = environment.threads()](const KernelArguments& arguments) mutable {
-    bias_add(settings(arguments.context), indices.at(arguments.context.micro_batch), indices.count(),
-             in<T>(arguments, 0), nullptr, in<T>(arguments, 1), out<T>(arguments, 0), threads);
+            in<T>(arguments, 0), argument(residual, arguments), out<T>(arguments, 0), accumulate, threads);
   }};
 }
 
@@ -122,15 +107,11 @@ PreparedKernel prepare_dropout(const OpInstance& op, const CpuEnvironment& envir
   return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_of<T>(op, environment); });
 }
 
-PreparedKernel prepare_dropout_add(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_dropout_add_of<T>(op, environment); });
-}
-
 }  // namespace
 
 void register_dropout(Registration& registration) {
   registration.add(kernel({"dropout", "t", "t", prepare_dropout, true}));
-  registration.add(kernel({"dropout_add", "tt", "t", prepare_dropout_add}));
+  registration.add(kernel({"dropout_add", "tt", "t", prepare_dropout, true}));
 }
 
 }  // namespace strata::cpu

@@ -1,10 +1,8 @@
-#include "kernels/elementwise.hpp"
-
 #include <cstring>
 #include <vector>
 
 #include "cpu_kernel.hpp"
-#include "operands.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
 
@@ -15,22 +13,16 @@ std::optional<std::string> unsupported_add(const OpInstance& op) {
   return devices::unsupported_broadcast(op.operands[0], op.operands[1]);
 }
 
-template <class T>
-PreparedKernel prepare_add_of(const OpInstance& op, const CpuEnvironment& environment) {
-  const ElementwiseKernels<T> kernels = elementwise_kernels(environment.instruction_set()).of<T>();
-  const int threads = environment.threads();
-  if (op.operands[0].dims == op.operands[1].dims) {
-    return {[=, size = elements(op.results[0])](const KernelArguments& arguments) {
-      kernels.add(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
-    }};
-  }
-  return {[=, shape = devices::broadcast_shape(op.operands[0], op.operands[1])](const KernelArguments& arguments) {
-    kernels.add_broadcast(shape, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), threads);
-  }};
-}
-
 PreparedKernel prepare_add(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() { return prepare_add_of<T>(op, environment); });
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    const ElementwiseKernels<T>& kernels = elementwise_kernels(environment.instruction_set()).of<T>();
+    if (op.operands[0].dims == op.operands[1].dims) {
+      return call(kernels.add, elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Result<T>{0},
+                  environment.threads());
+    }
+    return call(kernels.add_broadcast, devices::broadcast_shape(op.operands[0], op.operands[1]), Operand<T>{0},
+                Operand<T>{1}, Result<T>{0}, environment.threads());
+  });
 }
 
 template <class T>
@@ -59,33 +51,26 @@ PreparedKernel prepare_scale_gradient(const OpInstance& op, const CpuEnvironment
 }
 
 PreparedKernel prepare_normalize(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto normalize = elementwise_kernels(environment.instruction_set()).of<T>().normalize;
-    const auto epsilon = static_cast<float>(op.attributes.number("epsilon"));
-    const BroadcastShape shape = devices::broadcast_shape(op.operands[0], op.operands[1]);
-    return {[=, threads = environment.threads()](const KernelArguments& arguments) {
-      normalize(shape, epsilon, in<T>(arguments, 0), in<float>(arguments, 1), out<T>(arguments, 0), threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(elementwise_kernels(environment.instruction_set()).of<T>().normalize,
+                devices::broadcast_shape(op.operands[0], op.operands[1]),
+                static_cast<float>(op.attributes.number("epsilon")), Operand<T>{0}, Operand<float>{1}, Result<T>{0},
+                environment.threads());
   });
 }
 
 PreparedKernel prepare_multiply(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto multiply = elementwise_kernels(environment.instruction_set()).of<T>().multiply;
-    const std::int64_t size = elements(op.results[0]);
-    return {[=, accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
-      multiply(size, in<T>(arguments, 0), in<T>(arguments, 1), out<T>(arguments, 0), accumulate, threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(elementwise_kernels(environment.instruction_set()).of<T>().multiply, elements(op.results[0]),
+                Operand<T>{0}, Operand<T>{1}, Result<T>{0}, op.accumulate, environment.threads());
   });
 }
 
 /// y = x; with `accumulate`, y += x
 PreparedKernel prepare_conversion(const OpInstance& op, const CpuEnvironment& environment, bool accumulate) {
-  return {[=, convert = conversion_kernels(environment.instruction_set()).convert, size = elements(op.results[0]),
-           from = element_of(op.operands[0].dtype), to = element_of(op.results[0].dtype),
-           threads = environment.threads()](const KernelArguments& arguments) {
-    convert(size, from, arguments.operands[0], to, arguments.results[0], accumulate, threads);
-  }};
+  return call(conversion_kernels(environment.instruction_set()).convert, elements(op.results[0]),
+              element_of(op.operands[0].dtype), Operand<void>{0}, element_of(op.results[0].dtype), Result<void>{0},
+              accumulate, environment.threads());
 }
 
 PreparedKernel prepare_cast(const OpInstance& op, const CpuEnvironment& environment) {

@@ -1,9 +1,8 @@
 #include <memory>
 
 #include "cpu_kernel.hpp"
-#include "kernels/elementwise.hpp"
 #include "kernels/matrix_product.hpp"
-#include "operands.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "shared/broadcast.hpp"
 #include "shared/einsum.hpp"
 

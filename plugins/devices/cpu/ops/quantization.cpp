@@ -1,8 +1,7 @@
-#include "kernels/quantization.hpp"
+#include "strata/internal/quantization.hpp"
 
 #include "cpu_kernel.hpp"
-#include "operands.hpp"
-#include "strata/internal/quantization.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "strata/internal/weight_blocks.hpp"
 
 namespace strata::cpu {
@@ -14,20 +13,16 @@ QuantizedBlocks blocks_of(const OpInstance& op) {
 }
 
 PreparedKernel prepare_quantize_blocks(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto quantize = quantization_kernels(environment.instruction_set()).of<T>().quantize;
-    return {[=, blocks = blocks_of(op), threads = environment.threads()](const KernelArguments& arguments) {
-      quantize(blocks, in<T>(arguments, 0), out<std::int8_t>(arguments, 0), f32_result(arguments, 1), threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(quantization_kernels(environment.instruction_set()).of<T>().quantize, blocks_of(op), Operand<T>{0},
+                Result<std::int8_t>{0}, Result<float>{1}, environment.threads());
   });
 }
 
 PreparedKernel prepare_dequantize_blocks(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto dequantize = quantization_kernels(environment.instruction_set()).of<T>().dequantize;
-    return {[=, blocks = blocks_of(op), threads = environment.threads()](const KernelArguments& arguments) {
-      dequantize(blocks, in<std::int8_t>(arguments, 0), f32(arguments, 1), out<T>(arguments, 0), threads);
-    }};
+  return with_element(op.results[0].dtype, [&]<class T>() {
+    return call(quantization_kernels(environment.instruction_set()).of<T>().dequantize, blocks_of(op),
+                Operand<std::int8_t>{0}, Operand<float>{1}, Result<T>{0}, environment.threads());
   });
 }
 
@@ -35,11 +30,9 @@ PreparedKernel prepare_dequantize_weight(const OpInstance& op, const CpuEnvironm
   const BlockedWeight shape = BlockedWeight::from(op);
   const float* numbers = shape.blocks.code == WeightCode::nf4 ? kNormalFloat4.data() : nullptr;
   const CodedWeight weight{numbers, shape.blocks.size, shape.outer, shape.length, shape.inner};
-  return with_element(op.results[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto dequantize = weight_kernels(environment.instruction_set()).of<T>().dequantize;
-    return {[=, threads = environment.threads()](const KernelArguments& arguments) {
-      dequantize(weight, in<std::int8_t>(arguments, 0), f32(arguments, 1), out<T>(arguments, 0), threads);
-    }};
+  return with_element(op.results[0].dtype, [&]<class T>() {
+    return call(weight_kernels(environment.instruction_set()).of<T>().dequantize, weight, Operand<std::int8_t>{0},
+                Operand<float>{1}, Result<T>{0}, environment.threads());
   });
 }
 

@@ -2,8 +2,7 @@
 #include <cmath>
 
 #include "cpu_kernel.hpp"
-#include "kernels/elementwise.hpp"
-#include "operands.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/internal/group_runs.hpp"
@@ -16,24 +15,17 @@ std::optional<std::string> unsupported_reduce_sum(const OpInstance& op) {
 }
 
 PreparedKernel prepare_reduce_sum(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto sum = reduce_kernels(environment.instruction_set()).of<T>().sum;
-    const BroadcastShape shape = devices::broadcast_shape(op.operands[0], op.results[0]);
-    return {[=, accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
-      sum(shape, in<T>(arguments, 0), f32_result(arguments, 0), accumulate, threads);
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call(reduce_kernels(environment.instruction_set()).of<T>().sum,
+                devices::broadcast_shape(op.operands[0], op.results[0]), Operand<T>{0}, Result<float>{0}, op.accumulate,
+                environment.threads());
   });
 }
 
 PreparedKernel prepare_sum_of_squares(const OpInstance& op, const CpuEnvironment& environment) {
-  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
-    const auto sum_of_squares = reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares;
-    const std::int64_t size = elements(op.operands[0]);
-    return {[=, accumulate = op.accumulate, threads = environment.threads()](const KernelArguments& arguments) {
-      const double sum = sum_of_squares(size, in<T>(arguments, 0), threads);
-      double& result = f64_result(arguments, 0);
-      result = accumulate ? result + sum : sum;
-    }};
+  return with_element(op.operands[0].dtype, [&]<class T>() {
+    return call_for_total(op.accumulate, reduce_kernels(environment.instruction_set()).of<T>().sum_of_squares,
+                          elements(op.operands[0]), Operand<T>{0}, environment.threads());
   });
 }
 
@@ -58,13 +50,13 @@ PreparedKernel prepare_group_squares(const OpInstance& op, const CpuEnvironment&
 PreparedKernel prepare_gradient_scale(const OpInstance& op, const CpuEnvironment& /*environment*/) {
   const double empty = op.attributes.has("skips_empty") ? std::nan("") : 0.0;
   return {[clip = op.attributes.number("clip"), empty](const KernelArguments& arguments) {
-    const double count = f64(arguments, 1);
+    const double count = *in<double>(arguments, 1);
     const double divisor = count * arguments.context.loss_scale;
-    const double norm = count > 0.0 ? std::sqrt(f64(arguments, 0)) / divisor : 0.0;
+    const double norm = count > 0.0 ? std::sqrt(*in<double>(arguments, 0)) / divisor : 0.0;
     const double factor = clip > 0.0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
     const double scale = std::isfinite(norm) ? factor / divisor : std::nan("");
-    f64_result(arguments, 0) = count > 0.0 ? scale : empty;
-    f64_result(arguments, 1) = norm;
+    *out<double>(arguments, 0) = count > 0.0 ? scale : empty;
+    *out<double>(arguments, 1) = norm;
   }};
 }
 

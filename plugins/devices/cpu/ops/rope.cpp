@@ -1,7 +1,5 @@
-#include "kernels/rope.hpp"
-
 #include "cpu_kernel.hpp"
-#include "operands.hpp"
+#include "kernels/vector_kernels.hpp"
 #include "shared/broadcast.hpp"
 
 namespace strata::cpu {
@@ -27,9 +25,9 @@ PreparedKernel prepare_rope(const OpInstance& op, const CpuEnvironment& environm
     return {[=, height = rows(op.operands[0]), accumulate = op.accumulate,
              threads = environment.threads()](const KernelArguments& arguments) {
       RotaryAngles angles = shape;
-      angles.cos = f32(arguments, 1);
-      angles.sin = f32(arguments, 2);
-      angles.positions = i32(arguments, 3);
+      angles.cos = in<float>(arguments, 1);
+      angles.sin = in<float>(arguments, 2);
+      angles.positions = in<std::int32_t>(arguments, 3);
       rotate(height, angles, in<T>(arguments, 0), out<T>(arguments, 0), accumulate, threads);
     }};
   });

@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "cpu_kernel.hpp"
-#include "operands.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "device/gpus_in_use.hpp"
-#include "device/kernel_files.hpp"
+#include "device/runtime.hpp"
 #include "device/step_graph.hpp"
 #include "launchers/reduce_sources.hpp"
 #include "matrix/matrix_product.hpp"
@@ -241,10 +241,8 @@ const OptionSchema& CudaDeviceFactory::options() const {
        .minimum = -1,
        .maximum = 1023,
        .may_differ = true},
-      {.name = "graph",
-       .type = OptionType::boolean,
-       .default_value = true,
-       .documentation = "Whether the kernels of a step are launched as CUDA graphs instead of one by one."},
+      option::boolean("graph", true,
+                      "Whether the kernels of a step are launched as CUDA graphs instead of one by one."),
       {.name = "reserve_mb",
        .type = OptionType::integer,
        .default_value = std::int64_t{-1},

@@ -4,10 +4,9 @@
 #include <memory>
 
 #include "device/cuda_kernel.hpp"
-#include "device/event_pool.hpp"
 #include "device/runtime.hpp"
-#include "device/staging.hpp"
 #include "device/step_graph.hpp"
+#include "device/streams.hpp"
 #include "strata/device.hpp"
 
 namespace strata::cuda {

@@ -6,13 +6,21 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "language/stream.hpp"
+#include "language/element.hpp"
 
 /// \file
 /// The part of the CUDA runtime that the device calls. There are two implementations. cuda_runtime.cpp calls CUDA. The
 /// emulator works on host memory and finishes all work before a call returns. All functions throw RuntimeError with the
 /// runtime's explanation.
+
+namespace strata::cuda {
+
+/// One kernel of each source file of kernels. The build writes it (StrataKernelFiles.cmake).
+std::vector<const void*> kernels_of_files();
+
+}  // namespace strata::cuda
 
 namespace strata::cuda::runtime {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "language/stream.hpp"
+#include "language/element.hpp"
 #include "strata/device.hpp"
 #include "strata/gpu_kernel.hpp"
 

@@ -1,9 +1,25 @@
 #include "emulator/collective.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "emulator/block.hpp"
 #include "strata/error.hpp"
 
 namespace strata::cuda::emulator {
+namespace {
+
+constexpr std::size_t kCopyBytes = 16;
+
+void carry_out(const PendingCopy& copy) {
+  if (copy.valid) {
+    std::memcpy(copy.to, copy.from, kCopyBytes);
+  } else {
+    std::memset(copy.to, 0, kCopyBytes);
+  }
+}
+
+}  // namespace
 
 void block_barrier() { BlockRunner::of_this_thread().wait(Collective::block_barrier, 0); }
 
@@ -28,6 +44,24 @@ std::uint32_t vote(std::uint32_t mask, bool value) {
     if ((meeting.present >> bit & 1U) != 0 && meeting.from<bool>(lane)) votes |= 1U << bit;
   }
   return votes;
+}
+
+void copy_async(void* shared, const void* global, bool valid) {
+  check_aligned(shared, kCopyBytes);
+  if (valid) check_aligned(global, kCopyBytes);
+  Thread& thread = BlockRunner::of_this_thread().current();
+  thread.copies.push_back({shared, global, valid, thread.copy_group});
+}
+
+void commit_copies() { ++BlockRunner::of_this_thread().current().copy_group; }
+
+void wait_copies(int pending) {
+  Thread& thread = BlockRunner::of_this_thread().current();
+  const int done = thread.copy_group - pending;
+  const auto newer = std::find_if(thread.copies.begin(), thread.copies.end(),
+                                  [done](const PendingCopy& copy) { return copy.group >= done; });
+  std::for_each(thread.copies.begin(), newer, carry_out);
+  thread.copies.erase(thread.copies.begin(), newer);
 }
 
 }  // namespace strata::cuda::emulator

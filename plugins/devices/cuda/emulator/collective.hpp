@@ -7,7 +7,7 @@
 #include <type_traits>
 
 /// \file
-/// The collectives at which threads of a block or warp wait for each other.
+/// The collectives at which threads of a block or warp wait for each other, and copies, for which a thread waits.
 
 namespace strata::cuda::emulator {
 
@@ -64,6 +64,20 @@ T shuffle(std::uint32_t mask, const T& value, int source, int width) {
 
 std::uint32_t vote(std::uint32_t mask, bool value);
 
+/// Converts an IEEE binary16 to f32.
+float half_to_float(std::uint16_t bits);
+/// mma.m16n8k16 of a warp. `widen` converts an element to f32.
+void matrix_multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], const float (&c)[4],
+                         float (*widen)(std::uint16_t));
+/// ldmatrix of a warp: four pieces of 8 by 8.
+void load_matrices(std::uint32_t (&pieces)[4], const void* row, bool transposed);
+
+/// Starts an asynchronous copy. The emulator copies as late as a GPU may: when the kernel waits for it. So a kernel
+/// that reads too early reads old data.
+void copy_async(void* shared, const void* global, bool valid);
+void commit_copies();
+void wait_copies(int pending);
+
 }  // namespace strata::cuda::emulator
 
 inline void __syncthreads() { strata::cuda::emulator::block_barrier(); }
@@ -81,14 +95,8 @@ T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32) {
   return strata::cuda::emulator::shuffle(mask, value, strata::cuda::emulator::current_lane() ^ distance, width);
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, int distance, int width = 32) {
-  return strata::cuda::emulator::shuffle(mask, value, strata::cuda::emulator::current_lane() + distance, width);
-}
-template <class T>
 T __shfl_up_sync(unsigned mask, T value, int distance, int width = 32) {
   return strata::cuda::emulator::shuffle(mask, value, strata::cuda::emulator::current_lane() - distance, width);
 }
 
 inline unsigned __ballot_sync(unsigned mask, bool value) { return strata::cuda::emulator::vote(mask, value); }
-inline int __any_sync(unsigned mask, bool value) { return __ballot_sync(mask, value) != 0 ? 1 : 0; }
-inline int __all_sync(unsigned mask, bool value) { return __ballot_sync(mask, !value) == 0 ? 1 : 0; }

@@ -2,18 +2,18 @@
 
 /// \file
 /// The keywords and functions of CUDA C++ that our kernels use, for a plain C++ compiler. Blocks run one after another
-/// on the calling thread. The threads of a block are fibers that switch where they wait for each other.
+/// on the calling thread. The threads of a block are fibers that switch where they wait for each other. Functions that
+/// a GPU approximates are exact here, except on a rough GPU.
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-#include "emulator/async_copy.hpp"
 #include "emulator/collective.hpp"
 #include "emulator/execution.hpp"
-#include "emulator/intrinsics.hpp"
-#include "emulator/matrix_unit.hpp"
-#include "emulator/vector_types.hpp"
+#include "emulator/rough_arithmetic.hpp"
 
 #define __global__
 #define __device__
@@ -22,6 +22,28 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define __constant__ static
 // A block's shared variables belong to the host thread, which runs one block at a time.
 #define __shared__ static thread_local
+
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline float __expf(float value) { return strata::cuda::emulator::approximate_exp(value); }
+inline float __fdividef(float a, float b) { return strata::cuda::emulator::approximate_quotient(a, b); }
+inline int __float2int_rn(float value) { return static_cast<int>(std::nearbyint(value)); }
+inline int __double2int_rn(double value) { return static_cast<int>(std::nearbyint(value)); }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
+
+using std::max;
+using std::min;
+
+/// A plain read and write is atomic here, because blocks run one after another and threads switch only at barriers.
+template <class T>
+T atomicAdd(T* to, T value) {
+  const T before = *to;
+  *to += value;
+  return before;
+}

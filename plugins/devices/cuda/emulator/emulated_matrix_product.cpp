@@ -6,11 +6,10 @@
 #include <set>
 #include <string>
 
-#include "device/operands.hpp"
+#include "device/cuda_kernel.hpp"
 #include "emulator/execution.hpp"
 #include "kernels/activation.cuh"
-#include "language/conversion.hpp"
-#include "language/packed.hpp"
+#include "language/language.hpp"
 #include "matrix/chosen_product.hpp"
 
 /// \file

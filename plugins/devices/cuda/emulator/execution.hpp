@@ -7,14 +7,26 @@
 #include <vector>
 
 #include "emulator/rough_arithmetic.hpp"
-#include "emulator/vector_types.hpp"
+
+// CUDA's short vector types.
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct uint3 {
+  unsigned x, y, z;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
 
 /// Position of the running thread. Set at every switch of fibers.
 inline thread_local uint3 threadIdx{};
 inline thread_local uint3 blockIdx{};
 inline thread_local dim3 blockDim{};
 inline thread_local dim3 gridDim{};
-inline constexpr int warpSize = 32;
 
 namespace strata::cuda::emulator {
 

@@ -1,5 +1,3 @@
-#include "emulator/matrix_unit.hpp"
-
 #include <array>
 #include <vector>
 
@@ -115,14 +113,14 @@ void matrix_multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::
   d[3] = product.d[row + 8][column + 1];
 }
 
-void load_matrices(std::uint32_t* pieces, int count, const void* row, bool transposed) {
+void load_matrices(std::uint32_t (&pieces)[4], const void* row, bool transposed) {
   const int lane = current_lane();
-  if (lane < 8 * count) check_aligned(row, sizeof(Row));
+  check_aligned(row, sizeof(Row));
   Meeting& meeting = meet_with(Collective::matrix_load, kAllLanes, row);
   // The first lane reads for all lanes, because another lane may write to this memory as soon as it resumes.
   const auto& loaded = result_of<Pieces>(meeting, [&] {
     Pieces all{};
-    for (int i = 0; i < 8 * count; ++i) {
+    for (int i = 0; i < kLanes; ++i) {
       std::memcpy(&all[static_cast<std::size_t>(i / 8)][static_cast<std::size_t>(i % 8)], meeting.from<const void*>(i),
                   sizeof(Row));
     }
@@ -130,7 +128,7 @@ void load_matrices(std::uint32_t* pieces, int count, const void* row, bool trans
   });
   const auto outer = static_cast<std::size_t>(lane / 4);
   const auto inner = static_cast<std::size_t>(lane % 4 * 2);
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const auto& piece = loaded[static_cast<std::size_t>(i)];
     const std::uint32_t low = transposed ? piece[inner][outer] : piece[outer][inner];
     const std::uint32_t high = transposed ? piece[inner + 1][outer] : piece[outer][inner + 1];

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "language/language.hpp"
-#include "language/math.hpp"
 
 /// \file
 /// Activation functions and their derivatives. In f32 they use the hardware's approximations, whose errors are a few

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/attention_shape.cuh"
-#include "language/math.hpp"
+#include "language/language.hpp"
 
 /// \file
 /// Stores from registers to rows in global memory.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/attention_shape.cuh"
-#include "language/math.hpp"
+#include "language/language.hpp"
 
 /// \file
 /// The masks of tiles: causal with its window, and documents. Positions are global, because local neighbours may be any

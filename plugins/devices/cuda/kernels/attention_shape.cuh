@@ -2,7 +2,6 @@
 
 #include "language/index_map.hpp"
 #include "language/language.hpp"
-#include "language/random.hpp"
 
 namespace strata::cuda {
 

@@ -34,6 +34,48 @@ struct StridedIndex {
     for (int i = 0; i < count; ++i) product *= sizes[i];
     return product;
   }
+
+  /// Appends an inner dim. Merges it with the last dim if one stride covers both.
+  void append(std::int64_t size, std::int64_t stride) {
+    if (size == 1) return;
+    if (count > 0 && strides[count - 1] == size * stride) {
+      --count;
+      size *= sizes[count];
+    }
+    sizes[count] = size;
+    strides[count++] = stride;
+  }
 };
+
+/// The offsets, in a row-major tensor that has the dims for which `has` is true, along those of the first `count` dims
+/// for which `chosen` is.
+template <class Has, class Chosen>
+StridedIndex strided_index(const devices::BroadcastShape& shape, int count, const Has& has, const Chosen& chosen) {
+  std::int64_t strides[StridedIndex::kMaxDims] = {};
+  std::int64_t stride = 1;
+  for (int i = shape.count - 1; i >= 0; --i) {
+    if (!has(i)) continue;
+    strides[i] = stride;
+    stride *= shape.sizes[i];
+  }
+  StridedIndex index;
+  for (int i = 0; i < count; ++i) {
+    if (chosen(i)) index.append(shape.sizes[i], strides[i]);
+  }
+  return index;
+}
+
+/// Maps every element of the larger operand to its element of the smaller one.
+inline StridedIndex part_index(const devices::BroadcastShape& shape) {
+  return strided_index(
+      shape, shape.count, [&](int i) { return shape.present[i]; }, [](int) { return true; });
+}
+
+/// Offsets in the larger operand of the elements whose index is 0 along all dims except selected ones. Of the first
+/// `count` dims, the selected dims are those that the smaller operand has (`present`) or lacks.
+inline StridedIndex index_along(const devices::BroadcastShape& shape, int count, bool present) {
+  return strided_index(
+      shape, count, [](int) { return true; }, [&](int i) { return shape.present[i] == present; });
+}
 
 }  // namespace strata::cuda

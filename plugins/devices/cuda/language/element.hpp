@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 /// \file
-/// Element types as they are stored in memory. Plain C++, so that host code can use them too.
+/// What host code and kernels both name. Plain C++.
 
 namespace strata::cuda {
+
+/// A stream of the CUDA runtime (cudaStream_t), opaque to host code. In the emulator a stream may be null.
+using Stream = void*;
 
 /// bf16: the upper half of an f32.
 struct BFloat16 {
@@ -17,19 +21,8 @@ struct Float16 {
   std::uint16_t bits;
 };
 
-namespace detail {
-template <class T>
-struct Wide {
-  using type = float;
-};
-template <>
-struct Wide<double> {
-  using type = double;
-};
-}  // namespace detail
-
 /// The type in which elements are computed and summed: double for double, float for the others.
 template <class T>
-using Accumulate = typename detail::Wide<T>::type;
+using Accumulate = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 }  // namespace strata::cuda

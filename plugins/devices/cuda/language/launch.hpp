@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "language/dialect.hpp"
-#include "language/stream.hpp"
+#include "language/element.hpp"
 #ifdef __CUDACC__
 #include <set>
 #include <string>

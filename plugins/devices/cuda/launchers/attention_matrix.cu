@@ -2,7 +2,6 @@
 
 #include "kernels/attention_fragment.cuh"
 #include "kernels/attention_mask.cuh"
-#include "kernels/attention_score_gradient.cuh"
 #include "kernels/attention_softmax.cuh"
 #include "launchers/attention_plan.hpp"
 

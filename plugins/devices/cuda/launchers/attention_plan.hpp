@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/dim_index_map.hpp"
-#include "device/operands.hpp"
+#include "device/cuda_kernel.hpp"
 #include "kernels/attention_shape.cuh"
 #include "language/launch.hpp"
 #include "strata/random.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "device/operands.hpp"
+#include "device/cuda_kernel.hpp"
 #include "kernels/element_run.cuh"
 #include "language/launch.hpp"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "device/operands.hpp"
+#include "device/cuda_kernel.hpp"
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
 #include "language/launch.hpp"

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "language/stream.hpp"
+#include "language/element.hpp"
 #include "shared/einsum.hpp"
 #include "strata/dtype.hpp"
 

@@ -1,4 +1,5 @@
-#include "device/operands.hpp"
+#include "device/cuda_kernel.hpp"
+#include "device/step_graph.hpp"
 #include "kernels/element_run.cuh"
 #include "language/launch.hpp"
 #include "launchers/reduce_sources.hpp"
@@ -98,6 +99,17 @@ void launch_reduce(Stream stream, Reduction reduction, DType dtype, void* destin
     if (reduction == Reduction::max) return launch_combine<T>(stream, Greatest{}, destination, addresses, elements);
     launch_combine<T>(stream, Sum{}, destination, addresses, elements);
   });
+}
+
+namespace {
+
+/// The values are arguments of the launch, so no host memory has to stay unchanged until the kernel runs.
+__global__ void store_step_values(StepValues values, StepValues* to) { *to = values; }
+
+}  // namespace
+
+void launch_store_step_values(Stream stream, const StepValues& values, StepValues* to) {
+  launch(store_step_values, {{1}, {1}}, stream, values, to);
 }
 
 }  // namespace strata::cuda

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "language/stream.hpp"
+#include "language/element.hpp"
 #include "strata/dtype.hpp"
 #include "strata/layout.hpp"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "language/stream.hpp"
+#include "language/element.hpp"
 #include "strata/dtype.hpp"
 
 namespace strata::cuda {

@@ -52,32 +52,32 @@ std::optional<std::string> unsupported_activation(const OpInstance& op) {
   return devices::unsupported_activation_kind(op, names(Activations{}));
 }
 
-/// Calls function.operator()<Kind>() with the kernels' type for the op's activation.
-template <class Function, class First, class... Rest>
+template <class T, class Function, class First, class... Rest>
 PreparedKernel with_activation(const OpInstance& op, const Function& function, ActivationList<First, Rest...> /*all*/) {
-  if (op.attributes.word("kind") == First::kKind) return function.template operator()<First>();
+  if (op.attributes.word("kind") == First::kKind) return function.template operator()<T, First>();
   if constexpr (sizeof...(Rest) > 0) {
-    return with_activation(op, function, ActivationList<Rest...>{});
+    return with_activation<T>(op, function, ActivationList<Rest...>{});
   } else {
     throw ConfigurationError("activation '" + op.name + "': unknown kind '" + op.attributes.word("kind") + "'");
   }
 }
 
+/// Calls function.operator()<T, Kind>() with the kernels' types for the op's elements and for its activation.
+template <class Function>
+PreparedKernel with_types(const OpInstance& op, const Function& function) {
+  return with_element(op.operands[0].dtype, [&]<class T>() { return with_activation<T>(op, function, Activations{}); });
+}
+
 }  // namespace
 
 PreparedKernel prepare_activation(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    const auto prepare = [&]<class Kind>() -> PreparedKernel { return {map_operands<T, T>(op, Activation<Kind>{})}; };
-    return with_activation(op, prepare, Activations{});
-  });
+  return with_types(
+      op, [&]<class T, class Kind>() -> PreparedKernel { return {map_operands<T, T>(op, Activation<Kind>{})}; });
 }
 
 PreparedKernel prepare_activation_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    const auto prepare = [&]<class Kind>() -> PreparedKernel {
-      return {map_operands<T, T, T>(op, ActivationGradient<Kind>{})};
-    };
-    return with_activation(op, prepare, Activations{});
+  return with_types(op, [&]<class T, class Kind>() -> PreparedKernel {
+    return {map_operands<T, T, T>(op, ActivationGradient<Kind>{})};
   });
 }
 
@@ -89,25 +89,20 @@ PreparedKernel prepare_multiply(const OpInstance& op, const CudaEnvironment& /*e
 }
 
 PreparedKernel prepare_gated_activation(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    const auto prepare = [&]<class Kind>() -> PreparedKernel { return {map_operands<T, T, T>(op, Gate<Kind>{})}; };
-    return with_activation(op, prepare, Activations{});
-  });
+  return with_types(op,
+                    [&]<class T, class Kind>() -> PreparedKernel { return {map_operands<T, T, T>(op, Gate<Kind>{})}; });
 }
 
 PreparedKernel prepare_gated_activation_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
-  return with_element(op.operands[0].dtype, [&]<class T>() {
-    const auto prepare = [&]<class Kind>() -> PreparedKernel {
-      return {[size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
-        const T* dy = in<T>(arguments, 0);
-        const T* gate = in<T>(arguments, 1);
-        const T* up = in<T>(arguments, 2);
-        // The first result may overwrite `up`, and the second one `dy` or `gate`.
-        launch_map(arguments.stream, size, accumulate, GateSlope<Kind>{}, out<T>(arguments, 0), dy, gate, up);
-        launch_map(arguments.stream, size, accumulate, GateValue<Kind>{}, out<T>(arguments, 1), dy, gate);
-      }};
-    };
-    return with_activation(op, prepare, Activations{});
+  return with_types(op, [&]<class T, class Kind>() -> PreparedKernel {
+    return {[size = elements(op.results[0]), accumulate = op.accumulate](const KernelArguments& arguments) {
+      const T* dy = in<T>(arguments, 0);
+      const T* gate = in<T>(arguments, 1);
+      const T* up = in<T>(arguments, 2);
+      // The first result may overwrite `up`, and the second one `dy` or `gate`.
+      launch_map(arguments.stream, size, accumulate, GateSlope<Kind>{}, out<T>(arguments, 0), dy, gate, up);
+      launch_map(arguments.stream, size, accumulate, GateValue<Kind>{}, out<T>(arguments, 1), dy, gate);
+    }};
   });
 }
 

@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "device/cuda_kernel.hpp"
-#include "device/operands.hpp"
 #include "kernels/element_run.cuh"
 #include "language/launch.hpp"
 

@@ -1,8 +1,6 @@
 #include <algorithm>
 
 #include "device/cuda_kernel.hpp"
-#include "device/dim_index_map.hpp"
-#include "device/operands.hpp"
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
 #include "language/language.hpp"

@@ -1,12 +1,10 @@
 #include <algorithm>
 
 #include "device/cuda_kernel.hpp"
-#include "device/dim_index_map.hpp"
-#include "device/operands.hpp"
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
+#include "language/language.hpp"
 #include "language/launch.hpp"
-#include "language/random.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cuda {

@@ -1,14 +1,105 @@
 #include <array>
 
 #include "device/cuda_kernel.hpp"
-#include "device/operands.hpp"
-#include "kernels/elementwise.cuh"
+#include "device/runtime.hpp"
+#include "kernels/element_run.cuh"
+#include "kernels/strided_index.cuh"
+#include "language/language.hpp"
 #include "launchers/map_elements.hpp"
 #include "launchers/reduce_sources.hpp"
-#include "launchers/strided_index.hpp"
 #include "shared/broadcast.hpp"
+#include "strata/compiler_ops.hpp"
+#include "strata/gpu_kernel.hpp"
 
 namespace strata::cuda {
+
+struct Identity {
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x) const {
+    return x;
+  }
+};
+
+struct Add {
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x, Value y) const {
+    return x + y;
+  }
+};
+
+/// Multiplies by the step's loss scale.
+struct ScaleByLossScale {
+  const StepValues* step;
+
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x) const {
+    return static_cast<Value>(__ldg(&step->loss_scale)) * x;
+  }
+};
+
+/// The layout of y relative to x[..., columns].
+struct BroadcastOperand {
+  /// Maps an element of x to its element of y.
+  StridedIndex place;
+  /// True if y has the columns dim. Otherwise y is constant along a row.
+  bool has_columns = true;
+};
+
+inline constexpr int kBroadcastThreads = 256;
+
+/// Loads N neighbours of one row.
+template <int N, class T>
+__device__ __forceinline__ void add_broadcast_run(const BroadcastOperand& broadcast, bool accumulate, std::int64_t at,
+                                                  const T* x, const T* y, T* z) {
+  using A = Accumulate<T>;
+  A sum[N];
+  A other[N];
+  load_run<N>(x + at, sum);
+  const T* from = y + broadcast.place(at);
+  if (broadcast.has_columns) {
+    load_run<N>(from, other);
+  } else {
+    const A value = to_computed<A>(*from);
+#pragma unroll
+    for (int i = 0; i < N; ++i) other[i] = value;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum[i] += other[i];
+  if (accumulate) {
+    load_run<N>(z + at, other);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] += other[i];
+  }
+  store_run<N>(z + at, sum);
+}
+
+/// z (+)= x + y. x may alias z. `packed`: rows are multiples of a run, and addresses are aligned.
+template <class T>
+__global__ void __launch_bounds__(kBroadcastThreads)
+    add_broadcast(BroadcastOperand broadcast, std::int64_t size, bool packed, bool accumulate, const T* x, const T* y,
+                  T* z) {
+  constexpr int kRun = kRunLength<T>;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kBroadcastThreads + threadIdx.x;
+  if (packed) {
+    if (index * kRun < size) add_broadcast_run<kRun>(broadcast, accumulate, index * kRun, x, y, z);
+  } else {
+    if (index < size) add_broadcast_run<1>(broadcast, accumulate, index, x, y, z);
+  }
+}
+
+/// y = x / (√squares + epsilon). `place` maps an element of x to its element of squares.
+template <class T>
+__global__ void __launch_bounds__(kBroadcastThreads)
+    normalize(StridedIndex place, std::int64_t size, double epsilon, const T* x, const Accumulate<T>* squares, T* y) {
+  using A = Accumulate<T>;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kBroadcastThreads + threadIdx.x;
+  if (index >= size) return;
+  A value[1];
+  load_run<1>(x + index, value);
+  value[0] /= square_root(squares[place(index)]) + static_cast<A>(epsilon);
+  store_run<1>(y + index, value);
+}
+
 namespace {
 
 template <class T>
@@ -73,6 +164,88 @@ PreparedKernel prepare_normalize(const OpInstance& op, const CudaEnvironment& /*
   });
 }
 
+/// y (+)= x, rounded to nearest once.
+PreparedKernel prepare_conversion(const OpInstance& op, bool accumulate) {
+  return with_element(op.operands[0].dtype, [&]<class From>() {
+    return with_element(op.results[0].dtype, [&]<class To>() -> PreparedKernel {
+      return {[size = elements(op.results[0]), accumulate](const KernelArguments& arguments) {
+        launch_map(arguments.stream, size, accumulate, Identity{}, out<To>(arguments, 0), in<From>(arguments, 0));
+      }};
+    });
+  });
+}
+
+PreparedKernel prepare_cast(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return prepare_conversion(op, op.accumulate);
+}
+
+PreparedKernel prepare_accumulate(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return prepare_conversion(op, true);
+}
+
+PreparedKernel prepare_fill_zero(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  return {[size = bytes(op.results[0])](const KernelArguments& arguments) {
+    runtime::fill_zero(arguments.stream, arguments.results[0], size);
+  }};
+}
+
+}  // namespace
+
+struct Weights {
+  double factor[3] = {};
+};
+
+/// The sum of up to three values, each times its factor.
+struct WeightedSum {
+  Weights weights;
+
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x) const {
+    return static_cast<Value>(weights.factor[0]) * x;
+  }
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x, Value y) const {
+    return (*this)(x) + static_cast<Value>(weights.factor[1]) * y;
+  }
+  template <class Value>
+  __device__ __forceinline__ Value operator()(Value x, Value y, Value z) const {
+    return (*this)(x, y) + static_cast<Value>(weights.factor[2]) * z;
+  }
+};
+
+namespace {
+
+constexpr std::size_t kMostTerms = 3;
+
+std::optional<std::string> unsupported_weighted_sum(const OpInstance& op) {
+  if (op.operands.size() > kMostTerms) {
+    return "adds up to " + std::to_string(kMostTerms) + " terms, found " + std::to_string(op.operands.size());
+  }
+  for (const OperandDescription& operand : op.operands) {
+    if (operand.dtype != op.operands[0].dtype) return "adds terms of one type";
+  }
+  if (op.operands.size() == 1 || op.operands[0].dtype == op.results[0].dtype) return std::nullopt;
+  return "adds several terms in their type only";
+}
+
+Weights weights_of(const OpInstance& op) {
+  Weights weights;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    weights.factor[i] = op.attributes.number("factor" + std::to_string(i));
+  }
+  return weights;
+}
+
+PreparedKernel prepare_weighted_sum(const OpInstance& op, const CudaEnvironment& /*environment*/) {
+  const Weights weights = weights_of(op);
+  return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
+    if (op.operands.size() == 2) return {map_operands<T, T, T>(op, WeightedSum{weights})};
+    if (op.operands.size() == 3) return {map_operands<T, T, T, T>(op, WeightedSum{weights})};
+    return with_element(op.results[0].dtype,
+                        [&]<class To>() -> PreparedKernel { return {map_operands<To, T>(op, WeightedSum{weights})}; });
+  });
+}
+
 }  // namespace
 
 void register_elementwise(Registration& registration) {
@@ -80,6 +253,10 @@ void register_elementwise(Registration& registration) {
   registration.add(kernel({"sum", "t*", "t", prepare_sum, true, unsupported_sum}));
   registration.add(kernel({"scale_gradient", "t", "t", prepare_scale_gradient, true}));
   registration.add(kernel({"normalize", "tf", "t", prepare_normalize, false, unsupported_add}));
+  registration.add(kernel({"cast", "r", "r", prepare_cast, true}));
+  registration.add(kernel({ops::kAccumulate, "s", "s", prepare_accumulate}));
+  registration.add(kernel({ops::kFillZero, "", "s", prepare_fill_zero}));
+  registration.add(kernel({ops::kWeightedSum, "s*", "s", prepare_weighted_sum, true, unsupported_weighted_sum}));
 }
 
 }  // namespace strata::cuda

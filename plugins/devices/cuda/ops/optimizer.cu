@@ -1,12 +1,10 @@
 #include <cmath>
 
 #include "device/cuda_kernel.hpp"
-#include "device/dim_index_map.hpp"
-#include "device/operands.hpp"
 #include "kernels/element_run.cuh"
 #include "language/index_map.hpp"
+#include "language/language.hpp"
 #include "language/launch.hpp"
-#include "language/math.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/gpu_kernel.hpp"
 #include "strata/update_kernel.hpp"
@@ -55,6 +53,16 @@ struct AdamW {
   P first_correction = 1;
   P second_correction = 1;
 
+  explicit AdamW(const OpInstance& op)
+      : beta1(static_cast<P>(op.attributes.number("beta1"))),
+        beta2(static_cast<P>(op.attributes.number("beta2"))),
+        one_minus_beta1(static_cast<P>(1.0 - op.attributes.number("beta1"))),
+        one_minus_beta2(static_cast<P>(1.0 - op.attributes.number("beta2"))),
+        log_beta1(static_cast<P>(std::log(op.attributes.number("beta1")))),
+        log_beta2(static_cast<P>(std::log(op.attributes.number("beta2")))),
+        epsilon(static_cast<P>(op.attributes.number("epsilon"))),
+        lr_factor(static_cast<P>(learning_rate_factor(op))) {}
+
   __device__ __forceinline__ void begin(const StepValues& step) {
     const auto t = static_cast<P>(step.updates);
     learning_rate = static_cast<P>(step.learning_rate) * lr_factor;
@@ -79,6 +87,8 @@ struct Sgd {
   /// Learning rate of the step.
   P learning_rate = 0;
 
+  explicit Sgd(const OpInstance& op) : lr_factor(static_cast<P>(learning_rate_factor(op))) {}
+
   __device__ __forceinline__ void begin(const StepValues& step) {
     learning_rate = static_cast<P>(step.learning_rate) * lr_factor;
   }
@@ -94,6 +104,11 @@ struct SgdMomentum : Sgd<P> {
   static constexpr int kStates = 1;
   P momentum = 0;
   bool nesterov = false;
+
+  explicit SgdMomentum(const OpInstance& op)
+      : Sgd<P>(op),
+        momentum(static_cast<P>(op.attributes.number("momentum"))),
+        nesterov(op.attributes.flag("nesterov")) {}
 
   /// The new parameter.
   __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&buffer)[kStates]) const {
@@ -111,6 +126,10 @@ struct MomentumDirection {
   /// Share of the gradient in the direction.
   P look_ahead = 0;
 
+  explicit MomentumDirection(const OpInstance& op)
+      : momentum(static_cast<P>(op.attributes.number("momentum"))),
+        look_ahead(op.attributes.flag("nesterov") ? 1 - momentum : 0) {}
+
   __device__ __forceinline__ void begin(const StepValues& /*step*/) {}
 
   __device__ __forceinline__ P operator()(P /*parameter*/, P gradient, P /*weight_decay*/,
@@ -126,6 +145,11 @@ struct Lion : Sgd<P> {
   static constexpr int kStates = 1;
   P beta1 = 0;
   P beta2 = 0;
+
+  explicit Lion(const OpInstance& op)
+      : Sgd<P>(op),
+        beta1(static_cast<P>(op.attributes.number("beta1"))),
+        beta2(static_cast<P>(op.attributes.number("beta2"))) {}
 
   /// The new parameter.
   __device__ __forceinline__ P operator()(P parameter, P gradient, P weight_decay, P (&momentum)[kStates]) const {
@@ -272,17 +296,19 @@ UpdatedBucket<Gradient, Value, P, States> bucket_of(const KernelArguments& argum
   return bucket;
 }
 
-template <class Gradient, class Value, class P, class Update>
-PreparedKernel prepare_update(const OpInstance& op, const CudaEnvironment& environment, const Update& update) {
-  return {[=, step = environment.step_values(), decay = weight_decay<P>(op),
-           largest = static_cast<P>(largest_gradient(op)), is_direction = takes_direction(op),
-           size = elements(op.results[0])](const KernelArguments& arguments) {
-    auto bucket = bucket_of<Gradient, Value, P, Update::kStates>(arguments, size);
-    bucket.largest_gradient = largest;
-    bucket.is_direction = is_direction;
-    const Geometry geometry{{blocks_for(size, kUpdateThreads * kUpdateRun<Gradient, Value, P>)}, {kUpdateThreads}};
-    launch(update_bucket<Update, Gradient, Value, P>, geometry, arguments.stream, update, step, decay, bucket);
-  }};
+template <template <class> class Update>
+PreparedKernel prepare_update(const OpInstance& op, const CudaEnvironment& environment) {
+  return with_update_types(op, [&]<class Gradient, class Value, class P>() -> PreparedKernel {
+    return {[update = Update<P>(op), step = environment.step_values(), decay = weight_decay<P>(op),
+             largest = static_cast<P>(largest_gradient(op)), is_direction = takes_direction(op),
+             size = elements(op.results[0])](const KernelArguments& arguments) {
+      auto bucket = bucket_of<Gradient, Value, P, Update<P>::kStates>(arguments, size);
+      bucket.largest_gradient = largest;
+      bucket.is_direction = is_direction;
+      const Geometry geometry{{blocks_for(size, kUpdateThreads * kUpdateRun<Gradient, Value, P>)}, {kUpdateThreads}};
+      launch(update_bucket<Update<P>, Gradient, Value, P>, geometry, arguments.stream, update, step, decay, bucket);
+    }};
+  });
 }
 
 PreparedKernel prepare_gradient_scale(const OpInstance& op, const CudaEnvironment& environment) {
@@ -294,70 +320,17 @@ PreparedKernel prepare_gradient_scale(const OpInstance& op, const CudaEnvironmen
       }};
 }
 
-PreparedKernel prepare_adamw(const OpInstance& op, const CudaEnvironment& environment) {
-  const double beta1 = op.attributes.number("beta1");
-  const double beta2 = op.attributes.number("beta2");
-  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    AdamW<P> update;
-    update.lr_factor = static_cast<P>(learning_rate_factor(op));
-    update.beta1 = static_cast<P>(beta1);
-    update.beta2 = static_cast<P>(beta2);
-    update.one_minus_beta1 = static_cast<P>(1.0 - beta1);
-    update.one_minus_beta2 = static_cast<P>(1.0 - beta2);
-    update.log_beta1 = static_cast<P>(std::log(beta1));
-    update.log_beta2 = static_cast<P>(std::log(beta2));
-    update.epsilon = static_cast<P>(op.attributes.number("epsilon"));
-    return prepare_update<Gradient, Value, P>(op, environment, update);
-  });
-}
-
-PreparedKernel prepare_sgd(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    Sgd<P> update;
-    update.lr_factor = static_cast<P>(learning_rate_factor(op));
-    return prepare_update<Gradient, Value, P>(op, environment, update);
-  });
-}
-
-PreparedKernel prepare_sgd_momentum(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    SgdMomentum<P> update;
-    update.lr_factor = static_cast<P>(learning_rate_factor(op));
-    update.momentum = static_cast<P>(op.attributes.number("momentum"));
-    update.nesterov = op.attributes.flag("nesterov");
-    return prepare_update<Gradient, Value, P>(op, environment, update);
-  });
-}
-
-PreparedKernel prepare_lion(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    Lion<P> update;
-    update.lr_factor = static_cast<P>(learning_rate_factor(op));
-    update.beta1 = static_cast<P>(op.attributes.number("beta1"));
-    update.beta2 = static_cast<P>(op.attributes.number("beta2"));
-    return prepare_update<Gradient, Value, P>(op, environment, update);
-  });
-}
-
-PreparedKernel prepare_momentum_direction(const OpInstance& op, const CudaEnvironment& environment) {
-  return with_update_types(op, [&]<class Gradient, class Value, class P>() {
-    MomentumDirection<P> update;
-    update.momentum = static_cast<P>(op.attributes.number("momentum"));
-    if (op.attributes.flag("nesterov")) update.look_ahead = 1 - update.momentum;
-    return prepare_update<Gradient, Value, P>(op, environment, update);
-  });
-}
-
 }  // namespace
 
 void register_optimizer(Registration& registration) {
   registration.add(kernel({ops::kGradientScale, "dd", "dd", prepare_gradient_scale}));
-  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_adamw, false, unsupported_update<2>}));
-  registration.add(kernel({"sgd_update", "rd", "r*", prepare_sgd, false, unsupported_update<0>}));
-  registration.add(kernel({"sgd_momentum_update", "rd", "rr*", prepare_sgd_momentum, false, unsupported_update<1>}));
+  registration.add(kernel({"adamw_update", "rd", "rrr*", prepare_update<AdamW>, false, unsupported_update<2>}));
+  registration.add(kernel({"sgd_update", "rd", "r*", prepare_update<Sgd>, false, unsupported_update<0>}));
   registration.add(
-      kernel({"momentum_direction", "rd", "rr*", prepare_momentum_direction, false, unsupported_update<1>}));
-  registration.add(kernel({"lion_update", "rd", "rr*", prepare_lion, false, unsupported_update<1>}));
+      kernel({"sgd_momentum_update", "rd", "rr*", prepare_update<SgdMomentum>, false, unsupported_update<1>}));
+  registration.add(
+      kernel({"momentum_direction", "rd", "rr*", prepare_update<MomentumDirection>, false, unsupported_update<1>}));
+  registration.add(kernel({"lion_update", "rd", "rr*", prepare_update<Lion>, false, unsupported_update<1>}));
 }
 
 }  // namespace strata::cuda

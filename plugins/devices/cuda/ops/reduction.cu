@@ -3,12 +3,10 @@
 #include <vector>
 
 #include "device/cuda_kernel.hpp"
-#include "device/operands.hpp"
 #include "device/runtime.hpp"
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
 #include "language/launch.hpp"
-#include "launchers/strided_index.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/internal/group_runs.hpp"

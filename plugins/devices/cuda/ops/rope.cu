@@ -1,9 +1,7 @@
 #include "device/cuda_kernel.hpp"
-#include "device/operands.hpp"
 #include "kernels/element_run.cuh"
 #include "kernels/strided_index.cuh"
 #include "language/launch.hpp"
-#include "launchers/strided_index.hpp"
 #include "shared/broadcast.hpp"
 #include "strata/gpu_kernel.hpp"
 

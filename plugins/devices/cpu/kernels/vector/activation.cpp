@@ -1,7 +1,6 @@
-#include "kernels/activation.hpp"
-
-#include "kernels/vector/math.hpp"
 #include "kernels/vector/parallel.hpp"
+#include "kernels/vector/vector.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {

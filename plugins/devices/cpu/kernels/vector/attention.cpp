@@ -1,8 +1,7 @@
 #include "kernels/attention.hpp"
 
-#include "kernels/vector/attention_gradient_loops.hpp"
 #include "kernels/vector/attention_loops.hpp"
-#include "kernels/vector/matrix_attention.hpp"
+#include "kernels/vector/parallel.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
@@ -60,13 +59,13 @@ class ForwardTiles {
     const std::int64_t dim = shape_.head_dim;
     const std::size_t block_bytes = static_cast<std::size_t>(dim * kQueries) * sizeof(float);
     if (count < kQueries) __builtin_memset(scratch_.query, 0, block_bytes);
-    const auto rows = rows_in_f32(count, dim, q, shape_.query_strides.sequence, scratch_.query_rows);
+    const auto rows = rows_in_f32(count, dim, q, query_stride(shape_), scratch_.query_rows);
     transpose(count, dim, rows.data, rows.stride, scratch_.query, kQueries, shape_.scale);
     __builtin_memset(scratch_.output, 0, block_bytes);
   }
 
   void score_tile(std::int64_t key, std::int64_t key_count) const {
-    const std::int64_t stride = shape_.key_strides.sequence;
+    const std::int64_t stride = key_stride(shape_);
     const auto keys = rows_in_f32(key_count, shape_.head_dim, k_ + key * stride, stride, scratch_.key_rows);
     tile_product(key_count, kQueryVectors, shape_.head_dim, {keys.data, keys.stride, 1}, {scratch_.query, kQueries},
                  {scratch_.scores, kQueries}, false);
@@ -78,7 +77,7 @@ class ForwardTiles {
       map_range(0, key_count * kQueries, scratch_.scores, scratch_.factors, scratch_.scores,
                 [](Float a, Float b) { return a * b; });
     }
-    const std::int64_t stride = shape_.value_strides.sequence;
+    const std::int64_t stride = key_stride(shape_);
     const auto values = rows_in_f32(key_count, shape_.head_dim, v_ + key * stride, stride, scratch_.value_rows);
     tile_product(shape_.head_dim, kQueryVectors, key_count, {values.data, 1, values.stride},
                  {scratch_.scores, kQueries}, {scratch_.output, kQueries}, true);
@@ -87,7 +86,7 @@ class ForwardTiles {
   template <class Result>
   void write_queries(std::int64_t count, Result* o, float* lse) const {
     finish(count, running_, shape_.head_dim, scratch_.output, lse);
-    write_rows(count, shape_.head_dim, scratch_.output, 1.0F, o, shape_.output_strides.sequence, scratch_.query_rows);
+    write_rows(count, shape_.head_dim, scratch_.output, 1.0F, o, query_stride(shape_), scratch_.query_rows);
   }
 
  private:
@@ -108,12 +107,12 @@ void forward(const AttentionShape& shape, const T* q, const T* k, const T* v, vo
     const std::int64_t begin = (blocks - 1 - task % blocks) * kQueries;
     const QueryBlock block = query_block(shape, task / blocks / shape.heads, task / blocks % shape.heads, begin);
     const std::int64_t kv_head = block.head / (shape.heads / shape.kv_heads);
-    ForwardTiles<T> tiles(shape, scratch, head_begin(k, shape.key_strides, block.batch, kv_head),
-                          head_begin(v, shape.value_strides, block.batch, kv_head));
-    tiles.load_queries(block.count, block_begin(q, shape.query_strides, block));
+    ForwardTiles<T> tiles(shape, scratch, key_head(shape, k, block.batch, kv_head),
+                          key_head(shape, v, block.batch, kv_head));
+    tiles.load_queries(block.count, block_begin(shape, q, block));
     each_tile(shape, mask, block, scratch, tiles);
     with_result<T>(shape, o, [&](auto* output) {
-      tiles.write_queries(block.count, block_begin(output, shape.output_strides, block), block_lse(lse, shape, block));
+      tiles.write_queries(block.count, block_begin(shape, output, block), block_lse(lse, shape, block));
     });
   };
   attention_tasks<Scratch>(shape, workspace, shape.batch * shape.heads * blocks, threads, attend);
@@ -183,18 +182,17 @@ class GradientTiles {
 
   void load_queries(std::int64_t count, const T* q, const T* d_o) const {
     const std::int64_t head_dim = shape_.head_dim;
-    pack_rows(count, head_dim, q, shape_.query_strides.sequence, scratch_.dim, scratch_.query);
-    pack_rows(count, head_dim, d_o, shape_.output_strides.sequence, scratch_.dim, scratch_.d_output);
+    pack_rows(count, head_dim, q, query_stride(shape_), scratch_.dim, scratch_.query);
+    pack_rows(count, head_dim, d_o, query_stride(shape_), scratch_.dim, scratch_.d_output);
     transpose(kQueries, head_dim, scratch_.query, scratch_.dim, scratch_.query_columns, kQueries, shape_.scale);
     transpose(kQueries, head_dim, scratch_.d_output, scratch_.dim, scratch_.d_output_columns, kQueries, 1.0F);
     __builtin_memset(scratch_.d_query_columns, 0, static_cast<std::size_t>(head_dim * kQueries) * sizeof(float));
   }
 
   void score_tile(std::int64_t key, std::int64_t key_count) {
-    const std::int64_t key_stride = shape_.key_strides.sequence;
-    const std::int64_t value_stride = shape_.value_strides.sequence;
-    keys_ = rows_in_f32(key_count, shape_.head_dim, k_ + key * key_stride, key_stride, scratch_.key_rows);
-    values_ = rows_in_f32(key_count, shape_.head_dim, v_ + key * value_stride, value_stride, scratch_.value_rows);
+    const std::int64_t stride = key_stride(shape_);
+    keys_ = rows_in_f32(key_count, shape_.head_dim, k_ + key * stride, stride, scratch_.key_rows);
+    values_ = rows_in_f32(key_count, shape_.head_dim, v_ + key * stride, stride, scratch_.value_rows);
     tile_product(key_count, kQueryVectors, shape_.head_dim, {keys_.data, keys_.stride, 1},
                  {scratch_.query_columns, kQueries}, {scratch_.scores, kQueries}, false);
     tile_product(key_count, kQueryVectors, shape_.head_dim, {values_.data, values_.stride, 1},
@@ -214,8 +212,9 @@ class GradientTiles {
   }
 
   template <class Result>
-  void write_queries(std::int64_t count, Result* dq, std::int64_t stride) const {
-    write_rows(count, shape_.head_dim, scratch_.d_query_columns, shape_.scale, dq, stride, scratch_.d_query_rows);
+  void write_queries(std::int64_t count, Result* dq) const {
+    write_rows(count, shape_.head_dim, scratch_.d_query_columns, shape_.scale, dq, query_stride(shape_),
+               scratch_.d_query_rows);
   }
 
  private:
@@ -248,26 +247,55 @@ void attention_gradient(const AttentionShape& shape, const T* q, const T* k, con
   AttentionGradient<GradientTiles<T>>(shape, {q, k, v, o, lse, d_o, dq, dk, dv}).run(workspace, threads);
 }
 
-#if defined(__AMX_BF16__)
-constexpr AttentionKernels<BFloat16> kBf16Kernels = {matrix_attention_workspace_bytes, matrix_attention,
-                                                     matrix_attention_gradient_workspace_bytes,
-                                                     matrix_attention_gradient};
-#endif
-
 template <class T>
 constexpr AttentionKernels<T> kKernels = {attention_workspace_bytes<ForwardScratch<T>>, forward<T>,
                                           attention_workspace_bytes<GradientScratch<T>>, attention_gradient<T>};
+
+/// The weight of each of the two outputs, and the log-sum-exp of both.
+struct Weights {
+  float first = 0.0F;
+  float second = 0.0F;
+  float log_sum = -kInfinity;
+};
+
+Weights weights(float first, float second) {
+  const float largest = first > second ? first : second;
+  if (largest == -kInfinity) return {};
+  const float a = __builtin_expf(first - largest);
+  const float b = __builtin_expf(second - largest);
+  return {a / (a + b), b / (a + b), largest + __builtin_logf(a + b)};
+}
+
+void merge(const AttentionOutputShape& shape, const float* o1, const float* l1, const float* o2, const float* l2,
+           float* o, float* l, int threads) {
+  const std::int64_t width = shape.head_dim;
+  parallel_rows(threads, shape.batch * shape.sequence, shape.heads * width, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      const std::int64_t batch = token / shape.sequence;
+      const std::int64_t query = token % shape.sequence;
+      for (std::int64_t head = 0; head < shape.heads; ++head) {
+        const std::int64_t row = (batch * shape.heads + head) * shape.sequence + query;
+        const std::int64_t at = (token * shape.heads + head) * width;
+        const Weights of = weights(l1[row], l2[row]);
+        map_range(0, width, o1 + at, o2 + at, o + at, [of](Float a, Float b) { return of.first * a + of.second * b; });
+        l[row] = of.log_sum;
+      }
+    }
+  });
+}
 
 }  // namespace
 
 const ByElement<AttentionKernels> attention_kernels = {
     kKernels<float>,
 #if defined(__AMX_BF16__)
-    kBf16Kernels,
+    matrix_attention_kernels,
 #else
     kKernels<BFloat16>,
 #endif
     kKernels<Float16>,
 };
+
+const AttentionMergeKernels attention_merge_kernels = {merge};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET

@@ -1,6 +1,6 @@
 #include "kernels/attention.hpp"
-#include "kernels/vector/math.hpp"
 #include "kernels/vector/parallel.hpp"
+#include "kernels/vector/vector.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {

@@ -1,8 +1,7 @@
-#include "kernels/cross_entropy.hpp"
-
 #include "kernels/vector/global_index.hpp"
-#include "kernels/vector/math.hpp"
 #include "kernels/vector/parallel.hpp"
+#include "kernels/vector/vector.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {

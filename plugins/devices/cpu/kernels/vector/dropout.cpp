@@ -1,9 +1,8 @@
-#include "kernels/dropout.hpp"
-
 #include "kernels/vector/global_index.hpp"
 #include "kernels/vector/parallel.hpp"
 #include "kernels/vector/philox.hpp"
 #include "kernels/vector/transpose.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
@@ -54,8 +53,7 @@ std::uint64_t global_row_begin(const IndexedDim* dims, int count, std::int64_t r
   return begin;
 }
 
-/// Calls apply(at, column, n, factors) for pieces of the whole tensor: n elements at flat index `at`, which begin at
-/// `column` of their row.
+/// Calls apply(at, n, factors) for pieces of the whole tensor: n elements at flat index `at`.
 template <class Apply>
 void each_factor(const DropoutSettings& settings, const IndexedDim* dims, int count, int threads, const Apply& apply) {
   const DropoutFactors dropout(settings);
@@ -72,7 +70,7 @@ void each_factor(const DropoutSettings& settings, const IndexedDim* dims, int co
         const std::int64_t global = segment.global_begin + (start - segment.local_begin);
         each_chunk(dropout, begin + static_cast<std::uint64_t>(global), length,
                    [&](std::int64_t i, std::int64_t n, const float* factors) {
-                     apply(row * last.local_size + start + i, start + i, n, factors);
+                     apply(row * last.local_size + start + i, n, factors);
                    });
         column += length;
       }
@@ -81,38 +79,19 @@ void each_factor(const DropoutSettings& settings, const IndexedDim* dims, int co
 }
 
 template <class T>
-void forward(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, T* y, bool accumulate,
-             int threads) {
-  each_factor(settings, dims, count, threads, [=](std::int64_t at, std::int64_t, std::int64_t n, const float* factors) {
+void forward(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, const T* residual, T* y,
+             bool accumulate, int threads) {
+  each_factor(settings, dims, count, threads, [=](std::int64_t at, std::int64_t n, const float* factors) {
     each_vector(0, n, [=](std::int64_t i, auto lanes) {
-      store(y + at + i, load(x + at + i, lanes) * load(factors + i, lanes), accumulate, lanes);
-    });
-  });
-}
-
-template <class T>
-void bias_add(const DropoutSettings& settings, const IndexedDim* dims, int count, const T* x, const T* bias,
-              const T* residual, T* y, int threads) {
-  const auto apply = [=](std::int64_t at, std::int64_t column, std::int64_t n, const float* factors) {
-    each_vector(0, n, [=](std::int64_t i, auto lanes) {
-      Float value = load(x + at + i, lanes);
-      if (bias != nullptr) value += load(bias + column + i, lanes);
-      if (factors != nullptr) value *= load(factors + i, lanes);
+      Float value = load(x + at + i, lanes) * load(factors + i, lanes);
       if (residual != nullptr) value += load(residual + at + i, lanes);
-      store(y + at + i, value, lanes);
+      store(y + at + i, value, accumulate, lanes);
     });
-  };
-  if (settings.probability > 0.0) return each_factor(settings, dims, count, threads, apply);
-  const std::int64_t columns = dims[count - 1].local_size;
-  std::int64_t rows = 1;
-  for (int i = 0; i + 1 < count; ++i) rows *= dims[i].local_size;
-  parallel_rows(threads, rows, columns, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) apply(row * columns, 0, columns, nullptr);
   });
 }
 
 template <class T>
-constexpr DropoutKernels<T> kKernels = {forward<T>, bias_add<T>};
+constexpr DropoutKernels<T> kKernels = {forward<T>};
 
 }  // namespace
 

@@ -2,7 +2,7 @@
 
 // Loads and stores of 16-bit elements. Kernels compute in f32.
 
-#include "kernels/element.hpp"
+#include "kernels/kernel_family.hpp"
 #include "kernels/vector/vector.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {

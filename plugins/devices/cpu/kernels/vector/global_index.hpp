@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernels/index_map.hpp"
+#include "kernels/kernel_family.hpp"
 #include "kernels/vector/vector.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {

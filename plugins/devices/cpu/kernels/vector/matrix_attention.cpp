@@ -1,6 +1,3 @@
-#include "kernels/vector/matrix_attention.hpp"
-
-#include "kernels/vector/attention_gradient_loops.hpp"
 #include "kernels/vector/attention_loops.hpp"
 #include "kernels/vector/matrix_tile.hpp"
 
@@ -116,13 +113,13 @@ class ForwardTiles {
  public:
   ForwardTiles(const AttentionShape& shape, const ForwardScratch& scratch, const BFloat16* k, const BFloat16* v)
       : shape_(shape), scratch_(scratch) {
-    copy_padded(shape.kv_sequence, shape.head_dim, k, shape.key_strides.sequence, 2 * scratch.kv_words, scratch.dim,
+    copy_padded(shape.kv_sequence, shape.head_dim, k, key_stride(shape), 2 * scratch.kv_words, scratch.dim,
                 scratch.keys);
     pack_values(v);
   }
 
   void load_queries(std::int64_t count, const BFloat16* q) {
-    copy_padded(count, shape_.head_dim, q, shape_.query_strides.sequence, kQueries, scratch_.dim, scratch_.rows);
+    copy_padded(count, shape_.head_dim, q, query_stride(shape_), kQueries, scratch_.dim, scratch_.rows);
     transpose_words(kQueries, scratch_.dim / 2, scratch_.rows, scratch_.dim / 2, scratch_.queries, kQueries);
     __builtin_memset(scratch_.output, 0, static_cast<std::size_t>(scratch_.dim * kQueries) * sizeof(float));
     running_ = Running();
@@ -144,12 +141,12 @@ class ForwardTiles {
   void write_queries(std::int64_t count, Result* o, float* lse) const {
     finish(count, running_, scratch_.dim, scratch_.output, lse);
     transpose_words(scratch_.dim, kQueries, scratch_.output, kQueries, scratch_.output_rows, scratch_.dim);
-    unpack_rows(count, shape_.head_dim, scratch_.output_rows, scratch_.dim, 1.0F, o, shape_.output_strides.sequence);
+    unpack_rows(count, shape_.head_dim, scratch_.output_rows, scratch_.dim, 1.0F, o, query_stride(shape_));
   }
 
  private:
   void pack_values(const BFloat16* v) const {
-    const std::int64_t stride = shape_.value_strides.sequence;
+    const std::int64_t stride = key_stride(shape_);
     for (std::int64_t key = 0; key < shape_.kv_sequence; key += kBlock) {
       copy_padded(smaller(kBlock, shape_.kv_sequence - key), shape_.head_dim, v + key * stride, stride, kBlock,
                   scratch_.dim, scratch_.rows);
@@ -226,9 +223,8 @@ class GradientTiles {
   GradientTiles(const AttentionShape& shape, const GradientScratch& scratch, const BFloat16* k, const BFloat16* v)
       : shape_(shape), scratch_(scratch) {
     const std::int64_t dim = scratch.dim;
-    copy_padded(shape.kv_sequence, shape.head_dim, k, shape.key_strides.sequence, scratch.kv_length, dim, scratch.keys);
-    copy_padded(shape.kv_sequence, shape.head_dim, v, shape.value_strides.sequence, scratch.kv_length, dim,
-                scratch.values);
+    copy_padded(shape.kv_sequence, shape.head_dim, k, key_stride(shape), scratch.kv_length, dim, scratch.keys);
+    copy_padded(shape.kv_sequence, shape.head_dim, v, key_stride(shape), scratch.kv_length, dim, scratch.values);
     for (std::int64_t key = 0; key < scratch.kv_length; key += kBlock) {
       pair_rows(kBlock, dim, scratch.keys + key * dim, dim, scratch.words, dim);
       transpose_words(kBlockWords, dim, scratch.words, dim, scratch.key_columns + key / 2, scratch.kv_length / 2);
@@ -236,8 +232,8 @@ class GradientTiles {
   }
 
   void load_queries(std::int64_t count, const BFloat16* q, const BFloat16* d_o) const {
-    pack_rows(count, q, shape_.query_strides.sequence, scratch_.query_columns, scratch_.query_pairs);
-    pack_rows(count, d_o, shape_.output_strides.sequence, scratch_.d_output_columns, scratch_.d_output_pairs);
+    pack_rows(count, q, query_stride(shape_), scratch_.query_columns, scratch_.query_pairs);
+    pack_rows(count, d_o, query_stride(shape_), scratch_.d_output_columns, scratch_.d_output_pairs);
     __builtin_memset(scratch_.d_query_columns, 0, static_cast<std::size_t>(scratch_.dim * kQueries) * sizeof(float));
   }
 
@@ -262,9 +258,9 @@ class GradientTiles {
   }
 
   template <class Result>
-  void write_queries(std::int64_t count, Result* dq, std::int64_t stride) const {
+  void write_queries(std::int64_t count, Result* dq) const {
     transpose_words(scratch_.dim, kQueries, scratch_.d_query_columns, kQueries, scratch_.d_query_rows, scratch_.dim);
-    unpack_rows(count, shape_.head_dim, scratch_.d_query_rows, scratch_.dim, shape_.scale, dq, stride);
+    unpack_rows(count, shape_.head_dim, scratch_.d_query_rows, scratch_.dim, shape_.scale, dq, query_stride(shape_));
   }
 
  private:
@@ -307,29 +303,21 @@ class GradientTiles {
   const GradientScratch& scratch_;
 };
 
-}  // namespace
-
-std::int64_t matrix_attention_workspace_bytes(const AttentionShape& shape, int threads) {
-  return attention_workspace_bytes<ForwardScratch>(shape, threads);
-}
-
-void matrix_attention(const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v, void* o,
-                      float* lse, void* workspace, int threads) {
+void forward(const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v, void* o, float* lse,
+             void* workspace, int threads) {
   // Computes the query heads that read one head of keys.
   const auto attend = [&](std::int64_t task, const AttentionMask& mask, const ForwardScratch& scratch) {
     const std::int64_t batch = task / shape.kv_heads;
     const std::int64_t kv_head = task % shape.kv_heads;
-    ForwardTiles tiles(shape, scratch, head_begin(k, shape.key_strides, batch, kv_head),
-                       head_begin(v, shape.value_strides, batch, kv_head));
+    ForwardTiles tiles(shape, scratch, key_head(shape, k, batch, kv_head), key_head(shape, v, batch, kv_head));
     const std::int64_t group = shape.heads / shape.kv_heads;
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       for (std::int64_t query = 0; query < shape.sequence; query += kQueries) {
         const QueryBlock block = query_block(shape, batch, head, query);
-        tiles.load_queries(block.count, block_begin(q, shape.query_strides, block));
+        tiles.load_queries(block.count, block_begin(shape, q, block));
         each_tile(shape, mask, block, scratch, tiles);
         with_result<BFloat16>(shape, o, [&](auto* output) {
-          tiles.write_queries(block.count, block_begin(output, shape.output_strides, block),
-                              block_lse(lse, shape, block));
+          tiles.write_queries(block.count, block_begin(shape, output, block), block_lse(lse, shape, block));
         });
       }
     }
@@ -337,15 +325,15 @@ void matrix_attention(const AttentionShape& shape, const BFloat16* q, const BFlo
   attention_tasks<ForwardScratch>(shape, workspace, shape.batch * shape.kv_heads, threads, attend);
 }
 
-std::int64_t matrix_attention_gradient_workspace_bytes(const AttentionShape& shape, int threads) {
-  return attention_workspace_bytes<GradientScratch>(shape, threads);
-}
-
-void matrix_attention_gradient(const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v,
-                               const BFloat16* o, const float* lse, const BFloat16* d_o, void* dq, void* dk, void* dv,
-                               void* workspace, int threads) {
+void gradient(const AttentionShape& shape, const BFloat16* q, const BFloat16* k, const BFloat16* v, const BFloat16* o,
+              const float* lse, const BFloat16* d_o, void* dq, void* dk, void* dv, void* workspace, int threads) {
   AttentionGradient<GradientTiles>(shape, {q, k, v, o, lse, d_o, dq, dk, dv}).run(workspace, threads);
 }
+
+}  // namespace
+
+const AttentionKernels<BFloat16> matrix_attention_kernels = {attention_workspace_bytes<ForwardScratch>, forward,
+                                                             attention_workspace_bytes<GradientScratch>, gradient};
 
 }  // namespace strata::cpu::STRATA_CPU_TARGET
 

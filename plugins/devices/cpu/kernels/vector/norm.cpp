@@ -1,6 +1,5 @@
-#include "kernels/norm.hpp"
-
 #include "kernels/vector/column_sum.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {

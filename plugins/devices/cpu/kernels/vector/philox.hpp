@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/dropout.hpp"
 #include "kernels/vector/vector.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {

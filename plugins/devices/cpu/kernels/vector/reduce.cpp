@@ -1,7 +1,7 @@
-#include "kernels/elementwise.hpp"
 #include "kernels/vector/broadcast.hpp"
 #include "kernels/vector/column_sum.hpp"
 #include "kernels/vector/parallel.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {

@@ -1,6 +1,5 @@
-#include "kernels/row_product.hpp"
-
 #include "kernels/vector/parallel.hpp"
+#include "kernels/vector_kernels.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
 namespace {
