@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "huggingface/initial_values.hpp"
 #include "runtime/rank_threads.hpp"
 #include "setup/launched_process.hpp"
+#include "simulate/described_device.hpp"
 #include "train/training_programs.hpp"
 
 namespace strata::host {
@@ -136,7 +138,9 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
   find_device(inspection);
-  inspection.programs = compile_training(setup, sizes, inspection.device.get());
+  const std::unique_ptr<Device> described =
+      inspection.cluster ? described_device(inspection.device_text(), inspection.device_bytes, *setup.ops) : nullptr;
+  inspection.programs = compile_training(setup, sizes, described ? described.get() : inspection.device.get());
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.planned_checkpoint_bytes = planned_copy_bytes(
       planned_copies(plan_checkpoint(rank_programs(inspection.programs.training)), setup.stack.mesh.rank_count(),
