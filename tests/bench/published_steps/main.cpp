@@ -208,7 +208,7 @@ double table_factor(const std::vector<Predicted>& rows) {
   return std::exp(sum);
 }
 
-/// Spearman's correlation of predicted and measured rates per device (work / time is not comparable, so of times).
+/// Spearman's correlation of predicted and measured times.
 double rank_correlation(const std::vector<Predicted>& rows) {
   const auto ranks = [&](auto value) {
     std::vector<double> result;
@@ -250,7 +250,13 @@ void print_table(const std::vector<Predicted>& rows) {
       fitted.mean_absolute);
 }
 
-void run(const std::vector<PublishedRow>& rows, const std::string& filter, host::PluginRegistry& plugins,
+std::vector<PublishedRow> matching(std::vector<PublishedRow> rows, const std::string& filter) {
+  std::erase_if(
+      rows, [&](const PublishedRow& row) { return (row.table + " " + row.name).find(filter) == std::string::npos; });
+  return rows;
+}
+
+void run(const std::vector<PublishedRow>& rows, host::PluginRegistry& plugins,
          const std::function<host::Cluster(int)>& cluster_of) {
   std::vector<Predicted> table;
   for (const PublishedRow& row : rows) {
@@ -258,7 +264,6 @@ void run(const std::vector<PublishedRow>& rows, const std::string& filter, host:
       print_table(table);
       table.clear();
     }
-    if ((row.table + " " + row.name).find(filter) == std::string::npos) continue;
     const auto begin = Clock::now();
     const auto predicted = predict(row, plugins, cluster_of((row.ranks() + 7) / 8));
     if (!predicted) continue;
@@ -273,15 +278,17 @@ void predict_all(const std::string& plugins_folder, host::ClusterRequest cluster
   host::PluginRegistry plugins({plugins_folder});
   const double a100 = calibrated_a100(plugins, clusters);
   std::printf("share of the peak in large products: A100 %.3f (Korthikanti table 4, 19.6 ms)\n", a100);
-  run(a100_rows(), filter, plugins, [&](int nodes) {
+  run(matching(a100_rows(), filter), plugins, [&](int nodes) {
     clusters.nodes = nodes;
     host::Cluster cluster = dgx_a100(clusters);
     cluster.groups.front().device.product_share = a100;
     return cluster;
   });
+  const std::vector<PublishedRow> rows = matching(h100_rows(), filter);
+  if (rows.empty()) return;
   const double h100 = calibrated_h100(plugins, clusters);
   std::printf("share of the peak in large products: H100 %.3f (Megatron-Core, 177B)\n", h100);
-  run(h100_rows(), filter, plugins, [&](int nodes) {
+  run(rows, plugins, [&](int nodes) {
     clusters.nodes = nodes;
     host::Cluster cluster = host::load_cluster("dgx-h100", clusters);
     cluster.groups.front().device.product_share = h100;
