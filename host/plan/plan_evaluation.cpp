@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "huggingface/initial_values.hpp"
+#include "simulate/described_device.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -25,9 +26,12 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
       const std::lock_guard lock(mutex_);
       return prepare_run(without_device(space_.configuration(choice)), registry_);
     }();
-    const Compiled compiled = setup.compile(setup.request(GraphMode::training, setup.sizes(space_.data())));
-    plan.prediction = simulate_step(compiled, *setup.ops, cluster_);
     const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
+    const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops);
+    CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
+    request.device = device.get();
+    const Compiled compiled = setup.compile(request);
+    plan.prediction = simulate_step(compiled, *setup.ops, cluster_);
     plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - least, 0);
   } catch (const Error& error) {
     plan.refusal = error.what();

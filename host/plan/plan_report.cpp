@@ -24,10 +24,10 @@ std::set<std::string> traits(const PlanSpace& space, const PlanChoice& choice) {
   for (const PlanPart& part : space.chosen(choice)) {
     found.insert(part.plugin);
     for (const auto& [name, value] : part.proposal.options) {
-      if (name == "size") {
+      if (part.is_size(name)) {
         found.insert(fmt::format("{} {}", part.plugin, part.proposal.ranks));
       } else if (value != OptionValue(false)) {
-        found.insert(PlanPart{part.plugin, {{{name, value}}, 1}}.text());
+        found.insert(PlanPart{part.plugin, part.schema, {{{name, value}}, 1}}.text());
       }
     }
   }

@@ -57,11 +57,16 @@ std::string sizes_of(const std::vector<PlanPart>& parts) {
 
 }  // namespace
 
+bool PlanPart::is_size(const std::string& option) const {
+  const OptionSpecification* found = schema->find(option);
+  return found != nullptr && found->role == OptionRole::axis_size;
+}
+
 std::string PlanPart::text() const {
   std::string text = plugin;
   if (proposal.ranks > 1) text += " " + std::to_string(proposal.ranks);
   for (const auto& [name, value] : proposal.options) {
-    if (name == "size") continue;
+    if (is_size(name)) continue;
     if (const bool* flag = std::get_if<bool>(&value)) {
       text += (*flag ? " " : " no ") + name;
     } else if (const auto* word = std::get_if<std::string>(&value)) {
@@ -123,7 +128,7 @@ std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningCon
   std::vector<PlanPart> parts;
   for (PlanProposal& proposal :
        call_plugin(origin, "proposals", [&] { return proposer.factory->proposals(context); })) {
-    parts.push_back({proposer.plugin, std::move(proposal)});
+    parts.push_back({proposer.plugin, &proposer.factory->options(), std::move(proposal)});
   }
   for (const std::string& text : demands_.fixed) {
     const Fixed fixed = parse_fixed(text);
@@ -157,14 +162,11 @@ std::vector<PlanPart> PlanSpace::parts(PlanPurpose purpose, const PlanChoice& ch
     const PlanPart* other = part(each, choice);
     if (other == nullptr) continue;
     if (each != PlanPurpose::stages) neighbours *= other->proposal.ranks;
-    const auto axis = other->proposal.options.find("axis");
-    for (const Proposer& proposer : proposers_) {
-      if (proposer.plugin != other->plugin) continue;
-      const OptionSpecification* option = proposer.factory->options().find("axis");
-      if (option == nullptr) continue;
-      const OptionValue value = axis != other->proposal.options.end() ? axis->second : option->default_value.value();
-      context.axes[std::get<std::string>(value)] = each;
-    }
+    const OptionSpecification* axis = other->schema->find(OptionRole::axis_name, OptionType::word);
+    if (axis == nullptr) continue;
+    const auto named = other->proposal.options.find(axis->name);
+    const OptionValue value = named != other->proposal.options.end() ? named->second : axis->default_value.value();
+    context.axes[std::get<std::string>(value)] = each;
   }
   context.devices_per_node = std::max(context_.devices_per_node / neighbours, 1);
   std::vector<PlanPart> found;

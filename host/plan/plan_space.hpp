@@ -26,8 +26,12 @@ struct PlanDemands {
 /// A strategy of a plan: the plugin and one of its proposals.
 struct PlanPart {
   std::string plugin;
+  /// The factory's. The registry owns it.
+  const OptionSchema* schema = nullptr;
   PlanProposal proposal;
 
+  /// True for the option that gives the axis its ranks.
+  [[nodiscard]] bool is_size(const std::string& option) const;
   /// The strategy in words: "tensor 8 sequence_parallel".
   [[nodiscard]] std::string text() const;
 };

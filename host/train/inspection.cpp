@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_plan.hpp"
 #include "huggingface/initial_values.hpp"
 #include "runtime/rank_threads.hpp"
+#include "simulate/described_device.hpp"
 
 namespace strata::host {
 namespace {
@@ -122,7 +124,9 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
   find_device(inspection);
-  inspection.programs = compile_training(setup, sizes, inspection.device.get());
+  const std::unique_ptr<Device> described =
+      inspection.cluster ? described_device(inspection.device_text(), inspection.device_bytes, *setup.ops) : nullptr;
+  inspection.programs = compile_training(setup, sizes, described ? described.get() : inspection.device.get());
   enter(times, "plan of checkpoints");
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.planned_checkpoint_bytes = planned_copy_bytes(

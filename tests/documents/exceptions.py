@@ -32,6 +32,7 @@ SHORTER = (
     (r"mpi_all_reduce 9", "mpi_all_reduce 1"),
     (r"gloo_all_reduce (\S+) 2 15", r"gloo_all_reduce \1 2 1"),
     (r"strata_matrix (.*)--count \d+", r"strata_matrix \1--count 1"),
+    (r"published_steps (\S+ \S+)$", r"published_steps \1 22B"),
     (r"strata_chaos (.*)--faults \d+", r"strata_chaos \1--faults 1"),
 )
 

@@ -95,15 +95,15 @@ TEST_P(ScheduleBubble, EqualsAReplayForUnequalTimes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rows, ScheduleBubble,
-    ::testing::Values(BubbleCase{"naive", "schedule = \"naive\"\n", 8, false, 3},
-                      BubbleCase{"gpipe", "schedule = \"gpipe\"\n", 8, false, 3.0 / 8},
-                      BubbleCase{"one_f_one_b", "", 8, false, 3.0 / 8},
-                      BubbleCase{"interleaved", "schedule = \"interleaved\"\nvirtual_stages = 2\n", 8, false, 3.0 / 16},
-                      BubbleCase{"interleaved_4", "schedule = \"interleaved\"\nvirtual_stages = 4\n", 8, false,
-                                 3.0 / 32},
-                      BubbleCase{"zb_h1", "schedule = \"zb-h1\"\n", 8, true, 3.0 / 24},
-                      // One more: a stage's receive reuses memory that the stage has sent from, so it waits for that message.
-                      BubbleCase{"zbv", "schedule = \"zbv\"\n", 8, true, 4.0 / 48}),
+    ::testing::Values(
+        BubbleCase{"naive", "schedule = \"naive\"\n", 8, false, 3},
+        BubbleCase{"gpipe", "schedule = \"gpipe\"\n", 8, false, 3.0 / 8},
+        BubbleCase{"one_f_one_b", "", 8, false, 3.0 / 8},
+        BubbleCase{"interleaved", "schedule = \"interleaved\"\nvirtual_stages = 2\n", 8, false, 3.0 / 16},
+        BubbleCase{"interleaved_4", "schedule = \"interleaved\"\nvirtual_stages = 4\n", 8, false, 3.0 / 32},
+        BubbleCase{"zb_h1", "schedule = \"zb-h1\"\n", 8, true, 3.0 / 24},
+        // One more: a stage's receive reuses memory that the stage has sent from, so it waits for that message.
+        BubbleCase{"zbv", "schedule = \"zbv\"\n", 8, true, 4.0 / 48}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

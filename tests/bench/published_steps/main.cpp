@@ -5,16 +5,16 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <functional>
 #include <iostream>
-#include <map>
-#include <numeric>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "clusters.hpp"
+#include "cluster/cluster_file.hpp"
 #include "loading/plugin_registry.hpp"
 #include "rows.hpp"
 #include "setup/run_setup.hpp"
@@ -27,6 +27,13 @@ namespace strata::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// DGX A100 with the software of 2021: attention that stores its scores.
+host::Cluster dgx_a100(const host::ClusterRequest& request) {
+  host::Cluster cluster = host::load_cluster("dgx-a100-80g", request);
+  cluster.groups.front().device.fused_attention = false;
+  return cluster;
+}
 
 /// One choice of what a row leaves open.
 struct Choice {
@@ -61,7 +68,8 @@ std::string strategies(const PublishedRow& row, const Choice& choice) {
   }
   if (row.tensor > 1) {
     text << "[[strategy]]\nplugin = \"tensor\"\nsize = " << row.tensor
-         << "\nsequence_parallel = " << (row.sequence_parallel ? "true" : "false") << "\n";
+         << "\nsequence_parallel = " << (row.sequence_parallel ? "true" : "false")
+         << "\noverlap_chunks = " << row.overlap_chunks << "\n";
   }
   return text.str();
 }
@@ -112,10 +120,22 @@ double passes_seconds(const CompiledRow& row, const host::Cluster& cluster) {
   return host::simulate(timed.programs, row.compiled().class_of_rank, 0).seconds;
 }
 
+/// The share of the peak in large products with which `seconds` gives the measured time.
+double fitted_share(host::Cluster& cluster, double measured, const std::function<double()>& seconds) {
+  double low = 0.3;
+  double high = 1.2;
+  for (int i = 0; i < 20; ++i) {
+    double& share = cluster.groups.front().device.product_share;
+    share = (low + high) / 2;
+    (seconds() > measured ? low : high) = share;
+  }
+  return (low + high) / 2;
+}
+
 /// The share of the A100's peak with which one layer of the 22B model takes the 19.6 ms of Korthikanti's table 4: a
 /// model of two layers less one of one layer.
-double calibrated_a100(host::PluginRegistry& plugins) {
-  host::Cluster cluster = dgx_a100(1);
+double calibrated_a100(host::PluginRegistry& plugins, const host::ClusterRequest& clusters) {
+  host::Cluster cluster = dgx_a100(clusters);
   PublishedRow row{.table = "", .name = "22B layer"};
   row.heads = 64;
   row.embed = 6144;
@@ -127,14 +147,17 @@ double calibrated_a100(host::PluginRegistry& plugins) {
   };
   const CompiledRow two = compiled(2);
   const CompiledRow one = compiled(1);
-  double low = 0.3;
-  double high = 1.2;
-  for (int i = 0; i < 30; ++i) {
-    double& share = cluster.groups.front().device.product_share;
-    share = (low + high) / 2;
-    (passes_seconds(two, cluster) - passes_seconds(one, cluster) > 19.6e-3 ? low : high) = share;
-  }
-  return (low + high) / 2;
+  return fitted_share(cluster, 19.6e-3, [&] { return passes_seconds(two, cluster) - passes_seconds(one, cluster); });
+}
+
+/// The share of the H100's peak with which the 177B model of Megatron-Core takes its time.
+double calibrated_h100(host::PluginRegistry& plugins, const host::ClusterRequest& clusters) {
+  const std::vector<PublishedRow> rows = h100_rows();
+  const auto row = std::find_if(rows.begin(), rows.end(), [](const PublishedRow& each) { return each.name == "177B"; });
+  host::Cluster cluster = host::load_cluster("dgx-h100", {row->ranks() / 8, clusters.published});
+  const CompiledRow compiled(*row, {row->micro.front(), row->chunks.back()}, plugins, cluster.groups.front().device);
+  return fitted_share(cluster, row->seconds,
+                      [&] { return host::simulate_step(compiled.compiled(), compiled.ops(), cluster).seconds; });
 }
 
 struct Predicted {
@@ -185,7 +208,7 @@ double table_factor(const std::vector<Predicted>& rows) {
   return std::exp(sum);
 }
 
-/// Spearman's correlation of predicted and measured rates per device (work / time is not comparable, so of times).
+/// Spearman's correlation of predicted and measured times.
 double rank_correlation(const std::vector<Predicted>& rows) {
   const auto ranks = [&](auto value) {
     std::vector<double> result;
@@ -227,7 +250,13 @@ void print_table(const std::vector<Predicted>& rows) {
       fitted.mean_absolute);
 }
 
-void run(const std::vector<PublishedRow>& rows, const std::string& filter, host::PluginRegistry& plugins,
+std::vector<PublishedRow> matching(std::vector<PublishedRow> rows, const std::string& filter) {
+  std::erase_if(
+      rows, [&](const PublishedRow& row) { return (row.table + " " + row.name).find(filter) == std::string::npos; });
+  return rows;
+}
+
+void run(const std::vector<PublishedRow>& rows, host::PluginRegistry& plugins,
          const std::function<host::Cluster(int)>& cluster_of) {
   std::vector<Predicted> table;
   for (const PublishedRow& row : rows) {
@@ -235,7 +264,6 @@ void run(const std::vector<PublishedRow>& rows, const std::string& filter, host:
       print_table(table);
       table.clear();
     }
-    if ((row.table + " " + row.name).find(filter) == std::string::npos) continue;
     const auto begin = Clock::now();
     const auto predicted = predict(row, plugins, cluster_of((row.ranks() + 7) / 8));
     if (!predicted) continue;
@@ -246,29 +274,39 @@ void run(const std::vector<PublishedRow>& rows, const std::string& filter, host:
   print_table(table);
 }
 
-int main_of(const std::string& plugins_folder, const std::string& filter) {
+void predict_all(const std::string& plugins_folder, host::ClusterRequest clusters, const std::string& filter) {
   host::PluginRegistry plugins({plugins_folder});
-  const double a100 = calibrated_a100(plugins);
+  const double a100 = calibrated_a100(plugins, clusters);
   std::printf("share of the peak in large products: A100 %.3f (Korthikanti table 4, 19.6 ms)\n", a100);
-  run(a100_rows(), filter, plugins, [&](int nodes) {
-    host::Cluster cluster = dgx_a100(nodes);
+  run(matching(a100_rows(), filter), plugins, [&](int nodes) {
+    clusters.nodes = nodes;
+    host::Cluster cluster = dgx_a100(clusters);
     cluster.groups.front().device.product_share = a100;
     return cluster;
   });
-  run(h100_rows(), filter, plugins, [&](int nodes) { return dgx_h100(nodes); });
-  return 0;
+  const std::vector<PublishedRow> rows = matching(h100_rows(), filter);
+  if (rows.empty()) return;
+  const double h100 = calibrated_h100(plugins, clusters);
+  std::printf("share of the peak in large products: H100 %.3f (Megatron-Core, 177B)\n", h100);
+  run(rows, plugins, [&](int nodes) {
+    clusters.nodes = nodes;
+    host::Cluster cluster = host::load_cluster("dgx-h100", clusters);
+    cluster.groups.front().device.product_share = h100;
+    return cluster;
+  });
 }
 
 }  // namespace
 }  // namespace strata::bench
 
 int main(int count, char** arguments) {
-  if (count < 2) {
-    std::cerr << "usage: published_steps PLUGINS [FILTER]\n";
+  if (count < 3) {
+    std::cerr << "usage: published_steps PLUGINS CLUSTERS [FILTER]\n";
     return 2;
   }
   try {
-    return strata::bench::main_of(arguments[1], count > 2 ? arguments[2] : "");
+    strata::bench::predict_all(arguments[1], {.nodes = 1, .published = arguments[2]}, count > 3 ? arguments[3] : "");
+    return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';
     return 1;

@@ -16,11 +16,13 @@ double seconds_of(const PublishedRow& row, double teraflops) {
   return published_flops(row) / (teraflops * 1e12 * row.ranks());
 }
 
-/// All counts of chunks that divide the layers of a stage. The schedule needs a multiple of the stages.
+/// One chunk a stage, the fewest that interleave, and one a layer.
 std::vector<int> possible_chunks(const PublishedRow& row) {
   std::vector<int> chunks{1};
-  for (int each = 2; row.pipeline > 1 && each <= row.layers / row.pipeline; ++each) {
-    if (row.layers % (row.pipeline * each) == 0) chunks.push_back(each);
+  const int most = row.layers / row.pipeline;
+  for (int each = 2; row.pipeline > 1 && each <= most; ++each) {
+    const bool divides = row.layers % (row.pipeline * each) == 0;
+    if (divides && (chunks.size() == 1 || each == most)) chunks.push_back(each);
   }
   return chunks;
 }
@@ -56,7 +58,7 @@ void add_sc21_scaling(std::vector<PublishedRow>& rows) {
                                                           {"1008B", 160, 25600, 128, 8, 64, 3072, 3072, 163}}) {
     PublishedRow row = base_row(each, "SC21 table 1");
     row.recompute = "full";
-    row.micro = {1, 2, 4, 8, 16};
+    row.micro = row.pipeline > 1 ? std::vector{1, 2, 4} : std::vector{1, 2, 4, 8, 16};
     row.chunks = possible_chunks(row);
     row.seconds = seconds_of(row, each.teraflops);
     rows.push_back(row);
@@ -137,7 +139,8 @@ std::vector<PublishedRow> h100_rows() {
     row.sequence_parallel = each.tensor > 1;
     row.zero_stage = 1;
     row.overlaps_gradients = true;
-    row.micro = {1, 2, 4};
+    row.overlap_chunks = each.tensor > 1 ? 4 : 1;
+    row.micro = row.pipeline > 1 ? std::vector{1, 2} : std::vector{1, 2, 4};
     row.chunks = possible_chunks(row);
     row.seconds = seconds_of(row, each.teraflops);
     rows.push_back(row);

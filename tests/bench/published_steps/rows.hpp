@@ -26,6 +26,8 @@ struct PublishedRow {
   std::string recompute = "none";
   int zero_stage = 0;
   bool overlaps_gradients = false;
+  /// Pieces in which tensor-parallel collectives overlap with products.
+  int overlap_chunks = 1;
   /// Micro-batches and chunks a stage that the source may have had. It states them if there is one.
   std::vector<int> micro = {1};
   std::vector<int> chunks = {1};

@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "files/file_io.hpp"
+#include "files/json.hpp"
+#include "files/text_format.hpp"
+#include "simulate/instruction_times.hpp"
+#include "simulate/prediction.hpp"
+#include "simulate/run_cost.hpp"
+#include "simulate/simulation_trace.hpp"
+#include "train/inspection.hpp"
+
+namespace strata::host {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct SimulateArguments {
+  ConfigurationArguments configuration;
+  TargetArguments target;
+  bool json = false;
+  std::string trace;
+};
+
+/// A prediction with all that its report needs.
+struct Report {
+  const Inspection& inspection;
+  const Cluster& cluster;
+  StepPrediction step;
+  RunCost cost;
+};
+
+/// Bytes that the fullest node writes for a checkpoint.
+std::int64_t node_checkpoint_bytes(const Inspection& inspection, const Cluster& cluster) {
+  const std::vector<std::int64_t>& copies = inspection.planned_checkpoint_bytes;
+  std::int64_t most = 0;
+  for (std::size_t rank = 0; rank < copies.size();) {
+    const std::size_t end =
+        std::min(copies.size(), rank + static_cast<std::size_t>(cluster.group_of(static_cast<int>(rank)).devices));
+    std::int64_t bytes = 0;
+    for (; rank < end; ++rank) bytes += copies[rank];
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+Report predict(const Inspection& inspection) {
+  const Compiled& training = inspection.programs.training;
+  const Cluster& cluster = *inspection.cluster;
+  Report report{inspection, cluster, simulate_step(training, *inspection.setup.ops, cluster), {}};
+  report.cost = run_cost(report.step, cluster, training.mesh.rank_count(), inspection.setup.configuration.run.steps,
+                         node_checkpoint_bytes(inspection, cluster));
+  return report;
+}
+
+template <class Value>
+ordered_json or_null(const std::optional<Value>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json failures_json(const std::optional<FailureCost>& failures) {
+  if (!failures) return nullptr;
+  return {{"mean_seconds", failures->mean_seconds},
+          {"checkpoint_seconds", failures->checkpoint_seconds},
+          {"young_seconds", failures->young_seconds},
+          {"daly_seconds", failures->daly_seconds},
+          {"lost_share", failures->lost_share}};
+}
+
+ordered_json to_json(const Report& report) {
+  const StepPrediction& step = report.step;
+  const TimeShares& shares = step.shares;
+  ordered_json memory = ordered_json::object();
+  for (const auto& [kind, bytes] : step.bytes_at_peak) memory[std::string(to_string(kind))] = bytes;
+  return {{"cluster", report.cluster.name},
+          {"ranks", report.inspection.programs.training.mesh.rank_count()},
+          {"nodes", report.cost.nodes},
+          {"step_seconds", step.seconds},
+          {"tokens_per_step", step.tokens},
+          {"tokens_per_second", step.tokens_per_second},
+          {"model_flops_utilization", step.model_flops_utilization},
+          {"hardware_flops_utilization", step.hardware_flops_utilization},
+          {"peak_bytes", step.peak_bytes},
+          {"device_bytes", report.inspection.device_bytes},
+          {"bytes_at_peak", memory},
+          {"bubble", step.bubble},
+          {"exposed_seconds", step.exposed_seconds},
+          {"bound", step.bound},
+          {"seconds_by_work",
+           {{"products", shares.products},
+            {"attention", shares.attention},
+            {"memory", shares.memory},
+            {"launch", shares.launch},
+            {"exposed", shares.exposed},
+            {"transfer", shares.transfer},
+            {"idle", shares.idle}}},
+          {"joules_per_token", or_null(report.cost.joules_per_token)},
+          {"money_per_token", or_null(report.cost.money_per_token)},
+          {"money", or_null(report.cost.money)},
+          {"currency", report.cluster.currency},
+          {"failures", failures_json(report.cost.failures)}};
+}
+
+std::string duration(double seconds) {
+  return seconds < 1 ? format_line("%.2f ms", 1000 * seconds) : format_line("%.3f s", seconds);
+}
+
+/// "tp 12.0%, dp 3.1%" of the step.
+std::string exposed_text(const StepPrediction& step) {
+  std::string text;
+  for (const auto& [axes, seconds] : step.exposed_seconds) {
+    text += fmt::format("{}{} {:.1f}%", text.empty() ? " (" : ", ", axes, 100 * seconds / step.seconds);
+  }
+  return text.empty() ? text : text + ")";
+}
+
+void print_time(std::ostream& out, const StepPrediction& step) {
+  const auto share = [&](double seconds) { return 100 * seconds / step.seconds; };
+  const TimeShares& shares = step.shares;
+  out << fmt::format(
+      "time        products {:.1f}%, attention {:.1f}%, other ops {:.1f}%, launches {:.1f}%, copies {:.1f}%\n"
+      "            communication {:.1f}%{}, waits for other ranks {:.1f}%\n"
+      "bound by    {}\n",
+      share(shares.products), share(shares.attention), share(shares.memory), share(shares.launch),
+      share(shares.transfer), share(shares.exposed), exposed_text(step), share(shares.idle), step.bound);
+}
+
+void print_memory(std::ostream& out, const Report& report) {
+  out << "memory      " << short_bytes(report.step.peak_bytes) << " of " << short_bytes(report.inspection.device_bytes)
+      << " on the fullest rank";
+  std::string kinds;
+  for (const auto& [kind, bytes] : report.step.bytes_at_peak) {
+    kinds += fmt::format("{}{} {}", kinds.empty() ? ": " : ", ", to_string(kind), short_bytes(bytes));
+  }
+  out << kinds << '\n';
+  if (report.step.peak_bytes > report.inspection.device_bytes) out << "            the run does not fit\n";
+}
+
+void print_cost(std::ostream& out, const Report& report) {
+  constexpr double kMillion = 1e6;
+  constexpr double kJoulesPerKilowattHour = 3.6e6;
+  const RunCost& cost = report.cost;
+  if (cost.joules_per_token) {
+    out << fmt::format("energy      {:.3f} kWh for a million tokens, of the devices alone\n",
+                       *cost.joules_per_token * kMillion / kJoulesPerKilowattHour);
+  }
+  if (cost.money) {
+    out << fmt::format("money       {:.2f} {} for a million tokens, {:.0f} {} for {} steps\n",
+                       *cost.money_per_token * kMillion, report.cluster.currency, *cost.money, report.cluster.currency,
+                       report.inspection.setup.configuration.run.steps);
+  }
+  if (!cost.failures) return;
+  out << fmt::format(
+      "failures    one in {}; a checkpoint takes {}, best every {} (Daly; Young: {}); {:.1f}% of the time is lost\n",
+      short_duration(cost.failures->mean_seconds), duration(cost.failures->checkpoint_seconds),
+      short_duration(cost.failures->daly_seconds), short_duration(cost.failures->young_seconds),
+      100 * cost.failures->lost_share);
+}
+
+void print(std::ostream& out, const Report& report) {
+  const StepPrediction& step = report.step;
+  const std::string unit = report.inspection.setup.unit;
+  out << fmt::format("cluster     {}, {} ranks on {} node{}\n", report.inspection.device_text(),
+                     report.inspection.programs.training.mesh.rank_count(), report.cost.nodes,
+                     report.cost.nodes == 1 ? "" : "s")
+      << fmt::format("step        {}, {} {}s per second\n", duration(step.seconds),
+                     short_number(step.tokens_per_second), unit)
+      << fmt::format("FLOPs       {:.1f}% of the peak for the model (MFU), {:.1f}% with what is repeated (HFU)\n",
+                     100 * step.model_flops_utilization, 100 * step.hardware_flops_utilization);
+  print_memory(out, report);
+  print_time(out, step);
+  out << fmt::format("bubble      {:.1f}% of the working time\n", 100 * step.bubble);
+  print_cost(out, report);
+}
+
+void write_trace(const std::string& path, const Inspection& inspection) {
+  const Compiled& training = inspection.programs.training;
+  const TimedPrograms timed = time_programs(training, *inspection.setup.ops, *inspection.cluster, 0);
+  write_named_file(path, simulation_trace(simulate(timed.programs, training.class_of_rank, 0, true)));
+}
+
+int simulate_run(const SimulateArguments& arguments, CommandContext& context) {
+  const RunConfiguration configuration = arguments.configuration.load();
+  const InspectionTarget target = arguments.target.find(configuration);
+  if (!target.cluster) {
+    throw ConfigurationError("there is no cluster; accepted: --cluster FILE|NAME, or a table [cluster] in " +
+                             arguments.configuration.file);
+  }
+  const Inspection inspection = inspect(configuration, context.plugins(), target);
+  const Report report = predict(inspection);
+  if (arguments.json) {
+    write_json(context.out, to_json(report));
+  } else {
+    print(context.out, report);
+  }
+  if (!arguments.trace.empty()) write_trace(arguments.trace, inspection);
+  return 0;
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<SimulateArguments>();
+  CLI::App* command =
+      add_command(app, context, "simulate", "Predict the time of a step on machines that need not be here",
+                  [arguments, &context] { return simulate_run(*arguments, context); });
+  add_configuration(*command, arguments->configuration);
+  add_target(*command, arguments->target);
+  command->add_flag("--json", arguments->json, "Print the prediction as JSON");
+  command->add_option("--trace", arguments->trace, "Also write the simulated step as trace events for Perfetto")
+      ->type_name("FILE.json");
+}
+
+}  // namespace strata::host
