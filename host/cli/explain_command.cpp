@@ -176,7 +176,8 @@ void print_communication(std::ostream& out, const Compiled& compiled) {
 int explain(const ExplainArguments& arguments, CommandContext& context) {
   const Inspection inspection = inspect(arguments.configuration.load(), context.plugins());
   const Compiled& training = inspection.programs.training;
-  const PipelineReport pipeline = report_pipeline(inspection);
+  const bool draws = !arguments.timelines.svg.empty() || !arguments.timelines.trace.empty();
+  const PipelineReport pipeline = report_pipeline(inspection, draws);
   if (arguments.graph) {
     context.out << to_string(training.graph);
   } else if (arguments.program) {
