@@ -177,7 +177,8 @@ int explain(const ExplainArguments& arguments, CommandContext& context) {
   const RunConfiguration configuration = arguments.configuration.load();
   const Inspection inspection = inspect(configuration, context.plugins(), arguments.target.find(configuration));
   const Compiled& training = inspection.programs.training;
-  const PipelineReport pipeline = report_pipeline(inspection);
+  const bool draws = !arguments.timelines.svg.empty() || !arguments.timelines.trace.empty();
+  const PipelineReport pipeline = report_pipeline(inspection, draws);
   if (arguments.graph) {
     context.out << to_string(training.graph);
   } else if (arguments.program) {

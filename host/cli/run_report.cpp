@@ -85,7 +85,7 @@ std::string direction(const TransferSummary& summary) {
 
 }  // namespace
 
-PipelineReport report_pipeline(const Inspection& inspection) {
+PipelineReport report_pipeline(const Inspection& inspection, bool draws) {
   const Compiled& training = inspection.programs.training;
   const OpRegistry& ops = *inspection.setup.ops;
   PipelineReport report;
@@ -94,7 +94,8 @@ PipelineReport report_pipeline(const Inspection& inspection) {
   report.micro_batches = training.programs.front().micro_batches;
   const std::vector<const Program*> programs = stage_programs(training, report.stages.axis);
   const auto simulate = [&](const TaskDuration& duration) {
-    return simulate_programs(programs, report.stages.axis, duration);
+    return draws ? simulate_programs(programs, report.stages.axis, duration)
+                 : summarize_programs(programs, report.stages.axis, duration);
   };
   report.equal = simulate(equal_durations(report.stages));
   report.flops = simulate(flop_durations(training.graph, ops, report.stages));

@@ -21,7 +21,8 @@ struct PipelineReport {
   Timeline flops;
 };
 
-[[nodiscard]] PipelineReport report_pipeline(const Inspection& inspection);
+/// `draws`: whether the timelines need their events.
+[[nodiscard]] PipelineReport report_pipeline(const Inspection& inspection, bool draws);
 
 /// Prints the bubble fraction, and for each stage its blocks, its share of FLOPs and its micro-batches in flight.
 void print_pipeline(std::ostream& out, const PipelineReport& report);

@@ -18,6 +18,7 @@
 #include "compiler/placement/stored_parameters.hpp"
 #include "compiler/program/instructions.hpp"
 #include "compiler/program/program_builder.hpp"
+#include "compiler/program/short_schedule.hpp"
 
 namespace strata::host {
 namespace {
@@ -135,6 +136,14 @@ void require_replicas_apart(const PlacedModel& model, const Program& program) {
   if (fault) throw model.stack.owner(fault->axis).error(fault->message);
 }
 
+void require_repetition(const PlacedModel& model, const Program& program) {
+  const int count = program.micro_batches;
+  if (count <= kMostMicroBatchesAtOnce || superfluous_micro_batches({&program}) > 0) return;
+  throw model.stages.scheduler->error("orders the work on " + std::to_string(count) +
+                                      " micro-batches without rounds that repeat themselves; accepted: at most " +
+                                      std::to_string(kMostMicroBatchesAtOnce) + ", with a larger batch.micro");
+}
+
 struct ClassProgram {
   Program program;
   SharedBuckets buckets;
@@ -148,6 +157,7 @@ ClassProgram build_program(const PlacedModel& model, std::size_t number, const C
   StoredParameters parameters = store_parameters(model, number, training, builder);
   PartitionResult partitioned = partition(model, parameters, rank_class.stage, builder);
   std::vector<Bucket> averaged = end_step(model, parameters, partitioned, rank_class, builder);
+  require_repetition(model, builder.program());
   enter(model.request.times, "passes");
   partitioned.found.effective.merge(run_passes(model, builder));
   enter(model.request.times, "check of programs");

@@ -169,8 +169,8 @@ std::string why_unused(const Stack& stack, const Graph& graph, const Axis& axis)
          " of the sizes of all axes that shard it, twice for zigzag";
 }
 
-/// A program lists its tasks for every micro-batch, and plans memory for each: about 10 KiB for a small model.
-constexpr std::int64_t kMostMicroBatches = 1 << 16;
+/// A program lists its tasks for every micro-batch, in 12 bytes each.
+constexpr std::int64_t kMostMicroBatches = 1 << 20;
 
 /// True if the strategy has an opinion on how other strategies' communication is done.
 bool advises(const NamedStrategy& named) {

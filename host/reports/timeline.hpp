@@ -117,4 +117,8 @@ using TaskDuration = std::function<double(const Program&, const Task&)>;
 [[nodiscard]] Timeline simulate_programs(const std::vector<const Program*>& programs, const Axis& axis,
                                          const TaskDuration& duration);
 
+/// The same without events and messages. Of many micro-batches it simulates some, and computes the time of the others.
+[[nodiscard]] Timeline summarize_programs(const std::vector<const Program*>& programs, const Axis& axis,
+                                          const TaskDuration& duration);
+
 }  // namespace strata::host

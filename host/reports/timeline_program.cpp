@@ -5,11 +5,15 @@
 #include <string>
 #include <utility>
 
+#include "compiler/program/short_schedule.hpp"
 #include "reports/timeline.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
 namespace {
+
+/// Half of the micro-batches that summarize_programs() simulates in rounds, which is more than any phase needs.
+constexpr int kSimulatedMicroBatches = 128;
 
 /// The phase and chunk of a task. Empty for tasks that run once per step.
 std::optional<ChunkPhase> chunk_phase(const Task& task) {
@@ -150,6 +154,31 @@ Timeline simulate_programs(const std::vector<const Program*>& programs, const Ax
   std::vector<std::vector<TimedTask>> work;
   for (const Program* program : programs) work.push_back(timed_tasks(*program, duration));
   return simulate_timeline(work, axis.empty() ? WorkDependencies{} : message_dependencies(programs, axis));
+}
+
+Timeline summarize_programs(const std::vector<const Program*>& programs, const Axis& axis,
+                            const TaskDuration& duration) {
+  const auto simulate_without = [&](int micro_batches) {
+    std::vector<Program> shorter;
+    for (const Program* program : programs) shorter.push_back(shortened(*program, micro_batches));
+    std::vector<const Program*> pointers;
+    for (const Program& program : shorter) pointers.push_back(&program);
+    Timeline timeline = simulate_programs(pointers, axis, duration);
+    timeline.messages.clear();
+    for (StageTimeline& stage : timeline.stages) stage.events.clear();
+    return timeline;
+  };
+  const int most = superfluous_micro_batches(programs);
+  const int left_out = superfluous_micro_batches(programs, kSimulatedMicroBatches);
+  if (left_out == 0 || left_out == most) return simulate_without(0);
+  Timeline timeline = simulate_without(left_out);
+  const Timeline shortest = simulate_without(most);
+  const auto extend = [&](double& time, double of_shortest) {
+    time += (time - of_shortest) / (most - left_out) * left_out;
+  };
+  extend(timeline.makespan, shortest.makespan);
+  for (std::size_t i = 0; i < timeline.stages.size(); ++i) extend(timeline.stages[i].busy, shortest.stages[i].busy);
+  return timeline;
 }
 
 }  // namespace strata::host

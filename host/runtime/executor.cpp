@@ -69,15 +69,8 @@ Executor::State::SliceBytes Executor::State::bytes_of(const BufferSlice& slice) 
 }
 
 std::byte* Executor::State::memory(BufferId buffer) const {
-  const std::vector<std::int64_t>& offsets = context.plan.offsets.at(static_cast<std::size_t>(buffer));
-  const auto found = offsets.at(0) >= 0 ? std::make_reverse_iterator(offsets.begin() + 1)
-                                        : std::find_if(offsets.rbegin(), offsets.rend(),
-                                                       [](std::int64_t offset) { return offset >= 0; });
-  if (found == offsets.rend()) {
-    throw VerificationError("program '" + context.program.name + "' has no memory for buffer " +
-                            describe(context.program, buffer));
-  }
-  return arena->data() + *found;
+  const int micro_batch = context.plan.reported(buffer, context.program.micro_batches);
+  return arena->data() + context.plan.offset(buffer, micro_batch);
 }
 
 double Executor::State::scalar(BufferId buffer) const {

@@ -24,7 +24,7 @@ Launcher::Launcher(const RankContext& context, const PreparedProgram& prepared)
       staging_(context.device.allocate_host(prepared.staging_bytes)) {}
 
 void Launcher::wait(const PreparedInstruction& prepared, int micro_batch) {
-  for (const BufferId buffer : prepared.instruction->waits) requests_.wait(ranges_.range(buffer, micro_batch));
+  ranges_.for_each_wait(*prepared.instruction, micro_batch, [this](const ByteRange& range) { requests_.wait(range); });
 }
 
 void Launcher::launch(const PreparedInstruction& prepared, int micro_batch, const StepContext& context) {

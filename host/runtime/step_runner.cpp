@@ -29,6 +29,7 @@ void name_place(const Work& work, const Place& place) {
 StepRunner::StepRunner(const RankContext& context, const PreparedProgram& prepared, Launcher& launcher,
                        bool communicates_in_graphs)
     : context_(context),
+      prepared_(prepared),
       launcher_(launcher),
       // On host memory, load() writes input data between two launches, which a graph would combine.
       refusal_(context.device.is_host_memory() ? "the device works in host memory" : context.device.uncapturable()) {
@@ -43,16 +44,50 @@ StepRunner::StepRunner(const RankContext& context, const PreparedProgram& prepar
     communication_outside_ = context.communicator.uncapturable();
   }
   conditions_ = step_conditions(program);
-  bool any = false;
   for (const StepVariant& each : step_variants(program).variants) {
-    Variant& variant = variants_[holding(conditions_, each.step)];
-    for_each_instruction(program, each.step, [&](const TaskInstance& at, std::size_t index, const Instruction&) {
-      variant.schedule.push_back({at, index, &prepared.tasks.at(static_cast<std::size_t>(at.task))[index]});
-    });
+    variants_[holding(conditions_, each.step)].instructions = count_instructions(each.step);
+  }
+  if (!refusal_) plan_graphs();
+}
+
+template <class Visit>
+void StepRunner::for_each_scheduled(std::uint64_t step, const Visit& visit) const {
+  for (const TaskInstance& at : context_.program.schedule) {
+    const std::vector<PreparedInstruction>& instructions = prepared_.tasks.at(static_cast<std::size_t>(at.task));
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const Instruction& instruction = *instructions[i].instruction;
+      if (at.runs(instruction) && instruction.when.holds(step)) visit(Scheduled{at, i, &instructions[i]});
+    }
+  }
+}
+
+std::size_t StepRunner::count_instructions(std::uint64_t step) const {
+  std::map<std::pair<int, bool>, std::size_t> of_runs;  // by task, and whether it is the last run
+  std::size_t count = 0;
+  for (const TaskInstance& at : context_.program.schedule) {
+    const auto [place, added] = of_runs.try_emplace({at.task, at.is_last}, 0);
+    if (added) {
+      for (const Instruction& each : context_.program.tasks.at(static_cast<std::size_t>(at.task)).instructions) {
+        if (at.runs(each) && each.when.holds(step)) ++place->second;
+      }
+    }
+    count += place->second;
+  }
+  return count;
+}
+
+void StepRunner::plan_graphs() {
+  bool any = false;
+  for (const StepVariant& each : step_variants(context_.program).variants) {
+    Variant& variant = variants_.at(holding(conditions_, each.step));
+    for_each_scheduled(each.step, [&](const Scheduled& scheduled) { variant.schedule.push_back(scheduled); });
     any = cut(variant) || any;
   }
-  if (!any && !refusal_) {
-    refusal_ = "nowhere are there " + std::to_string(kShortestGraph) + " instructions without communication between";
+  if (any) return;
+  refusal_ = "nowhere are there " + std::to_string(kShortestGraph) + " instructions without communication between";
+  for (auto& [conditions, variant] : variants_) {
+    variant.schedule = std::vector<Scheduled>();
+    variant.segments.clear();
   }
 }
 
@@ -62,7 +97,8 @@ bool StepRunner::cut(Variant& variant) const {
     const Instruction& instruction = *variant.schedule[i].prepared->instruction;
     const bool capturable = is_capturable(instruction);
     // An instruction that waits for work outside of graphs starts a new segment.
-    const bool waits = capturable && !communicates_in_graphs() && !instruction.waits.empty();
+    const bool waits =
+        capturable && !communicates_in_graphs() && (!instruction.waits.empty() || !instruction.earlier_waits.empty());
     const bool continues = !segments.empty() && segments.back().is_capturable == capturable && !waits;
     if (!continues) segments.push_back({.begin = i, .is_capturable = capturable});
     segments.back().end = i + 1;
@@ -106,7 +142,7 @@ void StepRunner::note(const Scheduled& scheduled, std::size_t count) const {
 std::optional<GraphUse> StepRunner::graph_use() const {
   if (variant_ == nullptr || (!refusal_ && variant_->steps < 2)) return std::nullopt;
   GraphUse use;
-  use.instructions = variant_->schedule.size();
+  use.instructions = variant_->instructions;
   use.refusal = refusal_;
   if (refusal_) return use;
   for (const Segment& segment : variant_->segments) {
@@ -126,6 +162,25 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
   inputs_ = &inputs;
   variant_ = &variants_.at(holding(conditions_, step.step));
   if (recorder_ != nullptr) recorder_->begin_run();
+  if (refusal_) {
+    for_each_scheduled(step.step, [this](const Scheduled& each) {
+      launch_one(each);
+      count_traffic(context_.program, *each.prepared);
+    });
+  } else {
+    run_segments();
+  }
+  const auto end = [this] { return step_text() + ", its end"; };
+  if (recorder_ != nullptr) recorder_->begin_end();
+  // Communication that no instruction waits for may have failed too.
+  name_place([&] { launcher_.requests().wait_for_all(); }, end);
+  context_.device.synchronize(StreamKind::compute);
+  name_place([&] { context_.communicator.check(); }, end);
+  if (recorder_ != nullptr) recorder_->end_run();
+  ++variant_->steps;
+}
+
+void StepRunner::run_segments() {
   for (Segment& segment : variant_->segments) {
     // Some kernels allocate or load code at their first launch, which capturing forbids. So the first step is not
     // captured.
@@ -136,14 +191,6 @@ void StepRunner::run(const StepContext& step, InputSource& inputs) {
     }
     for (const Scheduled& scheduled : instructions(segment)) count_traffic(context_.program, *scheduled.prepared);
   }
-  const auto end = [this] { return step_text() + ", its end"; };
-  if (recorder_ != nullptr) recorder_->begin_end();
-  // Communication that no instruction waits for may have failed too.
-  name_place([&] { launcher_.requests().wait_for_all(); }, end);
-  context_.device.synchronize(StreamKind::compute);
-  name_place([&] { context_.communicator.check(); }, end);
-  if (recorder_ != nullptr) recorder_->end_run();
-  ++variant_->steps;
 }
 
 StepContext StepRunner::step_of(const Scheduled& scheduled) const {
@@ -162,20 +209,22 @@ void StepRunner::launch(const Scheduled& scheduled) {
 }
 
 void StepRunner::launch_each(const Segment& segment) {
-  for (const Scheduled& scheduled : instructions(segment)) {
-    const auto work = [&] {
-      note(scheduled);
-      launcher_.wait(*scheduled.prepared, scheduled.at.micro_batch);
-      load(scheduled);
-      launch(scheduled);
-    };
-    name_place(work, [&] { return place(scheduled); });
-  }
+  for (const Scheduled& scheduled : instructions(segment)) launch_one(scheduled);
+}
+
+void StepRunner::launch_one(const Scheduled& scheduled) {
+  const auto work = [&] {
+    note(scheduled);
+    launcher_.wait(*scheduled.prepared, scheduled.at.micro_batch);
+    load(scheduled);
+    launch(scheduled);
+  };
+  name_place(work, [&] { return place(scheduled); });
 }
 
 void StepRunner::launch_graph(Segment& segment) {
-  if (!segment.graph && !capture(segment)) return launch_each(segment);
   const std::span<const Scheduled> all = instructions(segment);
+  if (!segment.graph && !capture(segment)) return launch_each(segment);
   note(all.front(), all.size());
   for (const Scheduled& scheduled : all) {
     name_place([&] { load(scheduled); }, [&] { return place(scheduled); });

@@ -51,13 +51,23 @@ class StepRunner {
     std::unique_ptr<StepGraph> graph = nullptr;
   };
 
-  /// The instructions that a step executes.
   struct Variant {
+    /// Instructions of a step.
+    std::size_t instructions = 0;
+    /// All of them, in segments. Empty if there are no graphs.
     std::vector<Scheduled> schedule;
     std::vector<Segment> segments;
     int steps = 0;
   };
 
+  /// Calls `visit(scheduled)` for all instructions of a step, in order.
+  template <class Visit>
+  void for_each_scheduled(std::uint64_t step, const Visit& visit) const;
+  [[nodiscard]] std::size_t count_instructions(std::uint64_t step) const;
+  /// Plans the graphs of all variants. Sets refusal_ if there are none.
+  void plan_graphs();
+
+  void run_segments();
   /// Divides the schedule in segments. \return true if one of them is capturable.
   bool cut(Variant& variant) const;
   [[nodiscard]] bool is_capturable(const Instruction& instruction) const;
@@ -74,6 +84,8 @@ class StepRunner {
 
   void load(const Scheduled& scheduled);
   void launch(const Scheduled& scheduled);
+  /// Launches an instruction by itself.
+  void launch_one(const Scheduled& scheduled);
   void launch_each(const Segment& segment);
   void launch_graph(Segment& segment);
   /// Captures a segment. \return false if that failed; then there will be no further graphs. \throws RuntimeError if it
@@ -82,6 +94,7 @@ class StepRunner {
   void launch_in_capture(const Segment& segment);
 
   const RankContext& context_;
+  const PreparedProgram& prepared_;
   Launcher& launcher_;
   FlightRecorder* recorder_ = nullptr;
   std::vector<StepCondition> conditions_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "strata/error.hpp"
 #include "strata/registration.hpp"
 
 namespace strata::host::test {
@@ -307,5 +308,14 @@ RandomRanks make_random_ranks(std::uint32_t seed, const RandomRanksOptions& opti
 }
 
 std::size_t pick(std::mt19937& random, std::size_t count) { return random() % count; }
+
+std::string plan_refusal(const Program& program, const MemoryPlan& plan) {
+  try {
+    verify_memory(program, test_ops(), plan);
+  } catch (const VerificationError& error) {
+    return error.what();
+  }
+  return {};
+}
 
 }  // namespace strata::host::test

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/check/program_check.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "program_sketch.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"
@@ -41,6 +42,9 @@ struct RandomRanksOptions {
 };
 
 [[nodiscard]] RandomRanks make_random_ranks(std::uint32_t seed, const RandomRanksOptions& options = {});
+
+/// Why verify_memory() refuses the plan; empty if it does not.
+[[nodiscard]] std::string plan_refusal(const Program& program, const MemoryPlan& plan);
 
 /// The generator's next number in [0, count), equal on every platform.
 [[nodiscard]] std::size_t pick(std::mt19937& random, std::size_t count);

@@ -16,15 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal(const Program& program, const MemoryPlan& plan) {
-  try {
-    verify_memory(program, test_ops(), plan);
-  } catch (const VerificationError& error) {
-    return error.what();
-  }
-  return {};
-}
-
 /// Moves one instance of a root buffer, and the views in it, to `offset`.
 void move(const Program& program, MemoryPlan& plan, BufferId root, int micro_batch, std::int64_t offset) {
   const std::int64_t by = offset - plan.offset(root, micro_batch);
@@ -54,7 +45,7 @@ TEST(MemoryPlan, IsVerifiedAndCloseToTheLeastPossible) {
     const RandomRanks random = make_random_ranks(seed, {.micro_batches = 4, .steps = 14});
     for (const Program& program : random.stages) {
       const MemoryPlan plan = plan_memory(program);
-      EXPECT_EQ(refusal(program, plan), "") << "seed " << seed;
+      EXPECT_EQ(plan_refusal(program, plan), "") << "seed " << seed;
       const std::int64_t most = find_peak(buffer_lifetimes(program, BufferRanges(program))).bytes;
       const std::int64_t least = plan.persistent_bytes + most;
       EXPECT_GE(plan.arena_bytes, least);
@@ -115,7 +106,7 @@ TEST(MemoryPlan, ReusesWhatIsFree) {
   const MemoryPlan plan = plan_memory(test.program);
   EXPECT_EQ(plan.arena_bytes, 512);  // two buffers of 256 bytes take turns
   EXPECT_EQ(plan.bytes_at_peak.at(BufferKind::activation), 512);
-  EXPECT_EQ(refusal(test.program, plan), "");
+  EXPECT_EQ(plan_refusal(test.program, plan), "");
 }
 
 TEST(MemoryPlan, TheArenaEndsWhereTheHighestBufferEnds) {
@@ -145,7 +136,7 @@ TEST(SharedMemory, ParametersStayWhereTheyAre) {
   evaluation.program.parameters.push_back(without_gradient("weight", training.parameters[0].dims, weight));
   const BufferId y = evaluation.unary("y", weight);
   const MemoryPlan plan = plan_memory(evaluation.program, shared);
-  EXPECT_EQ(refusal(evaluation.program, plan), "");
+  EXPECT_EQ(plan_refusal(evaluation.program, plan), "");
   EXPECT_EQ(plan.offset(weight, -1), first.offset(training.parameters[0].value, -1));
   EXPECT_GE(plan.offset(total, -1), first.persistent_bytes);
   EXPECT_GE(plan.offset(y, -1), plan.offset(total, -1) + 8);
@@ -182,7 +173,7 @@ TEST(SharedMemory, ParametersStayInTheirPlace) {
   LifetimeSketch evaluation;
   const BufferId second = values_in_host(evaluation.sketch, evaluation.program);
   const MemoryPlan beside = plan_memory(evaluation.program, shared_memory(training.program, plan));
-  EXPECT_EQ(refusal(evaluation.program, beside), "");
+  EXPECT_EQ(plan_refusal(evaluation.program, beside), "");
   EXPECT_EQ(beside.offset(second, -1), 256);
   EXPECT_EQ(beside.offload, plan.offload);
 }
@@ -201,7 +192,7 @@ TEST(VerifyMemory, RefusesOperandsThatOverlap) {
        }) {
     MemoryPlan broken = plan;
     move(test.program, broken, moved, -1, plan.offset(onto, -1));
-    EXPECT_THAT(refusal(test.program, broken), HasSubstr(expected));
+    EXPECT_THAT(plan_refusal(test.program, broken), HasSubstr(expected));
   }
 }
 
@@ -212,12 +203,12 @@ TEST(VerifyMemory, RefusesMemoryThatIsReusedTooEarly) {
   const BufferId z = test.unary("z", y);
   test.push(test.sketch.op("mix", "w", {z, x}, test.sketch.buffer("w", 64)));
   MemoryPlan plan = plan_memory(test.program);
-  ASSERT_EQ(refusal(test.program, plan), "");
+  ASSERT_EQ(plan_refusal(test.program, plan), "");
   move(test.program, plan, z, -1, plan.offset(x, -1));
-  EXPECT_THAT(refusal(test.program, plan), HasSubstr("overlap at task 'epilogue', instruction 3 mix 'w'"));
+  EXPECT_THAT(plan_refusal(test.program, plan), HasSubstr("overlap at task 'epilogue', instruction 3 mix 'w'"));
   test.program.tasks[0].instructions.back() = test.sketch.op("unary", "w", {x}, 3);
   EXPECT_THAT(
-      refusal(test.program, plan),
+      plan_refusal(test.program, plan),
       HasSubstr("buffer %0 'x' is read at task 'epilogue', instruction 3 unary 'w' but %2 'z' lies in its place"));
 }
 
@@ -228,15 +219,15 @@ TEST(VerifyMemory, RefusesMemoryThatCommunicationStillUses) {
   const BufferId y = test.loaded("y");
   const BufferId z = test.unary("z", y, {x});
   MemoryPlan plan = plan_memory(test.program);
-  ASSERT_EQ(refusal(test.program, plan), "");
+  ASSERT_EQ(plan_refusal(test.program, plan), "");
   move(test.program, plan, z, -1, plan.offset(y, -1));
   move(test.program, plan, y, -1, plan.offset(x, -1));
-  EXPECT_THAT(refusal(test.program, plan),
+  EXPECT_THAT(plan_refusal(test.program, plan),
               HasSubstr("%1 'y' overlaps %0 'x' at task 'epilogue', instruction 2 load 'y' while it is used by task "
                         "'epilogue', instruction 1 all_reduce 'c1'"));
   // After the wait, no instruction reads x any more.
   test.program.tasks[0].instructions[2].waits = {x};
-  EXPECT_EQ(refusal(test.program, plan), "");
+  EXPECT_EQ(plan_refusal(test.program, plan), "");
 }
 
 TEST(VerifyMemory, RefusesPlacesThatCannotBe) {
@@ -270,11 +261,11 @@ TEST(VerifyMemory, RefusesPlacesThatCannotBe) {
       {"which is persistent", [&](MemoryPlan& each) { move(program, each, first, -1, each.offset(second, -1)); }},
       {"for another program", [&](MemoryPlan& each) { each.offsets.pop_back(); }},
   };
-  ASSERT_EQ(refusal(program, plan), "");
+  ASSERT_EQ(plan_refusal(program, plan), "");
   for (const auto& [expected, edit] : rows) {
     MemoryPlan broken = plan;
     edit(broken);
-    EXPECT_THAT(refusal(program, broken), HasSubstr(expected));
+    EXPECT_THAT(plan_refusal(program, broken), HasSubstr(expected));
   }
 }
 
@@ -326,7 +317,7 @@ TEST(VerifyMemory, RefusesEveryOverlapThatMatters) {
       const std::int64_t place = plan.offset(ranges.root_of_instance(victim), ranges.micro_batch_of_instance(victim));
       move(program, broken, ranges.root_of_instance(thief), ranges.micro_batch_of_instance(thief), place);
       broken.arena_bytes *= 2;  // not refused for its size
-      EXPECT_NE(refusal(program, broken), "")
+      EXPECT_NE(plan_refusal(program, broken), "")
           << "seed " << seed << ": " << ranges.describe_instance(thief) << " onto " << ranges.describe_instance(victim);
       ++refused;
     }

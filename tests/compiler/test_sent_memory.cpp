@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/check/program_check.hpp"
+#include "compiler/memory/memory_plan.hpp"
 #include "compiler/passes/passes.hpp"
 #include "program_sketch.hpp"
 
@@ -76,12 +77,56 @@ TEST_F(SentMemory, IsWaitedForWhereTheOtherStageHasReceived) {
   EXPECT_EQ(fault(), "");
 }
 
-TEST_F(SentMemory, StaysInUseIfNothingShowsThatItIsReceived) {
-  std::erase_if(programs_[0].schedule, [](const TaskInstance& at) { return at.task == 1; });
-  programs_[1].tasks[0].instructions.pop_back();
+/// The forward passes alone, as in an evaluation.
+class SentMemoryOfEvaluation : public SentMemory {
+ protected:
+  SentMemoryOfEvaluation() {
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      programs_[i].micro_batches = 40;
+      programs_[i].schedule.clear();
+      for (int micro_batch = 0; micro_batch < 40; ++micro_batch) {
+        programs_[i].schedule.push_back({0, micro_batch, micro_batch == 39});
+      }
+    }
+    programs_[0].tasks.pop_back();
+    programs_[1].tasks[0].instructions.pop_back();
+  }
+
+  using EarlierWaits = std::vector<EarlierWait>;
+};
+
+TEST_F(SentMemoryOfEvaluation, IsWaitedForInALaterMicroBatch) {
   add_waits();
+  EXPECT_EQ(instruction(0, 0, 0).earlier_waits, (EarlierWaits{{x_, 1}}));
   for (const Instruction& each : programs_[0].tasks[0].instructions) EXPECT_EQ(each.waits, Buffers{}) << each.name;
   EXPECT_EQ(fault(), "");
+  EXPECT_EQ(plan_memory(programs_[0]).slots(), 1);
+}
+
+TEST_F(SentMemoryOfEvaluation, OfAFastSenderIsThatOfTwoMessages) {
+  ProgramSketch second(programs_[1]);
+  for (int i = 0; i < 10; ++i) push(1, 0, second.op("unary", "slow", {1}, second.buffer("slow", 8)));
+  add_waits();
+  EXPECT_EQ(instruction(0, 0, 0).earlier_waits, (EarlierWaits{{x_, 2}}));
+  EXPECT_EQ(fault(), "");
+  EXPECT_EQ(plan_memory(programs_[0]).slots(), 2);
+}
+
+/// The second stage receives only when the first has sent all.
+TEST_F(SentMemoryOfEvaluation, StaysInUseIfWaitingForItIsADeadlock) {
+  ProgramSketch first(programs_[0]);
+  ProgramSketch second(programs_[1]);
+  first.task(Task::Kind::epilogue);
+  second.task(Task::Kind::prologue);
+  const BufferId word = first.buffer("word", 8);
+  push(0, 1, first.load("word", word));
+  push(0, 1, first.send(7, "pp", 1, word));
+  push(1, 1, second.receive(7, "pp", 0, second.buffer("word", 8)));
+  programs_[0].schedule.push_back({1, -1});
+  programs_[1].schedule.insert(programs_[1].schedule.begin(), {1, -1});
+  add_waits();
+  for (const Instruction& each : programs_[0].tasks[0].instructions) EXPECT_EQ(each.earlier_waits, EarlierWaits{});
+  EXPECT_EQ(plan_memory(programs_[0]).slots(), 40);
 }
 
 /// A wait for the first of two sends of one buffer would wait for the second one as well, whose receiver needs what the

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/program/short_schedule.hpp"
 #include "pipeline_strategy.hpp"
 #include "strata/error.hpp"
 #include "train/temporary_folder.hpp"
@@ -47,6 +48,45 @@ void expect_all_work_once_and_in_order(const Strategy& strategy, const PipelineC
     }
   }
   EXPECT_EQ(tasks.size(), expected) << "stage " << stage << " does what is not its own";
+}
+
+/// The program of a stage, by its schedule alone.
+Program scheduled(const std::vector<ScheduledTask>& tasks, int micro_batches) {
+  Program program;
+  program.micro_batches = micro_batches;
+  std::map<std::pair<Phase, int>, int> numbers;
+  for (const ScheduledTask& each : tasks) {
+    const int next = static_cast<int>(numbers.size());
+    const int task = numbers.try_emplace({each.phase, each.chunk}, next).first->second;
+    program.schedule.push_back({task, each.micro_batch, each.micro_batch + 1 == micro_batches});
+  }
+  return program;
+}
+
+/// What holds for few micro-batches holds for many, because the order is the same but for the number of rounds.
+TEST_F(Schedules, RepeatThemselves) {
+  for (PipelineCase row : all_pipeline_cases()) {
+    if (row.micro_batches != 8 || row.schedule == "gpipe") continue;
+    row.micro_batches = 50 * row.stages;
+    SCOPED_TRACE(::testing::PrintToString(row));
+    const auto strategy = plugin_.create_case(row);
+    std::vector<Program> programs;
+    for (int stage = 0; stage < row.stages; ++stage) {
+      programs.push_back(scheduled(strategy->schedule(stage, row.micro_batches), row.micro_batches));
+    }
+    const std::vector<Program> shorter = host::shortened(programs);
+    const int left = shorter.front().micro_batches;
+    EXPECT_LE(left, 16 * row.stages);
+    for (int stage = 0; stage < row.stages; ++stage) {
+      const std::vector<TaskInstance>& found = shorter[static_cast<std::size_t>(stage)].schedule;
+      const std::vector<TaskInstance> expected = scheduled(strategy->schedule(stage, left), left).schedule;
+      EXPECT_TRUE(std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
+                             [](const TaskInstance& a, const TaskInstance& b) {
+                               return a.task == b.task && a.micro_batch == b.micro_batch && a.is_last == b.is_last;
+                             }))
+          << "stage " << stage;
+    }
+  }
 }
 
 /// Each stage's order is valid, and all stages together finish: the simulation throws if they wait for each other.

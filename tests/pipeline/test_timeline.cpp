@@ -96,6 +96,27 @@ TEST_F(TwoStagePrograms, WaitForEachOthersMessages) {
   EXPECT_EQ(timeline.stages[0].in_flight, 2);
 }
 
+TEST_F(TwoStagePrograms, OfManyMicroBatchesAreSummarizedBySome) {
+  constexpr int kCount = 1000;
+  for (Program& program : programs_) {
+    program.micro_batches = kCount;
+    program.schedule.clear();
+  }
+  programs_[0].schedule.push_back({1, 0, false});
+  for (int i = 0; i < kCount; ++i) {
+    if (i + 1 < kCount) programs_[0].schedule.push_back({1, i + 1, i + 2 == kCount});
+    programs_[0].schedule.push_back({2, i, i + 1 == kCount});
+    for (const int task : {1, 2}) programs_[1].schedule.push_back({task, i, i + 1 == kCount});
+  }
+  const host::Timeline whole = simulate();
+  const host::Timeline brief =
+      host::summarize_programs({programs_, programs_ + 1}, "pp", host::equal_durations(stages_));
+  EXPECT_TRUE(brief.stages[0].events.empty());
+  EXPECT_DOUBLE_EQ(brief.makespan, whole.makespan);
+  EXPECT_DOUBLE_EQ(brief.bubble_fraction(), whole.bubble_fraction());
+  EXPECT_EQ(brief.stages[0].in_flight, whole.stages[0].in_flight);
+}
+
 TEST_F(TwoStagePrograms, WithoutASenderAreRefused) {
   programs_[1].tasks[2].instructions.clear();
   EXPECT_THAT(message_of<VerificationError>([&] { (void)simulate(); }),

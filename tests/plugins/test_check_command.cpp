@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -223,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.micro: found 4611686018427387904; times 4 replicas that is too large to count"},
         Fault{"too_many_micro_batches",
               {"batch.global=2097152", "batch.micro=1"},
-              "batch.global: found 2097152, which is 2097152 micro-batches; accepted: at most 65536, with a larger "
+              "batch.global: found 2097152, which is 2097152 micro-batches; accepted: at most 1048576, with a larger "
               "batch.micro"},
         Fault{"too_many_ranks",
               {"strategy=[{plugin=\"ddp\", size=65536}, {plugin=\"tensor\", size=32}]"},
@@ -248,6 +249,23 @@ TEST_F(CommandsBesideSamples, CheckAcceptsTheSoundModelAndItsOps) {
   EXPECT_EQ(printed.exit_code, 0) << printed.out;
   EXPECT_EQ(json::parse(printed.out).at("ok"), true);
   EXPECT_THAT(json::parse(printed.out).at("remarks"), IsEmpty());
+}
+
+TEST_F(CommandsBesideSamples, CheckOfAMillionMicroBatchesNeedsWhatAHundredNeed) {
+  const auto peak_kib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const auto planned = [this](const std::string& count) {
+    const CommandResult result = run("check", {"batch.global=" + count, "batch.micro=1"}, {"--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.out;
+    return json::parse(result.out).at("planned_peak_bytes");
+  };
+  const json of_hundred = planned("100");
+  const auto before = peak_kib();
+  EXPECT_EQ(planned("1048576"), of_hundred);
+  EXPECT_LT(peak_kib() - before, 100 * 1024) << "24 bytes for each micro-batch of a step, 12 for one of an evaluation";
 }
 
 /// The connection is tried by one rank, which a communicator may refuse although it takes the run's ranks.

@@ -74,6 +74,10 @@ INSTANTIATE_TEST_SUITE_P(
                  HasSubstr("small_gpt2.toml:28:12: strategy.0.schedule: \"interleaved\" found 5 micro-batches on 2 "
                            "stages; accepted: a multiple of 2 micro-batches"),
                  5},
+        Conflict{"micro_batches_that_are_all_in_flight", table("pipeline", 2, "schedule = \"gpipe\"\n"),
+                 HasSubstr("strategy 1 'pipeline' orders the work on 65537 micro-batches without rounds that repeat "
+                           "themselves; accepted: at most 65536, with a larger batch.micro"),
+                 65537},
         Conflict{"ranks_that_divide_nothing", table("tensor", 3, "vocab_parallel = false\n"),
                  HasSubstr("small_gpt2.toml:25:1: strategy.0: strategy 1 'tensor' adds mesh axis 'tp' of size 3, which "
                            "shards nothing: found ffn = 64, heads = 2; accepted: one that is a multiple")},

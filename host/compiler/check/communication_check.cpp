@@ -8,6 +8,7 @@
 #include "compiler/check/program_check.hpp"
 #include "compiler/program/communication_trace.hpp"
 #include "compiler/program/folded_mesh.hpp"
+#include "compiler/program/short_schedule.hpp"
 #include "compiler/program/step_variants.hpp"
 #include "strata/error.hpp"
 
@@ -238,6 +239,32 @@ class LockStep {
   std::string fault_;
 };
 
+/// The programs of all ranks without superfluous micro-batches.
+class ShorterRanks {
+ public:
+  explicit ShorterRanks(const RankPrograms& all) : ranks_(all) {
+    std::map<const Program*, std::size_t> numbers;
+    for (const Program* program : all.programs) numbers.try_emplace(program, 0);
+    std::vector<const Program*> distinct;
+    for (auto& [program, number] : numbers) {
+      number = distinct.size();
+      distinct.push_back(program);
+    }
+    const int micro_batches = superfluous_micro_batches(distinct);
+    if (micro_batches == 0) return;
+    for (const Program* program : distinct) programs_.push_back(shortened(*program, micro_batches));
+    for (const Program*& program : ranks_.programs) program = &programs_[numbers.at(program)];
+  }
+  ShorterRanks(const ShorterRanks&) = delete;
+  ShorterRanks& operator=(const ShorterRanks&) = delete;
+
+  [[nodiscard]] const RankPrograms& ranks() const { return ranks_; }
+
+ private:
+  RankPrograms ranks_;
+  std::vector<Program> programs_;
+};
+
 bool mixes_replicas(const Task& task, const Instruction& instruction) {
   const bool is_outside = task.kind == Task::Kind::prologue || task.kind == Task::Kind::epilogue;
   if (!is_outside) return is_communication(instruction);
@@ -280,9 +307,11 @@ bool ends(const RankPrograms& ranks, const CommunicatorLimits& limits, std::uint
 
 }  // namespace
 
-std::optional<std::string> find_communication_fault(const RankPrograms& ranks, const CommunicatorLimits& limits) {
-  const std::string fault = mesh_fault(ranks);
+std::optional<std::string> find_communication_fault(const RankPrograms& all, const CommunicatorLimits& limits) {
+  const std::string fault = mesh_fault(all);
   if (!fault.empty()) return fault;
+  const ShorterRanks shorter(all);
+  const RankPrograms& ranks = shorter.ranks();
   try {
     const RankPrograms folded = folded_ranks(ranks);
     const StepVariants steps = step_variants(folded.programs);

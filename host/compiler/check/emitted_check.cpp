@@ -21,6 +21,7 @@ std::optional<std::string> find_fault(const Program& program, const Instruction&
   std::vector<BufferId> used = instruction.inputs;
   used.insert(used.end(), instruction.outputs.begin(), instruction.outputs.end());
   used.insert(used.end(), instruction.waits.begin(), instruction.waits.end());
+  for (const EarlierWait& each : instruction.earlier_waits) used.push_back(each.buffer);
   if (instruction.workspace() != -1) used.push_back(instruction.workspace());
   for (const BufferId id : used) {
     if (id < 0 || static_cast<std::size_t>(id) >= program.buffers.size()) {
@@ -30,6 +31,12 @@ std::optional<std::string> find_fault(const Program& program, const Instruction&
   if (const StepCondition& when = instruction.when; when.period < 1 || when.phase < 0 || when.phase >= when.period) {
     return name + " is for steps with step % " + std::to_string(when.period) + " == " + std::to_string(when.phase) +
            ", which no step fulfils";
+  }
+  for (const EarlierWait& each : instruction.earlier_waits) {
+    if (each.distance < 1) {
+      return name + " waits for the micro-batch " + std::to_string(each.distance) +
+             " before its own; accepted: 1 or more";
+    }
   }
   const auto counts = operand_counts(instruction);
   if (!counts || *counts == std::pair(instruction.inputs.size(), instruction.outputs.size())) return std::nullopt;

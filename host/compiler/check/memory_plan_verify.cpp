@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -7,6 +8,7 @@
 #include "compiler/memory/memory_plan.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/instructions.hpp"
+#include "compiler/program/short_schedule.hpp"
 #include "compiler/program/step_variants.hpp"
 #include "strata/error.hpp"
 
@@ -49,7 +51,7 @@ class Replay {
 
   void place_persistent() {
     where_ = [] { return std::string("the beginning of the step"); };
-    if (plan_.offsets.size() != program_.buffers.size()) fail("it is for another program");
+    if (plan_.offsets.size() != program_.buffers.size() || plan_.slots() < 1) fail("it is for another program");
     if (plan_.persistent_bytes > plan_.arena_bytes) fail("persistent buffers lie outside the arena");
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.base >= 0 || !buffer.persistent) continue;
@@ -62,7 +64,7 @@ class Replay {
   }
 
   void step(const Instruction& instruction) {
-    for (const BufferId id : instruction.waits) in_flight_.wait(ranges_.range(id, at_.micro_batch));
+    ranges_.for_each_wait(instruction, at_.micro_batch, [this](const ByteRange& range) { in_flight_.wait(range); });
     operands_are_apart(instruction);
     for (const BufferId id : instruction.inputs) read(id, at_.micro_batch);
     for (const BufferId id : outputs_read(instruction, registry_)) read(id, at_.micro_batch);
@@ -171,11 +173,7 @@ class Replay {
 
   void reports_survive() const {
     for (const auto& [name, id] : program_.reports) {
-      for (int micro_batch = -1; micro_batch < program_.micro_batches; ++micro_batch) {
-        const auto slot = static_cast<std::size_t>(micro_batch + 1);
-        const std::vector<std::int64_t>& row = plan_.offsets[static_cast<std::size_t>(id)];
-        if (slot < row.size() && row[slot] >= 0) read(id, micro_batch);
-      }
+      read(id, plan_.reported(id, program_.micro_batches));
     }
   }
 
@@ -194,7 +192,8 @@ class Replay {
 
 }  // namespace
 
-void verify_memory(const Program& program, const OpRegistry& registry, const MemoryPlan& plan) {
+void verify_memory(const Program& whole, const OpRegistry& registry, const MemoryPlan& plan) {
+  const Program program = shortened(whole, superfluous_micro_batches({&whole}, std::max(plan.slots(), 1)));
   for (const StepVariant& variant : step_variants(program).variants) {
     Replay(program, registry, plan).run(variant.step);
   }

@@ -86,20 +86,26 @@ void instructions_are_valid(const ProgramUnderCheck& check) {
 void schedule_is_valid(const ProgramUnderCheck& check) {
   const Program& program = check.program;
   if (program.micro_batches < 1) check.fail("there are " + std::to_string(program.micro_batches) + " micro-batches");
-  std::set<std::pair<int, int>> seen;
+  std::vector<std::vector<bool>> seen(program.tasks.size());  // by task and micro-batch + 1
   for (const TaskInstance& at : program.schedule) {
     if (at.task < 0 || static_cast<std::size_t>(at.task) >= program.tasks.size()) {
       check.fail("the schedule runs task " + std::to_string(at.task) + ", which is not there");
     }
     const Task& task = program.tasks[static_cast<std::size_t>(at.task)];
     const bool once = task.kind == Task::Kind::prologue || task.kind == Task::Kind::epilogue;
-    const std::string what = "the schedule runs task '" + task.name + "' (" + std::string(to_string(task.kind)) +
-                             ") for micro-batch " + std::to_string(at.micro_batch);
+    const auto what = [&] {
+      return "the schedule runs task '" + task.name + "' (" + std::string(to_string(task.kind)) + ") for micro-batch " +
+             std::to_string(at.micro_batch);
+    };
     if (once ? at.micro_batch != -1 : at.micro_batch < 0 || at.micro_batch >= program.micro_batches) {
-      check.fail(what + "; " +
+      check.fail(what() + "; " +
                  (once ? "it belongs to none (-1)" : "there are " + std::to_string(program.micro_batches)));
     }
-    if (!seen.insert({at.task, at.micro_batch}).second) check.fail(what + " twice");
+    const auto slot = static_cast<std::size_t>(at.micro_batch + 1);
+    std::vector<bool>& runs = seen[static_cast<std::size_t>(at.task)];
+    if (slot >= runs.size()) runs.resize(once ? 1 : static_cast<std::size_t>(program.micro_batches) + 1);
+    if (runs[slot]) check.fail(what() + " twice");
+    runs[slot] = true;
   }
 }
 
@@ -111,11 +117,14 @@ void last_runs_are_last(const ProgramUnderCheck& check) {
     const bool has_last_run = std::any_of(instructions.begin(), instructions.end(),
                                           [](const Instruction& each) { return each.occurrence == Occurrence::last; });
     if (!has_last_run) continue;
-    std::vector<bool> is_last;
+    int marked = 0;
+    bool ends_with_marked = false;
     for (const TaskInstance& at : program.schedule) {
-      if (at.task == static_cast<int>(task)) is_last.push_back(at.is_last);
+      if (at.task != static_cast<int>(task)) continue;
+      ends_with_marked = at.is_last;
+      marked += at.is_last ? 1 : 0;
     }
-    if (!is_last.empty() && is_last.back() && std::count(is_last.begin(), is_last.end(), true) == 1) continue;
+    if (ends_with_marked && marked == 1) continue;
     check.fail("task '" + program.tasks[task].name +
                "' has instructions for its last run, but not exactly its last run is marked so");
   }

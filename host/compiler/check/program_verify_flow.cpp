@@ -8,6 +8,7 @@
 #include "compiler/check/program_verify.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/instructions.hpp"
+#include "compiler/program/short_schedule.hpp"
 #include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
@@ -31,7 +32,7 @@ class Flow {
  private:
   void step(const Instruction& instruction) {
     is_collective_ = instruction.is<Collective>();
-    for (const BufferId id : instruction.waits) in_flight_.wait(ranges_.range(id, at_.micro_batch));
+    ranges_.for_each_wait(instruction, at_.micro_batch, [this](const ByteRange& range) { in_flight_.wait(range); });
     for (const BufferId id : instruction.inputs) read(id);
     for (const BufferId id : outputs_read(instruction, check_.registry)) read(id);
     for (const BufferId id : instruction.outputs) write(id);
@@ -157,11 +158,12 @@ class Flow {
 }  // namespace
 
 void verify_flow(const ProgramUnderCheck& check) {
-  const StepVariants steps = step_variants(check.program);
+  const Program program = shortened(check.program, superfluous_micro_batches({&check.program}));
+  const StepVariants steps = step_variants(program);
   for (const StepVariant& variant : steps.variants) {
     const std::string which = steps.describe(variant);
     const std::string after = check.after + (which.empty() ? "" : ", in " + which);
-    Flow({check.program, check.registry, after, check.has_device}, variant.step).run();
+    Flow({program, check.registry, after, check.has_device}, variant.step).run();
   }
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -31,7 +32,7 @@ class Lifetimes {
     for_each_instruction(program_, [&](const TaskInstance& at, std::size_t, const Instruction& instruction) {
       micro_batch_ = at.micro_batch;
       if (instruction.when.holds(step)) {
-        for (const BufferId id : instruction.waits) wait(id);
+        ranges_.for_each_wait(instruction, micro_batch_, [this](const ByteRange& range) { wait(range); });
         use(instruction);
       }
       ++now_;
@@ -61,9 +62,9 @@ class Lifetimes {
     lifetime.end = std::max(lifetime.end, now_);
   }
 
-  /// Completes the communication that uses `id`, and the collectives before it, because collectives run in order.
-  void wait(BufferId id) {
-    const ByteRange waited = ranges_.range(id, micro_batch_);
+  /// Completes the communication that uses bytes of `waited`, and the collectives before it, because collectives run in
+  /// order.
+  void wait(const ByteRange& waited) {
     std::ptrdiff_t last_collective = -1;
     std::vector<bool> ended(in_flight_.size(), false);
     for (std::size_t i = 0; i < in_flight_.size(); ++i) {
@@ -95,10 +96,11 @@ class Lifetimes {
     lifetime.end = std::max(lifetime.end, last);
   }
 
+  /// Extends the lifetime of the instance that the host reads after the step.
   void keep_to_the_end(BufferId id) {
-    for (int micro_batch = -1; micro_batch < program_.micro_batches; ++micro_batch) {
-      extend(ranges_.instance(id, micro_batch), now_ - 1);
-    }
+    int read = numbers_.contains(ranges_.instance(id, -1)) ? -1 : program_.micro_batches - 1;
+    while (read > 0 && !numbers_.contains(ranges_.instance(id, read))) --read;
+    extend(ranges_.instance(id, read), now_ - 1);
   }
 
   const Program& program_;
@@ -114,6 +116,32 @@ class Lifetimes {
 
 std::vector<Lifetime> buffer_lifetimes(const Program& program, const BufferRanges& ranges) {
   return Lifetimes(program, ranges).run();
+}
+
+int find_slots(const std::vector<Lifetime>& lifetimes, const BufferRanges& ranges, int micro_batches, int least) {
+  std::map<BufferId, std::vector<const Lifetime*>> by_buffer;
+  for (const Lifetime& each : lifetimes) {
+    if (ranges.micro_batch_of_instance(each.instance) >= 0) {
+      by_buffer[ranges.root_of_instance(each.instance)].push_back(&each);
+    }
+  }
+  for (auto& [buffer, instances] : by_buffer) {
+    std::sort(instances.begin(), instances.end(), [](const auto* a, const auto* b) { return a->begin < b->begin; });
+  }
+  const auto are_enough = [&](int slots) {
+    return std::all_of(by_buffer.begin(), by_buffer.end(), [&](const auto& each) {
+      std::vector<int> ends(static_cast<std::size_t>(slots), -1);
+      for (const Lifetime* instance : each.second) {
+        int& end = ends[static_cast<std::size_t>(ranges.micro_batch_of_instance(instance->instance) % slots)];
+        if (instance->begin <= end) return false;
+        end = instance->end;
+      }
+      return true;
+    });
+  };
+  int slots = least;
+  while (slots < micro_batches && !are_enough(slots)) ++slots;
+  return slots;
 }
 
 }  // namespace strata::host

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -17,29 +18,47 @@ std::int64_t round_up(std::int64_t bytes, std::int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-std::int64_t height(const std::vector<Lifetime>& blocks, const std::vector<std::int64_t>& offsets) {
+/// The time from the first use to the last.
+MemoryBlock::Span hull(const MemoryBlock& block) { return {block.spans.front().begin, block.spans.back().end}; }
+
+bool overlap(const MemoryBlock& a, const MemoryBlock& b) {
+  auto of_a = a.spans.begin();
+  auto of_b = b.spans.begin();
+  while (of_a != a.spans.end() && of_b != b.spans.end()) {
+    if (of_a->end < of_b->begin) {
+      ++of_a;
+    } else if (of_b->end < of_a->begin) {
+      ++of_b;
+    } else {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::int64_t height(const std::vector<MemoryBlock>& blocks, const std::vector<std::int64_t>& offsets) {
   std::int64_t highest = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) highest = std::max(highest, offsets[i] + blocks[i].bytes);
   return highest;
 }
 
 /// An online allocator that knows only sizes: walks through time and takes the smallest free piece that is large
-/// enough.
+/// enough. A block keeps its piece from its first use to its last.
 class BestFit {
  public:
-  BestFit(const std::vector<Lifetime>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
+  BestFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
 
   std::vector<std::int64_t> run() {
     std::vector<std::int64_t> offsets(blocks_.size(), 0);
     std::multimap<int, std::size_t> ends;
     for (const std::size_t i : in_time_order()) {
-      while (!ends.empty() && ends.begin()->first < blocks_[i].begin) {
+      while (!ends.empty() && ends.begin()->first < hull(blocks_[i]).begin) {
         const std::size_t ended = ends.begin()->second;
         give_back(offsets[ended], round_up(blocks_[ended].bytes, alignment_));
         ends.erase(ends.begin());
       }
       offsets[i] = take(round_up(blocks_[i].bytes, alignment_));
-      ends.emplace(blocks_[i].end, i);
+      ends.emplace(hull(blocks_[i]).end, i);
     }
     return offsets;
   }
@@ -49,8 +68,9 @@ class BestFit {
     std::vector<std::size_t> order(blocks_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-      return blocks_[a].begin != blocks_[b].begin ? blocks_[a].begin < blocks_[b].begin
-                                                  : blocks_[a].bytes > blocks_[b].bytes;
+      const int begin_of_a = hull(blocks_[a]).begin;
+      const int begin_of_b = hull(blocks_[b]).begin;
+      return begin_of_a != begin_of_b ? begin_of_a < begin_of_b : blocks_[a].bytes > blocks_[b].bytes;
     });
     return order;
   }
@@ -99,7 +119,7 @@ class BestFit {
     by_size_.erase({bytes, offset});
   }
 
-  const std::vector<Lifetime>& blocks_;
+  const std::vector<MemoryBlock>& blocks_;
   std::int64_t alignment_;
   std::map<std::int64_t, std::int64_t> free_;
   std::set<std::pair<std::int64_t, std::int64_t>> by_size_;
@@ -110,15 +130,15 @@ class BestFit {
 /// needed at the same time.
 class FirstFit {
  public:
-  FirstFit(const std::vector<Lifetime>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
+  FirstFit(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) : blocks_(blocks), alignment_(alignment) {}
 
-  /// The offsets, or empty if kLooksPerAttempt was exceeded.
-  std::optional<std::vector<std::int64_t>> run(const std::vector<std::size_t>& order) {
+  /// The offsets, or empty if it takes more than `most_looks`.
+  std::optional<std::vector<std::int64_t>> run(const std::vector<std::size_t>& order, std::int64_t most_looks) {
     std::vector<std::int64_t> offsets(blocks_.size(), 0);
     for (const std::size_t i : order) {
       offsets[i] = lowest_fit(blocks_[i]);
-      insert({offsets[i], offsets[i] + round_up(blocks_[i].bytes, alignment_), blocks_[i].begin, blocks_[i].end});
-      if (looks_ > kLooksPerAttempt) return std::nullopt;
+      insert({offsets[i], offsets[i] + round_up(blocks_[i].bytes, alignment_), hull(blocks_[i]), &blocks_[i]});
+      if (looks_ > most_looks) return std::nullopt;
     }
     return offsets;
   }
@@ -127,24 +147,26 @@ class FirstFit {
   struct Placed {
     std::int64_t offset = 0;
     std::int64_t offset_end = 0;
-    int begin = 0;
-    int end = 0;
+    MemoryBlock::Span time;
+    const MemoryBlock* block = nullptr;
   };
   /// Placed blocks in ascending order of offset, with the time span that they cover.
   struct Chunk {
     std::vector<Placed> blocks;
-    int begin = 0;
-    int end = 0;
+    MemoryBlock::Span time;
   };
   static constexpr std::size_t kChunk = 256;
 
-  std::int64_t lowest_fit(const Lifetime& block) {
+  std::int64_t lowest_fit(const MemoryBlock& block) {
     std::int64_t low = 0;
+    const MemoryBlock::Span time = hull(block);
     for (const Chunk& chunk : chunks_) {
       ++looks_;
-      if (chunk.begin > block.end || chunk.end < block.begin) continue;
+      if (chunk.time.begin > time.end || chunk.time.end < time.begin) continue;
       for (const Placed& placed : chunk.blocks) {
-        if (placed.begin > block.end || placed.end < block.begin) continue;
+        if (placed.time.begin > time.end || placed.time.end < time.begin) continue;
+        const bool is_once = placed.block->spans.size() == 1 && block.spans.size() == 1;
+        if (!is_once && !overlap(*placed.block, block)) continue;
         if (placed.offset - low >= block.bytes) return low;
         low = std::max(low, placed.offset_end);
       }
@@ -158,22 +180,21 @@ class FirstFit {
         std::upper_bound(chunks_.begin(), chunks_.end(), placed.offset,
                          [](std::int64_t offset, const Chunk& each) { return offset < each.blocks.front().offset; });
     if (chunks_.empty()) {
-      chunks_.push_back({{placed}, placed.begin, placed.end});
+      chunks_.push_back({{placed}, placed.time});
       return;
     }
     if (chunk != chunks_.begin()) --chunk;
     const auto at = std::upper_bound(chunk->blocks.begin(), chunk->blocks.end(), placed.offset,
                                      [](std::int64_t offset, const Placed& each) { return offset < each.offset; });
     chunk->blocks.insert(at, placed);
-    chunk->begin = std::min(chunk->begin, placed.begin);
-    chunk->end = std::max(chunk->end, placed.end);
+    extend(chunk->time, placed);
     if (chunk->blocks.size() > kChunk) split(static_cast<std::size_t>(chunk - chunks_.begin()));
   }
 
   void split(std::size_t index) {
     std::vector<Placed>& blocks = chunks_[index].blocks;
     const auto middle = blocks.begin() + static_cast<std::ptrdiff_t>(blocks.size() / 2);
-    Chunk upper{{middle, blocks.end()}, 0, 0};
+    Chunk upper{{middle, blocks.end()}, {}};
     blocks.erase(middle, blocks.end());
     measure(chunks_[index]);
     measure(upper);
@@ -181,30 +202,43 @@ class FirstFit {
   }
 
   static void measure(Chunk& chunk) {
-    chunk.begin = chunk.blocks.front().begin;
-    chunk.end = chunk.blocks.front().end;
-    for (const Placed& placed : chunk.blocks) {
-      chunk.begin = std::min(chunk.begin, placed.begin);
-      chunk.end = std::max(chunk.end, placed.end);
-    }
+    chunk.time = chunk.blocks.front().time;
+    for (const Placed& placed : chunk.blocks) extend(chunk.time, placed);
   }
 
-  const std::vector<Lifetime>& blocks_;
+  static void extend(MemoryBlock::Span& time, const Placed& placed) {
+    time.begin = std::min(time.begin, placed.time.begin);
+    time.end = std::max(time.end, placed.time.end);
+  }
+
+  const std::vector<MemoryBlock>& blocks_;
   std::int64_t alignment_;
   std::vector<Chunk> chunks_;
   std::int64_t looks_ = 0;
 };
 
 /// Block numbers in descending order of weight.
-std::vector<std::size_t> by_weight(const std::vector<Lifetime>& blocks,
-                                   const std::function<double(const Lifetime&)>& weight) {
+std::vector<std::size_t> by_weight(const std::vector<MemoryBlock>& blocks,
+                                   const std::function<double(const MemoryBlock&)>& weight) {
   std::vector<double> weights;
   weights.reserve(blocks.size());
-  for (const Lifetime& block : blocks) weights.push_back(weight(block));
+  for (const MemoryBlock& block : blocks) weights.push_back(weight(block));
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
   return order;
+}
+
+/// Instructions during which one instance is alive.
+double duration(const MemoryBlock& block) { return block.spans.front().end - block.spans.front().begin; }
+
+/// Bytes that any packing needs.
+std::int64_t lower_bound(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) {
+  std::vector<Lifetime> lifetimes;
+  for (const MemoryBlock& block : blocks) {
+    for (const MemoryBlock::Span& span : block.spans) lifetimes.push_back({block.bytes, span.begin, span.end, 0});
+  }
+  return find_peak(lifetimes, alignment).bytes - alignment;
 }
 
 }  // namespace
@@ -224,19 +258,24 @@ MemoryPeak find_peak(const std::vector<Lifetime>& lifetimes, std::int64_t alignm
   return peak;
 }
 
-MemoryPacking pack_memory(const std::vector<Lifetime>& blocks, std::int64_t alignment) {
+MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) {
   MemoryPacking best{BestFit(blocks, alignment).run(), 0};
   best.bytes = height(blocks, best.offsets);
-  const std::int64_t bound = find_peak(blocks, alignment).bytes - alignment;
-  const std::function<double(const Lifetime&)> weights[] = {
-      [](const Lifetime& block) { return static_cast<double>(block.bytes); },
-      [](const Lifetime& block) { return static_cast<double>(block.bytes) * (block.end - block.begin + 1); },
-      [](const Lifetime& block) { return static_cast<double>(block.end - block.begin); },
+  const std::int64_t bound = lower_bound(blocks, alignment);
+  const std::function<double(const MemoryBlock&)> weights[] = {
+      [](const MemoryBlock& block) { return static_cast<double>(block.bytes); },
+      [](const MemoryBlock& block) { return static_cast<double>(block.bytes) * (duration(block) + 1); },
+      duration,
   };
+  // Best fit does not see that blocks take turns, so one attempt of first fit must succeed then.
+  const bool take_turns =
+      std::any_of(blocks.begin(), blocks.end(), [](const auto& each) { return each.spans.size() > 1; });
+  std::int64_t most_looks = take_turns ? std::numeric_limits<std::int64_t>::max() : kLooksPerAttempt;
   for (const auto& weight : weights) {
     if (best.bytes <= bound) break;  // equals the lower bound
-    const auto offsets = FirstFit(blocks, alignment).run(by_weight(blocks, weight));
+    const auto offsets = FirstFit(blocks, alignment).run(by_weight(blocks, weight), most_looks);
     if (!offsets) break;
+    most_looks = kLooksPerAttempt;
     const std::int64_t bytes = height(blocks, *offsets);
     if (bytes < best.bytes) best = {*offsets, bytes};
   }

@@ -22,16 +22,33 @@ struct Lifetime {
 /// reads after the step lives to the end of the step.
 [[nodiscard]] std::vector<Lifetime> buffer_lifetimes(const Program& program, const BufferRanges& ranges);
 
-/// An offset in bytes for every instance. Instances whose lifetimes overlap do not overlap in memory.
+/// The first number of slots from `least` on with which every instance of a buffer has ended before the next one in its
+/// slot begins. Micro-batch m has slot m modulo the number. `micro_batches` if there is no lower one.
+[[nodiscard]] int find_slots(const std::vector<Lifetime>& lifetimes, const BufferRanges& ranges, int micro_batches,
+                             int least);
+
+/// Memory that instances of one buffer use one after the other.
+struct MemoryBlock {
+  struct Span {
+    int begin = 0;
+    int end = 0;
+  };
+
+  std::int64_t bytes = 0;
+  /// The lifetimes of the instances, ascending.
+  std::vector<Span> spans;
+};
+
+/// An offset in bytes for every block. Blocks with lifetimes that overlap do not overlap in memory.
 struct MemoryPacking {
   std::vector<std::int64_t> offsets;
-  /// Bytes up to the end of the highest instance.
+  /// Bytes up to the end of the highest block.
   std::int64_t bytes = 0;
 };
 
-/// Packs instances, which are in ascending order of begin, at multiples of `alignment`. Tries several orders and takes
-/// the best. Deterministic.
-[[nodiscard]] MemoryPacking pack_memory(const std::vector<Lifetime>& lifetimes, std::int64_t alignment);
+/// Packs blocks, which are in ascending order of their begin, at multiples of `alignment`. Tries several orders and
+/// takes the best. Deterministic.
+[[nodiscard]] MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment);
 
 /// The moment with the most bytes, if each instance is rounded up to `alignment`. The bytes are a lower bound for any
 /// packing.

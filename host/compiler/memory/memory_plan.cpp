@@ -5,6 +5,7 @@
 
 #include "compiler/memory/memory_packing.hpp"
 #include "compiler/program/buffer_ranges.hpp"
+#include "compiler/program/short_schedule.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -26,12 +27,17 @@ bool is_shared_state(const Buffer& buffer) {
          (buffer.kind == BufferKind::optimizer || buffer.kind == BufferKind::cache);
 }
 
+/// Plans for `program`, in which every `slots` micro-batches use the memory of those before.
 class Planner {
  public:
-  Planner(const Program& program, const SharedMemory& shared)
-      : program_(program), shared_(shared), ranges_(program), lifetimes_(buffer_lifetimes(program, ranges_)) {
+  Planner(const Program& program, const SharedMemory& shared, int slots)
+      : program_(program),
+        shared_(shared),
+        slots_(slots),
+        ranges_(program),
+        lifetimes_(buffer_lifetimes(program, ranges_)) {
     plan_.offsets.assign(program.buffers.size(), std::vector<std::int64_t>(row_size(), -1));
-    root_offsets_.assign(static_cast<std::size_t>(ranges_.instance_count()), -1);
+    root_offsets_.assign(program.buffers.size(), std::vector<std::int64_t>(row_size(), -1));
   }
 
   MemoryPlan run() {
@@ -58,8 +64,12 @@ class Planner {
                              "' have 2^60 bytes or more; its dimensions are too large");
   }
 
-  [[nodiscard]] std::size_t row_size() const { return static_cast<std::size_t>(program_.micro_batches) + 1; }
-  std::int64_t& root_offset(std::int64_t instance) { return root_offsets_[static_cast<std::size_t>(instance)]; }
+  [[nodiscard]] std::size_t row_size() const { return static_cast<std::size_t>(slots_) + 1; }
+  std::int64_t& root_offset(std::int64_t instance) {
+    const int micro_batch = ranges_.micro_batch_of_instance(instance);
+    const std::size_t slot = micro_batch < 0 ? 0 : static_cast<std::size_t>(1 + micro_batch % slots_);
+    return root_offsets_[static_cast<std::size_t>(ranges_.root_of_instance(instance))][slot];
+  }
 
   /// Places the buffer that contains a shared parameter, whose offset the other program has fixed.
   void place_shared(const StoredParameter& parameter) {
@@ -121,17 +131,29 @@ class Planner {
   }
 
   void place_transient() {
-    const MemoryPacking packing = pack_memory(lifetimes_, kBufferAlignment);
+    std::vector<MemoryBlock> blocks;
+    std::map<const std::int64_t*, std::size_t> block_of_offset;
+    std::vector<std::int64_t*> offsets;
+    for (const Lifetime& each : lifetimes_) {
+      std::int64_t& offset = root_offset(each.instance);
+      const auto [place, added] = block_of_offset.try_emplace(&offset, blocks.size());
+      if (added) {
+        blocks.push_back({each.bytes, {}});
+        offsets.push_back(&offset);
+      }
+      blocks[place->second].spans.push_back({each.begin, each.end});
+    }
+    const MemoryPacking packing = pack_memory(blocks, kBufferAlignment);
     const std::int64_t begin = aligned(plan_.persistent_bytes);
-    for (std::size_t i = 0; i < lifetimes_.size(); ++i)
-      root_offset(lifetimes_[i].instance) = begin + packing.offsets[i];
-    if (!lifetimes_.empty()) plan_.arena_bytes = begin + packing.bytes;
+    for (std::size_t i = 0; i < blocks.size(); ++i) *offsets[i] = begin + packing.offsets[i];
+    if (!blocks.empty()) plan_.arena_bytes = begin + packing.bytes;
   }
 
   void fill_offsets() {
     for (const Buffer& buffer : program_.buffers) {
       for (std::size_t slot = 0; slot < row_size(); ++slot) {
-        const std::int64_t root = root_offset(ranges_.instance(buffer.id, static_cast<int>(slot) - 1));
+        const auto base = static_cast<std::size_t>(ranges_.root(buffer.id));
+        const std::int64_t root = root_offsets_[base][ranges_.persistent(buffer.id) ? 0 : slot];
         if (root >= 0) plan_.offsets[static_cast<std::size_t>(buffer.id)][slot] = root + ranges_.begin(buffer.id);
       }
     }
@@ -151,9 +173,11 @@ class Planner {
 
   const Program& program_;
   const SharedMemory& shared_;
+  int slots_;
   const BufferRanges ranges_;
   const std::vector<Lifetime> lifetimes_;
-  std::vector<std::int64_t> root_offsets_;
+  /// By root buffer and slot, as MemoryPlan::offsets.
+  std::vector<std::vector<std::int64_t>> root_offsets_;
   MemoryPlan plan_;
 };
 
@@ -163,17 +187,49 @@ OffloadBytes largest(const OffloadBytes& a, const OffloadBytes& b) {
   return {std::max(a.host, b.host), std::max(a.file, b.file)};
 }
 
-std::int64_t MemoryPlan::offset(BufferId buffer, int micro_batch) const {
+std::int64_t MemoryPlan::find(BufferId buffer, int micro_batch) const {
   const std::vector<std::int64_t>& row = offsets.at(static_cast<std::size_t>(buffer));
-  const std::size_t slot = static_cast<std::size_t>(micro_batch + 1);
-  if (slot >= row.size() || row[slot] < 0) {
-    throw VerificationError("the memory plan has no place for buffer %" + std::to_string(buffer) + " in micro-batch " +
-                            std::to_string(micro_batch));
-  }
-  return row[slot];
+  return row[micro_batch < 0 ? 0 : static_cast<std::size_t>(1 + micro_batch % slots())];
 }
 
-MemoryPlan plan_memory(const Program& program, const SharedMemory& shared) { return Planner(program, shared).run(); }
+std::int64_t MemoryPlan::offset(BufferId buffer, int micro_batch) const {
+  const std::int64_t offset = find(buffer, micro_batch);
+  if (offset >= 0) return offset;
+  throw VerificationError("the memory plan has no place for buffer %" + std::to_string(buffer) + " in micro-batch " +
+                          std::to_string(micro_batch));
+}
+
+int MemoryPlan::reported(BufferId buffer, int micro_batches) const {
+  int last = find(buffer, -1) >= 0 ? -1 : micro_batches - 1;
+  while (last > 0 && find(buffer, last) < 0) --last;
+  return last;
+}
+
+MemoryPlan plan_memory(const Program& program, const SharedMemory& shared) {
+  int slots = 1;
+  while (const int superfluous = superfluous_micro_batches({&program}, slots)) {
+    const Program shorter = shortened(program, superfluous);
+    const BufferRanges ranges(shorter);
+    const int enough = find_slots(buffer_lifetimes(shorter, ranges), ranges, shorter.micro_batches, slots);
+    if (enough == slots) {
+      const MemoryPlan plan = Planner(shorter, shared, slots).run();
+      // More slots are more freedom for the packing, which finds a smaller arena in some cases.
+      const int left_out = superfluous_micro_batches({&program}, 2 * slots);
+      if (left_out == 0) return plan;
+      MemoryPlan other = Planner(shortened(program, left_out), shared, 2 * slots).run();
+      return other.arena_bytes < plan.arena_bytes ? other : plan;
+    }
+    if (enough == shorter.micro_batches) break;
+    slots = enough;
+  }
+  if (program.micro_batches > kMostMicroBatchesAtOnce) {
+    throw ConfigurationError("program '" + program.name + "' keeps memory of all its " +
+                             std::to_string(program.micro_batches) +
+                             " micro-batches until the step ends; accepted: at most " +
+                             std::to_string(kMostMicroBatchesAtOnce) + ", with a larger batch.micro");
+  }
+  return Planner(program, shared, program.micro_batches).run();
+}
 
 SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {
   SharedMemory shared;

@@ -26,9 +26,9 @@ struct OffloadBytes {
 /// which share memory if their lifetimes do not overlap. Host memory and the file hold persistent buffers one after
 /// another.
 struct MemoryPlan {
-  /// Byte offset of a buffer instance in its place: offsets[buffer][micro_batch + 1]. Entry 0 is for persistent buffers
-  /// and for the prologue and epilogue. -1 if the instance does not exist. The offset of a view includes its offset in
-  /// its base.
+  /// Byte offset of a buffer instance in its place: offsets[buffer][1 + micro_batch % slots()]. Entry 0 is for
+  /// persistent buffers and for the prologue and epilogue. -1 if the instance does not exist. The offset of a view
+  /// includes its offset in its base.
   std::vector<std::vector<std::int64_t>> offsets;
   std::int64_t persistent_bytes = 0;
   /// Size of the arena, which is the planned peak.
@@ -39,7 +39,14 @@ struct MemoryPlan {
   /// fragmentation.
   std::map<BufferKind, std::int64_t> bytes_at_peak;
 
+  /// Micro-batches with offsets of their own. The next one uses those of the first, which needs them no more.
+  [[nodiscard]] int slots() const { return offsets.empty() ? 1 : static_cast<int>(offsets.front().size()) - 1; }
   [[nodiscard]] std::int64_t offset(BufferId buffer, int micro_batch) const;
+  /// The micro-batch (-1: none) of the instance that the host reads after the step: the last one of `micro_batches`.
+  [[nodiscard]] int reported(BufferId buffer, int micro_batches) const;
+
+ private:
+  [[nodiscard]] std::int64_t find(BufferId buffer, int micro_batch) const;
 };
 
 /// How a rank stores the values of a parameter. Programs that share a parameter must agree on it.
@@ -78,7 +85,8 @@ struct SharedMemory {
 /// Alignment of buffers in bytes. Views and shared parameters are exempt.
 inline constexpr std::int64_t kBufferAlignment = 256;
 
-/// Plans by lifetime over the scheduled program (buffer_lifetimes). \throws VerificationError if a buffer with shared
+/// Plans by lifetime over the scheduled program (buffer_lifetimes). \throws ConfigurationError if all of very many
+/// micro-batches need memory at the same time. \throws VerificationError if a buffer with shared
 /// parameters does not fit at their offsets, or would hold other elements of them.
 [[nodiscard]] MemoryPlan plan_memory(const Program& program, const SharedMemory& shared = {});
 

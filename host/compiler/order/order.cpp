@@ -82,6 +82,7 @@ class CompletionPlaces {
 void order_tasks(ProgramBuilder& builder, const std::vector<ScheduledTask>& work, int micro_batches) {
   Program& program = builder.program();
   program.micro_batches = micro_batches;
+  program.schedule.reserve(work.size() + 2);
   append(program, find_task(program, Task::Kind::prologue), -1);
   for (const ScheduledTask& each : work) {
     append(program, find_task(program, kind_of(each.phase), each.chunk), each.micro_batch);

@@ -10,30 +10,75 @@
 #include "compiler/passes/passes.hpp"
 #include "compiler/program/buffer_ranges.hpp"
 #include "compiler/program/instructions.hpp"
+#include "compiler/program/short_schedule.hpp"
 #include "compiler/program/step_clock.hpp"
 #include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
 namespace {
 
-/// Adds waits to the program of one class for one variant of the step.
+/// An instruction that is to wait for sends of `buffer` in the micro-batch `distance` before its own; 0: its own.
+struct SendWait {
+  std::size_t program = 0;
+  int task = 0;
+  std::size_t index = 0;
+  BufferId buffer = -1;
+  int distance = 0;
+
+  auto operator<=>(const SendWait&) const = default;
+};
+
+/// If a sender is faster than its receiver, its memory holds the messages of two micro-batches, one to be computed and
+/// one to be received.
+constexpr int kMessagesInFlight = 2;
+/// Micro-batches, at most, after which an instruction waits for a send.
+constexpr int kLongestWait = 16;
+
+void add(std::vector<Program>& programs, const SendWait& wait) {
+  Task& task = programs[wait.program].tasks[static_cast<std::size_t>(wait.task)];
+  Instruction& instruction = task.instructions[wait.index];
+  const auto append = [](auto& waits, const auto& each) {
+    if (std::find(waits.begin(), waits.end(), each) == waits.end()) waits.push_back(each);
+  };
+  if (wait.distance == 0) {
+    append(instruction.waits, wait.buffer);
+  } else {
+    append(instruction.earlier_waits, EarlierWait{wait.buffer, wait.distance});
+  }
+}
+
+/// Finds waits for the program of one class in one variant of the step.
 class SentMemory {
  public:
-  SentMemory(Program& program, const StepClock& clock, std::size_t number, std::uint64_t step)
+  SentMemory(const Program& program, const StepClock& clock, std::size_t number, std::uint64_t step)
       : program_(program), clock_(clock), number_(number), step_(step), ranges_(program) {}
 
-  void run() {
+  struct Waits {
+    /// Waits at moments at which the messages are received.
+    std::vector<SendWait> late;
+    /// Waits that let a sender wait for its receiver, for memory that has no others.
+    std::vector<SendWait> blocking;
+  };
+
+  [[nodiscard]] Waits run() {
+    Waits waits;
     find_sends();
-    if (sends_.empty()) return;
+    if (sends_.empty()) return waits;
     find_runs();
     for (const auto& [root, instances] : sends_) {
-      if (const auto place = earliest_place(instances)) add_wait(*place, root);
+      if (const auto place = earliest_place(instances)) {
+        waits.late.push_back({number_, place->task, place->index, root, place->distance});
+      } else if (const auto index = always_executed(instances.front().task, 0)) {
+        waits.blocking.push_back({number_, instances.front().task, *index, root, kMessagesInFlight});
+      }
     }
+    return waits;
   }
 
  private:
   /// One run of a send.
   struct SendInstance {
+    int task = 0;
     int micro_batch = -1;
     std::int64_t instance = 0;  ///< of the memory
     std::int64_t ordinal = 0;
@@ -46,6 +91,8 @@ class SentMemory {
   struct Place {
     int task = 0;
     std::size_t index = 0;
+    /// Micro-batches between the send's and that of the place.
+    int distance = 0;
   };
 
   void find_sends() {
@@ -66,7 +113,7 @@ class SentMemory {
       if (!received) impossible.insert(root);
       if (!awaited.contains(i)) open.insert(root);
       const std::int64_t instance = ranges_.instance(root, step.at.micro_batch);
-      sends_[root].push_back({step.at.micro_batch, instance, step.ordinal, received.value_or(0)});
+      sends_[root].push_back({step.at.task, step.at.micro_batch, instance, step.ordinal, received.value_or(0)});
       last_touch_[instance] = step.ordinal;
     }
     std::erase_if(sends_,
@@ -97,25 +144,39 @@ class SentMemory {
     }
   }
 
-  /// The first instruction at which all these sends are complete, after the last use of its memory. Empty if there
-  /// is none in the tasks of the send's micro-batch: the memory is then in use until the step's end.
+  /// The first instruction at which all these sends are complete, after the last use of their memory: in a task of the
+  /// send's micro-batch or, if there is none, of a later one. Empty if there is none at all.
   [[nodiscard]] std::optional<Place> earliest_place(const std::vector<SendInstance>& instances) const {
-    for (const auto& [task, first_run] : runs_.at(instances.front().micro_batch)) {
-      std::optional<std::size_t> index = 0;
-      for (const SendInstance& send : instances) {
-        const auto own = first_place(task, send);
-        index = own && index ? std::optional(std::max(*own, *index)) : std::nullopt;
-        if (!index) break;
+    const int first = instances.front().micro_batch;
+    for (int distance = 0; distance <= std::min(program_.micro_batches / 2, kLongestWait); ++distance) {
+      const auto runs = runs_.find(first + distance);
+      if (runs == runs_.end()) return std::nullopt;
+      for (const auto& [task, first_run] : runs->second) {
+        if (const auto index = common_place(task, distance, instances)) return Place{task, *index, distance};
       }
-      if (index) index = always_executed(task, *index);
-      if (index) return Place{task, *index};
     }
     return std::nullopt;
   }
 
-  /// The first instruction of the task's run for the micro-batch of `send` that may wait for it.
-  [[nodiscard]] std::optional<std::size_t> first_place(int task, const SendInstance& send) const {
-    const auto& runs = runs_.at(send.micro_batch);
+  /// The first instruction of the task that may wait for the sends `distance` micro-batches before. The last sends, for
+  /// which there is no such run, are waited for at the step's end.
+  [[nodiscard]] std::optional<std::size_t> common_place(int task, int distance,
+                                                        const std::vector<SendInstance>& instances) const {
+    std::size_t index = 0;
+    for (const SendInstance& send : instances) {
+      if (distance > 0 && send.micro_batch + distance >= program_.micro_batches) continue;
+      const auto own = first_place(task, distance, send);
+      if (!own) return std::nullopt;
+      index = std::max(*own, index);
+    }
+    return always_executed(task, index);
+  }
+
+  /// The first instruction of the task's run `distance` micro-batches after `send` that may wait for it.
+  [[nodiscard]] std::optional<std::size_t> first_place(int task, int distance, const SendInstance& send) const {
+    const auto of_micro_batch = runs_.find(send.micro_batch + distance);
+    if (of_micro_batch == runs_.end()) return std::nullopt;
+    const auto& runs = of_micro_batch->second;
     const auto run = std::find_if(runs.begin(), runs.end(), [task](const auto& each) { return each.first == task; });
     if (run == runs.end()) return std::nullopt;
     const std::vector<std::size_t>& executed = executed_[static_cast<std::size_t>(task)][run->second.is_last ? 1 : 0];
@@ -144,12 +205,7 @@ class SentMemory {
     return static_cast<std::size_t>(found - instructions.begin());
   }
 
-  void add_wait(const Place& place, BufferId buffer) {
-    std::vector<BufferId>& waits = program_.tasks[static_cast<std::size_t>(place.task)].instructions[place.index].waits;
-    if (std::find(waits.begin(), waits.end(), buffer) == waits.end()) waits.push_back(buffer);
-  }
-
-  Program& program_;
+  const Program& program_;
   const StepClock& clock_;
   std::size_t number_;
   std::uint64_t step_;
@@ -221,24 +277,54 @@ bool have_sends(const std::vector<Program>& programs) {
   });
 }
 
+/// Adds all of the waits or, if ranks would then wait for each other, those of them with which they do not.
+void add_if_the_step_ends(std::vector<Program>& programs, const std::vector<int>& class_of_rank,
+                          const std::set<SendWait>& waits) {
+  if (waits.empty()) return;
+  const std::vector<StepVariant> variants = step_variants(programs).variants;
+  const auto ends_with = [&](const std::vector<SendWait>& some) {
+    std::vector<Program> changed = programs;
+    for (const SendWait& wait : some) add(changed, wait);
+    const bool ends = std::all_of(variants.begin(), variants.end(), [&](const StepVariant& variant) {
+      return StepClock(changed, class_of_rank, variant.step).has_ended();
+    });
+    if (ends) programs = std::move(changed);
+    return ends;
+  };
+  if (ends_with({waits.begin(), waits.end()})) return;
+  for (const SendWait& wait : waits) static_cast<void>(ends_with({wait}));
+}
+
 }  // namespace
 
 void release_sent_memory(std::vector<Program>& programs, const std::vector<int>& class_of_rank) {
   if (!have_sends(programs)) return;
-  for (const StepVariant& variant : step_variants(programs).variants) {
-    const StepClock clock(programs, class_of_rank, variant.step);
+  std::vector<Program> shorter = shortened(programs);
+  std::set<SendWait> blocking;
+  for (const StepVariant& variant : step_variants(shorter).variants) {
+    const StepClock clock(shorter, class_of_rank, variant.step);
     if (!clock.has_ended()) continue;
-    for (std::size_t i = 0; i < programs.size(); ++i) SentMemory(programs[i], clock, i, variant.step).run();
+    std::vector<SendWait> late;
+    for (std::size_t i = 0; i < shorter.size(); ++i) {
+      const SentMemory::Waits found = SentMemory(shorter[i], clock, i, variant.step).run();
+      late.insert(late.end(), found.late.begin(), found.late.end());
+      blocking.insert(found.blocking.begin(), found.blocking.end());
+    }
+    for (const SendWait& wait : late) add(shorter, wait);
   }
+  add_if_the_step_ends(shorter, class_of_rank, blocking);
+  take_tasks(programs, std::move(shorter));
 }
 
 void merge_channels(std::vector<Program>& programs, const std::vector<int>& class_of_rank) {
   if (!have_sends(programs)) return;
-  ChannelMerge merge(programs);
-  for (const StepVariant& variant : step_variants(programs).variants) {
-    merge.look_at(StepClock(programs, class_of_rank, variant.step));
+  std::vector<Program> shorter = shortened(programs);
+  ChannelMerge merge(shorter);
+  for (const StepVariant& variant : step_variants(shorter).variants) {
+    merge.look_at(StepClock(shorter, class_of_rank, variant.step));
   }
   merge.merge();
+  take_tasks(programs, std::move(shorter));
 }
 
 }  // namespace strata::host

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "compiler/passes/passes.hpp"
 #include "compiler/program/buffer_ranges.hpp"
+#include "compiler/program/short_schedule.hpp"
 #include "compiler/program/step_variants.hpp"
 
 namespace strata::host {
@@ -76,7 +78,7 @@ class WaitInserter {
   // --- waits
 
   void visit(Instruction& instruction, int micro_batch) {
-    for (const BufferId buffer : instruction.waits) complete(ranges_.range(buffer, micro_batch));
+    ranges_.for_each_wait(instruction, micro_batch, [this](const ByteRange& range) { complete(range); });
     for (const BufferId buffer : instruction.inputs) wait_for_conflicts(instruction, buffer, micro_batch, false);
     for (const BufferId buffer : instruction.outputs) wait_for_conflicts(instruction, buffer, micro_batch, true);
     if (is_asynchronous(instruction)) start(instruction, micro_batch);
@@ -149,7 +151,9 @@ class WaitInserter {
 }  // namespace
 
 void insert_waits(Program& program) {
-  for (const StepVariant& variant : step_variants(program).variants) WaitInserter(program, variant.step).run();
+  Program shorter = shortened(program, superfluous_micro_batches({&program}));
+  for (const StepVariant& variant : step_variants(shorter).variants) WaitInserter(shorter, variant.step).run();
+  program.tasks = std::move(shorter.tasks);
 }
 
 }  // namespace strata::host

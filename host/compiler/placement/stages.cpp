@@ -47,23 +47,32 @@ void require_schedule(const std::vector<ScheduledTask>& tasks, const Stages& sta
   const auto fail = [&](const std::string& what) {
     throw stages.scheduler->error("schedules stage " + std::to_string(stage) + " wrongly: " + what);
   };
-  std::set<std::tuple<Phase, int, int>> done;
+  std::map<std::pair<Phase, int>, std::vector<bool>> done;  // by phase and chunk, then by micro-batch
+  std::size_t count = 0;
   for (const ScheduledTask& task : tasks) {
     const bool there = task.chunk >= 0 && task.chunk < static_cast<int>(stages.stage_of_chunk.size()) &&
                        stages.stage(task.chunk) == stage && task.micro_batch >= 0 && task.micro_batch < micro_batches &&
                        (task.phase != Phase::weight || stages.splits_weight_gradients);
     if (!there) fail("it has no " + to_string(task));
-    if (!done.insert({task.phase, task.micro_batch, task.chunk}).second) fail(to_string(task) + " comes twice");
+    const auto runs = [&](Phase phase) -> std::vector<bool>& {
+      std::vector<bool>& all = done[{phase, task.chunk}];
+      all.resize(static_cast<std::size_t>(micro_batches));
+      return all;
+    };
+    const auto micro_batch = static_cast<std::size_t>(task.micro_batch);
+    if (runs(task.phase)[micro_batch]) fail(to_string(task) + " comes twice");
+    runs(task.phase)[micro_batch] = true;
+    ++count;
     const Phase before = task.phase == Phase::weight ? Phase::backward : Phase::forward;
-    if (task.phase != Phase::forward && !done.contains({before, task.micro_batch, task.chunk})) {
+    if (task.phase != Phase::forward && !runs(before)[micro_batch]) {
       fail(to_string(task) + " comes before its " + std::string(to_string(before)));
     }
   }
   const auto chunks = std::count(stages.stage_of_chunk.begin(), stages.stage_of_chunk.end(), stage);
   const std::size_t phases = stages.splits_weight_gradients ? 3 : 2;
   const std::size_t expected = phases * static_cast<std::size_t>(chunks) * static_cast<std::size_t>(micro_batches);
-  if (done.size() != expected) {
-    fail("it has " + std::to_string(done.size()) + " tasks of " + std::to_string(expected));
+  if (count != expected) {
+    fail("it has " + std::to_string(count) + " tasks of " + std::to_string(expected));
   }
 }
 

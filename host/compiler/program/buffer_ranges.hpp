@@ -38,6 +38,14 @@ class BufferRanges {
 
   /// The bytes of `buffer` for a task of `micro_batch` (-1: prologue, epilogue).
   [[nodiscard]] ByteRange range(BufferId buffer, int micro_batch) const;
+  /// Calls `visit(range)` for all bytes whose communication an instruction of `micro_batch` waits for.
+  template <class Visit>
+  void for_each_wait(const Instruction& instruction, int micro_batch, const Visit& visit) const {
+    for (const BufferId buffer : instruction.waits) visit(range(buffer, micro_batch));
+    for (const EarlierWait& each : instruction.earlier_waits) {
+      if (micro_batch >= each.distance) visit(range(each.buffer, micro_batch - each.distance));
+    }
+  }
   /// Number of the instance, below instance_count().
   [[nodiscard]] std::int64_t instance(BufferId buffer, int micro_batch) const;
   [[nodiscard]] std::int64_t instance_count() const;

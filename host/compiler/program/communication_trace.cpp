@@ -94,7 +94,8 @@ class Tracer {
   CommunicationTrace run(std::uint64_t step) {
     for_each_instruction(program_, step,
                          [&](const TaskInstance& at, std::size_t index, const Instruction& instruction) {
-                           for (const BufferId buffer : instruction.waits) wait(at, index, instruction, buffer);
+                           ranges_.for_each_wait(instruction, at.micro_batch,
+                                                 [&](const ByteRange& range) { wait(at, index, instruction, range); });
                            if (is_communication(instruction)) add(at, index, instruction);
                            ++ordinal_;
                          });
@@ -123,9 +124,8 @@ class Tracer {
     sends_[range.instance].push_back({range, trace_.steps.size() - 1});
   }
 
-  /// Adds a wait for every send in flight that reads memory of `buffer`, as the executor waits for all of them.
-  void wait(const TaskInstance& at, std::size_t index, const Instruction& instruction, BufferId buffer) {
-    const ByteRange range = ranges_.range(buffer, at.micro_batch);
+  /// Adds a wait for every send in flight that reads memory of `range`, as the executor waits for all of them.
+  void wait(const TaskInstance& at, std::size_t index, const Instruction& instruction, const ByteRange& range) {
     const auto found = sends_.find(range.instance);
     if (found == sends_.end()) return;
     std::erase_if(found->second, [&](const SendInFlight& send) {

@@ -24,7 +24,7 @@ class WorkOrder {
     const auto found = counts_.find({phase, chunk});
     return found == counts_.end() ? 0 : found->second;
   }
-  [[nodiscard]] const std::vector<ScheduledTask>& tasks() const { return tasks_; }
+  [[nodiscard]] std::vector<ScheduledTask> take() { return std::move(tasks_); }
 
  private:
   void append(Phase phase, int chunk) { tasks_.push_back({phase, counts_[{phase, chunk}]++, chunk}); }
@@ -47,7 +47,7 @@ std::vector<ScheduledTask> flush_schedule(int warm_up, const StageWork& work) {
     order.backward(work.stage);
   }
   for (int i = 0; i < warm_up; ++i) order.backward(work.stage);
-  return order.tasks();
+  return order.take();
 }
 
 std::vector<ScheduledTask> naive(const StageWork& work) { return flush_schedule(0, work); }
@@ -88,7 +88,7 @@ std::vector<ScheduledTask> interleaved(const StageWork& work) {
     if (turn < turns) order.forward(chunk(chunk_index(turn)));
     order.backward(chunk(virtual_stages - 1 - chunk_index(turn - warm_up)));
   }
-  return order.tasks();
+  return order.take();
 }
 
 // --- gradients of activations first, because other stages wait for them, and gradients of weights when the stage would
@@ -104,7 +104,7 @@ class ZbvOrder {
     fill();
     steady(micro_batches);
     drain();
-    return order_.tasks();
+    return order_.take();
   }
 
  private:

@@ -203,6 +203,15 @@ struct StepCondition {
   auto operator<=>(const StepCondition&) const = default;
 };
 
+/// A wait for communication of the micro-batch that is `distance` (1 or more) before the instruction's own. There is
+/// nothing to wait for if the step has no such micro-batch.
+struct EarlierWait {
+  BufferId buffer = -1;
+  int distance = 1;
+
+  bool operator==(const EarlierWait&) const = default;
+};
+
 /// One instruction. It reads the inputs and writes the outputs. A buffer that is both is updated in place.
 struct Instruction {
   /// Name for people and error messages: that of the node, the input or the communication. It also keys the random
@@ -217,6 +226,8 @@ struct Instruction {
   int block = -1;
   Occurrence occurrence = Occurrence::always;
   StepCondition when = {};
+  /// As `waits`, for buffers of earlier micro-batches.
+  std::vector<EarlierWait> earlier_waits = {};
 
   /// The work as a `Work`, such as Compute. Null if the work has another type.
   template <class Work>
