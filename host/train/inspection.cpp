@@ -9,6 +9,7 @@
 #include "huggingface/initial_values.hpp"
 #include "runtime/rank_threads.hpp"
 #include "setup/launched_process.hpp"
+#include "simulate/described_device.hpp"
 #include "train/training_programs.hpp"
 
 namespace strata::host {
@@ -76,6 +77,7 @@ void find_device(Inspection& inspection) {
   const int ranks = setup.stack.mesh.rank_count();
   if (inspection.cluster) {
     inspection.device_bytes = least_memory(*inspection.cluster, ranks);
+    inspection.device = described_device(inspection.device_text(), inspection.device_bytes, *setup.ops);
     inspection.remarks.emplace_back(
         "the workspaces of kernels are not counted, because the cluster's devices are not asked for them");
   } else {
@@ -142,7 +144,7 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
       planned_copies(plan_checkpoint(rank_programs(inspection.programs.training)), setup.stack.mesh.rank_count(),
                      copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every)));
   const std::vector<std::string> remarks =
-      with_places(setup.configuration, [&] { return find_remarks(inspection.programs, inspection.device.get()); });
+      with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });
   inspection.remarks.insert(inspection.remarks.end(), remarks.begin(), remarks.end());
   return inspection;
 }
