@@ -20,7 +20,8 @@ const NodeGroup& Cluster::group_of(int rank) const {
     if (rank < first) return group;
   }
   throw ConfigurationError("the cluster '" + name + "' has " + std::to_string(devices()) +
-                           " devices, too few for rank " + std::to_string(rank));
+                           " devices, too few for rank " + std::to_string(rank) +
+                           "; accepted: at most as many ranks as devices, or more nodes");
 }
 
 std::int64_t Cluster::memory_bytes(int rank, int ranks) const {

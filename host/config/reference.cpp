@@ -69,6 +69,7 @@ strata train configs/ddp.toml --set model.layers=2 --set strategy.0.size=4 --set
 
 - The value is TOML; a bare word is a string.
 - `[[strategy]]`, `[[library]]` and `[[optimizer.group]]` tables are counted from 0. The number after the last one appends a table.
+- A table `[cluster]` says for which machines `check` and `explain` judge the run ([clusters](clusters.md)).
 - If a run has several processes, all keys have the same values in all of them, except those in which ranks may differ.
 - Naming another plugin, as in `--set device.plugin=reference`, drops the options that the file gives to the one before.
 

@@ -60,6 +60,7 @@ void find_device(Inspection& inspection) {
   const int ranks = setup.stack.mesh.rank_count();
   if (inspection.cluster) {
     inspection.device_bytes = inspection.cluster->least_memory_bytes(ranks);
+    inspection.device = described_device(inspection.device_text(), inspection.device_bytes, *setup.ops);
     inspection.remarks.emplace_back(
         "the workspaces of kernels are not counted, because the cluster's devices are not asked for them");
   } else {
@@ -124,9 +125,7 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
   find_device(inspection);
-  const std::unique_ptr<Device> described =
-      inspection.cluster ? described_device(inspection.device_text(), inspection.device_bytes, *setup.ops) : nullptr;
-  inspection.programs = compile_training(setup, sizes, described ? described.get() : inspection.device.get());
+  inspection.programs = compile_training(setup, sizes, inspection.device.get());
   enter(times, "plan of checkpoints");
   inspection.planned_peak_bytes = inspection.programs.planned_peak_bytes();
   inspection.planned_checkpoint_bytes = planned_copy_bytes(
@@ -134,7 +133,7 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
                      copies_whole(setup.configuration.run.checkpoint_mode, setup.configuration.run.checkpoint_every)));
   enter(times, "remarks");
   const std::vector<std::string> remarks =
-      with_places(setup.configuration, [&] { return find_remarks(inspection.programs, inspection.device.get()); });
+      with_places(setup.configuration, [&] { return find_remarks(inspection.programs, *inspection.device); });
   inspection.remarks.insert(inspection.remarks.end(), remarks.begin(), remarks.end());
   return inspection;
 }

@@ -19,7 +19,7 @@ struct Inspection {
   RunSetup setup;
   /// The machines that the run is meant for. Empty: this one.
   std::optional<Cluster> cluster;
-  /// The device of the first rank on this machine. Other ranks have the same kind. Null with a cluster.
+  /// The device of the first rank. Other ranks have the same kind. With a cluster it is only described.
   std::unique_ptr<Device> device;
   TrainingPrograms programs;
   /// Planned bytes of each rank, and the bytes that the device offers to one; of several kinds the least.

@@ -37,7 +37,7 @@ void Trainer::prepare() {
     if (const auto fault = find_fault(programs_, setup_.limits(*world_), setup_.memory_bytes(*device))) {
       throw ConfigurationError(*fault);
     }
-    remarks_ = with_places(setup_.configuration, [&] { return find_remarks(programs_, device.get()); });
+    remarks_ = with_places(setup_.configuration, [&] { return find_remarks(programs_, *device); });
     plan_checkpoints(*device);
   }
   world_ = joined_world(std::move(world_), [&] {

@@ -132,7 +132,7 @@ std::optional<std::string> find_copy_fault(const std::vector<std::int64_t>& plan
   return std::nullopt;
 }
 
-std::vector<std::string> find_remarks(const TrainingPrograms& programs, const Device* device) {
+std::vector<std::string> find_remarks(const TrainingPrograms& programs, const Device& device) {
   std::vector<std::string> remarks;
   for (const std::string& strategy : programs.training.idle_strategies) {
     remarks.push_back(strategy + " has no effect on this run");
@@ -146,13 +146,12 @@ std::vector<std::string> find_remarks(const TrainingPrograms& programs, const De
   std::set<std::string> notes = programs.training.notes;
   if (programs.evaluation) notes.insert(programs.evaluation->notes.begin(), programs.evaluation->notes.end());
   remarks.insert(remarks.end(), notes.begin(), notes.end());
-  if (device == nullptr) return remarks;
-  for (const std::string& note : device->notes()) remarks.push_back(device->description() + ": " + note);
+  for (const std::string& note : device.notes()) remarks.push_back(device.description() + ": " + note);
   SlowOps slow;
-  find_slow_ops(programs.training, *device, slow);
-  if (programs.evaluation) find_slow_ops(*programs.evaluation, *device, slow);
+  find_slow_ops(programs.training, device, slow);
+  if (programs.evaluation) find_slow_ops(*programs.evaluation, device, slow);
   if (!slow.empty()) {
-    remarks.push_back("no fast kernel for " + text(slow) + " on " + device->description() +
+    remarks.push_back("no fast kernel for " + text(slow) + " on " + device.description() +
                       "; the slow reference kernels are used instead");
   }
   return remarks;

@@ -54,9 +54,8 @@ struct TrainingPrograms {
                                                          const Device& device, std::int64_t device_bytes);
 
 /// Settings that are valid but probably unintended: strategies without effect or that could not do something for an op,
-/// and ops that run their reference kernel on a device that looks for fast kernels. One sentence each. `device`: null
-/// if the run's device is not here.
-[[nodiscard]] std::vector<std::string> find_remarks(const TrainingPrograms& programs, const Device* device);
+/// and ops that run their reference kernel on a device that looks for fast kernels. One sentence each.
+[[nodiscard]] std::vector<std::string> find_remarks(const TrainingPrograms& programs, const Device& device);
 
 /// The norms of log.norm_groups after a step of the program. `reports`: of that step. `replicas`: how many train apart
 /// (Stack::unsynchronized). The norms are then root mean squares over them.

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "cluster/cluster_fields.hpp"
 #include "cluster_example.hpp"
 #include "config/run_configuration.hpp"
+#include "files/file_io.hpp"
 
 namespace strata::host {
 namespace {
@@ -128,6 +130,26 @@ hops = [3e-6, 9e-6]
   const Cluster cluster = load_cluster((folder / "all.toml").string(), request_of_test());
   EXPECT_EQ(cluster.devices(), 36);
   EXPECT_EQ(cluster.group_of(35).device.points.size(), 1U);
+}
+
+template <class Table>
+void expect_keys(const std::string& page) {
+  for (const NumberField<Table>& field : number_fields<Table>()) {
+    EXPECT_THAT(page, testing::HasSubstr(std::string(field.name)));
+  }
+}
+
+TEST(PublishedClusters, AreDocumented) {
+  const std::string page = read_text(source_path("docs/clusters.md"));
+  const PublishedNames names = published_names(request_of_test().published);
+  for (const auto& list : {names.systems, names.devices}) {
+    for (const std::string& name : list) EXPECT_THAT(page, testing::HasSubstr("`" + name + "`"));
+  }
+  expect_keys<Cluster>(page);
+  expect_keys<DeviceDescription>(page);
+  expect_keys<NodeGroup>(page);
+  expect_keys<LinkLevel>(page);
+  expect_keys<CollectiveProtocol>(page);
 }
 
 TEST(RunConfigurations, MayHoldTheirCluster) {

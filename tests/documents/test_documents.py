@@ -99,8 +99,15 @@ class Documents:
         self.compare_with_shipped(block, configuration)
         path = folder / "fragment.toml"
         file = fragments.file_of(block)
-        path.write_text(files[file] if file else fragments.completed(configuration, block.page))
-        result = subprocess.run([self.samples.strata, "check", path], cwd=folder, capture_output=True, text=True)
+        command = [self.samples.strata, "check", path]
+        if set(configuration) == {"cluster"}:
+            cluster = folder / "fragment-cluster.toml"
+            cluster.write_text(block.text)
+            path.write_text(fragments.completed({}, block.page))
+            command += ["--cluster", cluster]
+        else:
+            path.write_text(files[file] if file else fragments.completed(configuration, block.page))
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if result.returncode:
             self.fail(block.place, f"strata check: {result.stderr}")
 

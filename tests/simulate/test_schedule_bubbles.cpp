@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/compile.hpp"
-#include "reports/timeline_program.hpp"
+#include "reports/timeline.hpp"
 #include "simulate/simulation.hpp"
 #include "simulated_cluster.hpp"
 
