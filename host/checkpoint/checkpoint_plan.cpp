@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "checkpoint/tensor_cover.hpp"
@@ -170,7 +171,9 @@ class Planner {
       const AxisSet axes = shard_axes(holding.storage);
       const std::int64_t count = ranks_.mesh.size(std::vector<Axis>(axes.begin(), axes.end()));
       const std::int64_t bytes = element_count(tensor.shape) * static_cast<std::int64_t>(size_of(tensor.dtype));
-      parts.push_back({plan.size() - 1, &dealer_.replicas(holding), (bytes + count - 1) / count});
+      Part& part = part_of(holding, tensor.frozen, parts);
+      part.tensors.push_back(plan.size() - 1);
+      part.bytes += (bytes + count - 1) / count;
       tensor.storage = std::move(holding.storage);
       tensor.holders = std::move(holding.holders);
     }
@@ -179,12 +182,26 @@ class Planner {
   }
 
  private:
-  /// What the ranks of a replica write of a tensor, on average.
+  using BucketKey = std::tuple<const Program*, BufferId, const std::vector<Replica>*, bool>;
+  /// Tensors that one replica writes.
   struct Part {
-    std::size_t tensor = 0;
+    std::vector<std::size_t> tensors;
     const std::vector<Replica>* replicas = nullptr;
+    /// What each rank writes of them, on average.
     std::int64_t bytes = 0;
   };
+
+  /// Tensors in one sharded bucket are dealt together, because a rank's piece of it may have parts of few of them.
+  Part& part_of(const Holding& holding, bool frozen, std::vector<Part>& parts) {
+    const std::vector<Replica>* replicas = &dealer_.replicas(holding);
+    const TensorHolder& first = holding.holders.front();
+    const BucketKey key{first.program, first.program->root(first.buffer), replicas, frozen};
+    if (holding.storage.bucket) {
+      const auto [number, added] = buckets_.try_emplace(key, parts.size());
+      if (!added) return parts[number->second];
+    }
+    return parts.emplace_back(Part{{}, replicas, 0});
+  }
 
   /// Axes that shard every tensor.
   [[nodiscard]] AxisSet common_axes() const {
@@ -226,9 +243,12 @@ class Planner {
       return a_is_single != b_is_single ? a_is_single : a.bytes > b.bytes;
     });
     for (const Part& each : parts) {
-      CheckpointTensor& tensor = plan[each.tensor];
-      tensor.writers = dealer_.deal(*each.replicas, each.bytes, tensor.frozen);
-      for (const Axis& axis : shard_axes(tensor.storage)) tensor.writers.erase(axis);
+      const Coordinates writers = dealer_.deal(*each.replicas, each.bytes, plan[each.tensors.front()].frozen);
+      for (const std::size_t number : each.tensors) {
+        CheckpointTensor& tensor = plan[number];
+        tensor.writers = writers;
+        for (const Axis& axis : shard_axes(tensor.storage)) tensor.writers.erase(axis);
+      }
     }
   }
 
@@ -236,6 +256,8 @@ class Planner {
   Holdings holdings_;
   StorageCover cover_;
   Dealer dealer_;
+  /// Numbers of the parts in sharded buckets.
+  std::map<BucketKey, std::size_t> buckets_;
 };
 
 }  // namespace

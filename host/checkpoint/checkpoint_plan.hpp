@@ -64,9 +64,9 @@ struct CheckpointTensor {
 
 /// The tensors of a checkpoint, in which each byte is written once. If several ranks hold the same part of a tensor,
 /// one of them writes it: tensors are dealt, largest first, to the replica whose ranks have the fewest bytes to write.
-/// Frozen tensors are dealt apart, because few checkpoints write them. Example: of two replicas each writes about half
-/// of the model. If programs store a tensor in different ways, such as a tied weight in different buckets of two
-/// stages, the ranks of one way write all of it.
+/// Those in one sharded bucket are dealt together. Frozen tensors are dealt apart, because few checkpoints write them.
+/// Example: of two replicas each writes about half of the model. If programs store a tensor in different ways, such as
+/// a tied weight in different buckets of two stages, the ranks of one way write all of it.
 ///
 /// The plan is about classes of ranks. It finds the part of a rank when it is asked for.
 class CheckpointPlan {

@@ -79,14 +79,12 @@ def main():
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "text.txt"), "w", encoding="ascii") as text:
-            # A sample for every replica.
-            text.write("the quick brown fox jumps over the lazy dog. " *
-                       (max(arguments.ranks) // (PIPELINE * TENSOR) * MICRO_BATCHES * 1025 // 45 + 1))
+            text.write("the quick brown fox jumps over the lazy dog. " * 1000)
         for ranks in arguments.ranks:
             results[ranks] = check(arguments.strata, folder, arguments.layers, ranks)
     print(f"{'ranks':24}" + "".join(f"{ranks:>18,}" for ranks in results))
     for name in dict.fromkeys(name for phases in results.values() for name in phases):
-        cells = [phases.get(name, (0, 0)) for phases in results.values()]
+        cells = [phases[name] for phases in results.values()]
         print(f"{name:24}" + "".join(f"{seconds:8.3f} s {mebibytes:4d} MiB" for seconds, mebibytes in cells))
 
 

@@ -94,6 +94,22 @@ TEST_F(CheckpointStorageTest, ReplicasShareTheWriting) {
   }
 }
 
+// A rank's piece of a bucket may have a part of one tensor only.
+TEST_F(CheckpointStorageTest, ReplicasShareTheWritingOfShardedBuckets) {
+  std::vector<StoredTensor> tensors;
+  for (const char* bucket : {"a", "b", "c", "d"}) {
+    const auto add = [&](const char* name, std::int64_t elements, std::int64_t offset) {
+      tensors.push_back({std::string(name) + bucket, {{"x", elements, {}, false}}, DType::f32, bucket});
+      tensors.back().sharding = FlatSharding{{"dp"}, 1000, offset, true};
+    };
+    add("large.", 900, 0);
+    add("small.", 100, 900);
+  }
+  const FakeRanks ranks(Mesh({{"replica", 2}, {"dp", 4}}), tensors);
+  // Half of each piece, of 250 elements, of four values and four states.
+  EXPECT_THAT(bytes_by_rank(CheckpointPlan(ranks.programs()), RankFile::changing), ::testing::Each(4000));
+}
+
 // Weights that two pipeline stages share, in different buckets; and states that only one of two ranks keeps.
 TEST_F(CheckpointStorageTest, ProgramsMayStoreATensorInDifferentWays) {
   const Mesh mesh({{"pp", 2}, {"dp", 3}});

@@ -17,8 +17,7 @@ namespace strata::host {
 /// axes whose end it has. Example: in a mesh dp=2048 pp=8 tp=8, programs differ along pp only, so dp=1 pp=8 tp=1
 /// remain.
 
-/// The coordinate of ranks along one axis. Mesh::coordinates() finds those along all axes, but takes a hundred times as
-/// long.
+/// The coordinate of ranks along one axis, for loops over many ranks. Mesh::coordinates() makes a map for each.
 class AxisCoordinate {
  public:
   AxisCoordinate(const Mesh& mesh, const Axis& axis) : size_(mesh.size(axis)) {
@@ -51,7 +50,7 @@ template <class Label>
       const auto own = static_cast<std::size_t>(rank);
       if (coordinate(rank) < axis.size) continue;
       const auto before = own - static_cast<std::size_t>(coordinate.stride());
-      if (of_rank[own] != of_rank[before]) axis.size = coordinate(rank) + 1;
+      if (of_rank.at(own) != of_rank.at(before)) axis.size = coordinate(rank) + 1;
     }
   }
   return Mesh(std::move(axes));
@@ -69,9 +68,9 @@ template <class Label>
 }
 
 /// The axes along which the program chooses ranks by their coordinates: the peers of messages, and the members of
-/// collectives. If no other axis is folded, communication on the folded mesh matches and ends exactly if it does on the
-/// whole one: ranks that fold into one execute the same program, and each of their collectives is one of all of them or
-/// has the same members as that of the rank that stands for them.
+/// collectives. If these axes are kept, communication on the folded mesh matches and ends exactly if it does on the
+/// whole one: ranks that fold into one execute the same program, and a collective over a folded axis is one of all its
+/// ranks.
 [[nodiscard]] AxisSet addressed_axes(const Program& program);
 
 }  // namespace strata::host
