@@ -125,17 +125,17 @@ class Simulator {
 
   /// Waits for what the work must not overtake. \return false if some of it has not begun, because other ranks lag.
   bool wait(RankState& rank, const TimedWork& work, int micro_batch) {
-    for (const BufferId buffer : work.instruction->waits) {
-      const ByteRange range = rank.schedule->ranges().range(buffer, micro_batch);
-      for (std::size_t i = 0; i < rank.in_flight.size();) {
+    bool has_begun = true;
+    rank.schedule->ranges().for_each_wait(*work.instruction, micro_batch, [&](const ByteRange& range) {
+      for (std::size_t i = 0; has_begun && i < rank.in_flight.size();) {
         if (!rank.in_flight[i]->uses(range)) {
           ++i;
-        } else if (!finish(rank, i)) {
-          return false;
+        } else {
+          has_begun = finish(rank, i);
         }
       }
-    }
-    return true;
+    });
+    return has_begun;
   }
 
   bool wait_for_all(RankState& rank) {
