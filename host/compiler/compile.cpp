@@ -54,6 +54,7 @@ PlacedModel place(const CompileRequest& request, const Stack& stack, Graph graph
   }
   keep_values_between_chunks(model.graph, model.stages);
   verify(model.graph, model.registry(), "placement");
+  model.index = GraphIndex(model.graph);
   model.rules = LayoutRules(stack.nesting(), model.graph.sizes, stack.rules);
   // Every rank of an axis holds such dimensions of parameters whole.
   for (const Parameter& parameter : model.graph.parameters) {

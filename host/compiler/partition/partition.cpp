@@ -25,7 +25,6 @@ class Partitioner {
         sinks_(model.graph, model.rules, builder, parameters.dealt) {}
 
   PartitionResult run() {
-    for (const Sink& sink : model_.graph.sinks) sinks_of_[sink.value].push_back(&sink);
     for (std::size_t i = 0; i < parameters_.homes.size(); ++i) {
       const auto& [parameter, buffer, layout] = parameters_.homes[i];
       for (const auto& axes : layout) found_.used_axes.insert(axes.begin(), axes.end());
@@ -229,7 +228,7 @@ class Partitioner {
   }
 
   [[nodiscard]] const Sink& only_sink(const Node& node, std::size_t result) const {
-    return *sinks_of_.at({node.id, static_cast<int>(result)}).front();
+    return *model_.index.sinks.at({node.id, static_cast<int>(result)}).front();
   }
 
   [[nodiscard]] bool is_fresh(const Node& node, const std::vector<Home>& homes) const {
@@ -241,8 +240,8 @@ class Partitioner {
   [[nodiscard]] bool contributes_directly(const Node& node, const std::vector<Home>& homes) const {
     for (std::size_t k = 0; k < homes.size(); ++k) {
       const Value value{node.id, static_cast<int>(k)};
-      const auto sinks = sinks_of_.find(value);
-      if (sinks == sinks_of_.end() || sinks->second.size() != 1 || values_.is_read(value)) return false;
+      const auto sinks = model_.index.sinks.find(value);
+      if (sinks == model_.index.sinks.end() || sinks->second.size() != 1 || values_.is_read(value)) return false;
       const Sink& sink = *sinks->second.front();
       if (sink.kind == Sink::Kind::output) return false;
       if (homes[k].layout != model_.rules.canonical(node.results[k].dims)) return false;
@@ -258,8 +257,8 @@ class Partitioner {
   }
 
   void define(Value value, Home home) {
-    const auto sinks = sinks_of_.find(value);
-    if (sinks != sinks_of_.end()) {
+    const auto sinks = model_.index.sinks.find(value);
+    if (sinks != model_.index.sinks.end()) {
       for (const Sink* sink : sinks->second) add_to_sink(*sink, value, home);
     }
     values_.define(value, std::move(home));
@@ -325,7 +324,6 @@ class Partitioner {
   GatheredValues gathered_;
   Values values_;
   GradientSinks sinks_;
-  std::map<Value, std::vector<const Sink*>> sinks_of_;
 };
 
 }  // namespace

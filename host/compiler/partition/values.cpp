@@ -11,13 +11,7 @@
 namespace strata::host {
 
 Values::Values(const PlacedModel& model, int stage, ProgramBuilder& builder, GatheredValues& gathered)
-    : model_(model), stage_(stage), builder_(builder), gathered_(gathered) {
-  for (const Node& node : model.graph.nodes()) {
-    position_.emplace(node.id, position_.size());
-    for (std::size_t i = 0; i < node.operands.size(); ++i)
-      uses_[node.operands[i]].push_back({&node, static_cast<int>(i)});
-  }
-}
+    : model_(model), stage_(stage), builder_(builder), gathered_(gathered) {}
 
 TaskKey Values::task_of(const Node& node) const {
   const int chunk = model_.stages.chunk(node.block);
@@ -47,7 +41,7 @@ void Values::alias(Value value, Value other) { home_[value] = home_.at(other); }
 /// A partial sum may stay partial if its only reader is in the same task and accepts it.
 bool Values::may_stay_partial(Value value, const Home& home) const {
   if (home.partial.empty() || home.reduction != Reduction::sum) return false;
-  const auto& uses = uses_.at(value);
+  const auto& uses = model_.index.uses.at(value);
   if (uses.size() != 1) return false;
   const Node& reader = *uses.front().node;
   return is_here(reader) && task_of(reader) == home.task &&
@@ -134,7 +128,7 @@ BufferId Values::load(const Node& input, const Layout& layout, const TaskKey& ta
 
 Task::Kind Values::receiving_kind(Value value, int to_chunk) const {
   Task::Kind first = Task::Kind::weight;
-  for (const Use& use : uses_.at(value)) {
+  for (const GraphIndex::Use& use : model_.index.uses.at(value)) {
     const TaskKey reader = task_of(*use.node);
     if (reader.chunk == to_chunk) first = std::min(first, reader.kind);
   }
@@ -163,10 +157,10 @@ Values::Message Values::message(Value value, int stage, int to_chunk) const {
 
 void Values::send_to_readers(Value value, const Home& home) {
   if (!sent_.insert(value).second) return;
-  const auto uses = uses_.find(value);
-  if (uses == uses_.end()) return;
+  const auto uses = model_.index.uses.find(value);
+  if (uses == model_.index.uses.end()) return;
   std::set<int> chunks;
-  for (const Use& use : uses->second) {
+  for (const GraphIndex::Use& use : uses->second) {
     if (!is_here(*use.node)) chunks.insert(model_.stages.chunk(use.node->block));
   }
   for (const int chunk : chunks) {
@@ -190,7 +184,7 @@ BufferId Values::receive(Value value, const TaskKey& task) {
       .instructions.push_back({.name = std::move(message.name),
                                .work = Receive{message.peer, message.id, message.channel},
                                .outputs = {buffer}});
-  receives_.emplace(message.id, SendOrder{position_.at(value.node), value.result});
+  receives_.emplace(message.id, SendOrder{model_.index.position.at(value.node), value.result});
   received_.emplace(key, buffer);
   return buffer;
 }

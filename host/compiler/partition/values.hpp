@@ -57,14 +57,9 @@ class Values {
 
   /// Name for buffers and communications.
   [[nodiscard]] std::string label(Value value, const TaskKey& task) const;
-  [[nodiscard]] bool is_read(Value value) const { return uses_.contains(value); }
+  [[nodiscard]] bool is_read(Value value) const { return model_.index.uses.contains(value); }
 
  private:
-  struct Use {
-    const Node* node;
-    int operand;
-  };
-
   [[nodiscard]] bool may_stay_partial(Value value, const Home& home) const;
   BufferId load(const Node& input, const Layout& layout, const TaskKey& task);
   void send_to_readers(Value value, const Home& home);
@@ -89,14 +84,12 @@ class Values {
   int stage_;
   ProgramBuilder& builder_;
   GatheredValues& gathered_;
-  std::map<Value, std::vector<Use>> uses_;
   std::map<Value, Home> home_;
   std::map<Value, std::size_t> parameters_;
   std::map<std::tuple<BufferId, Layout, TaskKey>, BufferId> converted_;
   std::map<std::tuple<std::string, Layout, int>, BufferId> loaded_;
   std::map<std::pair<Value, int>, BufferId> received_;  // by chunk
   std::map<std::uint64_t, SendOrder> receives_;         // by the message's id
-  std::map<int, std::size_t> position_;                 // of a node in the graph, by its id
   std::set<Value> sent_;
   std::map<int, std::ptrdiff_t> load_count_;  // by chunk
 };

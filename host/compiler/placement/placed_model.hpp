@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "compiler/compile_request.hpp"
+#include "compiler/placement/graph_index.hpp"
 #include "compiler/placement/stages.hpp"
 #include "compiler/placement/storage.hpp"
 #include "compiler/stack.hpp"
@@ -18,6 +19,8 @@ struct PlacedModel {
   const Stack& stack;
   BatchSplit batch = {};
   Graph graph = {};
+  /// Of `graph`, whose nodes stay where they are if the model is moved.
+  GraphIndex index = {};
   Stages stages = {};
   LayoutRules rules = {};
   /// By position in Graph::parameters. Empty for an evaluation pass, which has the storage of its training step.

@@ -64,14 +64,6 @@ std::vector<Bucket> make_dealt(const std::vector<BucketMember>& members, BucketM
   return buckets;
 }
 
-std::set<std::string> names_with_gradient(const Graph& graph) {
-  std::set<std::string> names;
-  for (const Sink& sink : graph.sinks) {
-    if (sink.kind == Sink::Kind::parameter_gradient) names.insert(sink.name);
-  }
-  return names;
-}
-
 /// The parameters of `bucket` that the program has, at their places. `parameters`: those of the training step.
 Bucket shared_bucket(const Bucket& bucket, const std::vector<StoredParameter>& parameters,
                      const std::map<std::string, std::size_t>& indices) {
@@ -91,32 +83,32 @@ Bucket shared_bucket(const Bucket& bucket, const std::vector<StoredParameter>& p
 
 StoredParameters store_parameters(const PlacedModel& model, int stage, ProgramBuilder& builder) {
   const Graph& graph = model.graph;
-  const auto readers = model.stages.readers(graph);
-  std::map<Value, int> first_block;
-  for (const Node& node : graph.nodes()) {
-    for (const Value& operand : node.operands) first_block.try_emplace(operand, node.block);
-  }
-  const std::set<std::string> with_gradient = names_with_gradient(graph);
   StoredParameters stored;
   for (std::size_t i = 0; i < graph.parameters.size(); ++i) {
     const Parameter& parameter = graph.parameters[i];
-    const auto stages = readers.find(parameter.value);
-    const std::set<int> here = stages == readers.end() ? std::set<int>{0} : stages->second;
-    if (!here.contains(stage)) continue;
+    const auto uses = model.index.uses.find(parameter.value);
+    const bool is_read = uses != model.index.uses.end();
+    std::set<int> stages;
+    if (is_read) {
+      for (const GraphIndex::Use& use : uses->second) stages.insert(model.stages.stage(*use.node));
+    } else {
+      stages.insert(0);
+    }
+    if (!stages.contains(stage)) continue;
     const PlacedParameter& placed = model.parameters[i];
     const AssignedUpdate update = model.is_training() ? model.groups.updates[i] : AssignedUpdate{};
     store(model, parameter, stored, builder);
     const DType type = graph.type(parameter.value).dtype;
     stored.members.push_back({.index = builder.program().parameters.size() - 1,
-                              .block = stages == readers.end() ? -1 : first_block.at(parameter.value),
+                              .block = is_read ? uses->second.front().node->block : -1,
                               .kind = {.storage = placed.storage,
                                        .shard_axes = shard_axes(builder.program().parameters.back()),
-                                       .stages = {here.begin(), here.end()},
+                                       .stages = {stages.begin(), stages.end()},
                                        .role = parameter.role,
                                        .group = update.group,
                                        .has_own_bucket = placed.has_own_bucket || update.has_own_bucket,
                                        .fragments = placed.fragments,
-                                       .has_gradient = with_gradient.contains(parameter.name),
+                                       .has_gradient = model.index.with_gradient.contains(parameter.name),
                                        .type = type,
                                        .gradient_type = gradient_type(parameter, type)}});
   }
