@@ -9,8 +9,8 @@
 #include "common/layers.hpp"
 #include "common/options.hpp"
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/model.hpp"
+#include "strata/plugin.hpp"
 
 namespace gpt2 {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "common/layers.hpp"
 #include "common/options.hpp"
-#include "strata/factory.hpp"
 #include "strata/model.hpp"
+#include "strata/plugin.hpp"
 
 namespace llama {
 namespace {

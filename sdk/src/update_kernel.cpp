@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "strata/flat_op.hpp"
 #include "strata/half.hpp"
+#include "strata/op.hpp"
 #include "strata/optimizer.hpp"
 #include "strata/reference_kernel.hpp"
 

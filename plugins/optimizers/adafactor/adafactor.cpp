@@ -6,10 +6,10 @@
 #include "factored_step.hpp"
 #include "strata/compiler_ops.hpp"
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
-#include "strata/flat_op.hpp"
 #include "strata/matrix_piece.hpp"
+#include "strata/op.hpp"
 #include "strata/optimizer.hpp"
+#include "strata/plugin.hpp"
 
 namespace adafactor {
 namespace {

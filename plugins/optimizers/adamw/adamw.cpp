@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/optimizer.hpp"
+#include "strata/plugin.hpp"
 
 namespace {
 

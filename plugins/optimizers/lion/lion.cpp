@@ -3,8 +3,8 @@
 /// weight decay about ten times as large.
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/optimizer.hpp"
+#include "strata/plugin.hpp"
 #include "strata/update_kernel.hpp"
 
 namespace {

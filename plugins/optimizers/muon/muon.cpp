@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/optimizer.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 #include "strata/update_kernel.hpp"
 

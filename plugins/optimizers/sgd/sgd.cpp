@@ -1,8 +1,8 @@
 /// Stochastic gradient descent, plain or with momentum.
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/optimizer.hpp"
+#include "strata/plugin.hpp"
 
 namespace {
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "compress.hpp"
-#include "strata/flat_op.hpp"
+#include "strata/op.hpp"
 #include "strata/random.hpp"
 
 namespace compress {

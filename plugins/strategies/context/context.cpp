@@ -9,8 +9,8 @@
 
 #include "ring_lowering.hpp"
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace context {

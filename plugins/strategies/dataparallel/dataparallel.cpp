@@ -2,7 +2,7 @@
 /// The first rank along the axis gathers all gradients, holds the optimizer states, updates, and broadcasts the
 /// parameters. It serves as a baseline.
 
-#include "strata/factory.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace {

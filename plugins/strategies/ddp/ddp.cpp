@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace {

@@ -5,7 +5,6 @@
 #include "shared/wire_format.hpp"
 #include "strata/bucket_work.hpp"
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
 #include "strata/plugin.hpp"
 #include "strata/program.hpp"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/peft.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace lora {

@@ -11,8 +11,8 @@
 
 #include "schedule.hpp"
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/options.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace pipeline {

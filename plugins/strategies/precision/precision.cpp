@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/graph.hpp"
 #include "strata/op.hpp"
 #include "strata/plugin.hpp"

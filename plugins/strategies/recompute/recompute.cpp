@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/graph.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace recompute {

@@ -3,7 +3,7 @@
 /// parallelism the same axis shards tokens between these layers (Korthikanti et al., "Reducing Activation Recomputation
 /// in Large Transformer Models", MLSys 2023).
 
-#include "strata/factory.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace {

@@ -7,9 +7,9 @@
 
 #include "shared/wire_format.hpp"
 #include "strata/error.hpp"
-#include "strata/factory.hpp"
 #include "strata/lowering.hpp"
 #include "strata/options.hpp"
+#include "strata/plugin.hpp"
 #include "strata/strategy.hpp"
 
 namespace zero {

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "strata/export.hpp"
 #include "strata/options.hpp"
@@ -63,6 +65,22 @@ class STRATA_API PluginFactory {
   /// Registers the plugin's ops and kernels. The host calls it once per run, before it creates objects of any plugin.
   /// Default: none.
   virtual void provide(Registration& registration, const Options& options) const;
+};
+
+/// The factory of a class that is made from its options alone: `Product::schema()` lists them, and the constructor
+/// takes them. `Factory`: that of the kind of plugin, such as StrategyFactory. Example:
+///
+///     using TensorFactory = FactoryOf<StrategyFactory, TensorParallel>;
+template <class Factory, class Product>
+class FactoryOf : public Factory {
+ public:
+  [[nodiscard]] const OptionSchema& options() const override { return schema_; }
+  [[nodiscard]] decltype(std::declval<const Factory&>().create({})) create(const Options& options) const override {
+    return std::make_unique<Product>(options);
+  }
+
+ private:
+  OptionSchema schema_ = Product::schema();
 };
 
 /// The factory of a library plugin, which only registers ops and kernels.

@@ -3,8 +3,8 @@
 
 #include "ops/op_base.hpp"
 #include "strata/compiler_ops.hpp"
-#include "strata/flat_op.hpp"
 #include "strata/internal/group_runs.hpp"
+#include "strata/op.hpp"
 
 /// \file
 /// Ops on flat buffers and scalars. The compiler emits them outside of graphs.

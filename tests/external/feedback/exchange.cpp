@@ -3,9 +3,9 @@
 #include <cmath>
 #include <memory>
 
-#include "strata/flat_op.hpp"
 #include "strata/half.hpp"
 #include "strata/kernel_tools.hpp"
+#include "strata/op.hpp"
 #include "strata/reference_kernel.hpp"
 
 namespace feedback {

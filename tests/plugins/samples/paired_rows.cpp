@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "strata/error.hpp"
-#include "strata/flat_op.hpp"
 #include "strata/matrix_piece.hpp"
+#include "strata/op.hpp"
 #include "strata/optimizer.hpp"
 #include "strata/reference_kernel.hpp"
 #include "strata/registration.hpp"
