@@ -70,6 +70,7 @@ int plan(const PlanArguments& arguments, CommandContext& context) {
   const PlanEvaluator evaluator(space, context.plugins(), *target.cluster);
   auto bar = std::make_unique<ProgressBar>(context.messages);
   PlanSearchSettings settings;
+  settings.finalists = kShownPlans;
   settings.goal = arguments.goal == "memory" ? PlanGoal::memory : PlanGoal::time;
   settings.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
   settings.progress = [&](std::size_t done, std::size_t most) {
@@ -77,7 +78,7 @@ int plan(const PlanArguments& arguments, CommandContext& context) {
     if (bar->is_due()) bar->show(share, fmt::format("{} plans tried", done));
   };
   const std::vector<EvaluatedPlan> plans = search_plans(
-      space, [&](const PlanChoice& choice) { return evaluator.evaluate(choice); }, settings);
+      space, [&](const PlanChoice& choice, bool is_trial) { return evaluator.evaluate(choice, is_trial); }, settings);
   bar.reset();
   if (plans.empty() || !plans.front().works()) throw ConfigurationError(describe_nearest_miss(space, plans));
   if (!arguments.output.empty()) write_named_file(arguments.output, to_toml(space.configuration(plans.front().choice)));

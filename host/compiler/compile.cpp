@@ -237,9 +237,9 @@ Compiled compile(const CompileRequest& request, const Compiled* training) {
   for (std::size_t i = 0; i < programs.size(); ++i) {
     const SharedMemory shared = training != nullptr ? shared_memory(request, *training, i) : SharedMemory{};
     enter(request.times, "memory");
-    plans.push_back(plan_memory(programs[i], shared));
+    plans.push_back(plan_memory(programs[i], shared, request.is_trial ? PackingEffort::quick : PackingEffort::best));
     enter(request.times, "check of memory");
-    verify_memory(programs[i], model.registry(), plans.back());
+    if (!request.is_trial) verify_memory(programs[i], model.registry(), plans.back());
   }
   // The training step beside an evaluation pass has met the check. It may be alone in what an axis shards.
   if (training == nullptr) require_every_axis_used(stack, model.graph, found);

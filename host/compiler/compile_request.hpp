@@ -43,6 +43,9 @@ struct CompileRequest {
   const Device* device = nullptr;
   /// Measures the phases. Null: nobody does.
   PhaseTimes* times = nullptr;
+  /// True for a plan that is only tried: its memory is packed with PackingEffort::quick and not proven. Such programs
+  /// are never run.
+  bool is_trial = false;
 
   [[nodiscard]] bool is_training() const { return mode == GraphMode::training; }
 };

@@ -18,7 +18,7 @@ RunConfiguration without_device(RunConfiguration configuration) {
 
 }  // namespace
 
-EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
+EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, bool is_trial) const {
   EvaluatedPlan plan;
   plan.choice = choice;
   try {
@@ -30,6 +30,7 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice) const {
     const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops);
     CompileRequest request = setup.request(GraphMode::training, setup.sizes(space_.data()));
     request.device = device.get();
+    request.is_trial = is_trial;
     const Compiled compiled = setup.compile(request);
     plan.prediction = simulate_step(compiled, *setup.ops, cluster_);
     plan.excess_bytes = std::max<std::int64_t>(plan.prediction->peak_bytes - least, 0);

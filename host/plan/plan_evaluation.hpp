@@ -13,7 +13,8 @@ class PlanEvaluator {
   PlanEvaluator(const PlanSpace& space, PluginRegistry& registry, const Cluster& cluster)
       : space_(space), registry_(registry), cluster_(cluster) {}
 
-  [[nodiscard]] EvaluatedPlan evaluate(const PlanChoice& choice) const;
+  /// `is_trial`: as CompileRequest::is_trial.
+  [[nodiscard]] EvaluatedPlan evaluate(const PlanChoice& choice, bool is_trial) const;
 
  private:
   const PlanSpace& space_;

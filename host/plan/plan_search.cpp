@@ -35,7 +35,12 @@ class Search {
     }
     std::vector<EvaluatedPlan> all;
     for (auto& [choice, plan] : known_) all.push_back(std::move(plan));
-    std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    const auto is_better = [&](const auto& a, const auto& b) { return key(a) < key(b); };
+    std::sort(all.begin(), all.end(), is_better);
+    for (std::size_t i = 0; i < std::min(settings_.finalists, all.size()); ++i) {
+      if (all[i].prediction) all[i] = evaluate_(all[i].choice, false);
+    }
+    std::sort(all.begin(), all.end(), is_better);
     return all;
   }
 
@@ -64,7 +69,7 @@ class Search {
     const auto work = [&] {
       for (std::size_t i = next++; i < missing.size(); i = next++) {
         try {
-          results[i] = evaluate_(missing[i]);
+          results[i] = evaluate_(missing[i], true);
         } catch (...) {
           const std::lock_guard lock(mutex_);
           if (!failure) failure = std::current_exception();

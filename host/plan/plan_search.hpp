@@ -27,13 +27,15 @@ struct EvaluatedPlan {
   [[nodiscard]] bool works() const { return prediction && excess_bytes == 0; }
 };
 
-/// Compiles and simulates a plan.
-using PlanEvaluation = std::function<EvaluatedPlan(const PlanChoice&)>;
+/// Compiles and simulates a plan. `is_trial`: as CompileRequest::is_trial.
+using PlanEvaluation = std::function<EvaluatedPlan(const PlanChoice&, bool is_trial)>;
 
 struct PlanSearchSettings {
   PlanGoal goal = PlanGoal::time;
   /// Structures whose options are improved.
   std::size_t beam = 6;
+  /// The first plans of the result are compiled as for a run, so many of them.
+  std::size_t finalists = 10;
   /// Threads that evaluate plans. The result does not depend on it.
   int threads = 1;
   /// Called with the plans evaluated so far, and how many there will be at most.

@@ -75,7 +75,7 @@ TEST_F(Plans, TheSearchFindsTheBestOfEachStructure) {
   PlanSearchSettings settings;
   settings.beam = plans.structures().size();
   const auto found = host::search_plans(
-      plans, [&](const auto& choice) { return evaluated(plans, choice); }, settings);
+      plans, [&](const auto& choice, bool) { return evaluated(plans, choice); }, settings);
   double best = cost(plans, found.front().choice);
   std::size_t all = 0;
   for (const PlanChoice& structure : plans.structures()) {
@@ -98,7 +98,7 @@ TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
     settings.threads = threads;
     results.emplace_back();
     for (const auto& each : host::search_plans(
-             plans, [&](const auto& choice) { return evaluated(plans, choice); }, settings)) {
+             plans, [&](const auto&choice, bool) { return evaluated(plans, choice); }, settings)) {
       results.back().push_back(plans.text(each.choice));
     }
   }
@@ -108,7 +108,7 @@ TEST_F(Plans, TheSearchDoesNotDependOnItsThreads) {
 /// Plans that need too much memory come after all that fit, the nearest first, and refused ones last.
 TEST_F(Plans, TheSearchOrdersPlansThatDoNotWork) {
   const PlanSpace plans = space();
-  const auto evaluate = [&](const PlanChoice& choice) {
+  const auto evaluate = [&](const PlanChoice& choice, bool /*is_trial*/) {
     EvaluatedPlan plan = evaluated(plans, choice);
     const auto seconds = static_cast<std::int64_t>(plan.prediction->seconds);
     if (seconds % 3 == 1) plan.excess_bytes = 10000 - seconds;

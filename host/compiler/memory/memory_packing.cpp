@@ -258,7 +258,7 @@ MemoryPeak find_peak(const std::vector<Lifetime>& lifetimes, std::int64_t alignm
   return peak;
 }
 
-MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment) {
+MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment, PackingEffort effort) {
   MemoryPacking best{BestFit(blocks, alignment).run(), 0};
   best.bytes = height(blocks, best.offsets);
   const std::int64_t bound = lower_bound(blocks, alignment);
@@ -271,6 +271,8 @@ MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t a
   const bool take_turns =
       std::any_of(blocks.begin(), blocks.end(), [](const auto& each) { return each.spans.size() > 1; });
   std::int64_t most_looks = take_turns ? std::numeric_limits<std::int64_t>::max() : kLooksPerAttempt;
+  const bool is_quick = effort == PackingEffort::quick;
+  if (is_quick && !take_turns) return best;
   for (const auto& weight : weights) {
     if (best.bytes <= bound) break;  // equals the lower bound
     const auto offsets = FirstFit(blocks, alignment).run(by_weight(blocks, weight), most_looks);
@@ -278,6 +280,7 @@ MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t a
     most_looks = kLooksPerAttempt;
     const std::int64_t bytes = height(blocks, *offsets);
     if (bytes < best.bytes) best = {*offsets, bytes};
+    if (is_quick) break;
   }
   return best;
 }

@@ -46,9 +46,15 @@ struct MemoryPacking {
   std::int64_t bytes = 0;
 };
 
-/// Packs blocks, which are in ascending order of their begin, at multiples of `alignment`. Tries several orders and
-/// takes the best. Deterministic.
-[[nodiscard]] MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment);
+/// How long a packing is sought.
+enum class PackingEffort : std::uint8_t {
+  best,  ///< tries several orders and takes the best
+  quick  ///< tries as few as possible, so that it may need more bytes
+};
+
+/// Packs blocks, which are in ascending order of their begin, at multiples of `alignment`. Deterministic.
+[[nodiscard]] MemoryPacking pack_memory(const std::vector<MemoryBlock>& blocks, std::int64_t alignment,
+                                        PackingEffort effort = PackingEffort::best);
 
 /// The moment with the most bytes, if each instance is rounded up to `alignment`. The bytes are a lower bound for any
 /// packing.

@@ -30,10 +30,11 @@ bool is_shared_state(const Buffer& buffer) {
 /// Plans for `program`, in which every `slots` micro-batches use the memory of those before.
 class Planner {
  public:
-  Planner(const Program& program, const SharedMemory& shared, int slots)
+  Planner(const Program& program, const SharedMemory& shared, int slots, PackingEffort effort)
       : program_(program),
         shared_(shared),
         slots_(slots),
+        effort_(effort),
         ranges_(program),
         lifetimes_(buffer_lifetimes(program, ranges_)) {
     plan_.offsets.assign(program.buffers.size(), std::vector<std::int64_t>(row_size(), -1));
@@ -143,7 +144,7 @@ class Planner {
       }
       blocks[place->second].spans.push_back({each.begin, each.end});
     }
-    const MemoryPacking packing = pack_memory(blocks, kBufferAlignment);
+    const MemoryPacking packing = pack_memory(blocks, kBufferAlignment, effort_);
     const std::int64_t begin = aligned(plan_.persistent_bytes);
     for (std::size_t i = 0; i < blocks.size(); ++i) *offsets[i] = begin + packing.offsets[i];
     if (!blocks.empty()) plan_.arena_bytes = begin + packing.bytes;
@@ -174,6 +175,7 @@ class Planner {
   const Program& program_;
   const SharedMemory& shared_;
   int slots_;
+  PackingEffort effort_;
   const BufferRanges ranges_;
   const std::vector<Lifetime> lifetimes_;
   /// By root buffer and slot, as MemoryPlan::offsets.
@@ -205,18 +207,18 @@ int MemoryPlan::reported(BufferId buffer, int micro_batches) const {
   return last;
 }
 
-MemoryPlan plan_memory(const Program& program, const SharedMemory& shared) {
+MemoryPlan plan_memory(const Program& program, const SharedMemory& shared, PackingEffort effort) {
   int slots = 1;
   while (const int superfluous = superfluous_micro_batches({&program}, slots)) {
     const Program shorter = shortened(program, superfluous);
     const BufferRanges ranges(shorter);
     const int enough = find_slots(buffer_lifetimes(shorter, ranges), ranges, shorter.micro_batches, slots);
     if (enough == slots) {
-      const MemoryPlan plan = Planner(shorter, shared, slots).run();
+      const MemoryPlan plan = Planner(shorter, shared, slots, effort).run();
       // More slots are more freedom for the packing, which finds a smaller arena in some cases.
       const int left_out = superfluous_micro_batches({&program}, 2 * slots);
-      if (left_out == 0) return plan;
-      MemoryPlan other = Planner(shortened(program, left_out), shared, 2 * slots).run();
+      if (left_out == 0 || effort == PackingEffort::quick) return plan;
+      MemoryPlan other = Planner(shortened(program, left_out), shared, 2 * slots, effort).run();
       return other.arena_bytes < plan.arena_bytes ? other : plan;
     }
     if (enough == shorter.micro_batches) break;
@@ -228,7 +230,7 @@ MemoryPlan plan_memory(const Program& program, const SharedMemory& shared) {
                              " micro-batches until the step ends; accepted: at most " +
                              std::to_string(kMostMicroBatchesAtOnce) + ", with a larger batch.micro");
   }
-  return Planner(program, shared, program.micro_batches).run();
+  return Planner(program, shared, program.micro_batches, effort).run();
 }
 
 SharedMemory shared_memory(const Program& program, const MemoryPlan& plan) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/memory/memory_packing.hpp"
 #include "strata/op.hpp"
 #include "strata/program.hpp"
 
@@ -85,10 +86,11 @@ struct SharedMemory {
 /// Alignment of buffers in bytes. Views and shared parameters are exempt.
 inline constexpr std::int64_t kBufferAlignment = 256;
 
-/// Plans by lifetime over the scheduled program (buffer_lifetimes). \throws ConfigurationError if all of very many
-/// micro-batches need memory at the same time. \throws VerificationError if a buffer with shared
-/// parameters does not fit at their offsets, or would hold other elements of them.
-[[nodiscard]] MemoryPlan plan_memory(const Program& program, const SharedMemory& shared = {});
+/// Plans by lifetime over the scheduled program (buffer_lifetimes). `effort`: how long it seeks the smallest arena.
+/// \throws ConfigurationError if all of very many micro-batches need memory at the same time. \throws VerificationError
+/// if a buffer with shared parameters does not fit at their offsets, or would hold other elements of them.
+[[nodiscard]] MemoryPlan plan_memory(const Program& program, const SharedMemory& shared = {},
+                                     PackingEffort effort = PackingEffort::best);
 
 /// The memory of `program` that a second program of the same rank can share.
 [[nodiscard]] SharedMemory shared_memory(const Program& program, const MemoryPlan& plan);
