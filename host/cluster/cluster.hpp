@@ -79,7 +79,7 @@ struct DeviceDescription {
   double host_bandwidth = 0;
   /// Power in watts under load.
   std::optional<double> watts;
-  /// Times that were measured on the device (`strata calibrate`).
+  /// Times that were measured on the device.
   std::vector<MeasuredPoint> points;
 
   bool operator==(const DeviceDescription&) const = default;

@@ -1,7 +1,7 @@
+#include "loading/search_places.hpp"
+
 #include <algorithm>
 #include <sstream>
-
-#include "loading/plugin_registry.hpp"
 
 // Both are set by CMake: the plugins' folder relative to the program's, and the distribution's name for this kind of
 // machine, such as x86_64-linux-gnu.

@@ -18,7 +18,7 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.2f} s", seconds);
 }
 
-/// The plugins and options of a plan: "tensor", "tensor sequence_parallel".
+/// The plugins, sizes and options of a plan: "tensor", "tensor 8", "tensor sequence_parallel=true".
 std::set<std::string> traits(const PlanSpace& space, const PlanChoice& choice) {
   std::set<std::string> found;
   for (const PlanPart& part : space.chosen(choice)) {

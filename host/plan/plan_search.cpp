@@ -178,11 +178,7 @@ class Search {
   }
 
   [[nodiscard]] std::vector<PlanChoice> other_orders(const PlanChoice& choice) const {
-    const auto has = [&](PlanPurpose purpose) {
-      const auto found = choice.parts.find(purpose);
-      return found != choice.parts.end() && found->second >= 0;
-    };
-    if (!has(PlanPurpose::stages) || !has(PlanPurpose::replicas)) return {};
+    if (!space_.has_orders(choice)) return {};
     PlanChoice other = choice;
     other.replicas_outermost = !choice.replicas_outermost;
     return {other};

@@ -67,13 +67,8 @@ std::string PlanPart::text() const {
   if (proposal.ranks > 1) text += " " + std::to_string(proposal.ranks);
   for (const auto& [name, value] : proposal.options) {
     if (is_size(name)) continue;
-    if (const bool* flag = std::get_if<bool>(&value)) {
-      text += (*flag ? " " : " no ") + name;
-    } else if (const auto* word = std::get_if<std::string>(&value)) {
-      text += " " + *word;
-    } else {
-      text += " " + name + " " + to_string(value);
-    }
+    const auto* word = std::get_if<std::string>(&value);
+    text += " " + name + "=" + (word != nullptr ? *word : to_string(value));
   }
   return text;
 }
@@ -102,8 +97,9 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   const RunSetup setup = prepare_run(alone, registry);
   data_ = vocab ? setup.data_sizes(*vocab) : setup.open_data().sizes();
   unit_ = setup.unit;
-  context_.sizes = setup.sizes(data_);
-  context_.blocks = forward_graph(setup.request(GraphMode::training, context_.sizes)).block_count();
+  const Graph graph = forward_graph(setup.request(GraphMode::training, setup.sizes(data_)));
+  context_.blocks = graph.block_count();
+  context_.sizes = graph.sizes;
   for (const Proposer& proposer : proposers_) {
     if (proposer.purpose == PlanPurpose::replicas) continue;
     std::vector<PlanPart>& parts = parts_[proposer.purpose];
@@ -262,6 +258,14 @@ RunConfiguration PlanSpace::configuration(const PlanChoice& choice) const {
     plan.strategies.push_back(std::move(kept));
   }
   return plan;
+}
+
+bool PlanSpace::has_orders(const PlanChoice& choice) const {
+  const auto has = [&](PlanPurpose purpose) {
+    const auto found = choice.parts.find(purpose);
+    return found != choice.parts.end() && found->second >= 0;
+  };
+  return context_.devices > context_.devices_per_node && has(PlanPurpose::stages) && has(PlanPurpose::replicas);
 }
 
 std::string PlanSpace::text(const PlanChoice& choice) const {

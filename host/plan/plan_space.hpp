@@ -32,7 +32,7 @@ struct PlanPart {
 
   /// True for the option that gives the axis its ranks.
   [[nodiscard]] bool is_size(const std::string& option) const;
-  /// The strategy in words: "tensor 8 sequence_parallel".
+  /// The strategy in words: "tensor 8 sequence_parallel=true".
   [[nodiscard]] std::string text() const;
 };
 
@@ -67,13 +67,15 @@ class PlanSpace {
   [[nodiscard]] int replicas(const PlanChoice& choice) const;
   /// Sizes of a micro-batch with which the choice's replicas divide the global batch.
   [[nodiscard]] std::vector<std::int64_t> micro_batches(const PlanChoice& choice) const;
+  /// True if the order of the mesh matters: the choice has stages and replicas, on several nodes.
+  [[nodiscard]] bool has_orders(const PlanChoice& choice) const;
   /// The combinations of sizes, one choice for each: the first proposal of each size, and one sample per micro-batch.
   [[nodiscard]] std::vector<PlanChoice> structures() const;
   /// The configuration of a plan.
   [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice) const;
   /// The strategies of a plan, in mesh order.
   [[nodiscard]] std::vector<PlanPart> chosen(const PlanChoice& choice) const;
-  /// The plan in words: "pipeline 4 1f1b · zero 16 stage 1 · tensor 8 · micro-batch 2".
+  /// The plan in words: "zero 16 stage=1 · tensor 8 · micro-batch 2".
   [[nodiscard]] std::string text(const PlanChoice& choice) const;
 
  private:

@@ -195,7 +195,7 @@ struct PlanningContext {
   int devices_per_node = 1;
   /// Blocks of the model, such as its embedding, its layers and its head.
   int blocks = 1;
-  /// The model's dimensions, "batch" excepted.
+  /// The dimensions of the model, for a batch of one sample.
   DimSizes sizes;
   std::int64_t global_batch = 1;
   /// For PlanPurpose::replicas: the axes of the plan's other strategies.

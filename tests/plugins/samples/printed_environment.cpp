@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "loading/plugin_registry.hpp"
+#include "loading/search_places.hpp"
 
 /// Prints what a process accepts of its environment.
 int main() {
