@@ -1,6 +1,7 @@
 #include "loading/search_places.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 // Both are set by CMake: the plugins' folder relative to the program's, and the distribution's name for this kind of

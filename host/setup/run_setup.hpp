@@ -49,7 +49,8 @@ struct RunSetup {
   /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
   /// fix a size and do not agree.
   [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
-  /// The sizes that the dataset knows without its files. `vocab`: the size of all dimensions that its values only index.
+  /// The sizes that the dataset knows without its files. `vocab`: the size of all dimensions that its values only
+  /// index.
   [[nodiscard]] DimSizes data_sizes(std::int64_t vocab) const;
   /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
   /// its files, else small ones.

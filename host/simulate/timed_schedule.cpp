@@ -37,8 +37,8 @@ TimedSchedule::TimedSchedule(const TimedProgram& timed, const std::vector<int>& 
 void TimedSchedule::append(std::vector<TimedWork>& works, const Instruction& instruction, const InstructionTime& time) {
   const TimedWork::Kind kind = kind_of(instruction);
   const bool waits = !instruction.waits.empty() || !instruction.earlier_waits.empty();
-  const bool continues = kind == TimedWork::Kind::kernels && !works.empty() &&
-                         works.back().kind == TimedWork::Kind::kernels && !waits;
+  const bool continues =
+      kind == TimedWork::Kind::kernels && !works.empty() && works.back().kind == TimedWork::Kind::kernels && !waits;
   if (!continues) {
     works.push_back({.kind = kind, .instruction = &instruction});
     if (is_communication(instruction)) resolve(works.back());
