@@ -107,6 +107,8 @@ class Search {
       best.push_back(
           *std::min_element(each.begin(), each.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); }));
     }
+    // A sharded model is only fast with enough samples at once, so structures are compared with these.
+    improve(best, [&](const auto& choice) { return other_micro_batches(choice); });
     std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     best.resize(std::min(best.size(), settings_.beam));
     return best;
@@ -169,8 +171,10 @@ class Search {
   }
 
   [[nodiscard]] std::vector<PlanChoice> other_micro_batches(const PlanChoice& choice) const {
+    constexpr std::int64_t kNear = 8;
     std::vector<PlanChoice> found;
     for (const std::int64_t micro_batch : space_.micro_batches(choice)) {
+      if (micro_batch > kNear * choice.micro_batch || choice.micro_batch > kNear * micro_batch) continue;
       found.push_back(choice);
       found.back().micro_batch = micro_batch;
     }

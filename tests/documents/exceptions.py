@@ -8,6 +8,7 @@ PLACEHOLDERS = (
     (r"new KIND NAME\b", "new strategy mine"),
     (r"(launch|MASTER_PORT.* train) CONFIG\b", r"\1 gloo.toml"),
     (r"(mpirun -n) 4 strata train CONFIG\b", r"\1 2 strata train mpi.toml"),
+    (r"strata (simulate|plan) +CONFIG\b", r"strata \1 config.toml --cluster two-core"),
     (r"\b(CONFIG|mine\.toml)(?!\w)", "config.toml"),
     (r"MASTER_PORT=29500", 'MASTER_PORT="$FREE_PORT"'),
     (r"step-0000\d+", "step-00000001"),
@@ -32,6 +33,7 @@ SHORTER = (
     (r"mpi_all_reduce 9", "mpi_all_reduce 1"),
     (r"gloo_all_reduce (\S+) 2 15", r"gloo_all_reduce \1 2 1"),
     (r"strata_matrix (.*)--count \d+", r"strata_matrix \1--count 1"),
+    (r"plan configs/planning/\S+ --cluster \S+( --nodes \d+)?( --vocab \d+)?", "plan config.toml --cluster two-core"),
     (r"published_steps (\S+ \S+)$", r"published_steps \1 22B"),
     (r"strata_chaos (.*)--faults \d+", r"strata_chaos \1--faults 1"),
 )
