@@ -5,7 +5,7 @@
 #include <memory>
 #include <tuple>
 
-#include "simulate/timed_schedule.hpp"
+#include "simulate/rank_state.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
@@ -13,54 +13,6 @@ namespace {
 
 /// Communication in flight from which on a rank looks for some that is done.
 constexpr std::size_t kManyInFlight = 32;
-
-/// An asynchronous instruction in flight.
-struct InFlight {
-  const TimedWork* work = nullptr;
-  int micro_batch = -1;
-  std::vector<ByteRange> ranges;
-  double issued = 0;
-  /// Collectives of other lanes that use the same memory, which come first.
-  std::vector<std::shared_ptr<InFlight>> before;
-  bool has_arrived = false;
-  bool is_done = false;
-  double ready = 0;  ///< when the last rank came to it
-  double begin = 0;
-  double end = 0;
-
-  [[nodiscard]] bool is_collective() const { return work->kind == TimedWork::Kind::collective; }
-  [[nodiscard]] bool uses(const ByteRange& range) const {
-    return std::any_of(ranges.begin(), ranges.end(), [&](const ByteRange& used) { return used.overlaps(range); });
-  }
-};
-using Flight = std::shared_ptr<InFlight>;
-
-/// Collectives of one group on one rank, in order.
-struct Lane {
-  std::deque<Flight> waiting;
-  double free = 0;
-};
-
-/// A run of kernels without a gap.
-struct BusyTime {
-  double begin = 0;
-  double end = 0;
-};
-
-struct RankState {
-  std::unique_ptr<TimedSchedule> schedule;
-  std::size_t instance = 0;
-  std::size_t work = 0;
-  double clock = 0;     ///< of the compute stream
-  double host = 0;      ///< of the thread that launches
-  double transfer = 0;  ///< of the transfer stream
-  std::vector<Lane> lanes;
-  std::vector<Flight> in_flight;
-  std::vector<BusyTime> busy;  ///< recent ones, for the slowdown by collectives
-  Flight blocker;
-  bool is_done = false;
-  SimulatedRank result;
-};
 
 class Simulator {
  public:
