@@ -46,6 +46,13 @@ bool meets(const PlanProposal& proposal, const OptionSchema& schema, const Fixed
   return text == fixed.value || text == "\"" + fixed.value + "\"";
 }
 
+/// All devices of the cluster; on one machine whose ranks share cores, a rank for each core.
+int planned_devices(const Cluster& cluster) {
+  const NodeGroup& first = cluster.groups.front();
+  const bool is_one_node = cluster.groups.size() == 1 && first.nodes == 1;
+  return is_one_node && first.cores > 0 ? std::min(first.cores, first.devices) : cluster.devices();
+}
+
 /// The ranks of the proposals, for messages.
 std::string sizes_of(const std::vector<PlanPart>& parts) {
   std::set<int> sizes;
@@ -76,8 +83,8 @@ std::string PlanPart::text() const {
 PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
                      std::optional<std::int64_t> vocab, PlanDemands demands)
     : base_(std::move(configuration)), demands_(std::move(demands)) {
-  context_.devices = cluster.devices();
-  context_.devices_per_node = cluster.groups.empty() ? 1 : cluster.groups.front().devices;
+  context_.devices = planned_devices(cluster);
+  context_.devices_per_node = std::min(cluster.groups.front().devices, context_.devices);
   context_.global_batch = base_.batch.global;
   for (const PluginFile& file : registry.files()) {
     if (!file.refusal.empty() || file.description->kind != PluginKind::strategy) continue;
