@@ -249,7 +249,7 @@ std::string to_string(const Program& program, const Instruction& instruction) {
   if (compute != nullptr && compute->workspace >= 0) text += ", workspace " + print(compute->workspace);
   if (!instruction.waits.empty()) text += ", waits " + print(instruction.waits);
   for (const EarlierWait& each : instruction.earlier_waits) {
-    text += ", waits " + print({each.buffer}) + " of micro-batch -" + std::to_string(each.distance);
+    text += ", waits " + print(each.buffer) + " of micro-batch -" + std::to_string(each.distance);
   }
   if (instruction.occurrence == Occurrence::last) text += ", in the last run";
   if (!instruction.when.is_always()) text += ", if step % " + print(instruction.when);

@@ -18,7 +18,7 @@
 
 namespace strata::ops {
 
-// Every file of ops also has reference kernels.
+// Every file of ops also has reference kernels.  NOLINTNEXTLINE(google-build-using-namespace)
 using namespace reference;
 
 using Types = std::vector<TensorType>;
