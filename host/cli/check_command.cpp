@@ -38,8 +38,8 @@ int report_acceptance(CommandContext& context, bool json, const Inspection& insp
   } else {
     context.out << "ok: " << mesh.rank_count() << (mesh.rank_count() == 1 ? " rank" : " ranks")
                 << "; communication matches and cannot deadlock; " << short_bytes(largest) << " of "
-                << short_bytes(inspection.device_bytes) << (inspection.cluster ? " on " + inspection.device_text() : "")
-                << describe_offload(inspection.programs) << " a rank; "
+                << short_bytes(inspection.device_bytes) << describe_offload(inspection.programs) << " a rank"
+                << (inspection.cluster ? " on " + inspection.device_text() : "") << "; "
                 << short_bytes(*std::max_element(copies.begin(), copies.end()))
                 << " of host memory a rank to write checkpoints\n";
     for (const std::string& remark : inspection.remarks) context.out << "note: " << remark << '\n';
