@@ -15,6 +15,14 @@ namespace {
 constexpr PlanPurpose kPurposes[] = {PlanPurpose::replicas, PlanPurpose::memory, PlanPurpose::stages,
                                      PlanPurpose::tensors, PlanPurpose::sequence};
 
+/// Shares of the way from the fastest proposal to the one that needs the least memory.
+constexpr double kFast = 0.2;
+constexpr double kLean = 0.75;
+constexpr double kThriftiest = 1;
+
+/// About as many are tried of each structure before the best are improved.
+constexpr std::size_t kTrialsPerStructure = 6;
+
 /// One after the other, until none of them improves a plan; so often at most.
 constexpr int kMostSweeps = 3;
 
@@ -89,47 +97,36 @@ class Search {
     for (EvaluatedPlan& each : results) known_.emplace(each.choice, std::move(each));
   }
 
-  /// Tries each structure with the least and with the most that replicas and memory can save, and with the middle.
-  /// \return the best choice of each of the best structures.
+  /// Tries each structure with little memory first. Those that do not fit then get one more trial with the least
+  /// memory, the others trials with more. \return the best choice of each of the best structures.
   std::vector<PlanChoice> try_structures() {
     const std::vector<PlanChoice> structures = space_.structures();
-    std::vector<std::vector<PlanChoice>> variants;
-    std::vector<PlanChoice> all;
-    for (const PlanChoice& structure : structures) {
-      variants.push_back(probes(structure));
-      all.insert(all.end(), variants.back().begin(), variants.back().end());
-    }
-    planned_ = all.size() * 2;
-    evaluate(all);
     std::vector<PlanChoice> best;
-    for (const auto& each : variants) {
-      if (each.empty()) continue;
-      best.push_back(
-          *std::min_element(each.begin(), each.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); }));
-    }
+    for (const PlanChoice& structure : structures) best.push_back(probe(structure, kLean, true));
+    planned_ = best.size() * kTrialsPerStructure;
+    evaluate(best);
+    improve(best, [&](const PlanChoice& lean) -> std::vector<PlanChoice> {
+      if (!known_.at(lean).works()) return {probe(lean, kThriftiest, true)};
+      return {probe(lean, kFast, false), probe(lean, kFast, true), probe(lean, kLean, false)};
+    });
     // A sharded model is only fast with enough samples at once, so structures are compared with these.
-    improve(best, [&](const auto& choice) { return other_micro_batches(choice); });
+    improve(best, [&](const PlanChoice& choice) {
+      return known_.at(choice).works() ? other_micro_batches(choice) : std::vector<PlanChoice>{};
+    });
     std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     best.resize(std::min(best.size(), settings_.beam));
     return best;
   }
 
-  [[nodiscard]] std::vector<PlanChoice> probes(const PlanChoice& structure) const {
-    std::vector<PlanChoice> found;
+  /// The structure with a proposal for replicas at that share of the way from the fastest to the one that needs the
+  /// least memory, and with the one for memory that saves most, or with none.
+  [[nodiscard]] PlanChoice probe(PlanChoice structure, double way, bool saves) const {
     const int replicas = count(structure, PlanPurpose::replicas);
     const int memory = count(structure, PlanPurpose::memory);
-    const auto add = [&](int replica, int saving) {
-      PlanChoice choice = structure;
-      if (replicas > 0) choice.parts[PlanPurpose::replicas] = std::min(replica, replicas - 1);
-      if (memory > 0) choice.parts[PlanPurpose::memory] = std::min(saving, memory - 1);
-      if (std::find(found.begin(), found.end(), choice) == found.end()) found.push_back(choice);
-    };
-    const int none = space_.is_required(PlanPurpose::memory) ? 0 : -1;
-    add(1, none);
-    add(replicas / 2, none);
-    add(1, memory - 1);
-    add(replicas / 2, memory - 1);
-    return found;
+    if (replicas > 0) structure.parts[PlanPurpose::replicas] = static_cast<int>(way * (replicas - 1));
+    const bool is_saving = memory > 0 && (saves || space_.is_required(PlanPurpose::memory));
+    structure.parts[PlanPurpose::memory] = is_saving ? memory - 1 : -1;
+    return structure;
   }
 
   [[nodiscard]] int count(const PlanChoice& choice, PlanPurpose purpose) const {

@@ -315,15 +315,18 @@ std::vector<PlanProposal> ZeroFactory::proposals(const PlanningContext& context)
     if (!sequence_axes.empty()) options["also_over"] = sequence_axes;
     found.push_back({std::move(options), context.devices});
   };
-  for (const std::int64_t stage : {1, 2, 3}) propose(stage, {});
-  propose(1, {{"offload_optimizer", "host"}});
-  propose(3, {{"reshard_after_forward", false}});
-  propose(3, {{"offload_optimizer", "host"}, {"offload_param", "host"}});
+  // From the fastest to the one that needs the least memory.
+  propose(1, {});
+  propose(2, {});
   const int nodes = context.devices / context.devices_per_node;
   if (nodes > 1 && context.devices % context.devices_per_node == 0) {
     propose(3, {{"size", std::int64_t{context.devices_per_node}}, {"replicate", std::int64_t{nodes}}});
     propose(3, {{"hierarchical_partition", std::int64_t{context.devices_per_node}}});
   }
+  propose(3, {{"reshard_after_forward", false}});
+  propose(3, {});
+  propose(1, {{"offload_optimizer", "host"}});
+  propose(3, {{"offload_optimizer", "host"}, {"offload_param", "host"}});
   return found;
 }
 

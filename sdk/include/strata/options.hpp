@@ -92,19 +92,24 @@ inline OptionSpecification words(std::string name, std::string documentation) {
 }
 
 /// The option with a meaning to the host.
-inline OptionSpecification with_role(OptionRole role, OptionSpecification option) {
-  option.role = role;
-  return option;
+inline OptionSpecification with_role(OptionRole role, const OptionSpecification& option) {
+  OptionSpecification result = option;
+  result.role = role;
+  return result;
 }
 
 /// The required option `size` of a strategy that adds an axis.
 inline OptionSpecification axis_size(std::string documentation) {
-  return with_role(OptionRole::axis_size, integer("size", std::nullopt, 1, 65536, std::move(documentation)));
+  OptionSpecification size = integer("size", std::nullopt, 1, 65536, std::move(documentation));
+  size.role = OptionRole::axis_size;
+  return size;
 }
 
 /// The option `axis` of such a strategy.
 inline OptionSpecification axis_name(std::string otherwise) {
-  return with_role(OptionRole::axis_name, word("axis", std::move(otherwise), "Name of the mesh axis."));
+  OptionSpecification name = word("axis", std::move(otherwise), "Name of the mesh axis.");
+  name.role = OptionRole::axis_name;
+  return name;
 }
 
 }  // namespace option
