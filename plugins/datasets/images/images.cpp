@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "image_files.hpp"
+#include "shared/data_option.hpp"
 #include "strata/dataset.hpp"
 #include "strata/error.hpp"
 #include "strata/random.hpp"
@@ -11,6 +12,7 @@ namespace images {
 namespace {
 
 using namespace strata;
+using datasets::data_option;
 
 /// What an ImageDataset is made of.
 struct ImageData {
@@ -119,36 +121,23 @@ void ImageDataset::write(const std::vector<std::uint8_t>& pixels, const View& vi
   }
 }
 
-OptionSpecification list_of(const std::string& name, OptionType type, const OptionValue& empty,
-                            const std::string& documentation, OptionRole role = OptionRole::none) {
-  const bool is_path = role == OptionRole::training_data || role == OptionRole::validation_data;
-  return {.name = name,
-          .type = type,
-          .default_value = empty,
-          .documentation = documentation,
-          .may_differ = is_path,
-          .role = role};
-}
-
 OptionSchema make_schema() {
   OptionSpecification deviation =
-      list_of("std", OptionType::numbers, std::vector<double>{},
-              "Standard deviation of each channel, by which it is divided after `mean`. Empty: 1.");
+      data_option("std", OptionType::numbers, std::vector<double>{},
+                  "Standard deviation of each channel, by which it is divided after `mean`. Empty: 1.");
   deviation.minimum = 1e-6;
   return OptionSchema({
       option::word("format", "cifar10",
                    "cifar10: the binary files of CIFAR-10. mnist: IDX files as MNIST has them, not compressed.",
                    {"cifar10", "mnist"}),
-      {.name = "paths",
-       .type = OptionType::words,
-       .documentation = "Files for training. With mnist, pairs: a file of images, the file of their labels.",
-       .may_differ = true,
-       .role = OptionRole::training_data},
-      list_of("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise.",
-              OptionRole::validation_data),
+      data_option("paths", OptionType::words, std::nullopt,
+                  "Files for training. With mnist, pairs: a file of images, the file of their labels.",
+                  OptionRole::training_data),
+      data_option("validation_paths", OptionType::words, std::vector<std::string>{}, "Files for evaluation, likewise.",
+                  OptionRole::validation_data),
       option::integer("classes", 10, 1, 256, "Number of different labels."),
-      list_of("mean", OptionType::numbers, std::vector<double>{},
-              "Mean of each channel, which is subtracted from values of 0 to 1. Empty: 0."),
+      data_option("mean", OptionType::numbers, std::vector<double>{},
+                  "Mean of each channel, which is subtracted from values of 0 to 1. Empty: 0."),
       deviation,
       option::boolean("flip", false, "Mirror half of the images of training, chosen anew in every epoch."),
       option::integer("crop", 0, 0, 64, "Shift images of training by up to so many pixels, with a black border."),

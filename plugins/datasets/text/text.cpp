@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "shared/data_option.hpp"
 #include "shared/token_dataset.hpp"
 #include "strata/data_file.hpp"
 #include "strata/error.hpp"
@@ -200,17 +201,11 @@ class TextFactory final : public DatasetFactory {
 
  private:
   OptionSchema schema_{
-      {.name = "path",
-       .type = OptionType::word,
-       .documentation = "File with the text, relative to the current directory.",
-       .may_differ = true,
-       .role = OptionRole::training_data},
-      {.name = "validation_path",
-       .type = OptionType::word,
-       .default_value = OptionValue(std::string()),
-       .documentation = "File with the text for evaluation. Empty: a share of `path`, as `validation` says.",
-       .may_differ = true,
-       .role = OptionRole::validation_data},
+      data_option("path", OptionType::word, std::nullopt, "File with the text, relative to the current directory.",
+                  OptionRole::training_data),
+      data_option("validation_path", OptionType::word, std::string(),
+                  "File with the text for evaluation. Empty: a share of `path`, as `validation` says.",
+                  OptionRole::validation_data),
       option::word("tokenizer", "bytes", "What a token is: a byte, or one of the characters that occur in the text.",
                    {"bytes", "chars"}),
       validation_option(),

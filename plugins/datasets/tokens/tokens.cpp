@@ -2,6 +2,7 @@
 #include <limits>
 #include <numeric>
 
+#include "shared/data_option.hpp"
 #include "shared/token_dataset.hpp"
 #include "strata/error.hpp"
 #include "token_file.hpp"
@@ -15,33 +16,22 @@ using namespace strata;
 /// read.
 constexpr std::int64_t kCheckedTokens = std::int64_t{64} << 20;
 
-OptionSpecification list_option(const std::string& name, OptionType type, const OptionValue& empty,
-                                const std::string& documentation, OptionRole role = OptionRole::none) {
-  const bool is_path = role == OptionRole::training_data || role == OptionRole::validation_data;
-  return {.name = name,
-          .type = type,
-          .default_value = empty,
-          .documentation = documentation,
-          .may_differ = is_path,
-          .role = role};
-}
-
 OptionSchema make_schema() {
   const OptionValue no_words = std::vector<std::string>{};
   OptionSpecification weights =
-      list_option("weights", OptionType::numbers, std::vector<double>{},
+      data_option("weights", OptionType::numbers, std::vector<double>{},
                   "Shares of the samples that the files of `paths` give. Empty: every sample once per epoch.",
                   OptionRole::data_weights);
   weights.minimum = 0;
   return OptionSchema({
-      list_option("path", OptionType::word, std::string(),
+      data_option("path", OptionType::word, std::string(),
                   "File with the tokens: raw, with the header of llm.c, or the .idx file of Megatron-LM, whose .bin "
                   "file lies beside it.",
                   OptionRole::training_data),
-      list_option("paths", OptionType::words, no_words, "Several such files, instead of `path`.",
+      data_option("paths", OptionType::words, no_words, "Several such files, instead of `path`.",
                   OptionRole::training_data),
       weights,
-      list_option("validation_paths", OptionType::words, no_words,
+      data_option("validation_paths", OptionType::words, no_words,
                   "Files that are kept for evaluation. Empty: a share of each file, as `validation` says.",
                   OptionRole::validation_data),
       validation_option(),
@@ -53,7 +43,7 @@ OptionSchema make_schema() {
                    {"none", "token", "index"}),
       option::integer("document_end", -1, -1, static_cast<double>(std::numeric_limits<std::int32_t>::max()),
                       "The last token of every document, such as 50256 for GPT-2's <|endoftext|>."),
-      list_option(
+      data_option(
           "tokenizer", OptionType::word, std::string(),
           "The tokenizer that made the tokens: a tokenizer.json, a model of sentencepiece, or a folder with one "
           "of them. Checkpoints carry it.",
