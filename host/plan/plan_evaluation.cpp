@@ -2,21 +2,10 @@
 
 #include <algorithm>
 
-#include "huggingface/initial_values.hpp"
 #include "simulate/described_device.hpp"
 #include "strata/error.hpp"
 
 namespace strata::host {
-namespace {
-
-/// Plans are compiled for devices that need not be here.
-RunConfiguration without_device(RunConfiguration configuration) {
-  configuration.device.plugin.clear();
-  configuration.communicator.plugin.clear();
-  return configuration;
-}
-
-}  // namespace
 
 EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, bool is_trial) const {
   EvaluatedPlan plan;
@@ -24,7 +13,7 @@ EvaluatedPlan PlanEvaluator::evaluate(const PlanChoice& choice, bool is_trial) c
   try {
     const RunSetup setup = [&] {
       const std::lock_guard lock(mutex_);
-      return prepare_run(without_device(space_.configuration(choice)), registry_);
+      return space_.prepare_trial(choice, registry_);
     }();
     const std::int64_t least = cluster_.least_memory_bytes(setup.stack.mesh.rank_count());
     const std::unique_ptr<Device> device = described_device(cluster_.name, least, *setup.ops);

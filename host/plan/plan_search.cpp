@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <tuple>
@@ -66,11 +67,10 @@ class Search {
   /// Evaluates those of `choices` that are not known.
   void evaluate(const std::vector<PlanChoice>& choices) {
     std::vector<PlanChoice> missing;
-    for (const PlanChoice& each : choices) {
-      if (!known_.contains(each) && std::find(missing.begin(), missing.end(), each) == missing.end()) {
-        missing.push_back(each);
-      }
-    }
+    std::copy_if(choices.begin(), choices.end(), std::back_inserter(missing),
+                 [&](const PlanChoice& each) { return !known_.contains(each); });
+    std::sort(missing.begin(), missing.end());
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
     std::vector<EvaluatedPlan> results(missing.size());
     std::atomic<std::size_t> next = 0;
     std::exception_ptr failure;
@@ -155,8 +155,7 @@ class Search {
   [[nodiscard]] std::vector<PlanChoice> others(const PlanChoice& choice, PlanPurpose purpose) const {
     std::vector<PlanChoice> found;
     const std::vector<PlanPart> parts = space_.parts(purpose, choice);
-    const auto current = choice.parts.find(purpose);
-    const int position = current == choice.parts.end() ? -1 : current->second;
+    const int position = choice.position(purpose);
     const int ranks = position < 0 ? 1 : parts.at(static_cast<std::size_t>(position)).proposal.ranks;
     const int first = ranks == 1 && !space_.is_required(purpose) ? -1 : 0;
     for (int i = first; i < static_cast<int>(parts.size()); ++i) {

@@ -15,35 +15,10 @@ namespace {
 /// The purposes that use ranks, besides replicas.
 constexpr PlanPurpose kDividing[] = {PlanPurpose::stages, PlanPurpose::sequence, PlanPurpose::tensors};
 
-/// A demand "tensor=8" or "zero.stage=3" of --fix.
-struct Fixed {
-  std::string plugin;
-  std::string option;  ///< empty: the number of ranks
-  std::string value;
-};
-
-Fixed parse_fixed(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    throw ConfigurationError("--fix: found '" + text +
-                             "'; accepted: STRATEGY=RANKS or STRATEGY.OPTION=VALUE, such as tensor=8 or zero.stage=3");
-  }
-  const std::string name = text.substr(0, equals);
-  const std::size_t dot = name.find('.');
-  return {name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1), text.substr(equals + 1)};
-}
-
-/// True if the proposal of the demand's strategy meets the demand.
-bool meets(const PlanProposal& proposal, const OptionSchema& schema, const Fixed& fixed) {
-  if (fixed.option.empty()) return std::to_string(proposal.ranks) == fixed.value;
-  const OptionSpecification* option = schema.find(fixed.option);
-  if (option == nullptr) {
-    throw ConfigurationError("--fix: " + fixed.plugin + " has no option '" + fixed.option + "'");
-  }
-  const auto found = proposal.options.find(fixed.option);
-  const auto& value = found != proposal.options.end() ? found->second : option->default_value.value_or(OptionValue{});
-  const std::string text = to_string(value);
-  return text == fixed.value || text == "\"" + fixed.value + "\"";
+/// The value as --fix and the texts of plans have it: a word without quotation marks.
+std::string plain_text(const OptionValue& value) {
+  const auto* word = std::get_if<std::string>(&value);
+  return word != nullptr ? *word : to_string(value);
 }
 
 /// All devices of the cluster; on one machine whose ranks share cores, a rank for each core.
@@ -74,15 +49,14 @@ std::string PlanPart::text() const {
   if (proposal.ranks > 1) text += " " + std::to_string(proposal.ranks);
   for (const auto& [name, value] : proposal.options) {
     if (is_size(name)) continue;
-    const auto* word = std::get_if<std::string>(&value);
-    text += " " + name + "=" + (word != nullptr ? *word : to_string(value));
+    text += " " + name + "=" + plain_text(value);
   }
   return text;
 }
 
 PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, const Cluster& cluster,
                      std::optional<std::int64_t> vocab, PlanDemands demands)
-    : base_(std::move(configuration)), demands_(std::move(demands)) {
+    : base_(std::move(configuration)), never_(std::move(demands.never)) {
   context_.devices = planned_devices(cluster);
   context_.devices_per_node = std::min(cluster.groups.front().devices, context_.devices);
   context_.global_batch = base_.batch.global;
@@ -93,16 +67,20 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
     const PluginOrigin origin{PluginKind::strategy, -1, "strategy '" + name + "'"};
     const PlanPurpose purpose = call_plugin(origin, "plan_purpose", [&] { return factory.plan_purpose(); });
     if (purpose == PlanPurpose::none) continue;
-    proposers_.push_back({name, purpose, &factory, {}});
+    proposers_.push_back({name, purpose, &factory, origin});
     std::erase_if(base_.strategies, [&](const PluginSection& each) { return each.plugin == name; });
   }
-  require_demands();
-  RunConfiguration alone = base_;
-  alone.batch.global = alone.batch.micro = 1;
-  alone.device.plugin.clear();
-  alone.communicator.plugin.clear();
-  const RunSetup setup = prepare_run(alone, registry);
-  data_ = vocab ? setup.data_sizes(*vocab) : setup.open_data().sizes();
+  for (const std::string& each : demands.fixed) fixed_.push_back(parse_fixed(each));
+  for (const std::string& each : never_) static_cast<void>(proposer(each, "--never"));
+  trial_base_ = base_;
+  trial_base_.batch.global = trial_base_.batch.micro = 1;
+  trial_base_.device.plugin.clear();
+  trial_base_.communicator.plugin.clear();
+  const RunSetup setup = prepare_run(trial_base_, registry);
+  initial_ = setup.initial;
+  trial_base_ = setup.configuration;
+  trial_base_.batch = base_.batch;
+  data_ = setup.data_sizes(vocab);
   unit_ = setup.unit;
   const Graph graph = forward_graph(setup.request(GraphMode::training, setup.sizes(data_)));
   context_.blocks = graph.block_count();
@@ -114,38 +92,55 @@ PlanSpace::PlanSpace(RunConfiguration configuration, PluginRegistry& registry, c
   }
 }
 
-void PlanSpace::require_demands() const {
+const PlanSpace::Proposer& PlanSpace::proposer(const std::string& plugin, const std::string& option) const {
   std::vector<std::string> names;
-  for (const Proposer& each : proposers_) names.push_back(each.plugin);
-  const auto require = [&](const char* option, const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) return;
-    throw ConfigurationError(std::string(option) + ": found '" + name + "'; accepted: " + join(names, ", "));
-  };
-  for (const std::string& each : demands_.fixed) require("--fix", parse_fixed(each).plugin);
-  for (const std::string& each : demands_.never) require("--never", each);
+  for (const Proposer& each : proposers_) {
+    if (each.plugin == plugin) return each;
+    names.push_back(each.plugin);
+  }
+  throw ConfigurationError(option + ": found '" + plugin + "'; accepted: " + join(names, ", "));
+}
+
+PlanSpace::Fixed PlanSpace::parse_fixed(const std::string& text) const {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw ConfigurationError("--fix: found '" + text +
+                             "'; accepted: STRATEGY=RANKS or STRATEGY.OPTION=VALUE, such as tensor=8 or zero.stage=3");
+  }
+  const std::string name = text.substr(0, equals);
+  const std::size_t dot = name.find('.');
+  Fixed fixed{text, name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1), text.substr(equals + 1),
+              PlanPurpose::none};
+  const Proposer& owner = proposer(fixed.plugin, "--fix");
+  fixed.purpose = owner.purpose;
+  if (!fixed.option.empty() && owner.factory->options().find(fixed.option) == nullptr) {
+    throw ConfigurationError("--fix: " + fixed.plugin + " has no option '" + fixed.option + "'");
+  }
+  return fixed;
+}
+
+bool PlanSpace::meets(const PlanPart& part, const Fixed& fixed) {
+  if (fixed.option.empty()) return std::to_string(part.proposal.ranks) == fixed.value;
+  const auto found = part.proposal.options.find(fixed.option);
+  if (found != part.proposal.options.end()) return plain_text(found->second) == fixed.value;
+  const auto& otherwise = part.schema->find(fixed.option)->default_value;
+  return otherwise && plain_text(*otherwise) == fixed.value;
 }
 
 std::vector<PlanPart> PlanSpace::ask(const Proposer& proposer, const PlanningContext& context) const {
-  if (std::find(demands_.never.begin(), demands_.never.end(), proposer.plugin) != demands_.never.end()) return {};
-  const PluginOrigin origin{PluginKind::strategy, -1, "strategy '" + proposer.plugin + "'"};
+  if (std::find(never_.begin(), never_.end(), proposer.plugin) != never_.end()) return {};
   std::vector<PlanPart> parts;
   for (PlanProposal& proposal :
-       call_plugin(origin, "proposals", [&] { return proposer.factory->proposals(context); })) {
+       call_plugin(proposer.origin, "proposals", [&] { return proposer.factory->proposals(context); })) {
     parts.push_back({proposer.plugin, &proposer.factory->options(), std::move(proposal)});
   }
-  for (const std::string& text : demands_.fixed) {
-    const Fixed fixed = parse_fixed(text);
-    const bool is_own = fixed.plugin == proposer.plugin;
-    const bool is_rival = std::any_of(proposers_.begin(), proposers_.end(), [&](const Proposer& each) {
-      return each.plugin == fixed.plugin && each.purpose == proposer.purpose && !is_own;
-    });
-    if (is_rival) return {};
-    if (!is_own) continue;
+  for (const Fixed& fixed : fixed_) {
+    if (fixed.purpose != proposer.purpose) continue;
+    if (fixed.plugin != proposer.plugin) return {};
     const std::string sizes = sizes_of(parts);
-    std::erase_if(parts,
-                  [&](const PlanPart& part) { return !meets(part.proposal, proposer.factory->options(), fixed); });
+    std::erase_if(parts, [&](const PlanPart& part) { return !meets(part, fixed); });
     if (parts.empty() && proposer.purpose != PlanPurpose::replicas) {
-      throw ConfigurationError("--fix: found '" + text + "', which no proposal of " + proposer.plugin +
+      throw ConfigurationError("--fix: found '" + fixed.text + "', which no proposal of " + proposer.plugin +
                                " meets; it proposes " + (sizes.empty() ? "nothing" : sizes + " ranks"));
     }
   }
@@ -181,17 +176,12 @@ std::vector<PlanPart> PlanSpace::parts(PlanPurpose purpose, const PlanChoice& ch
 }
 
 bool PlanSpace::is_required(PlanPurpose purpose) const {
-  return std::any_of(demands_.fixed.begin(), demands_.fixed.end(), [&](const std::string& text) {
-    const Fixed fixed = parse_fixed(text);
-    return std::any_of(proposers_.begin(), proposers_.end(),
-                       [&](const Proposer& each) { return each.plugin == fixed.plugin && each.purpose == purpose; });
-  });
+  return std::any_of(fixed_.begin(), fixed_.end(), [&](const Fixed& fixed) { return fixed.purpose == purpose; });
 }
 
 const PlanPart* PlanSpace::part(PlanPurpose purpose, const PlanChoice& choice) const {
-  const auto position = choice.parts.find(purpose);
-  if (position == choice.parts.end() || position->second < 0) return nullptr;
-  return &parts_.at(purpose).at(static_cast<std::size_t>(position->second));
+  const int position = choice.position(purpose);
+  return position < 0 ? nullptr : &parts_.at(purpose).at(static_cast<std::size_t>(position));
 }
 
 int PlanSpace::replicas(const PlanChoice& choice) const {
@@ -240,9 +230,8 @@ std::vector<PlanChoice> PlanSpace::structures() const {
 std::vector<PlanPart> PlanSpace::chosen(const PlanChoice& choice) const {
   std::vector<PlanPart> found;
   const auto add = [&](PlanPurpose purpose) {
-    const auto position = choice.parts.find(purpose);
-    if (position == choice.parts.end() || position->second < 0) return;
-    found.push_back(parts(purpose, choice).at(static_cast<std::size_t>(position->second)));
+    const int position = choice.position(purpose);
+    if (position >= 0) found.push_back(parts(purpose, choice).at(static_cast<std::size_t>(position)));
   };
   add(choice.replicas_outermost ? PlanPurpose::replicas : PlanPurpose::stages);
   add(choice.replicas_outermost ? PlanPurpose::stages : PlanPurpose::replicas);
@@ -252,27 +241,26 @@ std::vector<PlanPart> PlanSpace::chosen(const PlanChoice& choice) const {
   return found;
 }
 
-RunConfiguration PlanSpace::configuration(const PlanChoice& choice) const {
-  RunConfiguration plan = base_;
-  plan.batch.micro = choice.micro_batch;
-  plan.strategies.clear();
-  for (const PlanPart& each : chosen(choice)) {
-    plan.strategies.push_back(
-        {"strategy." + std::to_string(plan.strategies.size()), each.plugin, each.proposal.options});
-  }
-  for (PluginSection kept : base_.strategies) {
-    kept.path = "strategy." + std::to_string(plan.strategies.size());
-    plan.strategies.push_back(std::move(kept));
-  }
-  return plan;
+RunConfiguration PlanSpace::configuration(const PlanChoice& choice) const { return configuration(choice, base_); }
+
+RunConfiguration PlanSpace::configuration(const PlanChoice& choice, RunConfiguration base) const {
+  const std::vector<PluginSection> kept = std::exchange(base.strategies, {});
+  base.batch.micro = choice.micro_batch;
+  const auto add = [&](const std::string& plugin, const std::map<std::string, OptionValue>& options) {
+    base.strategies.push_back({"strategy." + std::to_string(base.strategies.size()), plugin, options});
+  };
+  for (const PlanPart& each : chosen(choice)) add(each.plugin, each.proposal.options);
+  for (const PluginSection& each : kept) add(each.plugin, each.options);
+  return base;
+}
+
+RunSetup PlanSpace::prepare_trial(const PlanChoice& choice, PluginRegistry& registry) const {
+  return prepare(configuration(choice, trial_base_), registry, initial_);
 }
 
 bool PlanSpace::has_orders(const PlanChoice& choice) const {
-  const auto has = [&](PlanPurpose purpose) {
-    const auto found = choice.parts.find(purpose);
-    return found != choice.parts.end() && found->second >= 0;
-  };
-  return context_.devices > context_.devices_per_node && has(PlanPurpose::stages) && has(PlanPurpose::replicas);
+  return context_.devices > context_.devices_per_node && choice.position(PlanPurpose::stages) >= 0 &&
+         choice.position(PlanPurpose::replicas) >= 0;
 }
 
 std::string PlanSpace::text(const PlanChoice& choice) const {

@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,11 @@ struct PlanChoice {
   /// True: replicas lie outside of stages in the mesh.
   bool replicas_outermost = false;
 
+  /// The position of the purpose's part; -1: none.
+  [[nodiscard]] int position(PlanPurpose purpose) const {
+    const auto found = parts.find(purpose);
+    return found == parts.end() ? -1 : found->second;
+  }
   auto operator<=>(const PlanChoice&) const = default;
 };
 
@@ -59,7 +65,7 @@ class PlanSpace {
   [[nodiscard]] const DimSizes& data() const { return data_; }
   /// What the loss sums over, in the singular: "token".
   [[nodiscard]] const std::string& unit() const { return unit_; }
-  /// What may fill a purpose. \return parts for `devices` devices.
+  /// What may fill a purpose, beside the other parts of the choice.
   [[nodiscard]] std::vector<PlanPart> parts(PlanPurpose purpose, const PlanChoice& choice) const;
   /// True if a plan must have a part of the purpose.
   [[nodiscard]] bool is_required(PlanPurpose purpose) const;
@@ -73,6 +79,8 @@ class PlanSpace {
   [[nodiscard]] std::vector<PlanChoice> structures() const;
   /// The configuration of a plan.
   [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice) const;
+  /// The plan's plugins and objects, for programs that only are compiled. It has neither device nor communicator.
+  [[nodiscard]] RunSetup prepare_trial(const PlanChoice& choice, PluginRegistry& registry) const;
   /// The strategies of a plan, in mesh order.
   [[nodiscard]] std::vector<PlanPart> chosen(const PlanChoice& choice) const;
   /// The plan in words: "zero 16 stage=1 · tensor 8 · micro-batch 2".
@@ -83,16 +91,31 @@ class PlanSpace {
     std::string plugin;
     PlanPurpose purpose;
     const StrategyFactory* factory;
-    /// The proposals, for purposes other than replicas.
-    std::vector<PlanPart> parts;
+    PluginOrigin origin;
+  };
+  /// A demand of PlanDemands::fixed.
+  struct Fixed {
+    std::string text;
+    std::string plugin;
+    std::string option;  ///< empty: the number of ranks
+    std::string value;
+    /// That of the plugin.
+    PlanPurpose purpose;
   };
 
   [[nodiscard]] std::vector<PlanPart> ask(const Proposer& proposer, const PlanningContext& context) const;
   [[nodiscard]] const PlanPart* part(PlanPurpose purpose, const PlanChoice& choice) const;
-  void require_demands() const;
+  [[nodiscard]] RunConfiguration configuration(const PlanChoice& choice, RunConfiguration base) const;
+  [[nodiscard]] const Proposer& proposer(const std::string& plugin, const std::string& option) const;
+  [[nodiscard]] Fixed parse_fixed(const std::string& text) const;
+  [[nodiscard]] static bool meets(const PlanPart& part, const Fixed& fixed);
 
   RunConfiguration base_;
-  PlanDemands demands_;
+  /// Of the trials: the base with the model of the values from which training starts, opened once.
+  RunConfiguration trial_base_;
+  std::shared_ptr<const CheckpointReader> initial_;
+  std::vector<std::string> never_;
+  std::vector<Fixed> fixed_;
   PlanningContext context_;
   DimSizes data_;
   std::string unit_;

@@ -141,9 +141,10 @@ DimSizes RunSetup::known_data_sizes() const {
   });
 }
 
-DimSizes RunSetup::data_sizes(std::int64_t vocab) const {
+DimSizes RunSetup::data_sizes(std::optional<std::int64_t> vocab) const {
+  if (!vocab) return open_data().sizes();
   DimSizes sizes = known_data_sizes();
-  for (const Dim& dim : indexed_dims(inputs)) sizes[dim] = vocab;
+  for (const Dim& dim : indexed_dims(inputs)) sizes[dim] = *vocab;
   return sizes;
 }
 

@@ -49,9 +49,9 @@ struct RunSetup {
   /// Joins the sizes that the model's options fix with those that the data fixes. \throws ConfigurationError if both
   /// fix a size and do not agree.
   [[nodiscard]] DimSizes sizes(const DimSizes& data) const;
-  /// The sizes that the dataset knows without its files. `vocab`: the size of all dimensions that its values only
-  /// index.
-  [[nodiscard]] DimSizes data_sizes(std::int64_t vocab) const;
+  /// The sizes that the data fixes. `vocab` stands for the data, which is then not opened: the size of all dimensions
+  /// that its values only index.
+  [[nodiscard]] DimSizes data_sizes(std::optional<std::int64_t> vocab) const;
   /// Sizes for a run from random inputs, which needs no data: the model's, else those that the dataset knows without
   /// its files, else small ones.
   [[nodiscard]] DimSizes sizes_without_data() const;

@@ -121,7 +121,7 @@ Inspection inspect(const RunConfiguration& configuration, PluginRegistry& regist
   const RunSetup& setup = inspection.setup;
   if (target.cluster) static_cast<void>(target.cluster->group_of(setup.stack.mesh.rank_count() - 1));
   enter(times, "data");
-  const DimSizes data = target.vocab ? setup.data_sizes(*target.vocab) : setup.open_data().sizes();
+  const DimSizes data = setup.data_sizes(target.vocab);
   require_initial_values(setup, data);
   const DimSizes sizes = setup.sizes(data);
   find_device(inspection);
