@@ -1,6 +1,6 @@
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -66,11 +66,9 @@ int check(const CheckArguments& arguments, CommandContext& context) {
   if (!arguments.profile) return check(arguments, context, nullptr);
   PhaseTimes times;
   const int exit_code = check(arguments, context, &times);
-  std::array<char, 128> line{};
   for (const PhaseTimes::Phase& phase : times.end()) {
-    std::snprintf(line.data(), line.size(), "%8.3f s %6.0f MiB  %s\n", phase.seconds,
-                  static_cast<double>(phase.bytes) / (1 << 20), phase.name.c_str());
-    context.messages << line.data();
+    context.messages << fmt::format("{:8.3f} s {:6.0f} MiB  {}\n", phase.seconds,
+                                    static_cast<double>(phase.bytes) / (1 << 20), phase.name);
   }
   return exit_code;
 }

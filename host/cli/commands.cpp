@@ -100,6 +100,13 @@ InspectionTarget TargetArguments::find(const RunConfiguration& configuration) co
   return target;
 }
 
+InspectionTarget TargetArguments::find_with_cluster(const RunConfiguration& configuration) const {
+  InspectionTarget target = find(configuration);
+  if (target.cluster) return target;
+  throw ConfigurationError(
+      "there is no cluster; accepted: --cluster FILE|NAME, or a table [cluster] in the configuration");
+}
+
 void add_target(CLI::App& command, TargetArguments& arguments) {
   command
       .add_option("--cluster", arguments.cluster,

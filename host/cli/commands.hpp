@@ -77,6 +77,8 @@ struct TargetArguments {
 
   /// \throws ConfigurationError with file and line.
   [[nodiscard]] InspectionTarget find(const RunConfiguration& configuration) const;
+  /// The same for commands that need a cluster. \throws ConfigurationError if there is none.
+  [[nodiscard]] InspectionTarget find_with_cluster(const RunConfiguration& configuration) const;
 };
 /// `--cluster`, `--nodes` and `--vocab`.
 void add_target(CLI::App& command, TargetArguments& arguments);

@@ -62,10 +62,7 @@ void print_plans(CommandContext& context, const PlanArguments& arguments, const 
 int plan(const PlanArguments& arguments, CommandContext& context) {
   RunConfiguration configuration = arguments.configuration.load();
   if (arguments.global_batch) configuration.batch.global = *arguments.global_batch;
-  const InspectionTarget target = arguments.target.find(configuration);
-  if (!target.cluster) {
-    throw ConfigurationError("there is no cluster to plan for; accepted: --cluster FILE|NAME, or a table [cluster]");
-  }
+  const InspectionTarget target = arguments.target.find_with_cluster(configuration);
   const PlanSpace space(configuration, context.plugins(), *target.cluster, target.vocab, arguments.demands);
   const PlanEvaluator evaluator(space, context.plugins(), *target.cluster);
   auto bar = std::make_unique<ProgressBar>(context.messages);

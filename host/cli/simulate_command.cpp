@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -185,12 +184,8 @@ void write_trace(const std::string& path, const Inspection& inspection) {
 
 int simulate_run(const SimulateArguments& arguments, CommandContext& context) {
   const RunConfiguration configuration = arguments.configuration.load();
-  const InspectionTarget target = arguments.target.find(configuration);
-  if (!target.cluster) {
-    throw ConfigurationError("there is no cluster; accepted: --cluster FILE|NAME, or a table [cluster] in " +
-                             arguments.configuration.file);
-  }
-  const Inspection inspection = inspect(configuration, context.plugins(), target);
+  const Inspection inspection =
+      inspect(configuration, context.plugins(), arguments.target.find_with_cluster(configuration));
   const Report report = predict(inspection);
   if (arguments.json) {
     write_json(context.out, to_json(report));
@@ -204,10 +199,8 @@ int simulate_run(const SimulateArguments& arguments, CommandContext& context) {
 }  // namespace
 
 void add_simulate_command(CLI::App& app, CommandContext& context) {
-  auto arguments = std::make_shared<SimulateArguments>();
-  CLI::App* command =
-      add_command(app, context, "simulate", "Predict the time of a step on machines that need not be here",
-                  [arguments, &context] { return simulate_run(*arguments, context); });
+  const auto [command, arguments] = add_command<SimulateArguments>(
+      app, context, "simulate", "Predict the time of a step on machines that need not be here", simulate_run);
   add_configuration(*command, arguments->configuration);
   add_target(*command, arguments->target);
   command->add_flag("--json", arguments->json, "Print the prediction as JSON");

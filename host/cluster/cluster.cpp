@@ -27,7 +27,7 @@ const NodeGroup& Cluster::group_of(int rank) const {
 std::int64_t Cluster::memory_bytes(int rank, int ranks) const {
   const NodeGroup& group = group_of(rank);
   const std::int64_t bytes = group.device.memory_bytes - group.device.reserved_bytes;
-  return group.cores > 0 ? bytes / std::min(ranks, group.devices) : bytes;
+  return bytes / group.sharing_ranks(ranks);
 }
 
 std::int64_t Cluster::least_memory_bytes(int ranks) const {

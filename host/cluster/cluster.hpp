@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -132,6 +133,8 @@ struct NodeGroup {
   /// Price of a node per hour, in the cluster's currency.
   std::optional<double> price;
 
+  /// How many ranks of a run with `ranks` share the rates and the memory of the device. 1 if each has its own.
+  [[nodiscard]] int sharing_ranks(int ranks) const { return cores > 0 ? std::min(ranks, devices) : 1; }
   bool operator==(const NodeGroup&) const = default;
 };
 

@@ -70,14 +70,11 @@ class ClassTimes {
     }
     for (const NodeGroup* group : devices_) {
       const DeviceDescription& device = group->device;
-      time.seconds = std::max(time.seconds, kernel_seconds(device, work, sharing(*group)) + device.kernel_gap);
+      // Ranks that share a device are all busy at once.
+      const int sharing = group->sharing_ranks(compiled_.mesh.rank_count());
+      time.seconds = std::max(time.seconds, kernel_seconds(device, work, sharing) + device.kernel_gap);
     }
     return time;
-  }
-
-  /// Ranks of the run that share the cores of a node, all of which are busy at once.
-  [[nodiscard]] int sharing(const NodeGroup& group) const {
-    return group.cores > 0 ? std::min(group.devices, compiled_.mesh.rank_count()) : 1;
   }
 
   [[nodiscard]] double largest_buffer(const Instruction& instruction) const {

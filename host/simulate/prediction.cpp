@@ -49,7 +49,7 @@ double all_peaks(const Compiled& compiled, const Cluster& cluster, DType type) {
   double peaks = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     const NodeGroup& group = cluster.group_of(rank);
-    peaks += peak_flops(group.device, type) / (group.cores > 0 ? std::min(group.devices, ranks) : 1);
+    peaks += peak_flops(group.device, type) / group.sharing_ranks(ranks);
   }
   return peaks;
 }
