@@ -250,6 +250,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   for (int tile = visible.next(0); tile < visible.count(); tile = visible.next(tile + 1)) {
     const int first_key = tile * kTile;
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    cap_scores(scores, shape);
     if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
     softmax.add(scores, output);
     if (shape.dropout.threshold != 0) {
@@ -300,6 +301,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   for (int tile = visible.next(0); tile < visible.count(); tile = visible.next(tile + 1)) {
     const int first_key = tile * kTile;
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    cap_scores(scores, shape);
     if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
     if (shape.dropout.threshold != 0) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
@@ -348,6 +350,7 @@ __global__ void __launch_bounds__(kPlainThreads)
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, step.head, first_query, first_key);
     }
     Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
+    cap_scores(scores, shape);
     if (!walk.is_whole(step)) hide<Rows::are_keys>(scores, shape, sample, first_query, first_key);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
     differentiate<Rows::are_keys, kTile>(scores, value_products, shape, statistics, memory.kept);
