@@ -1,3 +1,4 @@
+#include "kernels/attention_mask.cuh"
 #include "kernels/attention_shape.cuh"
 #include "kernels/attention_softmax.cuh"
 #include "launchers/attention_plan.hpp"
@@ -83,17 +84,23 @@ struct PlainMemory {
   Square factor;
   /// Statistics of queries, used by gradients.
   QueryStatistic<Real>* statistics;
+  TilePlaces<kRows>* query_places;
+  TilePlaces<kRows>* key_places;
   std::uint32_t* kept;
 
   static constexpr std::size_t kStatisticsBytes = sizeof(QueryStatistic<Real>) * kRows;
   static constexpr std::size_t kKeptBytes = std::size_t{kRows} * (kRows / 32) * 4;
-  static constexpr std::size_t kBytes = 2 * Slice::kBytes + Square::kBytes + kStatisticsBytes + kKeptBytes;
+  static constexpr std::size_t kPlacesBytes = 2 * sizeof(TilePlaces<kRows>);
+  static constexpr std::size_t kBytes =
+      2 * Slice::kBytes + Square::kBytes + kStatisticsBytes + kPlacesBytes + kKeptBytes;
 
   __device__ __forceinline__ explicit PlainMemory(unsigned char* memory)
       : left{reinterpret_cast<Real*>(memory)},
         right{reinterpret_cast<Real*>(memory + Slice::kBytes)},
         factor{reinterpret_cast<Real*>(memory + 2 * Slice::kBytes)},
         statistics(reinterpret_cast<QueryStatistic<Real>*>(memory + 2 * Slice::kBytes + Square::kBytes)),
+        query_places(reinterpret_cast<TilePlaces<kRows>*>(memory + kBytes - kKeptBytes - kPlacesBytes)),
+        key_places(query_places + 1),
         kept(reinterpret_cast<std::uint32_t*>(memory + kBytes - kKeptBytes)) {}
 };
 
@@ -225,6 +232,15 @@ __device__ __forceinline__ void store_result(const PlainSum<Real>& values, void*
   store_rows(values, rows_of(static_cast<float*>(result)), first);
 }
 
+/// Loads the places of a tile. A barrier must follow.
+template <Rows Side, int Count>
+__device__ __forceinline__ void load_places(TilePlaces<Count>* places, const AttentionShape& shape, int sample,
+                                            int first) {
+  places->template load<Side, kPlainThreads>(shape, sample, first);
+  commit_copies();
+  wait_copies<0>();
+}
+
 // Attention and its gradients without tensor cores, with the same order of tiles as on tensor cores.
 
 /// Grid: tiles of queries, heads, samples.
@@ -243,14 +259,16 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
   VisibleTiles<Rows::are_queries, kTile, kTile> visible(shape, first_query);
+  load_places<Rows::are_queries>(memory.query_places, shape, sample, first_query);
 
   PlainSum<Real> output;
   output.clear();
   OnlineSoftmax<Scores> softmax(shape);
   for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
     const int first_key = tile.index * kTile;
+    if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
-    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     softmax.add(scores, output);
     if (shape.dropout.threshold != 0) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
@@ -291,6 +309,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
   VisibleTiles<Rows::are_queries, kTile, kTile> visible(shape, first_query);
+  load_places<Rows::are_queries>(memory.query_places, shape, sample, first_query);
   load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, head), first_query,
                                         shape.queries);
   commit_copies();
@@ -301,8 +320,9 @@ __global__ void __launch_bounds__(kPlainThreads)
   sum.clear();
   for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
     const int first_key = tile.index * kTile;
+    if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
-    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
@@ -337,6 +357,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> values = key_rows(shape, v, sample, kv_head);
   using Walk = QueryWalk<kTile, kTile>;
   Walk walk(shape, first_key, kv_head);
+  load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
 
   const bool has_dropout = shape.dropout.threshold != 0;
   PlainSum<Real> key_sum;
@@ -348,6 +369,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const HeadRows<const T> queries = query_rows(shape, q, sample, step.head);
     const HeadRows<const T> gradients = query_rows(shape, d_o, sample, step.head);
     __syncthreads();  // All threads have read the last tile's statistics and kept bits.
+    if (!step.is_whole) load_places<Rows::are_queries>(memory.query_places, shape, sample, first_query);
     load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, step.head),
                                           first_query, shape.queries);
     commit_copies();
@@ -356,7 +378,7 @@ __global__ void __launch_bounds__(kPlainThreads)
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, step.head, first_query, first_key);
     }
     Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
-    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, sample, first_query, first_key);
+    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, *memory.key_places, *memory.query_places);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
     if (has_dropout) {
       differentiate<Rows::are_keys, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);

@@ -120,10 +120,12 @@ struct GradientArguments {
   Stream stream;
 };
 
-/// The kernels on tensor cores, for heads of up to Width columns in bf16 or f16.
-template <class T, int Width>
+/// The kernels on tensor cores, for heads of up to Width columns in bf16 or f16. `Columns`: tiles are so many queries
+/// or keys wide.
+template <class T, int Width, int Columns>
 struct MatrixUnits {
-  static bool fits(const GpuEnvironment& environment);
+  /// The most shared memory that a block of these kernels asks for.
+  static std::size_t shared_bytes(bool has_dropout);
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
 };
