@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/cuda_kernel.hpp"
-#include "kernels/attention_shape.cuh"
+#include "kernels/attention_softmax.cuh"
 #include "language/launch.hpp"
 #include "strata/attention_scores.hpp"
 #include "strata/random.hpp"
@@ -92,7 +92,7 @@ class AttentionPlan {
   AttentionShape shape_;
 };
 
-/// Workspace of the gradient: D = d_o · o for each query and head.
+/// Workspace of the gradient: a QueryStatistic for each query and head.
 template <class T>
 struct GradientArguments {
   explicit GradientArguments(const KernelArguments& arguments)
@@ -105,7 +105,7 @@ struct GradientArguments {
         d_q(arguments.results[0]),
         d_k(arguments.results[1]),
         d_v(arguments.results[2]),
-        products(workspace_at<Accumulate<T>>(arguments, 0)),
+        statistics(workspace_at<QueryStatistic<Accumulate<T>>>(arguments, 0)),
         stream(arguments.stream) {}
 
   const T* q;
@@ -117,14 +117,16 @@ struct GradientArguments {
   void* d_q;
   void* d_k;
   void* d_v;
-  Accumulate<T>* products;
+  QueryStatistic<Accumulate<T>>* statistics;
   Stream stream;
 };
 
-/// The kernels on tensor cores, for heads of up to Width columns in bf16 or f16.
-template <class T, int Width>
+/// The kernels on tensor cores, for heads of up to Width columns in bf16 or f16. `Columns`: tiles are so many queries
+/// or keys wide.
+template <class T, int Width, int Columns>
 struct MatrixUnits {
-  static bool fits(const GpuEnvironment& environment);
+  /// The most shared memory that a block of these kernels asks for.
+  static std::size_t shared_bytes(bool has_dropout);
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
 };

@@ -9,39 +9,43 @@
 
 namespace strata::cuda {
 
-inline constexpr int kLanesPerRowProduct = 8;
-inline constexpr int kRowProductThreads = 256;
-inline constexpr int kRowsPerRowProductBlock = kRowProductThreads / kLanesPerRowProduct;
+inline constexpr int kLanesPerStatistics = 8;
+inline constexpr int kStatisticsThreads = 256;
+inline constexpr int kRowsPerStatisticsBlock = kStatisticsThreads / kLanesPerStatistics;
 
-/// products[sample, head, query] = o · d_o. Each group of lanes has a row. Neighbouring groups have neighbouring heads,
-/// whose rows are adjacent in memory.
+/// The statistics of queries [sample, head, query], with D = o · d_o. Each group of lanes has a row. Neighbouring
+/// groups have neighbouring heads, whose rows are adjacent in memory.
 template <class T>
-__global__ void __launch_bounds__(kRowProductThreads)
-    attention_row_product_kernel(const __grid_constant__ AttentionShape shape, const T* o, const T* d_o,
-                                 Accumulate<T>* products) {
+__global__ void __launch_bounds__(kStatisticsThreads)
+    attention_statistics_kernel(const __grid_constant__ AttentionShape shape, const T* o, const T* d_o,
+                                const Accumulate<T>* log_sum_exponential, QueryStatistic<Accumulate<T>>* statistics) {
+  using Real = Accumulate<T>;
   constexpr int kPack = kPackedElements<T>;
-  const int lane = static_cast<int>(threadIdx.x) % kLanesPerRowProduct;
-  const std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerRowProductBlock + threadIdx.x / kLanesPerRowProduct;
+  const int lane = static_cast<int>(threadIdx.x) % kLanesPerStatistics;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerStatisticsBlock + threadIdx.x / kLanesPerStatistics;
   const bool is_there = row < shape.rows();
   const T* output = o + row * shape.width;
   const T* gradient = d_o + row * shape.width;
   Accumulate<T> sum = 0;
   if (is_there && shape.has_aligned_rows) {
-    for (int j = lane * kPack; j < shape.width; j += kLanesPerRowProduct * kPack) {
+    for (int j = lane * kPack; j < shape.width; j += kLanesPerStatistics * kPack) {
       const Packed<T> left = load_packed(output + j);
       const Packed<T> right = load_packed(gradient + j);
 #pragma unroll
       for (int i = 0; i < kPack; ++i) sum += widen(left[i]) * widen(right[i]);
     }
   } else if (is_there) {
-    for (int j = lane; j < shape.width; j += kLanesPerRowProduct) sum += widen(output[j]) * widen(gradient[j]);
+    for (int j = lane; j < shape.width; j += kLanesPerStatistics) sum += widen(output[j]) * widen(gradient[j]);
   }
-  sum = warp_reduce<kLanesPerRowProduct>(sum, Sum{});
+  sum = warp_reduce<kLanesPerStatistics>(sum, Sum{});
   if (!is_there || lane != 0) return;
   const std::int64_t position = row / shape.heads;  // index of (sample, query)
   const int head = static_cast<int>(row % shape.heads);
   const int sample = static_cast<int>(position / shape.queries);
-  products[shape.statistics(sample, head) + position % shape.queries] = sum;
+  const std::int64_t at = shape.statistics(sample, head) + position % shape.queries;
+  const Real log_sum = log_sum_exponential[at];
+  const bool sees_no_key = log_sum == -static_cast<Real>(INFINITY);
+  statistics[at] = {sees_no_key ? static_cast<Real>(INFINITY) : log_sum * static_cast<Real>(kLog2E), sum};
 }
 
 namespace {
@@ -49,15 +53,27 @@ namespace {
 /// Largest number of heads, and of samples, in a grid.
 constexpr std::int64_t kMaxGridSide = 65535;
 
-/// Calls function.operator()<Units>() with the kernels for heads of `width` columns.
+/// Calls function.operator()<Units>() with the kernels for an op.
 template <class T, class Function>
-PreparedKernel with_units(std::int64_t width, const CudaEnvironment& environment, const Function& function) {
+PreparedKernel with_units(const OpInstance& op, const CudaEnvironment& environment, const Function& function) {
   if constexpr (sizeof(T) == 2) {
-    if (width <= kNarrowHead && MatrixUnits<T, kNarrowHead>::fits(environment)) {
-      return function.template operator()<MatrixUnits<T, kNarrowHead>>();
+    using Narrow = MatrixUnits<T, kNarrowHead, 64>;
+    using Wide = MatrixUnits<T, kWideHead, 64>;
+    using WideWithLess = MatrixUnits<T, kWideHead, 32>;
+    const std::int64_t width = columns(op.operands[0]);
+    const bool has_dropout = op.attributes.number("dropout") > 0;
+    const std::size_t shared = environment.shared_bytes_per_block();
+    // Kernels on matrix units have no registers to spare for caps.
+    if (attention_scores(op).cap > 0) return function.template operator()<PlainUnits<T>>();
+    if (width <= kNarrowHead && Narrow::shared_bytes(has_dropout) <= shared) {
+      return function.template operator()<Narrow>();
     }
-    if (width <= kWideHead && MatrixUnits<T, kWideHead>::fits(environment)) {
-      return function.template operator()<MatrixUnits<T, kWideHead>>();
+    // A multiprocessor is busy only with two blocks or more.
+    if (width <= kWideHead && 2 * Wide::shared_bytes(has_dropout) <= shared) {
+      return function.template operator()<Wide>();
+    }
+    if (width <= kWideHead && WideWithLess::shared_bytes(has_dropout) <= shared) {
+      return function.template operator()<WideWithLess>();
     }
   }
   return function.template operator()<PlainUnits<T>>();
@@ -90,7 +106,7 @@ std::optional<std::string> unsupported_attention(const OpInstance& op) {
 
 PreparedKernel prepare_attention(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedKernel {
+    return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
       return {[plan = AttentionPlan(op, environment.step_values())](const KernelArguments& arguments) {
         Units::forward(plan, arguments);
       }};
@@ -100,19 +116,19 @@ PreparedKernel prepare_attention(const OpInstance& op, const CudaEnvironment& en
 
 PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return with_units<T>(columns(op.operands[0]), environment, [&]<class Units>() -> PreparedKernel {
+    return with_units<T>(op, environment, [&]<class Units>() -> PreparedKernel {
       const AttentionPlan plan(op, environment.step_values());
       const std::int64_t rows = plan.shape().rows();
       WorkspacePlan workspace;
-      workspace.reserve(rows * static_cast<std::int64_t>(sizeof(Accumulate<T>)));
+      workspace.reserve(rows * static_cast<std::int64_t>(sizeof(QueryStatistic<Accumulate<T>>)));
       return {[=](const KernelArguments& arguments) {
                 const GradientArguments<T> given(arguments);
                 const AttentionShape shape = plan.at(arguments);
                 Geometry geometry;
-                geometry.grid.x = blocks_for(rows, kRowsPerRowProductBlock);
-                geometry.block.x = kRowProductThreads;
-                launch(attention_row_product_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
-                       given.products);
+                geometry.grid.x = blocks_for(rows, kRowsPerStatisticsBlock);
+                geometry.block.x = kStatisticsThreads;
+                launch(attention_statistics_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
+                       given.log_sum_exponential, given.statistics);
                 Units::gradient(plan, shape, given);
               },
               workspace.bytes()};
