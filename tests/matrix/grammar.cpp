@@ -64,7 +64,8 @@ OptionRow optimizer_groups() {
   return row;
 }
 
-/// The options of Gemma 2 and 3, with caps that bend most values.
+/// The options of Gemma 2 and 3, with caps that bend most values. The epsilon keeps norms after branches, whose results
+/// are small at first, from gradients that f16 cannot hold.
 constexpr const char* kGemma = R"("llama"
 norm_plus_one = "yes"
 norm_place = "both"
@@ -74,7 +75,8 @@ attention_multiplier = 0.5
 attention_cap = 0.7
 logit_cap = 0.9
 global_every = 2
-local_rope_base = 100.0)";
+local_rope_base = 100.0
+norm_epsilon = 0.01)";
 
 /// The options of OLMo 2, SmolLM3 and Granite.
 constexpr const char* kOlmo = R"("llama"
@@ -85,7 +87,8 @@ no_rope_every = 2
 embedding_multiplier = 3.0
 residual_multiplier = 0.4
 logits_scaling = 0.5
-residual_dropout = 0.1)";
+residual_dropout = 0.1
+norm_epsilon = 0.01)";
 
 std::vector<OptionRow> run_options() {
   OptionRow layers = values("model.layers", {"1", "2", "4", "6"});
