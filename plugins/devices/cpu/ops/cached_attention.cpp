@@ -3,6 +3,7 @@
 
 #include "cpu_kernel.hpp"
 #include "kernels/attention.hpp"
+#include "strata/attention_kernel.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -19,7 +20,7 @@ CachedAttentionShape cached_shape(const OpInstance& op) {
   shape.heads = elements(op.operands[0]) / (shape.texts * shape.positions * shape.head_dim);
   shape.kv_heads = elements(op.operands[1]) / (shape.texts * shape.positions * shape.head_dim);
   shape.window = op.attributes.integer("window");
-  shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  shape.scale = static_cast<float>(kernels::attention_scale(op));
   return shape;
 }
 

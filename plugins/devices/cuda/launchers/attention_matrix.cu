@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/attention_bias.cuh"
 #include "kernels/attention_fragment.cuh"
 #include "kernels/attention_mask.cuh"
 #include "kernels/attention_softmax.cuh"
@@ -68,6 +69,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
       draw_kept_bits<Tiling::kThreads, Tiling::kQueries, kKeys>(kept, shape, sample, head, first_query, first_key);
     }
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile);
+    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
     if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
     softmax.add(scores, output);
 
@@ -185,6 +187,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
     const QueryTile query_tile = query_tile_of(stage);
     const QueryTile gradient_tile = gradient_tile_of(stage);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(key_tile, query_tile);
+    add_bias<Rows::are_keys, T>(scores, shape, step.head, step.first_query(), first_key);
     if (!walk.is_whole(step)) hide<Rows::are_keys>(scores, shape, sample, step.first_query(), first_key);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(value_tile, gradient_tile);
     differentiate<Rows::are_keys, kKeys>(scores, value_products, shape, statistics_of(stage), kept_of(stage));
@@ -284,6 +287,7 @@ __global__ void __launch_bounds__(Tiling::kThreads)
     const KeyTile key_tile(stages + stage * Tiling::kStageBytes);
     const KeyTile value_tile(stages + stage * Tiling::kStageBytes + Tiling::kKeyBytes);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile);
+    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile * kKeys);
     if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, tile * kKeys);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile);
     differentiate<Rows::are_queries, kKeys>(scores, value_products, shape, statistics, kept_of(stage));

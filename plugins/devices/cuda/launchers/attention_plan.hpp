@@ -1,11 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 #include "device/cuda_kernel.hpp"
 #include "kernels/attention_shape.cuh"
 #include "language/launch.hpp"
+#include "strata/attention_kernel.hpp"
 #include "strata/random.hpp"
 
 /// \file
@@ -13,12 +13,14 @@
 
 namespace strata::cuda {
 
-/// Describes launches for operands q [batch seq heads… head_dim], k and v. The last two operands may be the documents
-/// of queries and keys.
+/// Describes launches for operands q [batch seq heads… head_dim], k and v, and those of gradients. A bias may follow.
+/// The last two operands may be the documents of queries and keys.
 class AttentionPlan {
  public:
   AttentionPlan(const OpInstance& op, const StepValues* step)
-      : op_(op), reals_(op.operands.size() - (op.operands.back().dtype == DType::i32 ? 2 : 0)) {
+      : op_(op),
+        reals_(op.operands.size() - (op.operands.back().dtype == DType::i32 ? 2 : 0)),
+        without_bias_(op.op == "attention" ? 3 : 6) {
     const Shape& queries = op.operands[0].shape;
     const Shape& keys = op.operands[1].shape;
     shape_.batch = static_cast<int>(queries[0]);
@@ -32,8 +34,9 @@ class AttentionPlan {
       shape_.reach = std::min(op.attributes.integer("window"), shape_.reach);
     }
     shape_.f32_results = op.results[0].dtype == DType::f32;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape_.width));
+    const double scale = kernels::attention_scale(op);
     shape_.scale = scale;
+    shape_.inverse_scale = 1 / scale;
     shape_.binary_scale = scale * kLog2E;
     shape_.query_positions = dim_index_map(op, op.operands[0].dims[1]);
     shape_.key_positions = dim_index_map(op, op.operands[1].dims[1]);
@@ -53,6 +56,8 @@ class AttentionPlan {
     shape.dropout.samples.offset =
         micro_batch_offset(op_, samples(), shape.dropout.samples, arguments.context.micro_batch);
     shape.has_aligned_rows = has_aligned_rows(arguments);
+    if (reals_ > without_bias_) shape.bias = arguments.operands[without_bias_];
+    if (arguments.results.size() > kBiasGradient) shape.d_bias = arguments.results[kBiasGradient];
     if (reals_ < arguments.operands.size()) {
       shape.query_documents = in<std::int32_t>(arguments, reals_);
       shape.key_documents = in<std::int32_t>(arguments, reals_ + 1);
@@ -76,6 +81,9 @@ class AttentionPlan {
   }
 
  private:
+  /// The result of attention_gradient that is the gradient of the bias.
+  static constexpr std::size_t kBiasGradient = 3;
+
   [[nodiscard]] const Dim& samples() const { return op_.operands[0].dims[0]; }
 
   [[nodiscard]] bool has_aligned_rows(const KernelArguments& arguments) const {
@@ -88,6 +96,8 @@ class AttentionPlan {
   OpInstance op_;
   /// Number of operands without documents.
   std::size_t reals_;
+  /// Number of operands without bias and documents.
+  std::size_t without_bias_;
   AttentionShape shape_;
 };
 
@@ -133,6 +143,12 @@ template <class T>
 struct PlainUnits {
   static void forward(const AttentionPlan& plan, const KernelArguments& arguments);
   static void gradient(const AttentionPlan& plan, const AttentionShape& shape, const GradientArguments<T>& given);
+};
+
+/// The gradient of the bias, on ordinary arithmetic units.
+template <class T>
+struct BiasGradient {
+  static void launch(const AttentionShape& shape, const GradientArguments<T>& given);
 };
 
 inline constexpr int kNarrowHead = 64;

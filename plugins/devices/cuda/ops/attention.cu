@@ -114,6 +114,7 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnviro
                 launch(attention_row_product_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
                        given.products);
                 Units::gradient(plan, shape, given);
+                if (shape.d_bias != nullptr) BiasGradient<T>::launch(shape, given);
               },
               workspace.bytes()};
     });
@@ -222,11 +223,14 @@ PreparedKernel prepare_attention_merge(const OpInstance& op, const CudaEnvironme
 }  // namespace
 
 void register_attention(Registration& registration) {
-  // With and without the documents of queries and keys.
-  for (const std::string documents : {"", "ii"}) {
-    registration.add(kernel({"attention", "ttt" + documents, "rf", prepare_attention, false, unsupported_attention}));
-    registration.add(kernel(
-        {"attention_gradient", "ttttft" + documents, "rrr", prepare_attention_gradient, false, unsupported_attention}));
+  // With and without a bias, and the documents of queries and keys.
+  for (const bool bias : {false, true}) {
+    for (const std::string documents : {"", "ii"}) {
+      const std::string optional = (bias ? "t" : "") + documents;
+      registration.add(kernel({"attention", "ttt" + optional, "rf", prepare_attention, false, unsupported_attention}));
+      registration.add(kernel({"attention_gradient", "ttttft" + optional, bias ? "rrrr" : "rrr",
+                               prepare_attention_gradient, false, unsupported_attention}));
+    }
   }
   registration.add(kernel({"attention_merge", "ffff", "ff", prepare_attention_merge}));
 }

@@ -3,6 +3,7 @@
 #include "device/cuda_kernel.hpp"
 #include "kernels/element_run.cuh"
 #include "language/launch.hpp"
+#include "strata/attention_kernel.hpp"
 
 namespace strata::cuda {
 
@@ -156,7 +157,7 @@ CachedAttentionShape cached_shape(const OpInstance& op) {
   shape.heads = static_cast<int>(elements(op.operands[0]) / (shape.rows * shape.head_dim));
   shape.kv_heads = static_cast<int>(elements(op.operands[1]) / (shape.rows * shape.head_dim));
   shape.window = op.attributes.integer("window");
-  shape.scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+  shape.scale = kernels::attention_scale(op);
   return shape;
 }
 
