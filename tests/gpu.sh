@@ -121,7 +121,8 @@ print(next(str(f) for p in nvidia.__path__ for f in sorted(pathlib.Path(p).rglob
     true
 }
 library_path() {
-  for folder in "$carried"/usr/lib/* "$carried/usr/lib" "$(dirname "$(python_file libnccl.so.2)")"; do
+  for folder in "$carried"/usr/lib/* "$carried/usr/lib" "$(dirname "$(python_file libnccl.so.2)")" \
+    "$(dirname "$(python_file 'libcublasLt.so.*')")"; do
     [ -d "$folder" ] && [ "$folder" != . ] && printf '%s:' "$folder"
   done
   printf '%s' "${LD_LIBRARY_PATH:-}"
@@ -170,13 +171,13 @@ pack() {
   to=build/gpu-run
   rm -rf "$to"
   (cd "$build" && find bin/strata bin/tests/test_gpu bin/tests/test_gpu_collectives bin/bench/step_kernels \
-    lib/libstrata.so.* lib/strata/plugins/*.so ! -name device_cpu.so 2>/dev/null) >"$work/packed"
+    lib/libstrata.so.* lib/strata/plugins/*.so ! -name device_cpu.so ! -name device_cuda_emulated.so 2>/dev/null) >"$work/packed"
   while read -r file; do
     mkdir -p "$to/$(dirname "$file")" && cp -P "$build/$file" "$to/$file" || return 1
     [ -L "$to/$file" ] || strip --strip-unneeded "$to/$file"
   done <"$work/packed"
   ldd "$to/bin/strata" "$to"/lib/strata/plugins/*.so |
-    awk '$3 ~ /tomlplusplus|spdlog|fmt|boost|sodium/ { print $3 }' | sort -u >"$work/libraries"
+    awk '$3 ~ /tomlplusplus|spdlog|fmt|boost|sodium|gomp|sentencepiece|utf8proc|pcre2/ { print $3 }' | sort -u >"$work/libraries"
   while read -r library; do cp -L "$library" "$to/lib/"; done <"$work/libraries"
   du -sh "$to"
 }

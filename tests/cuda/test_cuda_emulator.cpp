@@ -293,9 +293,9 @@ TEST(EmulatedElements, DrawTheWordsOfTheDefinition) {
 __global__ void copy_through_shared(const float* from, float* to, bool wait) {
   float* shared = dynamic_shared<float>();
   const unsigned at = threadIdx.x * 4;
-  copy_async_16(shared + at, from + at);
+  copy_async(shared + at, from + at);
   commit_copies();
-  copy_async_16(shared + 128 + at, from + at, threadIdx.x % 2 == 0);
+  copy_async(shared + 128 + at, from + at, threadIdx.x % 2 == 0);
   commit_copies();
   if (wait) wait_copies<1>();
   __syncthreads();

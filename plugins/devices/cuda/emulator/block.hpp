@@ -17,6 +17,7 @@ namespace strata::cuda::emulator {
 struct PendingCopy {
   void* to = nullptr;
   const void* from = nullptr;
+  std::size_t bytes = 0;
   bool valid = false;
   int group = 0;
 };

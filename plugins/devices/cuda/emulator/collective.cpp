@@ -9,13 +9,11 @@
 namespace strata::cuda::emulator {
 namespace {
 
-constexpr std::size_t kCopyBytes = 16;
-
 void carry_out(const PendingCopy& copy) {
   if (copy.valid) {
-    std::memcpy(copy.to, copy.from, kCopyBytes);
+    std::memcpy(copy.to, copy.from, copy.bytes);
   } else {
-    std::memset(copy.to, 0, kCopyBytes);
+    std::memset(copy.to, 0, copy.bytes);
   }
 }
 
@@ -46,11 +44,11 @@ std::uint32_t vote(std::uint32_t mask, bool value) {
   return votes;
 }
 
-void copy_async(void* shared, const void* global, bool valid) {
-  check_aligned(shared, kCopyBytes);
-  if (valid) check_aligned(global, kCopyBytes);
+void copy_async(void* shared, const void* global, std::size_t bytes, bool valid) {
+  check_aligned(shared, bytes);
+  if (valid) check_aligned(global, bytes);
   Thread& thread = BlockRunner::of_this_thread().current();
-  thread.copies.push_back({shared, global, valid, thread.copy_group});
+  thread.copies.push_back({shared, global, bytes, valid, thread.copy_group});
 }
 
 void commit_copies() { ++BlockRunner::of_this_thread().current().copy_group; }

@@ -74,7 +74,7 @@ void load_matrices(std::uint32_t (&pieces)[4], const void* row, bool transposed)
 
 /// Starts an asynchronous copy. The emulator copies as late as a GPU may: when the kernel waits for it. So a kernel
 /// that reads too early reads old data.
-void copy_async(void* shared, const void* global, bool valid);
+void copy_async(void* shared, const void* global, std::size_t bytes, bool valid);
 void commit_copies();
 void wait_copies(int pending);
 

@@ -30,6 +30,8 @@ inline float __expf(float value) { return strata::cuda::emulator::approximate_ex
 inline float __fdividef(float a, float b) { return strata::cuda::emulator::approximate_quotient(a, b); }
 inline int __float2int_rn(float value) { return static_cast<int>(std::nearbyint(value)); }
 inline int __double2int_rn(double value) { return static_cast<int>(std::nearbyint(value)); }
+/// One more than the number of the lowest set bit. 0 if none is set.
+inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 
 template <class T>

@@ -17,8 +17,8 @@ namespace strata::cuda {
   return shape.query_positions.global_size + shape.key_positions.global_size - 1;
 }
 
-/// Adds the bias T[heads][distance] to a tile of scores that are not yet scaled. Rows and columns past the end get that
-/// of the last ones. Does nothing if there is no bias.
+/// Adds the bias T[heads][distance] to a tile of scores that are not yet scaled. Keys past the end get that of the last
+/// one, and queries past the end none, because their scores must stay 0. Does nothing if there is no bias.
 template <Rows Meaning, class T, class Scores>
 __device__ __forceinline__ void add_bias(Scores& scores, const AttentionShape& shape, int head, int first_query,
                                          int first_key) {
@@ -27,21 +27,15 @@ __device__ __forceinline__ void add_bias(Scores& scores, const AttentionShape& s
   constexpr bool kQueryRows = Meaning == Rows::are_queries;
   const T* row_of_head = static_cast<const T*>(shape.bias) + head * bias_elements(shape);
   const auto unscaled = shape.inverse_scale.template as<Real>();
-  const auto query_position = [&](int query) {
-    return shape.query_positions.global_index(min(first_query + query, shape.queries - 1));
-  };
-  const auto key_position = [&](int key) {
-    return shape.key_positions.global_index(min(first_key + key, shape.keys - 1));
-  };
 #pragma unroll
   for (int r = 0; r < Scores::kRows; ++r) {
-    const int row = recomputed(Scores::row(r));
-    const std::int64_t row_position = kQueryRows ? query_position(row) : key_position(row);
 #pragma unroll
     for (int c = 0; c < Scores::kColumns; ++c) {
-      const int column = recomputed(Scores::column(c));
-      const std::int64_t element = kQueryRows ? bias_element(shape, row_position, key_position(column))
-                                              : bias_element(shape, query_position(column), row_position);
+      const int query = first_query + recomputed(kQueryRows ? Scores::row(r) : Scores::column(c));
+      const int key = first_key + recomputed(kQueryRows ? Scores::column(c) : Scores::row(r));
+      if (query >= shape.queries) continue;
+      const std::int64_t element = bias_element(shape, shape.query_positions.global_index(query),
+                                                shape.key_positions.global_index(min(key, shape.keys - 1)));
       scores.at(r, c) += widen(row_of_head[element]) * unscaled;
     }
   }

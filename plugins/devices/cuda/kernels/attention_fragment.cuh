@@ -46,7 +46,7 @@ class SharedTile {
       const int row = i / kChunks;
       const int column = i % kChunks * kChunkElements;
       const bool is_there = first + row < rows.count && column < rows.width;
-      copy_async_16(chunk(row, i % kChunks), is_there ? rows.row(first + row) + column : rows.first, is_there);
+      copy_async(chunk(row, i % kChunks), is_there ? rows.row(first + row) + column : rows.first, is_there);
     }
   }
 

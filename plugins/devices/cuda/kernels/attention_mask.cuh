@@ -19,6 +19,7 @@ struct PositionSpan {
 __device__ __forceinline__ PositionSpan position_span(const DimIndexMap& map, std::int64_t begin, int count) {
   const std::int64_t end = min(begin + count, map.local_size);
   PositionSpan span{INT64_MAX, INT64_MIN};
+#pragma unroll 1
   for (int i = 0; i < map.count; ++i) {
     const IndexRun& run = map.runs[i];
     const std::int64_t first = max(begin, run.local_begin);
@@ -43,57 +44,67 @@ __device__ __forceinline__ bool sees_all(const AttentionShape& shape, const Posi
   return !shape.causal || (queries.lowest >= keys.highest && queries.highest - keys.lowest < shape.reach);
 }
 
-/// The tiles of keys of which a tile of queries sees at least one key.
-template <int Queries, int Keys>
-class VisibleKeys {
- public:
-  __device__ __forceinline__ VisibleKeys(const AttentionShape& shape, int first_query)
-      : shape_(shape), queries_(position_span(shape.query_positions, first_query, Queries)) {}
+/// Whether the rows of a tile of scores are queries or keys.
+enum class Rows { are_queries, are_keys };
 
-  [[nodiscard]] __device__ __forceinline__ int count() const { return (shape_.keys + Keys - 1) / Keys; }
-  /// The first visible tile from `tile` on, or count() if there is none.
-  [[nodiscard]] __device__ __forceinline__ int next(int tile) const {
-    if (!shape_.causal) return tile;
-    while (tile < count() && !sees_some(shape_, queries_, keys(tile))) ++tile;
-    return tile;
+/// The tiles of the other side that a block needs: those of keys of which its tile of queries sees at least one, or
+/// those of queries that see at least one of its keys. A warp tests 32 tiles at once, one per lane.
+template <Rows Own, int Queries, int Keys>
+class VisibleTiles {
+ public:
+  struct Tile {
+    int index;
+    /// True if every query sees every key, and no key is past the end.
+    bool is_whole;
+  };
+
+  /// `first`: the first query or key of the block's tile.
+  __device__ __forceinline__ VisibleTiles(const AttentionShape& shape, int first)
+      : shape_(shape),
+        own_(kOwnsQueries ? position_span(shape.query_positions, first, Queries)
+                          : position_span(shape.key_positions, first, Keys)) {}
+
+  [[nodiscard]] __device__ __forceinline__ int count() const {
+    return kOwnsQueries ? (shape_.keys + Keys - 1) / Keys : (shape_.queries + Queries - 1) / Queries;
   }
-  /// True if the tile is full and every query sees all of its keys.
-  [[nodiscard]] __device__ __forceinline__ bool is_whole(int tile) const {
-    return (tile + 1) * Keys <= shape_.keys && sees_all(shape_, queries_, keys(tile));
+  [[nodiscard]] __device__ __forceinline__ bool is_end(const Tile& tile) const { return tile.index == count(); }
+  /// The first visible tile from `index` on, or the end. All lanes take part.
+  [[nodiscard]] __device__ __forceinline__ Tile next(int index) {
+    while (index < count()) {
+      if (index / kWarpSize != tested_) test(index / kWarpSize);
+      const unsigned rest = visible_ >> (index % kWarpSize);
+      if (rest != 0) {
+        index += __ffs(static_cast<int>(rest)) - 1;
+        return {index, (whole_ >> (index % kWarpSize) & 1U) != 0};
+      }
+      index = (tested_ + 1) * kWarpSize;
+    }
+    return {count(), false};
   }
 
  private:
-  [[nodiscard]] __device__ __forceinline__ PositionSpan keys(int tile) const {
-    return position_span(shape_.key_positions, tile * Keys, Keys);
+  static constexpr bool kOwnsQueries = Own == Rows::are_queries;
+
+  __device__ __forceinline__ void test(int group) {
+    tested_ = group;
+    const int index = group * kWarpSize + static_cast<int>(threadIdx.x) % kWarpSize;
+    const bool is_there = index < count();
+    const PositionSpan other = kOwnsQueries
+                                   ? position_span(shape_.key_positions, std::int64_t{index} * Keys, Keys)
+                                   : position_span(shape_.query_positions, std::int64_t{index} * Queries, Queries);
+    const PositionSpan& queries = kOwnsQueries ? own_ : other;
+    const PositionSpan& keys = kOwnsQueries ? other : own_;
+    const bool has_keys = !kOwnsQueries || (index + 1) * Keys <= shape_.keys;
+    visible_ = __ballot_sync(kFullMask, is_there && sees_some(shape_, queries, keys));
+    whole_ = __ballot_sync(kFullMask, is_there && has_keys && sees_all(shape_, queries, keys));
   }
 
   const AttentionShape& shape_;
-  PositionSpan queries_;
-};
-
-/// The tiles of queries that see at least one key of a tile of keys.
-template <int Queries, int Keys>
-class VisibleQueries {
- public:
-  __device__ __forceinline__ VisibleQueries(const AttentionShape& shape, int first_key)
-      : shape_(shape), keys_(position_span(shape.key_positions, first_key, Keys)) {}
-
-  [[nodiscard]] __device__ __forceinline__ int count() const { return (shape_.queries + Queries - 1) / Queries; }
-  [[nodiscard]] __device__ __forceinline__ bool is_visible(int tile) const {
-    return sees_some(shape_, queries(tile), keys_);
-  }
-  /// True if every query of the tile sees all keys.
-  [[nodiscard]] __device__ __forceinline__ bool is_whole(int tile) const {
-    return sees_all(shape_, queries(tile), keys_);
-  }
-
- private:
-  [[nodiscard]] __device__ __forceinline__ PositionSpan queries(int tile) const {
-    return position_span(shape_.query_positions, tile * Queries, Queries);
-  }
-
-  const AttentionShape& shape_;
-  PositionSpan keys_;
+  PositionSpan own_;
+  /// The tested tiles are 32 from tested_ * 32 on.
+  int tested_ = -1;
+  unsigned visible_ = 0;
+  unsigned whole_ = 0;
 };
 
 /// Loops over the tiles of queries that see a tile of keys, for all heads that share the keys.
@@ -103,38 +114,31 @@ class QueryWalk {
   struct Step {
     int head;
     int tile;
+    bool is_whole;
     [[nodiscard]] __device__ __forceinline__ int first_query() const { return tile * Queries; }
   };
 
   __device__ __forceinline__ QueryWalk(const AttentionShape& shape, int first_key, int kv_head)
       : visible_(shape, first_key), first_head_(kv_head * shape.group()), end_head_(first_head_ + shape.group()) {}
 
-  [[nodiscard]] __device__ __forceinline__ Step first() const { return visible_step({first_head_, 0}); }
-  [[nodiscard]] __device__ __forceinline__ Step next(Step step) const {
-    return visible_step({step.head, step.tile + 1});
-  }
+  [[nodiscard]] __device__ __forceinline__ Step first() { return visible_step(first_head_, 0); }
+  [[nodiscard]] __device__ __forceinline__ Step next(Step step) { return visible_step(step.head, step.tile + 1); }
   [[nodiscard]] __device__ __forceinline__ bool is_end(Step step) const { return step.head == end_head_; }
-  [[nodiscard]] __device__ __forceinline__ bool is_whole(Step step) const { return visible_.is_whole(step.tile); }
 
  private:
-  /// The first visible step from `step` on.
-  [[nodiscard]] __device__ __forceinline__ Step visible_step(Step step) const {
-    while (step.head < end_head_) {
-      for (; step.tile < visible_.count(); ++step.tile) {
-        if (visible_.is_visible(step.tile)) return step;
-      }
-      step = {step.head + 1, 0};
+  /// The first visible step from this one on.
+  [[nodiscard]] __device__ __forceinline__ Step visible_step(int head, int index) {
+    for (; head < end_head_; ++head, index = 0) {
+      const auto tile = visible_.next(index);
+      if (!visible_.is_end(tile)) return {head, tile.index, tile.is_whole};
     }
-    return step;
+    return {end_head_, 0, false};
   }
 
-  VisibleQueries<Queries, Keys> visible_;
+  VisibleTiles<Rows::are_keys, Queries, Keys> visible_;
   int first_head_;
   int end_head_;
 };
-
-/// Whether the rows of a tile of scores are queries or keys.
-enum class Rows { are_queries, are_keys };
 
 /// Sets the scores of keys that positions hide from a query, and of columns past the last key, to -infinity.
 template <Rows Meaning, class Scores>

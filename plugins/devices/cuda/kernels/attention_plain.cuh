@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/attention_shape.cuh"
+#include "kernels/attention_softmax.cuh"
 #include "language/language.hpp"
 
 namespace strata::cuda {
@@ -83,10 +84,10 @@ struct PlainMemory {
   /// A left factor.
   Square factor;
   /// Statistics of queries, used by gradients.
-  Real* statistics;
+  QueryStatistic<Real>* statistics;
   std::uint32_t* kept;
 
-  static constexpr std::size_t kStatisticsBytes = 2 * sizeof(Real) * kRows;
+  static constexpr std::size_t kStatisticsBytes = sizeof(QueryStatistic<Real>) * kRows;
   static constexpr std::size_t kKeptBytes = std::size_t{kRows} * (kRows / 32) * 4;
   static constexpr std::size_t kBytes = 2 * Slice::kBytes + Square::kBytes + kStatisticsBytes + kKeptBytes;
 
@@ -94,7 +95,7 @@ struct PlainMemory {
       : left{reinterpret_cast<Real*>(memory)},
         right{reinterpret_cast<Real*>(memory + Slice::kBytes)},
         factor{reinterpret_cast<Real*>(memory + 2 * Slice::kBytes)},
-        statistics(reinterpret_cast<Real*>(memory + 2 * Slice::kBytes + Square::kBytes)),
+        statistics(reinterpret_cast<QueryStatistic<Real>*>(memory + 2 * Slice::kBytes + Square::kBytes)),
         kept(reinterpret_cast<std::uint32_t*>(memory + kBytes - kKeptBytes)) {}
 };
 

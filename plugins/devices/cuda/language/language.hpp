@@ -218,15 +218,23 @@ __device__ __forceinline__ T block_max(T value) {
 // Asynchronous copies from global to shared memory (cp.async), which overlap with the thread's work. A thread sees its
 // own copies after wait_copies(). It sees other threads' copies after a barrier that follows their wait_copies().
 
-/// Starts a copy of 16 bytes between addresses that are aligned to 16 bytes. If `valid` is false, writes zeros and does
-/// not read.
-__device__ __forceinline__ void copy_async_16(void* shared, const void* global, bool valid = true) {
+/// Starts a copy of 8 or 16 bytes between addresses that are aligned to as many. If `valid` is false, writes zeros and
+/// does not read.
+template <int Bytes = 16>
+__device__ __forceinline__ void copy_async(void* shared, const void* global, bool valid = true) {
+  static_assert(Bytes == 8 || Bytes == 16);
 #ifdef __CUDACC__
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(valid ? 16 : 0)
-               : "memory");
+  // Only copies of 16 bytes can pass by the first cache.
+  if constexpr (Bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global), "r"(valid ? 16 : 0)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(address), "l"(global), "r"(valid ? 8 : 0)
+                 : "memory");
+  }
 #else
-  emulator::copy_async(shared, global, valid);
+  emulator::copy_async(shared, global, Bytes, valid);
 #endif
 }
 

@@ -23,8 +23,7 @@ __device__ __forceinline__ bool touches_band(const AttentionShape& shape, const 
 template <class T>
 __global__ void __launch_bounds__(kPlainThreads)
     attention_bias_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v,
-                                   const Accumulate<T>* log_sum_exponential, const T* d_o,
-                                   const Accumulate<T>* products) {
+                                   const QueryStatistic<Accumulate<T>>* statistics, const T* d_o) {
   using Real = Accumulate<T>;
   using Scores = PlainScores<Real>;
   constexpr int kTile = kPlainRows<Real>;
@@ -35,24 +34,31 @@ __global__ void __launch_bounds__(kPlainThreads)
   Real* sums = reinterpret_cast<Real*>(shared + PlainMemory<Real>::kBytes);
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kBand<Real>) sums[thread] = 0;
-  const QueryStatistics<Real, kTile> statistics(memory.statistics);
 
   const auto add_tile = [&](int sample, int first_query, int first_key) {
     const HeadRows<const T> queries = query_rows(shape, q, sample, head);
     const HeadRows<const T> gradients = query_rows(shape, d_o, sample, head);
     const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
     const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
-    const std::int64_t row = shape.statistics(sample, head);
+    const bool has_dropout = shape.dropout.threshold != 0;
     __syncthreads();  // All threads have read the last tile's statistics, kept bits and gradients.
-    statistics.template load<kPlainThreads>(log_sum_exponential + row, products + row, first_query, shape.queries);
-    if (shape.dropout.threshold != 0) {
+    load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, head), first_query,
+                                          shape.queries);
+    commit_copies();
+    if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
     hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    wait_copies<0>();
+    // Its barriers show the statistics to all threads.
     Scores score_gradients = multiply_transposed(memory, gradients, first_query, values, first_key);
-    differentiate<Rows::are_queries, kTile>(scores, score_gradients, shape, statistics, memory.kept);
+    if (has_dropout) {
+      differentiate<Rows::are_queries, kTile, true>(scores, score_gradients, shape, memory.statistics, memory.kept);
+    } else {
+      differentiate<Rows::are_queries, kTile, false>(scores, score_gradients, shape, memory.statistics, memory.kept);
+    }
 #pragma unroll
     for (int r = 0; r < Scores::kRows; ++r) {
 #pragma unroll
@@ -103,7 +109,7 @@ void BiasGradient<T>::launch(const AttentionShape& shape, const GradientArgument
   geometry.block = {kPlainThreads};
   geometry.shared_bytes = PlainMemory<Real>::kBytes + kBand<Real> * sizeof(Real);
   cuda::launch(attention_bias_gradient_kernel<T>, geometry, given.stream, shape, given.q, given.k, given.v,
-               given.log_sum_exponential, given.d_o, given.products);
+               given.statistics, given.d_o);
 }
 
 template struct BiasGradient<float>;

@@ -9,77 +9,97 @@
 namespace strata::cuda {
 
 // Attention on tensor cores (Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
-// 2023). Each block has a tile of queries and loops over tiles of keys and values.
+// 2023). Each block has a tile of queries or keys and loops over tiles of the other. It loads the next tile while it
+// computes with the current one.
 
-template <int Width>
+/// The tiles of a kernel: `Rows` of the block, 16 * RowTiles per warp, so that each loaded fragment of a column is used
+/// RowTiles times; and `Columns` per iteration.
+template <int HeadWidth, int RowTilesOfWarp, int Warps, int ColumnsOfTile, int BlocksOfMultiprocessor>
 struct AttentionTiling {
-  static constexpr int kWidth = Width;
-  static constexpr int kThreads = 128;
-  /// Two tiles of 16 rows per warp, so that each loaded fragment of keys and values is used twice.
-  static constexpr int kRowTiles = 2;
-  static constexpr int kQueries = kThreads / kWarpSize * 16 * kRowTiles;
-  /// Keys of a tile, limited by registers.
-  static constexpr int kKeys = Width > 96 ? 32 : 64;
+  static constexpr int kWidth = HeadWidth;
+  static constexpr int kThreads = Warps * kWarpSize;
+  static constexpr int kRowTiles = RowTilesOfWarp;
+  static constexpr int kRows = Warps * 16 * RowTilesOfWarp;
+  static constexpr int kColumns = ColumnsOfTile;
+  /// Limits registers, so that so many blocks fit a multiprocessor.
+  static constexpr int kBlocks = BlocksOfMultiprocessor;
 
-  static constexpr std::size_t kQueryBytes = std::size_t{kQueries} * Width * 2;
-  static constexpr std::size_t kKeyBytes = std::size_t{kKeys} * Width * 2;
-  static constexpr std::size_t kKeptBytes = std::size_t{kQueries} * kKeptWords<kKeys> * 4;
-  static constexpr std::size_t kSharedBytes = kQueryBytes + 2 * kKeyBytes + kKeptBytes;
+  static constexpr std::size_t kRowBytes = std::size_t{kRows} * HeadWidth * 2;
+  static constexpr std::size_t kColumnBytes = std::size_t{kColumns} * HeadWidth * 2;
+  static constexpr std::size_t kKeptBytes = std::size_t{kRows} * kColumns / 8;
+  static constexpr std::size_t kRowStatisticsBytes = kRows * sizeof(QueryStatistic<float>);
+  static constexpr std::size_t kColumnStatisticsBytes = kColumns * sizeof(QueryStatistic<float>);
+
+  // Shared memory: tiles of rows; two stages of two tiles of columns; statistics; two stages of kept bits.
+  static constexpr std::size_t forward_bytes(bool has_dropout) {
+    return kRowBytes + 4 * kColumnBytes + (has_dropout ? 2 * kKeptBytes : 0);
+  }
+  static constexpr std::size_t query_gradient_bytes(bool has_dropout) {
+    return 2 * kRowBytes + 4 * kColumnBytes + kRowStatisticsBytes + (has_dropout ? 2 * kKeptBytes : 0);
+  }
+  static constexpr std::size_t key_gradient_bytes(bool has_dropout) {
+    return 2 * kRowBytes + 4 * kColumnBytes + 2 * kColumnStatisticsBytes + (has_dropout ? 2 * kKeptBytes : 0);
+  }
 };
 
 /// Grid: tiles of queries, heads, samples.
-template <class T, class Tiling>
-__global__ void __launch_bounds__(Tiling::kThreads)
+template <class T, class Tiling, bool HasDropout>
+__global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     attention_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v, void* o,
                      float* log_sum_exponential) {
-  constexpr int kWidth = Tiling::kWidth;
-  constexpr int kKeys = Tiling::kKeys;
+  constexpr int kThreads = Tiling::kThreads;
+  constexpr int kQueries = Tiling::kRows;
+  constexpr int kKeys = Tiling::kColumns;
+  using KeyTile = SharedTile<T, kKeys, Tiling::kWidth>;
   using Scores = MatrixFragment<Tiling::kRowTiles, kKeys>;
   const int head = static_cast<int>(blockIdx.y);
   const int sample = static_cast<int>(blockIdx.z);
   // Under a causal mask the last queries see the most keys, so they start first.
-  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Tiling::kQueries;
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kQueries;
 
   unsigned char* shared = dynamic_shared();
-  const SharedTile<T, Tiling::kQueries, kWidth> query_tile(shared);
-  const SharedTile<T, kKeys, kWidth> key_tile(shared + Tiling::kQueryBytes);
-  const SharedTile<T, kKeys, kWidth> value_tile(shared + Tiling::kQueryBytes + Tiling::kKeyBytes);
-  auto* kept = reinterpret_cast<std::uint32_t*>(shared + Tiling::kQueryBytes + 2 * Tiling::kKeyBytes);
+  const SharedTile<T, kQueries, Tiling::kWidth> query_tile(shared);
+  unsigned char* stages = shared + Tiling::kRowBytes;
+  const auto key_tile_of = [&](int stage) { return KeyTile(stages + 2 * stage * Tiling::kColumnBytes); };
+  const auto value_tile_of = [&](int stage) { return KeyTile(stages + (2 * stage + 1) * Tiling::kColumnBytes); };
+  const auto kept_of = [&](int stage) {
+    return reinterpret_cast<std::uint32_t*>(stages + 4 * Tiling::kColumnBytes + stage * Tiling::kKeptBytes);
+  };
 
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
-  const VisibleKeys<Tiling::kQueries, kKeys> visible(shape, first_query);
-  const bool has_dropout = shape.dropout.threshold != 0;
+  VisibleTiles<Rows::are_queries, kQueries, kKeys> visible(shape, first_query);
+  const auto load_tile = [&](const auto& tile, int stage) {
+    if (visible.is_end(tile)) return;
+    const int first_key = tile.index * kKeys;
+    key_tile_of(stage).template load<kThreads>(keys, first_key);
+    value_tile_of(stage).template load<kThreads>(values, first_key);
+    if constexpr (HasDropout) {
+      draw_kept_bits<kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, first_key);
+    }
+  };
 
-  MatrixFragment<Tiling::kRowTiles, kWidth> output;
+  auto tile = visible.next(0);
+  query_tile.template load<kThreads>(query_rows(shape, q, sample, head), first_query);
+  load_tile(tile, 0);
+  commit_copies();
+
+  MatrixFragment<Tiling::kRowTiles, Tiling::kWidth> output;
   output.clear();
   OnlineSoftmax<Scores> softmax(shape);
-
-  int tile = visible.next(0);
-  query_tile.template load<Tiling::kThreads>(query_rows(shape, q, sample, head), first_query);
-  if (tile < visible.count()) key_tile.template load<Tiling::kThreads>(keys, tile * kKeys);
-  commit_copies();
-  while (tile < visible.count()) {
-    const int first_key = tile * kKeys;
+  for (int stage = 0; !visible.is_end(tile); stage ^= 1) {
     wait_copies<0>();
-    __syncthreads();  // The keys are loaded, and all warps have read the last tile's values and kept bits.
-    value_tile.template load<Tiling::kThreads>(values, first_key);
+    __syncthreads();  // The tile is loaded, and all warps have read the last one.
+    const auto next = visible.next(tile.index + 1);
+    load_tile(next, stage ^ 1);
     commit_copies();
-    if (has_dropout) {
-      draw_kept_bits<Tiling::kThreads, Tiling::kQueries, kKeys>(kept, shape, sample, head, first_query, first_key);
-    }
-    Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile);
-    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
-    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
+    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, tile.index * kKeys);
     softmax.add(scores, output);
-
-    wait_copies<0>();
-    __syncthreads();  // The values and kept bits are loaded, and all warps have read the keys.
-    tile = visible.next(tile + 1);
-    if (tile < visible.count()) key_tile.template load<Tiling::kThreads>(keys, tile * kKeys);
-    commit_copies();
-    if (has_dropout) drop<kKeys>(scores, kept);
-    multiply_add<T>(output, scores, value_tile);
+    if constexpr (HasDropout) drop<kKeys>(scores, kept_of(stage));
+    multiply_add<T>(output, scores, value_tile_of(stage));
+    tile = next;
   }
   wait_copies<0>();
   __syncthreads();
@@ -99,39 +119,18 @@ __global__ void __launch_bounds__(Tiling::kThreads)
       first_query);
 }
 
-// The gradients of keys and values on tensor cores. Each block has a tile of keys and loops over tiles of the queries
-// of all heads that read these keys. Scores are computed transposed, because their register layout is then that of the
-// left factors of both gradients.
-
-template <int Width>
-struct KeyGradientTiling {
-  static constexpr int kWidth = Width;
-  static constexpr int kThreads = 128;
-  /// With wide heads, two gradients fill the registers at one tile of 16 rows per warp.
-  static constexpr int kRowTiles = Width > 64 ? 1 : 2;
-  static constexpr int kKeys = kThreads / kWarpSize * 16 * kRowTiles;
-  static constexpr int kQueries = 32;
-
-  static constexpr std::size_t kKeyBytes = std::size_t{kKeys} * Width * 2;
-  static constexpr std::size_t kQueryBytes = std::size_t{kQueries} * Width * 2;
-  static constexpr std::size_t kKeptBytes = std::size_t{kQueries} * kKeptWords<kKeys> * 4;
-  /// Bytes of one of two stages: queries, gradients of outputs, statistics and kept bits of a tile.
-  static constexpr std::size_t kStageBytes = 2 * kQueryBytes + QueryStatistics<float, kQueries>::kBytes + kKeptBytes;
-  static constexpr std::size_t kSharedBytes = 2 * kKeyBytes + 2 * kStageBytes;
-};
-
-/// Grid: tiles of keys, heads of keys, samples.
-template <class T, class Tiling>
-__global__ void __launch_bounds__(Tiling::kThreads)
+/// The gradients of keys and values. The queries of all heads that read the block's keys are its columns. Scores are
+/// computed transposed, because their register layout is then that of the left factors of both gradients. Grid: tiles
+/// of keys, heads of keys, samples.
+template <class T, class Tiling, bool HasDropout>
+__global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     attention_key_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v,
-                                  const float* log_sum_exponential, const T* d_o, const float* products, void* d_k,
-                                  void* d_v) {
-  constexpr int kWidth = Tiling::kWidth;
-  constexpr int kKeys = Tiling::kKeys;
-  constexpr int kQueries = Tiling::kQueries;
-  using KeyTile = SharedTile<T, kKeys, kWidth>;
-  using QueryTile = SharedTile<T, kQueries, kWidth>;
-  using Statistics = QueryStatistics<float, kQueries>;
+                                  const QueryStatistic<float>* statistics, const T* d_o, void* d_k, void* d_v) {
+  constexpr int kThreads = Tiling::kThreads;
+  constexpr int kKeys = Tiling::kRows;
+  constexpr int kQueries = Tiling::kColumns;
+  using KeyTile = SharedTile<T, kKeys, Tiling::kWidth>;
+  using QueryTile = SharedTile<T, kQueries, Tiling::kWidth>;
   using Scores = MatrixFragment<Tiling::kRowTiles, kQueries>;
   const int kv_head = static_cast<int>(blockIdx.y);
   const int sample = static_cast<int>(blockIdx.z);
@@ -139,58 +138,58 @@ __global__ void __launch_bounds__(Tiling::kThreads)
 
   unsigned char* shared = dynamic_shared();
   const KeyTile key_tile(shared);
-  const KeyTile value_tile(shared + Tiling::kKeyBytes);
-  unsigned char* stages = shared + 2 * Tiling::kKeyBytes;
-  const auto query_tile_of = [&](int stage) { return QueryTile(stages + stage * Tiling::kStageBytes); };
-  const auto gradient_tile_of = [&](int stage) {
-    return QueryTile(stages + stage * Tiling::kStageBytes + Tiling::kQueryBytes);
-  };
+  const KeyTile value_tile(shared + Tiling::kRowBytes);
+  unsigned char* stages = shared + 2 * Tiling::kRowBytes;
+  unsigned char* after_stages = stages + 4 * Tiling::kColumnBytes;
+  const auto query_tile_of = [&](int stage) { return QueryTile(stages + 2 * stage * Tiling::kColumnBytes); };
+  const auto gradient_tile_of = [&](int stage) { return QueryTile(stages + (2 * stage + 1) * Tiling::kColumnBytes); };
   const auto statistics_of = [&](int stage) {
-    return Statistics(stages + stage * Tiling::kStageBytes + 2 * Tiling::kQueryBytes);
+    return reinterpret_cast<QueryStatistic<float>*>(after_stages + stage * Tiling::kColumnStatisticsBytes);
   };
   const auto kept_of = [&](int stage) {
-    return reinterpret_cast<std::uint32_t*>(stages + (stage + 1) * Tiling::kStageBytes - Tiling::kKeptBytes);
+    return reinterpret_cast<std::uint32_t*>(after_stages + 2 * Tiling::kColumnStatisticsBytes +
+                                            stage * Tiling::kKeptBytes);
   };
 
-  const QueryWalk<kQueries, kKeys> walk(shape, first_key, kv_head);
-  using Step = typename QueryWalk<kQueries, kKeys>::Step;
-  const auto load_step = [&](Step step, int stage) {
+  using Walk = QueryWalk<kQueries, kKeys>;
+  Walk walk(shape, first_key, kv_head);
+  const auto load_step = [&](const typename Walk::Step& step, int stage) {
     if (walk.is_end(step)) return;
     const int head = step.head;
     const int first_query = step.first_query();
-    query_tile_of(stage).template load<Tiling::kThreads>(query_rows(shape, q, sample, head), first_query);
-    gradient_tile_of(stage).template load<Tiling::kThreads>(query_rows(shape, d_o, sample, head), first_query);
-    const std::int64_t row = shape.statistics(sample, head);
-    statistics_of(stage).template load<Tiling::kThreads>(log_sum_exponential + row, products + row, first_query,
-                                                         shape.queries);
-    if (shape.dropout.threshold != 0) {
-      draw_kept_bits<Tiling::kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, first_key);
+    query_tile_of(stage).template load<kThreads>(query_rows(shape, q, sample, head), first_query);
+    gradient_tile_of(stage).template load<kThreads>(query_rows(shape, d_o, sample, head), first_query);
+    load_statistics<kThreads, kQueries>(statistics_of(stage), statistics + shape.statistics(sample, head), first_query,
+                                        shape.queries);
+    if constexpr (HasDropout) {
+      draw_kept_bits<kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, first_key);
     }
   };
 
-  Step step = walk.first();
-  key_tile.template load<Tiling::kThreads>(key_rows(shape, k, sample, kv_head), first_key);
-  value_tile.template load<Tiling::kThreads>(key_rows(shape, v, sample, kv_head), first_key);
+  typename Walk::Step step = walk.first();
+  key_tile.template load<kThreads>(key_rows(shape, k, sample, kv_head), first_key);
+  value_tile.template load<kThreads>(key_rows(shape, v, sample, kv_head), first_key);
   load_step(step, 0);
   commit_copies();
 
-  MatrixFragment<Tiling::kRowTiles, kWidth> key_sum;
-  MatrixFragment<Tiling::kRowTiles, kWidth> value_sum;
+  MatrixFragment<Tiling::kRowTiles, Tiling::kWidth> key_sum;
+  MatrixFragment<Tiling::kRowTiles, Tiling::kWidth> value_sum;
   key_sum.clear();
   value_sum.clear();
   for (int stage = 0; !walk.is_end(step); stage ^= 1) {
     wait_copies<0>();
     __syncthreads();  // The tile is loaded, and all warps have read the last one.
-    const Step next = walk.next(step);
+    const typename Walk::Step next = walk.next(step);
     load_step(next, stage ^ 1);
     commit_copies();
     const QueryTile query_tile = query_tile_of(stage);
     const QueryTile gradient_tile = gradient_tile_of(stage);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(key_tile, query_tile);
     add_bias<Rows::are_keys, T>(scores, shape, step.head, step.first_query(), first_key);
-    if (!walk.is_whole(step)) hide<Rows::are_keys>(scores, shape, sample, step.first_query(), first_key);
+    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, sample, step.first_query(), first_key);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(value_tile, gradient_tile);
-    differentiate<Rows::are_keys, kKeys>(scores, value_products, shape, statistics_of(stage), kept_of(stage));
+    differentiate<Rows::are_keys, kKeys, HasDropout>(scores, value_products, shape, statistics_of(stage),
+                                                     kept_of(stage));
     multiply_add<T>(value_sum, scores, gradient_tile);
     multiply_add<T>(key_sum, value_products, query_tile);
     step = next;
@@ -210,37 +209,17 @@ __global__ void __launch_bounds__(Tiling::kThreads)
   store_result(value_sum, value_tile, d_v, shape.f32_results, rows_of, first_key);
 }
 
-// The gradient of queries on tensor cores. Each block has a tile of queries and loops over tiles of keys and values.
-// It loads the next tile while it computes with the current one. This kernel and that of key gradients both recompute
-// probabilities, so that no two blocks add to the same number and sums have one order.
-
-template <int Width>
-struct QueryGradientTiling {
-  static constexpr int kWidth = Width;
-  static constexpr int kThreads = 128;
-  static constexpr int kRowTiles = 2;
-  static constexpr int kQueries = kThreads / kWarpSize * 16 * kRowTiles;
-  static constexpr int kKeys = 32;
-
-  static constexpr std::size_t kQueryBytes = std::size_t{kQueries} * Width * 2;
-  static constexpr std::size_t kKeyBytes = std::size_t{kKeys} * Width * 2;
-  static constexpr std::size_t kKeptBytes = std::size_t{kQueries} * kKeptWords<kKeys> * 4;
-  /// Bytes of one of two stages: keys, values and kept bits of a tile.
-  static constexpr std::size_t kStageBytes = 2 * kKeyBytes + kKeptBytes;
-  static constexpr std::size_t kSharedBytes =
-      2 * kQueryBytes + 2 * kStageBytes + QueryStatistics<float, kQueries>::kBytes;
-};
-
-/// Grid: tiles of queries, heads, samples.
-template <class T, class Tiling>
-__global__ void __launch_bounds__(Tiling::kThreads)
+/// The gradient of queries. This kernel and that of key gradients both recompute probabilities, so that no two blocks
+/// add to the same number and sums have one order. Grid: tiles of queries, heads, samples.
+template <class T, class Tiling, bool HasDropout>
+__global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     attention_query_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k, const T* v,
-                                    const float* log_sum_exponential, const T* d_o, const float* products, void* d_q) {
-  constexpr int kWidth = Tiling::kWidth;
-  constexpr int kKeys = Tiling::kKeys;
-  constexpr int kQueries = Tiling::kQueries;
-  using KeyTile = SharedTile<T, kKeys, kWidth>;
-  using QueryTile = SharedTile<T, kQueries, kWidth>;
+                                    const QueryStatistic<float>* statistics, const T* d_o, void* d_q) {
+  constexpr int kThreads = Tiling::kThreads;
+  constexpr int kQueries = Tiling::kRows;
+  constexpr int kKeys = Tiling::kColumns;
+  using KeyTile = SharedTile<T, kKeys, Tiling::kWidth>;
+  using QueryTile = SharedTile<T, kQueries, Tiling::kWidth>;
   using Scores = MatrixFragment<Tiling::kRowTiles, kKeys>;
   const int head = static_cast<int>(blockIdx.y);
   const int sample = static_cast<int>(blockIdx.z);
@@ -248,50 +227,51 @@ __global__ void __launch_bounds__(Tiling::kThreads)
 
   unsigned char* shared = dynamic_shared();
   const QueryTile query_tile(shared);
-  const QueryTile gradient_tile(shared + Tiling::kQueryBytes);
-  unsigned char* stages = shared + 2 * Tiling::kQueryBytes;
-  const QueryStatistics<float, kQueries> statistics(stages + 2 * Tiling::kStageBytes);
+  const QueryTile gradient_tile(shared + Tiling::kRowBytes);
+  unsigned char* stages = shared + 2 * Tiling::kRowBytes;
+  unsigned char* after_stages = stages + 4 * Tiling::kColumnBytes;
+  auto* own_statistics = reinterpret_cast<QueryStatistic<float>*>(after_stages);
+  const auto key_tile_of = [&](int stage) { return KeyTile(stages + 2 * stage * Tiling::kColumnBytes); };
+  const auto value_tile_of = [&](int stage) { return KeyTile(stages + (2 * stage + 1) * Tiling::kColumnBytes); };
   const auto kept_of = [&](int stage) {
-    return reinterpret_cast<std::uint32_t*>(stages + stage * Tiling::kStageBytes + 2 * Tiling::kKeyBytes);
+    return reinterpret_cast<std::uint32_t*>(after_stages + Tiling::kRowStatisticsBytes + stage * Tiling::kKeptBytes);
   };
 
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
-  const VisibleKeys<kQueries, kKeys> visible(shape, first_query);
-  const auto load_tile = [&](int tile, int stage) {
-    if (tile >= visible.count()) return;
-    unsigned char* to = stages + stage * Tiling::kStageBytes;
-    KeyTile(to).template load<Tiling::kThreads>(keys, tile * kKeys);
-    KeyTile(to + Tiling::kKeyBytes).template load<Tiling::kThreads>(values, tile * kKeys);
-    if (shape.dropout.threshold != 0) {
-      draw_kept_bits<Tiling::kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, tile * kKeys);
+  VisibleTiles<Rows::are_queries, kQueries, kKeys> visible(shape, first_query);
+  const auto load_tile = [&](const auto& tile, int stage) {
+    if (visible.is_end(tile)) return;
+    const int first_key = tile.index * kKeys;
+    key_tile_of(stage).template load<kThreads>(keys, first_key);
+    value_tile_of(stage).template load<kThreads>(values, first_key);
+    if constexpr (HasDropout) {
+      draw_kept_bits<kThreads, kQueries, kKeys>(kept_of(stage), shape, sample, head, first_query, first_key);
     }
   };
 
-  int tile = visible.next(0);
-  query_tile.template load<Tiling::kThreads>(query_rows(shape, q, sample, head), first_query);
-  gradient_tile.template load<Tiling::kThreads>(query_rows(shape, d_o, sample, head), first_query);
+  auto tile = visible.next(0);
+  query_tile.template load<kThreads>(query_rows(shape, q, sample, head), first_query);
+  gradient_tile.template load<kThreads>(query_rows(shape, d_o, sample, head), first_query);
+  load_statistics<kThreads, kQueries>(own_statistics, statistics + shape.statistics(sample, head), first_query,
+                                      shape.queries);
   load_tile(tile, 0);
   commit_copies();
-  const std::int64_t row = shape.statistics(sample, head);
-  statistics.template load<Tiling::kThreads>(log_sum_exponential + row, products + row, first_query, shape.queries);
 
-  MatrixFragment<Tiling::kRowTiles, kWidth> sum;
+  MatrixFragment<Tiling::kRowTiles, Tiling::kWidth> sum;
   sum.clear();
-  for (int stage = 0; tile < visible.count(); stage ^= 1) {
+  for (int stage = 0; !visible.is_end(tile); stage ^= 1) {
     wait_copies<0>();
     __syncthreads();  // The tile is loaded, and all warps have read the last one.
-    const int next = visible.next(tile + 1);
+    const auto next = visible.next(tile.index + 1);
     load_tile(next, stage ^ 1);
     commit_copies();
-    const KeyTile key_tile(stages + stage * Tiling::kStageBytes);
-    const KeyTile value_tile(stages + stage * Tiling::kStageBytes + Tiling::kKeyBytes);
-    Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile);
-    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile * kKeys);
-    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, tile * kKeys);
-    Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile);
-    differentiate<Rows::are_queries, kKeys>(scores, value_products, shape, statistics, kept_of(stage));
-    multiply_add<T>(sum, value_products, key_tile);
+    Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
+    add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, tile.index * kKeys);
+    Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile_of(stage));
+    differentiate<Rows::are_queries, kKeys, HasDropout>(scores, value_products, shape, own_statistics, kept_of(stage));
+    multiply_add<T>(sum, value_products, key_tile_of(stage));
     tile = next;
   }
   wait_copies<0>();
@@ -305,31 +285,54 @@ __global__ void __launch_bounds__(Tiling::kThreads)
       first_query);
 }
 
+/// The tilings for heads of up to Width columns.
+template <int Width>
+struct AttentionTilings {
+  using Forward = AttentionTiling<Width, 2, 4, (Width > 96 ? 32 : 64), 1>;
+  using QueryGradient = AttentionTiling<Width, 2, 4, 32, 1>;
+  /// With wide heads, two gradients fill the registers at one tile of 16 rows per warp.
+  using KeyGradient = AttentionTiling<Width, (Width > 64 ? 1 : 2), 4, 32, 1>;
+
+  static constexpr std::size_t kMostSharedBytes = std::max(
+      {Forward::forward_bytes(true), QueryGradient::query_gradient_bytes(true), KeyGradient::key_gradient_bytes(true)});
+};
+
+/// Calls function.operator()<HasDropout>().
+template <class Function>
+void with_dropout(const AttentionShape& shape, const Function& function) {
+  if (shape.dropout.threshold != 0) return function.template operator()<true>();
+  function.template operator()<false>();
+}
+
 template <class T, int Width>
 bool MatrixUnits<T, Width>::fits(const GpuEnvironment& environment) {
-  return std::max({AttentionTiling<Width>::kSharedBytes, QueryGradientTiling<Width>::kSharedBytes,
-                   KeyGradientTiling<Width>::kSharedBytes}) <= environment.shared_bytes_per_block();
+  return AttentionTilings<Width>::kMostSharedBytes <= environment.shared_bytes_per_block();
 }
 
 template <class T, int Width>
 void MatrixUnits<T, Width>::forward(const AttentionPlan& plan, const KernelArguments& arguments) {
-  using Tiling = AttentionTiling<Width>;
-  launch(attention_kernel<T, Tiling>, plan.by_queries(Tiling::kQueries, Tiling::kThreads, Tiling::kSharedBytes),
-         arguments.stream, plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2),
-         arguments.results[0], out<float>(arguments, 1));
+  using Tiling = typename AttentionTilings<Width>::Forward;
+  with_dropout(plan.shape(), [&]<bool HasDropout>() {
+    launch(attention_kernel<T, Tiling, HasDropout>,
+           plan.by_queries(Tiling::kRows, Tiling::kThreads, Tiling::forward_bytes(HasDropout)), arguments.stream,
+           plan.at(arguments), in<T>(arguments, 0), in<T>(arguments, 1), in<T>(arguments, 2), arguments.results[0],
+           out<float>(arguments, 1));
+  });
 }
 
 template <class T, int Width>
 void MatrixUnits<T, Width>::gradient(const AttentionPlan& plan, const AttentionShape& shape,
                                      const GradientArguments<T>& given) {
-  using Queries = QueryGradientTiling<Width>;
-  using Keys = KeyGradientTiling<Width>;
-  launch(attention_query_gradient_kernel<T, Queries>,
-         plan.by_queries(Queries::kQueries, Queries::kThreads, Queries::kSharedBytes), given.stream, shape, given.q,
-         given.k, given.v, given.log_sum_exponential, given.d_o, given.products, given.d_q);
-  launch(attention_key_gradient_kernel<T, Keys>, plan.by_keys(Keys::kKeys, Keys::kThreads, Keys::kSharedBytes),
-         given.stream, shape, given.q, given.k, given.v, given.log_sum_exponential, given.d_o, given.products,
-         given.d_k, given.d_v);
+  using Queries = typename AttentionTilings<Width>::QueryGradient;
+  using Keys = typename AttentionTilings<Width>::KeyGradient;
+  with_dropout(shape, [&]<bool HasDropout>() {
+    launch(attention_query_gradient_kernel<T, Queries, HasDropout>,
+           plan.by_queries(Queries::kRows, Queries::kThreads, Queries::query_gradient_bytes(HasDropout)), given.stream,
+           shape, given.q, given.k, given.v, given.statistics, given.d_o, given.d_q);
+    launch(attention_key_gradient_kernel<T, Keys, HasDropout>,
+           plan.by_keys(Keys::kRows, Keys::kThreads, Keys::key_gradient_bytes(HasDropout)), given.stream, shape,
+           given.q, given.k, given.v, given.statistics, given.d_o, given.d_k, given.d_v);
+  });
 }
 
 template struct MatrixUnits<BFloat16, kNarrowHead>;

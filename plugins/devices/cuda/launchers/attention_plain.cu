@@ -23,16 +23,16 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> queries = query_rows(shape, q, sample, head);
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
-  const VisibleKeys<kTile, kTile> visible(shape, first_query);
+  VisibleTiles<Rows::are_queries, kTile, kTile> visible(shape, first_query);
 
   PlainSum<Real> output;
   output.clear();
   OnlineSoftmax<Scores> softmax(shape);
-  for (int tile = visible.next(0); tile < visible.count(); tile = visible.next(tile + 1)) {
-    const int first_key = tile * kTile;
+  for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
+    const int first_key = tile.index * kTile;
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
-    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
     softmax.add(scores, output);
     if (shape.dropout.threshold != 0) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(kPlainThreads)
 template <class T>
 __global__ void __launch_bounds__(kPlainThreads)
     attention_plain_query_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k,
-                                          const T* v, const Accumulate<T>* log_sum_exponential, const T* d_o,
-                                          const Accumulate<T>* products, void* d_q) {
+                                          const T* v, const QueryStatistic<Accumulate<T>>* statistics, const T* d_o,
+                                          void* d_q) {
   using Real = Accumulate<T>;
   using Scores = PlainScores<Real>;
   constexpr int kTile = kPlainRows<Real>;
@@ -72,23 +72,29 @@ __global__ void __launch_bounds__(kPlainThreads)
   const HeadRows<const T> gradients = query_rows(shape, d_o, sample, head);
   const HeadRows<const T> keys = key_rows(shape, k, sample, head / shape.group());
   const HeadRows<const T> values = key_rows(shape, v, sample, head / shape.group());
-  const VisibleKeys<kTile, kTile> visible(shape, first_query);
-  const QueryStatistics<Real, kTile> statistics(memory.statistics);
-  const std::int64_t row = shape.statistics(sample, head);
-  statistics.template load<kPlainThreads>(log_sum_exponential + row, products + row, first_query, shape.queries);
+  VisibleTiles<Rows::are_queries, kTile, kTile> visible(shape, first_query);
+  load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, head), first_query,
+                                        shape.queries);
+  commit_copies();
+  wait_copies<0>();
 
+  const bool has_dropout = shape.dropout.threshold != 0;
   PlainSum<Real> sum;
   sum.clear();
-  for (int tile = visible.next(0); tile < visible.count(); tile = visible.next(tile + 1)) {
-    const int first_key = tile * kTile;
+  for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
+    const int first_key = tile.index * kTile;
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
-    if (!visible.is_whole(tile)) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
-    if (shape.dropout.threshold != 0) {
+    if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
+    if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
     Scores value_products = multiply_transposed(memory, gradients, first_query, values, first_key);
-    differentiate<Rows::are_queries, kTile>(scores, value_products, shape, statistics, memory.kept);
+    if (has_dropout) {
+      differentiate<Rows::are_queries, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
+    } else {
+      differentiate<Rows::are_queries, kTile, false>(scores, value_products, shape, memory.statistics, memory.kept);
+    }
     multiply_add(sum, memory, value_products, keys, first_key);
   }
 #pragma unroll
@@ -101,8 +107,8 @@ __global__ void __launch_bounds__(kPlainThreads)
 template <class T>
 __global__ void __launch_bounds__(kPlainThreads)
     attention_plain_key_gradient_kernel(const __grid_constant__ AttentionShape shape, const T* q, const T* k,
-                                        const T* v, const Accumulate<T>* log_sum_exponential, const T* d_o,
-                                        const Accumulate<T>* products, void* d_k, void* d_v) {
+                                        const T* v, const QueryStatistic<Accumulate<T>>* statistics, const T* d_o,
+                                        void* d_k, void* d_v) {
   using Real = Accumulate<T>;
   using Scores = PlainScores<Real>;
   constexpr int kTile = kPlainRows<Real>;
@@ -112,10 +118,10 @@ __global__ void __launch_bounds__(kPlainThreads)
   const PlainMemory<Real> memory(dynamic_shared());
   const HeadRows<const T> keys = key_rows(shape, k, sample, kv_head);
   const HeadRows<const T> values = key_rows(shape, v, sample, kv_head);
-  const QueryStatistics<Real, kTile> statistics(memory.statistics);
   using Walk = QueryWalk<kTile, kTile>;
-  const Walk walk(shape, first_key, kv_head);
+  Walk walk(shape, first_key, kv_head);
 
+  const bool has_dropout = shape.dropout.threshold != 0;
   PlainSum<Real> key_sum;
   PlainSum<Real> value_sum;
   key_sum.clear();
@@ -124,17 +130,23 @@ __global__ void __launch_bounds__(kPlainThreads)
     const int first_query = step.first_query();
     const HeadRows<const T> queries = query_rows(shape, q, sample, step.head);
     const HeadRows<const T> gradients = query_rows(shape, d_o, sample, step.head);
-    const std::int64_t row = shape.statistics(sample, step.head);
     __syncthreads();  // All threads have read the last tile's statistics and kept bits.
-    statistics.template load<kPlainThreads>(log_sum_exponential + row, products + row, first_query, shape.queries);
-    if (shape.dropout.threshold != 0) {
+    load_statistics<kPlainThreads, kTile>(memory.statistics, statistics + shape.statistics(sample, step.head),
+                                          first_query, shape.queries);
+    commit_copies();
+    wait_copies<0>();
+    if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, step.head, first_query, first_key);
     }
     Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
     add_bias<Rows::are_keys, T>(scores, shape, step.head, first_query, first_key);
-    if (!walk.is_whole(step)) hide<Rows::are_keys>(scores, shape, sample, first_query, first_key);
+    if (!step.is_whole) hide<Rows::are_keys>(scores, shape, sample, first_query, first_key);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
-    differentiate<Rows::are_keys, kTile>(scores, value_products, shape, statistics, memory.kept);
+    if (has_dropout) {
+      differentiate<Rows::are_keys, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
+    } else {
+      differentiate<Rows::are_keys, kTile, false>(scores, value_products, shape, memory.statistics, memory.kept);
+    }
     multiply_add(value_sum, memory, scores, gradients, first_query);
     multiply_add(key_sum, memory, value_products, queries, first_query);
   }
@@ -164,10 +176,10 @@ void PlainUnits<T>::gradient(const AttentionPlan& plan, const AttentionShape& sh
   using Real = Accumulate<T>;
   launch(attention_plain_query_gradient_kernel<T>,
          plan.by_queries(kPlainRows<Real>, kPlainThreads, PlainMemory<Real>::kBytes), given.stream, shape, given.q,
-         given.k, given.v, given.log_sum_exponential, given.d_o, given.products, given.d_q);
+         given.k, given.v, given.statistics, given.d_o, given.d_q);
   launch(attention_plain_key_gradient_kernel<T>,
          plan.by_keys(kPlainRows<Real>, kPlainThreads, PlainMemory<Real>::kBytes), given.stream, shape, given.q,
-         given.k, given.v, given.log_sum_exponential, given.d_o, given.products, given.d_k, given.d_v);
+         given.k, given.v, given.statistics, given.d_o, given.d_k, given.d_v);
 }
 
 template struct PlainUnits<float>;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/cuda_kernel.hpp"
-#include "kernels/attention_shape.cuh"
+#include "kernels/attention_softmax.cuh"
 #include "language/launch.hpp"
 #include "strata/attention_kernel.hpp"
 #include "strata/random.hpp"
@@ -101,7 +101,7 @@ class AttentionPlan {
   AttentionShape shape_;
 };
 
-/// Workspace of the gradient: D = d_o · o for each query and head.
+/// Workspace of the gradient: a QueryStatistic for each query and head.
 template <class T>
 struct GradientArguments {
   explicit GradientArguments(const KernelArguments& arguments)
@@ -114,7 +114,7 @@ struct GradientArguments {
         d_q(arguments.results[0]),
         d_k(arguments.results[1]),
         d_v(arguments.results[2]),
-        products(workspace_at<Accumulate<T>>(arguments, 0)),
+        statistics(workspace_at<QueryStatistic<Accumulate<T>>>(arguments, 0)),
         stream(arguments.stream) {}
 
   const T* q;
@@ -126,7 +126,7 @@ struct GradientArguments {
   void* d_q;
   void* d_k;
   void* d_v;
-  Accumulate<T>* products;
+  QueryStatistic<Accumulate<T>>* statistics;
   Stream stream;
 };
 

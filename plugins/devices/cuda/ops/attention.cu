@@ -9,39 +9,43 @@
 
 namespace strata::cuda {
 
-inline constexpr int kLanesPerRowProduct = 8;
-inline constexpr int kRowProductThreads = 256;
-inline constexpr int kRowsPerRowProductBlock = kRowProductThreads / kLanesPerRowProduct;
+inline constexpr int kLanesPerStatistics = 8;
+inline constexpr int kStatisticsThreads = 256;
+inline constexpr int kRowsPerStatisticsBlock = kStatisticsThreads / kLanesPerStatistics;
 
-/// products[sample, head, query] = o · d_o. Each group of lanes has a row. Neighbouring groups have neighbouring heads,
-/// whose rows are adjacent in memory.
+/// The statistics of queries [sample, head, query], with D = o · d_o. Each group of lanes has a row. Neighbouring
+/// groups have neighbouring heads, whose rows are adjacent in memory.
 template <class T>
-__global__ void __launch_bounds__(kRowProductThreads)
-    attention_row_product_kernel(const __grid_constant__ AttentionShape shape, const T* o, const T* d_o,
-                                 Accumulate<T>* products) {
+__global__ void __launch_bounds__(kStatisticsThreads)
+    attention_statistics_kernel(const __grid_constant__ AttentionShape shape, const T* o, const T* d_o,
+                                const Accumulate<T>* log_sum_exponential, QueryStatistic<Accumulate<T>>* statistics) {
+  using Real = Accumulate<T>;
   constexpr int kPack = kPackedElements<T>;
-  const int lane = static_cast<int>(threadIdx.x) % kLanesPerRowProduct;
-  const std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerRowProductBlock + threadIdx.x / kLanesPerRowProduct;
+  const int lane = static_cast<int>(threadIdx.x) % kLanesPerStatistics;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerStatisticsBlock + threadIdx.x / kLanesPerStatistics;
   const bool is_there = row < shape.rows();
   const T* output = o + row * shape.width;
   const T* gradient = d_o + row * shape.width;
   Accumulate<T> sum = 0;
   if (is_there && shape.has_aligned_rows) {
-    for (int j = lane * kPack; j < shape.width; j += kLanesPerRowProduct * kPack) {
+    for (int j = lane * kPack; j < shape.width; j += kLanesPerStatistics * kPack) {
       const Packed<T> left = load_packed(output + j);
       const Packed<T> right = load_packed(gradient + j);
 #pragma unroll
       for (int i = 0; i < kPack; ++i) sum += widen(left[i]) * widen(right[i]);
     }
   } else if (is_there) {
-    for (int j = lane; j < shape.width; j += kLanesPerRowProduct) sum += widen(output[j]) * widen(gradient[j]);
+    for (int j = lane; j < shape.width; j += kLanesPerStatistics) sum += widen(output[j]) * widen(gradient[j]);
   }
-  sum = warp_reduce<kLanesPerRowProduct>(sum, Sum{});
+  sum = warp_reduce<kLanesPerStatistics>(sum, Sum{});
   if (!is_there || lane != 0) return;
   const std::int64_t position = row / shape.heads;  // index of (sample, query)
   const int head = static_cast<int>(row % shape.heads);
   const int sample = static_cast<int>(position / shape.queries);
-  products[shape.statistics(sample, head) + position % shape.queries] = sum;
+  const std::int64_t at = shape.statistics(sample, head) + position % shape.queries;
+  const Real log_sum = log_sum_exponential[at];
+  const bool sees_no_key = log_sum == -static_cast<Real>(INFINITY);
+  statistics[at] = {sees_no_key ? static_cast<Real>(INFINITY) : log_sum * static_cast<Real>(kLog2E), sum};
 }
 
 namespace {
@@ -104,15 +108,15 @@ PreparedKernel prepare_attention_gradient(const OpInstance& op, const CudaEnviro
       const AttentionPlan plan(op, environment.step_values());
       const std::int64_t rows = plan.shape().rows();
       WorkspacePlan workspace;
-      workspace.reserve(rows * static_cast<std::int64_t>(sizeof(Accumulate<T>)));
+      workspace.reserve(rows * static_cast<std::int64_t>(sizeof(QueryStatistic<Accumulate<T>>)));
       return {[=](const KernelArguments& arguments) {
                 const GradientArguments<T> given(arguments);
                 const AttentionShape shape = plan.at(arguments);
                 Geometry geometry;
-                geometry.grid.x = blocks_for(rows, kRowsPerRowProductBlock);
-                geometry.block.x = kRowProductThreads;
-                launch(attention_row_product_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
-                       given.products);
+                geometry.grid.x = blocks_for(rows, kRowsPerStatisticsBlock);
+                geometry.block.x = kStatisticsThreads;
+                launch(attention_statistics_kernel<T>, geometry, arguments.stream, shape, given.o, given.d_o,
+                       given.log_sum_exponential, given.statistics);
                 Units::gradient(plan, shape, given);
                 if (shape.d_bias != nullptr) BiasGradient<T>::launch(shape, given);
               },
