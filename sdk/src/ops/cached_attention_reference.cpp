@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "ops/op_base.hpp"
-#include "strata/attention_kernel.hpp"
+#include "strata/attention_scores.hpp"
 
 namespace strata::ops {
 namespace {
@@ -19,10 +19,10 @@ struct CachedShape {
         heads(elements(op.operands[0]) / (batch * positions * width)),
         kv_heads(elements(op.operands[1]) / (batch * positions * width)),
         window(op.attributes.integer("window")),
-        scale(kernels::attention_scale(op)) {}
+        scores(attention_scores(op)) {}
 
   std::int64_t batch, positions, capacity, width, heads, kv_heads, window;
-  double scale;
+  AttentionScores scores;
 };
 
 /// Copies row (b, i) of operand `operand` to its position of result `result`.
@@ -50,7 +50,7 @@ void attend(const Launch& launch, const CachedShape& shape, std::int64_t b, std:
   for (std::int64_t k = first; k <= position; ++k) {
     double product = 0.0;
     for (std::int64_t j = 0; j < shape.width; ++j) product += q[query + j] * keys.get(cached(k) + j);
-    scores[k] = shape.scale * product;
+    scores[k] = shape.scores.of(product);
     largest = std::max(largest, scores[k]);
   }
   double sum = 0.0;

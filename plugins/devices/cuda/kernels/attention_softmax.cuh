@@ -2,6 +2,7 @@
 
 #include "kernels/attention_mask.cuh"
 #include "kernels/attention_shape.cuh"
+#include "kernels/soft_cap.cuh"
 #include "language/language.hpp"
 
 namespace strata::cuda {
@@ -101,6 +102,18 @@ __device__ __forceinline__ void drop(Scores& probabilities, const std::uint32_t*
   }
 }
 
+/// Bends the scores of a tile, which are products of queries and keys. Before masks hide some.
+template <class Scores>
+__device__ __forceinline__ void cap_scores(Scores& scores, const AttentionShape& shape) {
+  const auto cap = shape.product_cap.template as<typename Scores::Real>();
+  if (cap == 0) return;
+#pragma unroll
+  for (int r = 0; r < Scores::kRows; ++r) {
+#pragma unroll
+    for (int c = 0; c < Scores::kColumns; ++c) scores.at(r, c) = soft_cap(scores.at(r, c), cap);
+  }
+}
+
 __device__ __forceinline__ float natural_log(float value) { return logf(value); }
 __device__ __forceinline__ double natural_log(double value) { return log(value); }
 
@@ -174,7 +187,7 @@ class OnlineSoftmax {
 
 // The gradient of attention from scores to probabilities and back. With probabilities p = exp(score - log-sum-exp),
 // dropout factors m and D = d_o · o (the sum of p m (d_o · v) over all keys, also those of other ranks):
-// d_v = Σ p m d_o, d_score = p (m (d_o · v) - D), d_q = scale Σ d_score k, d_k = scale Σ d_score q.
+// d_v = Σ p m d_o, d_score = p (m (d_o · v) - D) · slope of the cap, d_q = scale Σ d_score k, d_k = scale Σ d_score q.
 
 /// What the gradient needs of a query.
 template <class Real>
@@ -204,6 +217,7 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
                                               [[maybe_unused]] const std::uint32_t* kept) {
   using Real = typename Scores::Real;
   const auto binary_scale = shape.binary_scale.template as<Real>();
+  const auto cap = shape.product_cap.template as<Real>();
   [[maybe_unused]] const auto kept_factor = shape.dropout.kept_factor.template as<Real>();
   constexpr bool kQueryRows = Meaning == Rows::are_queries;
 #pragma unroll
@@ -215,6 +229,7 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
       Real& score = kQueryRows ? scores.at(i, j) : scores.at(j, i);
       Real& value_product = kQueryRows ? value_products.at(i, j) : value_products.at(j, i);
       const Real probability = fast_exp2(score * binary_scale - of_query.log_sum);
+      const Real slope = cap == 0 ? Real{1} : soft_cap_slope(score, cap);
       score = probability;
       if constexpr (HasDropout) {
         const int key = kQueryRows ? Scores::column(j) : recomputed(Scores::row(j));
@@ -222,7 +237,7 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
         score = keeps ? probability : Real{0};
         value_product = keeps ? value_product * kept_factor : Real{0};
       }
-      value_product = probability * (value_product - of_query.product);
+      value_product = probability * (value_product - of_query.product) * slope;
     }
   }
 }

@@ -94,6 +94,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     load_tile(next, stage ^ 1);
     commit_copies();
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
+    cap_scores(scores, shape);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, tile.index * kKeys);
     softmax.add(scores, output);
@@ -185,6 +186,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     const QueryTile query_tile = query_tile_of(stage);
     const QueryTile gradient_tile = gradient_tile_of(stage);
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(key_tile, query_tile);
+    cap_scores(scores, shape);
     add_bias<Rows::are_keys, T>(scores, shape, step.head, step.first_query(), first_key);
     if (!step.is_whole) hide<Rows::are_keys>(scores, shape, sample, step.first_query(), first_key);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(value_tile, gradient_tile);
@@ -267,6 +269,7 @@ __global__ void __launch_bounds__(Tiling::kThreads, Tiling::kBlocks)
     load_tile(next, stage ^ 1);
     commit_copies();
     Scores scores = multiply_transposed<T, Tiling::kRowTiles>(query_tile, key_tile_of(stage));
+    cap_scores(scores, shape);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, tile.index * kKeys);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, tile.index * kKeys);
     Scores value_products = multiply_transposed<T, Tiling::kRowTiles>(gradient_tile, value_tile_of(stage));

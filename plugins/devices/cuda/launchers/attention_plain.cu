@@ -31,6 +31,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
     const int first_key = tile.index * kTile;
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    cap_scores(scores, shape);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
     softmax.add(scores, output);
@@ -84,6 +85,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   for (auto tile = visible.next(0); !visible.is_end(tile); tile = visible.next(tile.index + 1)) {
     const int first_key = tile.index * kTile;
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    cap_scores(scores, shape);
     add_bias<Rows::are_queries, T>(scores, shape, head, first_query, first_key);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, sample, first_query, first_key);
     if (has_dropout) {
@@ -139,6 +141,7 @@ __global__ void __launch_bounds__(kPlainThreads)
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, step.head, first_query, first_key);
     }
     Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
+    cap_scores(scores, shape);
     add_bias<Rows::are_keys, T>(scores, shape, step.head, first_query, first_key);
     if (!step.is_whole) hide<Rows::are_keys>(scores, shape, sample, first_query, first_key);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
