@@ -115,7 +115,11 @@ std::optional<Options> T5Format::options(const HuggingFaceFields& config) const 
   options.set("norm_epsilon", OptionValue(config.number("layer_norm_epsilon", 1e-6)));
   options.set("activation", OptionValue(std::string(projection.activation)));
   options.set("gated", OptionValue(projection.gated));
-  options.set("tied", OptionValue(config.boolean("tie_word_embeddings", true)));
+  const bool tied = config.boolean("tie_word_embeddings", true);
+  options.set("tied", OptionValue(tied));
+  // Newer files say it apart from the tie.
+  const bool scaled = config.boolean("scale_decoder_outputs", tied);
+  options.set("scaled", OptionValue(std::string(scaled ? "yes" : "no")));
   return options;
 }
 
@@ -137,6 +141,7 @@ HuggingFaceFields T5Format::config(const Options& options, const DimSizes& sizes
                             {"layer_norm_epsilon", OptionValue(settings.norm_epsilon)},
                             {"feed_forward_proj", OptionValue(std::string(projection_of(settings).published))},
                             {"decoder_start_token_id", OptionValue(std::int64_t{0})},
+                            {"scale_decoder_outputs", OptionValue(settings.scaled)},
                             {"tie_word_embeddings", OptionValue(settings.tied)}});
 }
 

@@ -62,7 +62,10 @@ OptionSchema option_schema() {
           option::word("activation", "gelu_tanh", "The activation of the feed-forward block.",
                        {"gelu", "gelu_tanh", "relu", "silu"}),
           option::boolean("gated", true, "Multiplies the activation by a second projection, as T5 1.1 does."),
-          option::boolean("tied", false, "The table of embeddings is the output projection as well, as in T5 1.0.")};
+          option::boolean("tied", false, "The table of embeddings is the output projection as well, as in T5 1.0."),
+          option::word("scaled", "auto",
+                       "Divides the input of the output projection by √embed; auto: if it is tied, as T5 1.0 does.",
+                       {"auto", "yes", "no"})};
 }
 
 }  // namespace
@@ -97,6 +100,7 @@ Settings settings_from(const Options& options) {
   settings.activation = options.word("activation");
   settings.gated = options.boolean("gated");
   settings.tied = options.boolean("tied");
+  settings.scaled = options.word("scaled") == "auto" ? settings.tied : options.word("scaled") == "yes";
   if (settings.buckets % 4 != 0) {
     throw OptionError("buckets", "found " + std::to_string(settings.buckets) + "; accepted: a multiple of 4");
   }
@@ -279,10 +283,11 @@ void T5::build(GraphBuilder& b) const {
   b.begin_block(decoder.block() + 1);
   Value x = decoder.finish().stream;
   Value head = table;
-  if (settings_.tied) {
+  if (settings_.scaled) {
     const Value factor = b.constant("lm_head.factor", {}, Initialization::constant(deviation_of(settings_.embed)));
     x = multiply(b, x, factor, "lm_head.scaled");
-  } else {
+  }
+  if (!settings_.tied) {
     head =
         b.parameter("lm_head.weight", {"vocab", "embed"}, Initialization::normal(deviation_of(settings_.embed)), true);
   }

@@ -29,8 +29,10 @@ struct Settings {
   std::string activation = "gelu_tanh";
   /// True if the activation is multiplied by a second projection, as in T5 1.1.
   bool gated = true;
-  /// True if the output projection is the table of embeddings, whose products are then divided by √embed.
+  /// True if the output projection is the table of embeddings.
   bool tied = false;
+  /// True if the input of the output projection is divided by √embed.
+  bool scaled = false;
 };
 
 /// Settings of the size that the options name, with the options that override it.
