@@ -119,6 +119,7 @@ std::vector<OpCase> compress_cases();
 std::vector<OpCase> rms_norm_cases();
 std::vector<OpCase> gate_cases();
 std::vector<OpCase> rope_cases();
+std::vector<OpCase> soft_cap_cases();
 std::vector<OpCase> cached_attention_cases();
 
 /// A rank's shard of a dimension.

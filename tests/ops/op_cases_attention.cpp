@@ -17,6 +17,9 @@ struct Variant {
   bool differentiable = false;
   std::int64_t window = 0;
   bool documents = false;
+  /// 0: none.
+  double scale = 0.0;
+  double cap = 0.0;
 };
 
 void add_documents(OpCase& op_case) {
@@ -41,6 +44,8 @@ OpCase forward_case(const Variant& variant) {
                  .micro_batch = variant.micro_batch,
                  .differentiable = variant.differentiable};
   if (variant.window > 0) op_case.attributes.set("window", variant.window);
+  if (variant.scale > 0) op_case.attributes.set("scale", variant.scale);
+  if (variant.cap > 0) op_case.attributes.set("cap", variant.cap);
   if (variant.documents) add_documents(op_case);
   return op_case;
 }
@@ -178,6 +183,42 @@ std::vector<OpCase> attention_cases() {
        false,
        100,
        true},
+      // Caps so low that they bend most scores.
+      {"scaled", small, heads, heads, true, 0.0, {}, 0, true, 0, false, 0.3},
+      {"capped", small, heads, heads, true, 0.0, {}, 0, true, 0, false, 0.0, 0.8},
+      {"capped_grouped_dropout", small, grouped, kv_heads, true, 0.25, {}, 0, true, 3, true, 0.7, 1.5},
+      {"capped_whole", small, heads, heads, false, 0.0, {}, 0, true, 0, false, 1.0, 2.0},
+      {"large_capped", large, heads, heads, true, 0.0, {}, 0, false, 40, true, 0.2, 1.1},
+      {"tiled_capped_dropout", tiled, grouped, kv_heads, true, 0.1, {}, 0, false, 0, false, 0.0, 0.9},
+      {"narrow_capped", narrow, heads, heads, true, 0.0, {}, 0, false, 0, true, 0.4, 1.3},
+      {"wide_capped", wide, grouped, kv_heads, false, 0.0, {}, 0, false, 0, false, 0.0, 1.2},
+      {"widest_capped", widest, heads, heads, true, 0.0, {}, 0, false, 20, false, 0.1, 50.0},
+      {"fully_masked_capped",
+       even,
+       heads,
+       heads,
+       true,
+       0.2,
+       {{"seq", shard(24, 2, 0)}, {"kv_seq", shard(24, 2, 1)}},
+       0,
+       false,
+       0,
+       false,
+       0.0,
+       0.8},
+      {"partly_masked_capped",
+       even,
+       heads,
+       heads,
+       true,
+       0.0,
+       {{"seq", zigzag(0)}, {"kv_seq", zigzag(1)}},
+       0,
+       false,
+       9,
+       true,
+       0.0,
+       0.8},
       // A piece of keys that the window hides from all queries, and one that documents hide from some.
       {"masked_by_window",
        even,

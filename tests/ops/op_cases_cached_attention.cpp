@@ -13,6 +13,7 @@ struct CachedVariant {
   Dims key_heads = {"heads"};
   std::int64_t window = 0;
   std::map<Dim, IndexMap, std::less<>> shards = {};
+  Attributes scores = {};
 };
 
 OpCase cached_case(const CachedVariant& variant) {
@@ -25,11 +26,13 @@ OpCase cached_case(const CachedVariant& variant) {
   const CaseOperand query{dims("seq", variant.query_heads)};
   const CaseOperand key{dims("seq", variant.key_heads)};
   const CaseOperand cache{dims(kCacheDim, variant.key_heads)};
+  Attributes attributes = variant.scores;
+  attributes.set("window", variant.window);
   return {.name = "cached_attention_" + variant.name,
           .op = "cached_attention",
           .sizes = variant.sizes,
           .operands = {query, key, key, {{"batch", "seq"}, Fill::cache_positions, DType::i32}},
-          .attributes = {{"window", variant.window}},
+          .attributes = attributes,
           .shards = variant.shards,
           .results = {query, cache, cache}};
 }
@@ -53,10 +56,12 @@ std::vector<OpCase> cached_attention_cases() {
                                   {"token_grouped", token, grouped, kv_heads},
                                   {"token_window", token, {"heads"}, {"heads"}, 4},
                                   {"token_long", cached_sizes(3, 1, 700, 64)},
+                                  {"token_capped", token, grouped, kv_heads, 4, {}, {{"scale", 0.7}, {"cap", 1.5}}},
                                   {"few", few},
                                   {"few_grouped_window", few, grouped, kv_heads, 6},
                                   {"few_sharded_heads", few, grouped, kv_heads, 0, {{"kv_heads", shard(2, 2, 1)}}},
                                   {"many", many},
+                                  {"many_capped", many, grouped, kv_heads, 0, {}, {{"cap", 0.9}}},
                                   {"many_grouped_window", many, grouped, kv_heads, 33},
                                   {"many_narrow", cached_sizes(2, 17, 40, 20)}}) {
     cases.push_back(cached_case(variant));

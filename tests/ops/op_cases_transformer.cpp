@@ -2,7 +2,7 @@
 #include "strata/activation.hpp"
 
 /// \file
-/// Ops of the Llama family: root-mean-square norms, gated activations, rotary positions.
+/// Ops of the Llama family: root-mean-square norms, gated activations, rotary positions, soft caps.
 
 namespace strata::testing {
 
@@ -30,6 +30,17 @@ std::vector<OpCase> rms_norm_cases() {
   of_heads.name = "rms_norm_of_heads";
   of_heads.operands = {{{"batch", "seq", "heads", "head_dim"}}, full({"head_dim"}, Fill::positive)};
   cases.push_back(of_heads);
+  // One norm of all heads, whose parameters have two dims.
+  const CaseOperand heads{{"batch", "seq", "heads", "head_dim"}};
+  const CaseOperand gain = full({"heads", "head_dim"}, Fill::positive);
+  for (OpCase each : {forward, input, parameter}) {
+    each.name += "_of_all_heads";
+    for (CaseOperand& operand : each.operands) {
+      if (operand.dims == kActivation) operand = heads;
+      if (operand.dims == Dims{"embed"}) operand = gain;
+    }
+    cases.push_back(std::move(each));
+  }
   DimSizes wide = kSizes;
   wide["seq"] = 2;
   wide["embed"] = 2600;
@@ -81,6 +92,33 @@ std::vector<OpCase> gate_cases() {
                    with_sizes(gradient, kLargeSizes, "_large")});
   }
   return cases;
+}
+
+std::vector<OpCase> soft_cap_cases() {
+  const OpCase forward{.name = "soft_cap",
+                       .op = "soft_cap",
+                       .sizes = kSizes,
+                       .operands = {{kActivation}},
+                       .attributes = {{"cap", 0.8}},
+                       .differentiable = true};
+  OpCase gradient = forward;
+  gradient.name = "soft_cap_gradient";
+  gradient.op = "soft_cap_gradient";
+  gradient.operands.push_back({kActivation});
+  gradient.attributes.set("cap", 8.0);  // above all values, which are results
+  gradient.differentiable = false;
+  // Nothing is bent: the cap must not cost digits.
+  OpCase far = forward;
+  far.name = "soft_cap_far";
+  far.attributes.set("cap", 300.0);
+  return {forward,
+          gradient,
+          far,
+          with_in_place(forward, 0),
+          with_in_place(gradient, 1),
+          with_accumulate(gradient),
+          with_sizes(forward, kLargeSizes, "_large"),
+          with_sizes(gradient, kLargeSizes, "_large")};
 }
 
 std::vector<OpCase> rope_cases() {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "ops/op_base.hpp"
 
@@ -41,6 +42,7 @@ class AttentionOp : public NamedOp {
   }
 
   static void require_mask(const std::vector<TensorType>& types, const Node& node) {
+    require_scores(node);
     const double p = node.attributes.number("dropout");
     require(p >= 0 && p < 1, node, "dropout must be at least 0 and below 1");
     require_window(node);
@@ -48,6 +50,15 @@ class AttentionOp : public NamedOp {
     require(!node.attributes.flag("causal") || types[0].dims[1] == types[1].dims[1], node,
             "a causal mask needs queries and keys along one dimension, found " + to_string(types[0]) + " and " +
                 to_string(types[1]));
+  }
+
+  static void require_scores(const Node& node) {
+    for (const char* name : {"scale", "cap"}) {
+      if (!node.attributes.has(name)) continue;
+      const double value = node.attributes.number(name);
+      require(value > 0 && std::isfinite(value), node,
+              std::string(name) + " must be above 0, found " + std::to_string(value));
+    }
   }
 
   static void require_window(const Node& node) {
@@ -130,9 +141,11 @@ class Attention final : public AttentionOp {
   Attention()
       : AttentionOp("attention",
                     "q [batch seq heads… head_dim], k, v -> o as q, log_sum_exponential [batch heads… seq]: "
-                    "softmax(q·k / sqrt(head_dim)) v, where seq is any dimension, and another one for k and v if the "
+                    "softmax(scale q·k) v, where seq is any dimension, and another one for k and v if the "
                     "mask is not causal; with attributes causal and dropout (of the probabilities), and "
-                    "dtype (of o, where it is not that of q). Fewer heads of k and v: grouped queries. k and v may be "
+                    "dtype (of o, where it is not that of q). Attribute scale: 1 / sqrt(head_dim) if it is not given. "
+                    "Attribute cap: softmax(cap tanh(scale q·k / cap)). "
+                    "Fewer heads of k and v: grouped queries. k and v may be "
                     "a piece of the sequence: a query that sees none of it has o = 0 and log_sum_exponential = -inf. "
                     "Attribute window, with causal: a query sees itself and the window - 1 tokens before it (0: all). "
                     "Two more operands, documents of the queries and of the keys, i32 [batch seq]: a query sees the "
@@ -185,9 +198,12 @@ class Attention final : public AttentionOp {
       throw ConfigurationError("op attention '" + node.name +
                                "' is not causal, so every new token changes all results");
     }
-    const auto results =
-        context.emit("cached_attention", {node.operands[0], node.operands[1], node.operands[2], context.positions()},
-                     {{"window", window_of(node)}});
+    Attributes attributes{{"window", window_of(node)}};
+    for (const char* name : {"scale", "cap"}) {
+      if (node.attributes.has(name)) attributes.set(name, node.attributes.number(name));
+    }
+    const auto results = context.emit(
+        "cached_attention", {node.operands[0], node.operands[1], node.operands[2], context.positions()}, attributes);
     context.replace(0, results[0]);
   }
 
@@ -203,11 +219,12 @@ class CachedAttention final : public AttentionOp {
                     "[batch cache_seq kv_heads… head_dim]: writes k and v of every row to its position of the caches, "
                     "then attends to all positions of the caches up to that of the query, or with the attribute window "
                     "to so many of them (0: all). A row of position -1 is padding: o = 0, and the caches stay as they "
-                    "are. Fewer heads of k and v: grouped queries.") {}
+                    "are. Fewer heads of k and v: grouped queries. scale and cap: as for attention.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 4);
     require_queries_and_keys(types, node);
+    require_scores(node);
     require_window(node);
     require_same(types[3], {{"batch", types[0].dims[1]}, DType::i32}, node);
     const TensorType cache{with_positions(types[1].dims, kCacheDim), types[1].dtype};
@@ -241,7 +258,7 @@ class AttentionGradient final : public AttentionOp {
       : AttentionOp("attention_gradient",
                     "q, k, v, o, log_sum_exponential, do -> dq, dk, dv (attribute dtype, where it is not that of q): "
                     "recomputes the probabilities. k and v may be a piece of the sequence; o and log_sum_exponential "
-                    "are of all of it. window and documents: as for attention.") {}
+                    "are of all of it. window, documents, scale and cap: as for attention.") {}
 
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = types_with_documents(graph, node, kOperands);

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ops/op_base.hpp"
+#include "strata/attention_scores.hpp"
 #include "strata/random.hpp"
 
 namespace strata::ops {
@@ -147,13 +148,12 @@ std::int64_t attention_workspace(const OpInstance& op) {
 Work prepare_attention(const OpInstance& op) {
   const AttentionShape shape(op);
   const Mask masks(op, 3);
-  return [shape, masks](const Launch& launch) {
+  return [shape, masks, of_product = attention_scores(op)](const Launch& launch) {
     const Mask::OfLaunch mask = masks.of(launch);
     const Values query = launch.values(0);
     const Values key = launch.values(1);
     const Values value = launch.values(2);
     const Writer output = launch.result(0);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.width));
     double* scores = launch.workspace();
 
     const auto attend = [&](std::int64_t b, std::int64_t h, std::int64_t q) {
@@ -161,7 +161,7 @@ Work prepare_attention(const OpInstance& op) {
       for (std::int64_t k = 0; k < shape.keys; ++k) {
         scores[k] = !mask.visible(b, q, k)
                         ? kMinusInfinity
-                        : scale * dot(query, shape.query(b, h, q), key, shape.key(b, h, k), shape.width);
+                        : of_product.of(dot(query, shape.query(b, h, q), key, shape.key(b, h, k), shape.width));
         largest = std::max(largest, scores[k]);
       }
       const bool sees_nothing = largest == kMinusInfinity;
@@ -195,10 +195,11 @@ std::int64_t attention_gradient_workspace(const OpInstance& op) {
 
 /// Attention gradient. With probabilities p = exp(score - lse), dropout factors m, dp = m · (do · v) and D = do · o
 /// (the sum of p · dp over all keys, including those of other ranks): dscore = p · (dp - D), dv = Σ p · m · do.
+/// `dscore` is by scale · q·k.
 Work prepare_attention_gradient(const OpInstance& op) {
   const AttentionShape shape(op);
   const Mask masks(op, 6);
-  return [shape, masks](const Launch& launch) {
+  return [shape, masks, of_product = attention_scores(op)](const Launch& launch) {
     const Mask::OfLaunch mask = masks.of(launch);
     const Values query = launch.values(0);
     const Values key = launch.values(1);
@@ -206,7 +207,7 @@ Work prepare_attention_gradient(const OpInstance& op) {
     const Values output = launch.values(3);
     const Values lse = launch.values(4);
     const Values doutput = launch.values(5);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.width));
+    const double scale = of_product.scale;
 
     struct Pair {
       double dropped_probability = 0.0;
@@ -217,11 +218,12 @@ Work prepare_attention_gradient(const OpInstance& op) {
       if (!mask.visible(b, q, k) || log_sum == kMinusInfinity) return {};
       const std::int64_t query_row = shape.query(b, h, q);
       const std::int64_t key_row = shape.key(b, h, k);
-      const double p = std::exp(scale * dot(query, query_row, key, key_row, shape.width) - log_sum);
+      const double score = of_product.of(dot(query, query_row, key, key_row, shape.width));
+      const double p = std::exp(score - log_sum);
       const double m = mask.keep(b, h, q, k);
       const double dp = m * dot(doutput, query_row, value, key_row, shape.width);
       const double d = dot(doutput, query_row, output, query_row, shape.width);
-      return {p * m, p * (dp - d)};
+      return {p * m, p * (dp - d) * of_product.slope(score)};
     };
 
     double* dq = launch.workspace();

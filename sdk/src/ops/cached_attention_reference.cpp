@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/op_base.hpp"
+#include "strata/attention_scores.hpp"
 
 namespace strata::ops {
 namespace {
@@ -17,9 +18,11 @@ struct CachedShape {
         width(columns(op.operands[0])),
         heads(elements(op.operands[0]) / (batch * positions * width)),
         kv_heads(elements(op.operands[1]) / (batch * positions * width)),
-        window(op.attributes.integer("window")) {}
+        window(op.attributes.integer("window")),
+        scores(attention_scores(op)) {}
 
   std::int64_t batch, positions, capacity, width, heads, kv_heads, window;
+  AttentionScores scores;
 };
 
 /// Copies row (b, i) of operand `operand` to its position of result `result`.
@@ -39,7 +42,6 @@ void attend(const Launch& launch, const CachedShape& shape, std::int64_t b, std:
   const std::int64_t head = h / (shape.heads / shape.kv_heads);
   const auto cached = [&](std::int64_t k) { return ((b * shape.capacity + k) * shape.kv_heads + head) * shape.width; };
   const std::int64_t query = ((b * shape.positions + i) * shape.heads + h) * shape.width;
-  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.width));
   const Reader q = launch.operand(0);
   const Writer keys = launch.result(1);
   const Writer values = launch.result(2);
@@ -48,7 +50,7 @@ void attend(const Launch& launch, const CachedShape& shape, std::int64_t b, std:
   for (std::int64_t k = first; k <= position; ++k) {
     double product = 0.0;
     for (std::int64_t j = 0; j < shape.width; ++j) product += q[query + j] * keys.get(cached(k) + j);
-    scores[k] = scale * product;
+    scores[k] = shape.scores.of(product);
     largest = std::max(largest, scores[k]);
   }
   double sum = 0.0;

@@ -16,7 +16,7 @@ struct NormFamily {
   std::string parameter_gradient_documentation;
 };
 
-/// Base of the family. The normalised (last) dim must not be sharded.
+/// Base of the family. The normalised dims, which are the last ones of x and those of the gain, must not be sharded.
 class NormOp : public NamedOp {
  public:
   NormOp(const NormFamily& family, const std::string& suffix, std::string documentation)
@@ -24,14 +24,23 @@ class NormOp : public NamedOp {
 
   IterationSpace iteration(const Graph& graph, const Node& node) const override {
     IterationSpace space = OpDefinition::iteration(graph, node);
-    space.whole = {space.operands[0].back()};
+    const Dims& x = space.operands[0];
+    space.whole = {x.end() - normalised(graph, node), x.end()};
     return space;
   }
 
  protected:
-  /// The type of a parameter of rows like those of `x`.
-  static TensorType parameter_type(const TensorType& x) { return {{x.dims.back()}, statistic_type(x.dtype)}; }
-  static TensorType row_statistic_type(const TensorType& x) { return {without_last(x.dims), statistic_type(x.dtype)}; }
+  /// The number of dims that are normalised.
+  [[nodiscard]] virtual std::ptrdiff_t normalised(const Graph& graph, const Node& node) const = 0;
+
+  [[nodiscard]] TensorType parameter_type(const Graph& graph, const Node& node) const {
+    const TensorType& x = graph.type(node.operands[0]);
+    return {{x.dims.end() - checked_count(graph, node), x.dims.end()}, statistic_type(x.dtype)};
+  }
+  [[nodiscard]] TensorType row_statistic_type(const Graph& graph, const Node& node) const {
+    const TensorType& x = graph.type(node.operands[0]);
+    return {{x.dims.begin(), x.dims.end() - checked_count(graph, node)}, statistic_type(x.dtype)};
+  }
 
   [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(parameters_); }
   void require_all(const std::vector<TensorType>& types, std::size_t first, const TensorType& expected,
@@ -41,7 +50,21 @@ class NormOp : public NamedOp {
 
   std::string family_;
   int parameters_;
+
+ private:
+  [[nodiscard]] std::ptrdiff_t checked_count(const Graph& graph, const Node& node) const {
+    const TensorType& x = graph.type(node.operands[0]);
+    const std::ptrdiff_t dims = normalised(graph, node);
+    require(dims > 0 && dims <= std::ssize(x.dims), node,
+            "cannot normalise " + std::to_string(dims) + " dims of " + to_string(x));
+    return dims;
+  }
 };
+
+/// The number of dims of operand `operand`.
+std::ptrdiff_t dim_count(const Graph& graph, const Node& node, std::size_t operand) {
+  return std::ssize(graph.type(node.operands[operand]).dims);
+}
 
 class Norm final : public NormOp {
  public:
@@ -50,10 +73,9 @@ class Norm final : public NormOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 1 + count());
     require_float(types[0], node);
-    require(!types[0].dims.empty(), node, "takes at least one dim");
     require(node.attributes.number("epsilon") > 0, node, "epsilon must be above 0");
-    require_all(types, 1, parameter_type(types[0]), node);
-    std::vector<TensorType> results(1 + count(), row_statistic_type(types[0]));
+    require_all(types, 1, parameter_type(graph, node), node);
+    std::vector<TensorType> results(1 + count(), row_statistic_type(graph, node));
     results[0] = types[0];
     return results;
   }
@@ -85,6 +107,11 @@ class Norm final : public NormOp {
   OperandPrecision operand_precision(int operand) const override {
     return operand == 0 ? OperandPrecision::any : OperandPrecision::unchanged;
   }
+
+ protected:
+  [[nodiscard]] std::ptrdiff_t normalised(const Graph& graph, const Node& node) const override {
+    return dim_count(graph, node, 1);
+  }
 };
 
 class NormInputGradient final : public NormOp {
@@ -95,12 +122,17 @@ class NormInputGradient final : public NormOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 3 + count());
     require_same(types[1], types[0], node);
-    require_same(types[2], parameter_type(types[0]), node);
-    require_all(types, 3, row_statistic_type(types[0]), node);
+    require_same(types[2], parameter_type(graph, node), node);
+    require_all(types, 3, row_statistic_type(graph, node), node);
     return {types[0]};
   }
 
   std::vector<int> in_place_operands(int /*result*/) const override { return {0}; }
+
+ protected:
+  [[nodiscard]] std::ptrdiff_t normalised(const Graph& graph, const Node& node) const override {
+    return dim_count(graph, node, 2);
+  }
 };
 
 class NormParameterGradient final : public NormOp {
@@ -111,9 +143,23 @@ class NormParameterGradient final : public NormOp {
   std::vector<TensorType> infer(const Graph& graph, const Node& node) const override {
     const auto types = operand_types(graph, node, 2 + count());
     require_same(types[1], types[0], node);
-    require_all(types, 2, row_statistic_type(types[0]), node);
-    return std::vector<TensorType>(count(), parameter_type(types[0]));
+    require_all(types, 2, row_statistic_type(graph, node), node);
+    return std::vector<TensorType>(count(), parameter_type(graph, node));
   }
+
+ protected:
+  [[nodiscard]] std::ptrdiff_t normalised(const Graph& graph, const Node& node) const override {
+    return dim_count(graph, node, 1) - dim_count(graph, node, 2);
+  }
+};
+
+/// The rows of x, whose parameters are like `parameter`.
+struct Rows {
+  Rows(const OpInstance& op, const OperandDescription& parameter)
+      : width(elements(parameter)), count(elements(op.operands[0]) / width) {}
+
+  std::int64_t width;
+  std::int64_t count;
 };
 
 // Layer norm (kCentered) and RMS norm, which is layer norm with a mean of 0 and without a bias.
@@ -121,13 +167,13 @@ class NormParameterGradient final : public NormOp {
 template <bool kCentered>
 Work prepare_norm(const OpInstance& op) {
   const double epsilon = op.attributes.number("epsilon");
-  return [epsilon](const Launch& launch) {
+  return [epsilon, shape = Rows(op, op.operands[1])](const Launch& launch) {
     const Reader x = launch.operand(0);
     const Reader gain = launch.operand(1);
     const Writer y = launch.result(0);
-    const std::int64_t width = columns(launch.op().operands[0]);
+    const std::int64_t width = shape.width;
     const auto average = [width](double sum) { return sum / static_cast<double>(width); };
-    for (std::int64_t row = 0; row < rows(launch.op().operands[0]); ++row) {
+    for (std::int64_t row = 0; row < shape.count; ++row) {
       const std::int64_t first = row * width;
       double mean = 0.0;
       if constexpr (kCentered) {
@@ -171,14 +217,14 @@ class Normalized {
 /// With x̂ the normalised x and g = dy · gain: dx = inverse · (g - average(g) - x̂ · average(g · x̂)). RMS norm has no
 /// average(g).
 template <bool kCentered>
-Work prepare_norm_input_gradient(const OpInstance& /*op*/) {
-  return [](const Launch& launch) {
+Work prepare_norm_input_gradient(const OpInstance& op) {
+  return [shape = Rows(op, op.operands[2])](const Launch& launch) {
     const Reader dy = launch.operand(0);
     const Reader gain = launch.operand(2);
     const Normalized<kCentered> normalized(launch, 3);
     const Writer dx = launch.result(0);
-    const std::int64_t width = columns(launch.op().operands[0]);
-    for (std::int64_t row = 0; row < rows(launch.op().operands[0]); ++row) {
+    const std::int64_t width = shape.width;
+    for (std::int64_t row = 0; row < shape.count; ++row) {
       const std::int64_t first = row * width;
       double sum = 0.0;
       double product_sum = 0.0;
@@ -198,15 +244,15 @@ Work prepare_norm_input_gradient(const OpInstance& /*op*/) {
 }
 
 template <bool kCentered>
-Work prepare_norm_parameter_gradient(const OpInstance& /*op*/) {
-  return [](const Launch& launch) {
+Work prepare_norm_parameter_gradient(const OpInstance& op) {
+  return [shape = Rows(op, op.results[0])](const Launch& launch) {
     const Reader dy = launch.operand(0);
     const Normalized<kCentered> normalized(launch, 2);
-    const std::int64_t width = columns(launch.op().operands[0]);
+    const std::int64_t width = shape.width;
     for (std::int64_t j = 0; j < width; ++j) {
       double gain_sum = 0.0;
       double bias_sum = 0.0;
-      for (std::int64_t row = 0; row < rows(launch.op().operands[0]); ++row) {
+      for (std::int64_t row = 0; row < shape.count; ++row) {
         const std::int64_t i = row * width + j;
         gain_sum += dy[i] * normalized.centered(row, i) * normalized.inverse(row);
         bias_sum += dy[i];
@@ -222,14 +268,15 @@ Work prepare_norm_parameter_gradient(const OpInstance& /*op*/) {
 void register_norm(Registration& registration) {
   const NormFamily families[] = {
       {"layer_norm", 2,
-       "x […  E], gain [E], bias [E] -> y […  E], mean […], inverse_std […]: normalises the last dim (attribute "
-       "epsilon); Ba, Kiros, Hinton, \"Layer Normalization\", 2016. All but x and y are f32 where x is shorter.",
+       "x […  E], gain [E], bias [E] -> y […  E], mean […], inverse_std […]: normalises E, the last dim or several "
+       "(attribute epsilon); Ba, Kiros, Hinton, \"Layer Normalization\", 2016. All but x and y are f32 where x is "
+       "shorter.",
        "dy […  E], x […  E], gain [E], mean […], inverse_std […] -> dx […  E].",
        "dy […  E], x […  E], mean […], inverse_std […] -> dgain [E], dbias [E]."},
       {"rms_norm", 1,
-       "x […  E], gain [E] -> y […  E], inverse_rms […]: divides x by the root of the mean of its squares over the "
-       "last "
-       "dim (attribute epsilon, added to the mean) and multiplies by gain; Zhang, Sennrich, \"Root Mean Square Layer "
+       "x […  E], gain [E] -> y […  E], inverse_rms […]: divides x by the root of the mean of its squares over E, the "
+       "last dim or several (attribute epsilon, added to the mean), and multiplies by gain; Zhang, Sennrich, \"Root "
+       "Mean Square Layer "
        "Normalization\", 2019. All but x and y are f32 where x is shorter.",
        "dy […  E], x […  E], gain [E], inverse_rms […] -> dx […  E].",
        "dy […  E], x […  E], inverse_rms […] -> dgain [E]."}};

@@ -36,6 +36,7 @@ struct CachedAttentionShape {
   /// Positions that a query sees, its own included. 0: all up to its own.
   std::int64_t window = 0;
   float scale = 1.0F;
+  float cap = 0.0F;  ///< scores are bent to stay within ± cap; 0: they are not
 };
 
 /// Attention of new positions to the keys and values that are cached.
@@ -61,6 +62,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   float scale = 1.0F;
+  float cap = 0.0F;    ///< scores are bent to stay within ± cap; 0: they are not
   bool causal = true;  ///< a query sees the keys whose global position is not after its own
   /// With `causal`: a query sees itself and the `window` - 1 keys before it. 0: all keys before it.
   std::int64_t window = 0;

@@ -61,6 +61,16 @@ struct ActivationKernels {
                          int threads);
 };
 
+/// cap · tanh(x / cap) on flat buffers. An output may be the same buffer as an input.
+template <class T>
+struct SoftCapKernels {
+  void (*forward)(std::int64_t size, float cap, const T* x, T* y, int threads);
+  /// dx = dy · (1 - (y / cap)²), where y is the result of the forward pass; with `accumulate`, dx += that
+  void (*gradient)(std::int64_t size, float cap, const T* dy, const T* y, T* dx, bool accumulate, int threads);
+};
+
+STRATA_CPU_KERNEL_FAMILY(ByElement<SoftCapKernels>, soft_cap_kernels);
+
 /// The kernels of one function, with its name in strata::activation_functions().
 struct NamedActivation {
   const char* kind;

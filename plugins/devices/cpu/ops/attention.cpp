@@ -1,8 +1,7 @@
 #include "kernels/attention.hpp"
 
-#include <cmath>
-
 #include "cpu_kernel.hpp"
+#include "strata/attention_scores.hpp"
 #include "strata/random.hpp"
 
 namespace strata::cpu {
@@ -36,7 +35,8 @@ class AttentionPlan {
     shape_.head_dim = columns(op.operands[0]);
     shape_.heads = elements(op.operands[0]) / (shape_.batch * shape_.sequence * shape_.head_dim);
     shape_.kv_heads = elements(op.operands[1]) / (shape_.batch * shape_.kv_sequence * shape_.head_dim);
-    shape_.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape_.head_dim)));
+    shape_.scale = static_cast<float>(attention_scores(op).scale);
+    shape_.cap = static_cast<float>(attention_scores(op).cap);
     shape_.causal = op.attributes.flag("causal");
     if (op.attributes.has("window")) shape_.window = op.attributes.integer("window");
     shape_.has_documents = op.operands.size() > operands;

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cmath>
 
 #include "cpu_kernel.hpp"
 #include "kernels/attention.hpp"
+#include "strata/attention_scores.hpp"
 
 namespace strata::cpu {
 namespace {
@@ -19,7 +19,8 @@ CachedAttentionShape cached_shape(const OpInstance& op) {
   shape.heads = elements(op.operands[0]) / (shape.texts * shape.positions * shape.head_dim);
   shape.kv_heads = elements(op.operands[1]) / (shape.texts * shape.positions * shape.head_dim);
   shape.window = op.attributes.integer("window");
-  shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  shape.scale = static_cast<float>(attention_scores(op).scale);
+  shape.cap = static_cast<float>(attention_scores(op).cap);
   return shape;
 }
 
@@ -31,6 +32,7 @@ struct TiledText {
     shape.kv_heads = cached.kv_heads;
     shape.head_dim = cached.head_dim;
     shape.scale = cached.scale;
+    shape.cap = cached.cap;
     shape.window = cached.window;
     place(0, cached.capacity);
   }

@@ -6,6 +6,11 @@ namespace {
 
 // With kCentered the norm is layer norm, which has a bias and a mean. Without it, it is RMS norm.
 
+/// The number of rows that are normalised, each of which has as many elements as `parameter`.
+std::int64_t row_count(const OpInstance& op, const OperandDescription& parameter) {
+  return elements(op.operands[0]) / elements(parameter);
+}
+
 template <bool kCentered>
 const ByElement<NormKernels>& kernels_of(const CpuEnvironment& environment) {
   if constexpr (kCentered) return layer_norm_kernels(environment.instruction_set());
@@ -15,8 +20,8 @@ const ByElement<NormKernels>& kernels_of(const CpuEnvironment& environment) {
 template <bool kCentered>
 PreparedKernel prepare_norm(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(kernels_of<kCentered>(environment).template of<T>().forward, rows(op.operands[0]),
-                columns(op.operands[0]), static_cast<float>(op.attributes.number("epsilon")), Operand<T>{0},
+    return call(kernels_of<kCentered>(environment).template of<T>().forward, row_count(op, op.operands[1]),
+                elements(op.operands[1]), static_cast<float>(op.attributes.number("epsilon")), Operand<T>{0},
                 Operand<float>{1}, Operand<float>{kCentered ? 2 : kAbsent}, Result<T>{0},
                 Result<float>{kCentered ? 1 : kAbsent}, Result<float>{kCentered ? 2 : 1}, environment.threads());
   });
@@ -25,8 +30,8 @@ PreparedKernel prepare_norm(const OpInstance& op, const CpuEnvironment& environm
 template <bool kCentered>
 PreparedKernel prepare_norm_input_gradient(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(kernels_of<kCentered>(environment).template of<T>().input_gradient, rows(op.operands[0]),
-                columns(op.operands[0]), Operand<T>{0}, Operand<T>{1}, Operand<float>{2},
+    return call(kernels_of<kCentered>(environment).template of<T>().input_gradient, row_count(op, op.operands[2]),
+                elements(op.operands[2]), Operand<T>{0}, Operand<T>{1}, Operand<float>{2},
                 Operand<float>{kCentered ? 3 : kAbsent}, Operand<float>{kCentered ? 4 : 3}, Result<T>{0}, op.accumulate,
                 environment.threads());
   });
@@ -35,8 +40,8 @@ PreparedKernel prepare_norm_input_gradient(const OpInstance& op, const CpuEnviro
 template <bool kCentered>
 PreparedKernel prepare_norm_parameter_gradient(const OpInstance& op, const CpuEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() {
-    return call(kernels_of<kCentered>(environment).template of<T>().parameter_gradient, rows(op.operands[0]),
-                columns(op.operands[0]), Operand<T>{0}, Operand<T>{1}, Operand<float>{kCentered ? 2 : kAbsent},
+    return call(kernels_of<kCentered>(environment).template of<T>().parameter_gradient, row_count(op, op.results[0]),
+                elements(op.results[0]), Operand<T>{0}, Operand<T>{1}, Operand<float>{kCentered ? 2 : kAbsent},
                 Operand<float>{kCentered ? 3 : 2}, Result<float>{0}, Result<float>{kCentered ? 1 : kAbsent},
                 op.accumulate, environment.threads());
   });

@@ -58,6 +58,8 @@ struct AttentionShape {
   /// True if all rows of all operands and results start at multiples of 16 bytes.
   bool has_aligned_rows = false;
   Factor scale = 1.0;
+  /// Products of queries and keys are bent to stay within ± cap. 0: they are not.
+  Factor product_cap = 0.0;
   /// Scale of scores that are exponents of two.
   Factor binary_scale = 1.0;
   DimIndexMap query_positions;

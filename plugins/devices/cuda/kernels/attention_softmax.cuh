@@ -2,6 +2,7 @@
 
 #include "kernels/attention_mask.cuh"
 #include "kernels/attention_shape.cuh"
+#include "kernels/soft_cap.cuh"
 #include "language/language.hpp"
 
 namespace strata::cuda {
@@ -101,6 +102,18 @@ __device__ __forceinline__ void drop(Scores& probabilities, const std::uint32_t*
   }
 }
 
+/// Bends the scores of a tile, which are products of queries and keys. Before masks hide some.
+template <class Scores>
+__device__ __forceinline__ void cap_scores(Scores& scores, const AttentionShape& shape) {
+  const auto cap = shape.product_cap.template as<typename Scores::Real>();
+  if (cap == 0) return;
+#pragma unroll
+  for (int r = 0; r < Scores::kRows; ++r) {
+#pragma unroll
+    for (int c = 0; c < Scores::kColumns; ++c) scores.at(r, c) = soft_cap(scores.at(r, c), cap);
+  }
+}
+
 __device__ __forceinline__ float natural_log(float value) { return logf(value); }
 __device__ __forceinline__ double natural_log(double value) { return log(value); }
 
@@ -197,13 +210,14 @@ __device__ __forceinline__ void load_statistics(QueryStatistic<Real>* to, const 
 }
 
 /// Replaces the scores of a tile by p, and d_o · v by d_score. With dropout, replaces the scores by p m without m's
-/// constant factor.
-template <Rows Meaning, int Keys, bool HasDropout, class Scores>
+/// constant factor. Where scores may be capped, d_score is times the slope of the cap.
+template <Rows Meaning, int Keys, bool HasDropout, bool MayCap = false, class Scores>
 __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_products, const AttentionShape& shape,
                                               const QueryStatistic<typename Scores::Real>* statistics,
                                               [[maybe_unused]] const std::uint32_t* kept) {
   using Real = typename Scores::Real;
   const auto binary_scale = shape.binary_scale.template as<Real>();
+  [[maybe_unused]] const auto cap = shape.product_cap.template as<Real>();
   [[maybe_unused]] const auto kept_factor = shape.dropout.kept_factor.template as<Real>();
   constexpr bool kQueryRows = Meaning == Rows::are_queries;
 #pragma unroll
@@ -215,6 +229,7 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
       Real& score = kQueryRows ? scores.at(i, j) : scores.at(j, i);
       Real& value_product = kQueryRows ? value_products.at(i, j) : value_products.at(j, i);
       const Real probability = fast_exp2(score * binary_scale - of_query.log_sum);
+      [[maybe_unused]] const Real capped = score;
       score = probability;
       if constexpr (HasDropout) {
         const int key = kQueryRows ? Scores::column(j) : recomputed(Scores::row(j));
@@ -223,6 +238,9 @@ __device__ __forceinline__ void differentiate(Scores& scores, Scores& value_prod
         value_product = keeps ? value_product * kept_factor : Real{0};
       }
       value_product = probability * (value_product - of_query.product);
+      if constexpr (MayCap) {
+        if (cap != 0) value_product *= soft_cap_slope(capped, cap);
+      }
     }
   }
 }

@@ -268,6 +268,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     const int first_key = tile.index * kTile;
     if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    cap_scores(scores, shape);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     softmax.add(scores, output);
     if (shape.dropout.threshold != 0) {
@@ -322,15 +323,18 @@ __global__ void __launch_bounds__(kPlainThreads)
     const int first_key = tile.index * kTile;
     if (!tile.is_whole) load_places<Rows::are_keys>(memory.key_places, shape, sample, first_key);
     Scores scores = multiply_transposed(memory, queries, first_query, keys, first_key);
+    cap_scores(scores, shape);
     if (!tile.is_whole) hide<Rows::are_queries>(scores, shape, *memory.query_places, *memory.key_places);
     if (has_dropout) {
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, head, first_query, first_key);
     }
     Scores value_products = multiply_transposed(memory, gradients, first_query, values, first_key);
     if (has_dropout) {
-      differentiate<Rows::are_queries, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_queries, kTile, true, true>(scores, value_products, shape, memory.statistics,
+                                                          memory.kept);
     } else {
-      differentiate<Rows::are_queries, kTile, false>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_queries, kTile, false, true>(scores, value_products, shape, memory.statistics,
+                                                           memory.kept);
     }
     multiply_add(sum, memory, value_products, keys, first_key);
   }
@@ -378,12 +382,13 @@ __global__ void __launch_bounds__(kPlainThreads)
       draw_kept_bits<kPlainThreads, kTile, kTile>(memory.kept, shape, sample, step.head, first_query, first_key);
     }
     Scores scores = multiply_transposed(memory, keys, first_key, queries, first_query);
+    cap_scores(scores, shape);
     if (!step.is_whole) hide<Rows::are_keys>(scores, shape, *memory.key_places, *memory.query_places);
     Scores value_products = multiply_transposed(memory, values, first_key, gradients, first_query);
     if (has_dropout) {
-      differentiate<Rows::are_keys, kTile, true>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_keys, kTile, true, true>(scores, value_products, shape, memory.statistics, memory.kept);
     } else {
-      differentiate<Rows::are_keys, kTile, false>(scores, value_products, shape, memory.statistics, memory.kept);
+      differentiate<Rows::are_keys, kTile, false, true>(scores, value_products, shape, memory.statistics, memory.kept);
     }
     multiply_add(value_sum, memory, scores, gradients, first_query);
     multiply_add(key_sum, memory, value_products, queries, first_query);

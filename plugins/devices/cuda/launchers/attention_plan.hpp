@@ -1,11 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 #include "device/cuda_kernel.hpp"
 #include "kernels/attention_softmax.cuh"
 #include "language/launch.hpp"
+#include "strata/attention_scores.hpp"
 #include "strata/random.hpp"
 
 /// \file
@@ -32,9 +32,10 @@ class AttentionPlan {
       shape_.reach = std::min(op.attributes.integer("window"), shape_.reach);
     }
     shape_.f32_results = op.results[0].dtype == DType::f32;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape_.width));
-    shape_.scale = scale;
-    shape_.binary_scale = scale * kLog2E;
+    const AttentionScores scores = attention_scores(op);
+    shape_.scale = scores.scale;
+    shape_.product_cap = scores.cap / scores.scale;
+    shape_.binary_scale = scores.scale * kLog2E;
     shape_.query_positions = dim_index_map(op, op.operands[0].dims[1]);
     shape_.key_positions = dim_index_map(op, op.operands[1].dims[1]);
     const double probability = op.attributes.number("dropout");

@@ -63,6 +63,8 @@ PreparedKernel with_units(const OpInstance& op, const CudaEnvironment& environme
     const std::int64_t width = columns(op.operands[0]);
     const bool has_dropout = op.attributes.number("dropout") > 0;
     const std::size_t shared = environment.shared_bytes_per_block();
+    // Kernels on matrix units have no registers to spare for caps.
+    if (attention_scores(op).cap > 0) return function.template operator()<PlainUnits<T>>();
     if (width <= kNarrowHead && Narrow::shared_bytes(has_dropout) <= shared) {
       return function.template operator()<Narrow>();
     }

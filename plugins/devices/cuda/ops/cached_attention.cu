@@ -2,7 +2,9 @@
 
 #include "device/cuda_kernel.hpp"
 #include "kernels/element_run.cuh"
+#include "kernels/soft_cap.cuh"
 #include "language/launch.hpp"
+#include "strata/attention_scores.hpp"
 
 namespace strata::cuda {
 
@@ -27,7 +29,7 @@ struct CachedAttentionShape {
   int head_dim = 0;
   /// Positions that a query sees, its own included. 0: all up to its own.
   std::int64_t window = 0;
-  double scale = 1;
+  AttentionScores scores;
 };
 
 /// Copies k and v to their positions of the caches. Rows at -1 are padding. Grid: columns of a row, rows.
@@ -103,13 +105,14 @@ __global__ void __launch_bounds__(kCachedThreads)
   Columns::each_column(shape.head_dim, [&](int slot, int column) {
     V x[1];
     load_run<1>(q + query_at + column, x);
-    query[slot] = x[0] * static_cast<V>(shape.scale);
+    query[slot] = x[0] * static_cast<V>(shape.scores.scale);
   });
   const std::int64_t stride = std::int64_t{shape.kv_heads} * shape.head_dim;
   const std::int64_t head_at = row / shape.positions * shape.capacity * stride +
                                std::int64_t{head / (shape.heads / shape.kv_heads)} * shape.head_dim;
   const std::int64_t before = position + 1 - shape.window;
   const std::int64_t first = shape.window > 0 && before > 0 ? before : 0;
+  const V cap = static_cast<V>(shape.scores.cap);
   Columns own;
   for (std::int64_t key = first + warp; key <= position; key += kCachedWarps) {
     V product = 0;
@@ -118,7 +121,8 @@ __global__ void __launch_bounds__(kCachedThreads)
       load_run<1>(k_cache + head_at + key * stride + column, x);
       product += query[slot] * x[0];
     });
-    own.add(warp_sum(product), v_cache + head_at + key * stride, shape.head_dim);
+    const V score = warp_sum(product);
+    own.add(cap == 0 ? score : soft_cap(score, cap), v_cache + head_at + key * stride, shape.head_dim);
   }
 
   if (threadIdx.x % kWarpSize == 0) {
@@ -156,7 +160,7 @@ CachedAttentionShape cached_shape(const OpInstance& op) {
   shape.heads = static_cast<int>(elements(op.operands[0]) / (shape.rows * shape.head_dim));
   shape.kv_heads = static_cast<int>(elements(op.operands[1]) / (shape.rows * shape.head_dim));
   shape.window = op.attributes.integer("window");
-  shape.scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+  shape.scores = attention_scores(op);
   return shape;
 }
 

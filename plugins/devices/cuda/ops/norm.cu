@@ -322,8 +322,8 @@ template <bool kCentered>
 PreparedKernel prepare_norm(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    const std::int64_t height = rows(op.operands[0]);
-    const std::int64_t width = columns(op.operands[0]);
+    const std::int64_t width = elements(op.operands[1]);
+    const std::int64_t height = elements(op.operands[0]) / width;
     const auto epsilon = static_cast<V>(op.attributes.number("epsilon"));
     return {[=](const KernelArguments& arguments) {
       const T* x = in<T>(arguments, 0);
@@ -343,8 +343,8 @@ template <bool kCentered>
 PreparedKernel prepare_norm_input_gradient(const OpInstance& op, const CudaEnvironment& /*environment*/) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    const std::int64_t height = rows(op.operands[0]);
-    const std::int64_t width = columns(op.operands[0]);
+    const std::int64_t width = elements(op.operands[2]);
+    const std::int64_t height = elements(op.operands[0]) / width;
     return {[=, accumulate = op.accumulate](const KernelArguments& arguments) {
       const T* dy = in<T>(arguments, 0);
       const T* x = in<T>(arguments, 1);
@@ -362,8 +362,8 @@ template <bool kCentered>
 PreparedKernel prepare_norm_parameter_gradient(const OpInstance& op, const CudaEnvironment& environment) {
   return with_element(op.operands[0].dtype, [&]<class T>() -> PreparedKernel {
     using V = Accumulate<T>;
-    const std::int64_t height = rows(op.operands[0]);
-    const std::int64_t width = columns(op.operands[0]);
+    const std::int64_t width = elements(op.results[0]);
+    const std::int64_t height = elements(op.operands[0]) / width;
     const Slices slices = slices_of<T>(height, width, environment);
     constexpr unsigned kParameters = kNormParameters<kCentered>;
     WorkspacePlan workspace;

@@ -69,6 +69,7 @@ class ForwardTiles {
     const auto keys = rows_in_f32(key_count, shape_.head_dim, k_ + key * stride, stride, scratch_.key_rows);
     tile_product(key_count, kQueryVectors, shape_.head_dim, {keys.data, keys.stride, 1}, {scratch_.query, kQueries},
                  {scratch_.scores, kQueries}, false);
+    cap_scores(key_count, shape_.cap, scratch_.scores);
   }
 
   void add_tile(std::int64_t key, std::int64_t key_count) {
@@ -195,6 +196,7 @@ class GradientTiles {
     values_ = rows_in_f32(key_count, shape_.head_dim, v_ + key * stride, stride, scratch_.value_rows);
     tile_product(key_count, kQueryVectors, shape_.head_dim, {keys_.data, keys_.stride, 1},
                  {scratch_.query_columns, kQueries}, {scratch_.scores, kQueries}, false);
+    cap_scores(key_count, shape_.cap, scratch_.scores);
     tile_product(key_count, kQueryVectors, shape_.head_dim, {values_.data, values_.stride, 1},
                  {scratch_.d_output_columns, kQueries}, {scratch_.d_scores, kQueries}, false);
   }
@@ -224,10 +226,13 @@ class GradientTiles {
       const Float lse = load(scratch_.lse + vector * kLanes);
       const Float delta = load(scratch_.delta + vector * kLanes);
       for (std::int64_t at = vector * kLanes; at < key_count * kQueries; at += kQueries) {
-        const Float probability = exponential(load(scratch_.scores + at) - lse);
+        const Float score = load(scratch_.scores + at);
+        const Float probability = exponential(score - lse);
         const Float factor = scratch_.factors == nullptr ? broadcast(1.0F) : load(scratch_.factors + at);
+        Float d_score = probability * (load(scratch_.d_scores + at) * factor - delta);
+        if (shape_.cap != 0.0F) d_score *= soft_cap_slope(score, shape_.cap);
         store(scratch_.scores + at, probability * factor);
-        store(scratch_.d_scores + at, probability * (load(scratch_.d_scores + at) * factor - delta));
+        store(scratch_.d_scores + at, d_score);
       }
     }
   }

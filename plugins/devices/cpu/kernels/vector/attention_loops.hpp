@@ -7,6 +7,7 @@
 #include "kernels/vector/attention_mask.hpp"
 #include "kernels/vector/parallel.hpp"
 #include "kernels/vector/philox.hpp"
+#include "kernels/vector/soft_cap.hpp"
 #include "kernels/vector/transpose.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
@@ -214,6 +215,12 @@ inline Pointer block_lse(Pointer lse, const AttentionShape& shape, const QueryBl
   return lse + (block.batch * shape.heads + block.head) * shape.sequence + block.begin;
 }
 
+/// Bends the scores of a tile. `cap`: in the unit of the scores; 0: none.
+inline void cap_scores(std::int64_t key_count, float cap, float* scores) {
+  if (cap == 0.0F) return;
+  map_range(0, key_count * kQueries, scores, scores, [cap](Float score) { return soft_cap(score, cap); });
+}
+
 /// For every tile of keys that a query of the block sees, calls units.score_tile(key, key_count), which writes
 /// scratch.scores[key][query], and then units.add_tile(key, key_count). In between, scores of unseen keys are set to
 /// -infinity, and scratch.factors (null: no dropout) is filled for the tile.
@@ -284,7 +291,7 @@ struct GradientOperands {
 };
 
 /// With probabilities p = exp(score - lse), dropout factors m, dp = m · (do · v) and delta = do · o, the gradient of a
-/// score is p · (dp - delta), and dv = Σ p · m · do.
+/// score is p · (dp - delta), and dv = Σ p · m · do. Capped scores pass it on times the slope of the cap.
 ///
 /// `Units` multiplies tiles, for one head of keys at a time:
 ///   Element            type of the operands

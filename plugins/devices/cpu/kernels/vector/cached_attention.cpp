@@ -1,5 +1,6 @@
 #include "kernels/attention.hpp"
 #include "kernels/vector/parallel.hpp"
+#include "kernels/vector/soft_cap.hpp"
 #include "kernels/vector/vector.hpp"
 
 namespace strata::cpu::STRATA_CPU_TARGET {
@@ -81,6 +82,9 @@ void attend_group(const CachedAttentionShape& shape, std::int64_t position, cons
   for (std::int64_t i = 0; i < scratch.group * dim; ++i) scratch.output[i] = 0.0F;
   for (std::int64_t g = 0; g < scratch.group; ++g) {
     float* probabilities = scratch.scores + g * shape.capacity;
+    if (shape.cap != 0.0F) {
+      map_range(0, count, probabilities, probabilities, [&](Float score) { return soft_cap(score, shape.cap); });
+    }
     const float inverse = 1.0F / exponentials(count, probabilities);
     map_range(0, count, probabilities, probabilities, [inverse](Float x) { return x * inverse; });
   }

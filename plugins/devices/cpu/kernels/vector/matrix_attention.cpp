@@ -125,9 +125,10 @@ class ForwardTiles {
     running_ = Running();
   }
 
-  void score_tile(std::int64_t key, std::int64_t /*key_count*/) const {
+  void score_tile(std::int64_t key, std::int64_t key_count) const {
     multiply_block(scratch_.dim, scratch_.keys + key * scratch_.dim, scratch_.dim, scratch_.queries, kQueries,
                    scratch_.scores, kQueries, false);
+    cap_scores(key_count, shape_.cap / shape_.scale, scratch_.scores);
   }
 
   void add_tile(std::int64_t key, std::int64_t key_count) {
@@ -237,12 +238,13 @@ class GradientTiles {
     __builtin_memset(scratch_.d_query_columns, 0, static_cast<std::size_t>(scratch_.dim * kQueries) * sizeof(float));
   }
 
-  void score_tile(std::int64_t key, std::int64_t /*key_count*/) const {
+  void score_tile(std::int64_t key, std::int64_t key_count) const {
     const std::int64_t dim = scratch_.dim;
     multiply_block(dim, scratch_.keys + key * dim, dim, scratch_.query_columns, kQueries, scratch_.scores, kQueries,
                    false);
     multiply_block(dim, scratch_.values + key * dim, dim, scratch_.d_output_columns, kQueries, scratch_.d_probabilities,
                    kQueries, false);
+    cap_scores(key_count, shape_.cap / shape_.scale, scratch_.scores);
   }
 
   void add_tile(std::int64_t key, std::int64_t key_count) const {
@@ -285,10 +287,13 @@ class GradientTiles {
           const std::int64_t at = (key + i) * kQueries + v * kLanes;
           Half dropped{};
           if (key + i < key_count) {
-            const Float probability = exponential(multiply_add(load(scratch_.scores + at), shape_.scale, -lse));
+            const Float score = load(scratch_.scores + at);
+            const Float probability = exponential(multiply_add(score, shape_.scale, -lse));
             const Float factor = scratch_.factors == nullptr ? broadcast(1.0F) : load(scratch_.factors + at);
+            Float d_score = probability * (load(scratch_.d_probabilities + at) * factor - delta);
+            if (shape_.cap != 0.0F) d_score *= soft_cap_slope(score, shape_.cap / shape_.scale);
             dropped = round_to_bf16(probability * factor);
-            d_scores[i] = round_to_bf16(probability * (load(scratch_.d_probabilities + at) * factor - delta));
+            d_scores[i] = round_to_bf16(d_score);
           }
           store(static_cast<void*>(scratch_.probability_rows + at), dropped);
           store(static_cast<void*>(scratch_.d_score_rows + at), d_scores[i]);
